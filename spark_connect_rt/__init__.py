@@ -1,0 +1,1 @@
+"""Kafka Connect's distributed runtime as a Spark-native system."""

@@ -1,0 +1,5 @@
+"""The version of this package, in one place."""
+
+__version__ = "0.1.0"
+# The Kafka Connect release whose REST API and topics this version speaks; `GET /` answers it to clients.
+CONNECT_VERSION = "4.1.1"

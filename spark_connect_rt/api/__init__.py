@@ -1,0 +1,1 @@
+"""What plug-in authors import: connectors, tasks, records, converters."""

@@ -1,0 +1,76 @@
+"""Connectors: they split work into task configurations and move no data (Java ``Connector``)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from spark_connect_rt._version import __version__
+from spark_connect_rt.config.config_def import ConfigDef
+
+
+class ConnectorContext(Protocol):
+    """What a connector may ask of its worker."""
+
+    def request_task_reconfiguration(self) -> None:
+        """Have ``task_configs`` called again soon."""
+
+    def raise_error(self, error: Exception) -> None:
+        """Fail the connector with ``error``'s trace."""
+
+
+class Connector(ABC):
+    """Base of both kinds. Life: ``start``, ``task_configs`` (any number of times), ``stop``."""
+
+    context: ConnectorContext
+
+    def version(self) -> str:
+        """Return the version that ``GET /connector-plugins`` shows."""
+        return __version__
+
+    @abstractmethod
+    def config_def(self) -> ConfigDef:
+        """Return the connector's own settings; the common ones are added by the runtime."""
+
+    @abstractmethod
+    def task_class(self) -> type[Any]:
+        """Return the task class that runs on executors; importable there by module and name."""
+
+    @abstractmethod
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """Split the work into at most ``max_tasks`` configurations."""
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """Begin with the whole connector configuration, ``${provider:...}`` resolved."""
+        self.config = dict(config)
+
+    def stop(self) -> None:
+        """End; called once, also after a failed ``start``."""
+
+    def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
+        """Return problems that no single setting shows: setting -> messages."""
+        return {}
+
+
+class SourceConnector(Connector):
+    """A connector whose tasks are SourceTask."""
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[Any, Any]) -> bool:
+        """Answer whether this connector's externally kept offsets were changed (KIP-875)."""
+        return False
+
+
+class SinkConnector(Connector):
+    """A connector whose tasks are SinkTask."""
+
+
+class SparkSinkConnector(SinkConnector):
+    """A sink that Spark itself writes: batches of the topic become a DataFrame, ``df.write.format(...)``.
+
+    Its tasks hold no code on executors; ``task_class`` names the marker class SparkSinkTask.
+    """
+
+
+class SparkSinkTask:
+    """Marks a task that the driver runs as bounded Spark jobs; never instantiated."""

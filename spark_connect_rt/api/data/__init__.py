@@ -1,0 +1,1 @@
+"""Connect's data model: schemas, structs, logical types."""

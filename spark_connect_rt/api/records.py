@@ -1,0 +1,70 @@
+"""Records on their way from a source task or to a sink task (Java ``ConnectRecord`` and its two kinds)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from spark_connect_rt.api.data.schema import Schema
+
+
+@dataclass(frozen=True, slots=True)
+class Header:
+    """One header: a name, a value, and the value's schema (None: schemaless)."""
+
+    key: str
+    value: Any
+    schema: Schema | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRecord:
+    """One record a source task read; ``source_offset`` is where to resume *after* it."""
+
+    source_partition: Mapping[str, Any]
+    source_offset: Mapping[str, Any]
+    topic: str
+    value: Any = None
+    value_schema: Schema | None = None
+    key: Any = None
+    key_schema: Schema | None = None
+    partition: int | None = None
+    timestamp_ms: int | None = None
+    headers: tuple[Header, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class SourceBatch:
+    """Many records of ONE source partition and ONE topic in Arrow columns: what a fast ``poll()`` returns.
+
+    ``values`` holds one element a record (string, binary, struct ...); ``keys`` and ``timestamps_ms`` (int64)
+    are as long or None. ``source_offset`` is where to resume after the LAST record. ``value_schema`` is the
+    Connect schema of every value, None for schemaless.
+    """
+
+    source_partition: Mapping[str, Any]
+    source_offset: Mapping[str, Any]
+    topic: str
+    values: pa.Array
+    value_schema: Schema | None = None
+    keys: pa.Array | None = None
+    key_schema: Schema | None = None
+    timestamps_ms: pa.Array | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class SinkRecord:
+    """One record for a sink task; ``offset`` is its offset in (topic, partition)."""
+
+    topic: str
+    partition: int
+    offset: int
+    value: Any = None
+    value_schema: Schema | None = None
+    key: Any = None
+    key_schema: Schema | None = None
+    timestamp_ms: int | None = None
+    headers: tuple[Header, ...] = field(default=())

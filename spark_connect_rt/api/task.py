@@ -1,0 +1,106 @@
+"""Tasks: they move the data, on executors (Java ``SourceTask``, ``SinkTask``).
+
+A task lives in one Python process, is called by one thread, and is rebuilt in another process after a restart.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from spark_connect_rt._version import __version__
+from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
+from spark_connect_rt.protocol.ids import TopicPartition
+
+
+class OffsetReader(Protocol):
+    """Reads what the offset topic holds for this connector (Java ``OffsetStorageReader``)."""
+
+    def offsets(self, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
+        """Return the stored offset of each source partition, in order; None where there is none."""
+
+
+class SourceTaskContext(Protocol):
+    """What a source task may ask of its worker."""
+
+    offset_reader: OffsetReader
+
+    def report_errant(self, place: str, error: Exception) -> None:
+        """Give up one unreadable piece of input at ``place`` (file, line, offset ...).
+
+        errors.tolerance=none: raises DataError naming the place, the task fails. all: counts and logs it.
+        """
+
+
+class SinkTaskContext(Protocol):
+    """What a sink task may ask of its worker."""
+
+    def assignment(self) -> frozenset[TopicPartition]:
+        """Return the partitions this task holds now."""
+
+
+class Task(ABC):
+    """Base of both kinds."""
+
+    def version(self) -> str:
+        """Return the version reported in the task's status."""
+        return __version__
+
+    @abstractmethod
+    def start(self, config: Mapping[str, str]) -> None:
+        """Open what the task needs. ``self.context`` is set. An error fails the task."""
+
+    @abstractmethod
+    def stop(self) -> None:
+        """Close everything; called once, from the task's own thread, after the last poll or put."""
+
+
+class SourceTask(Task):
+    """Reads records from somewhere."""
+
+    context: SourceTaskContext
+
+    @abstractmethod
+    def poll(self) -> Sequence[SourceRecord | SourceBatch] | None:
+        """Return what is there, None or empty if nothing; must return within about 100 ms when idle.
+
+        Raises RetriableError: tried again; any other error fails the task.
+        """
+
+    def idle_wait_ms(self) -> int:
+        """Return how long to wait before the next poll after an empty one, ms; the engine waits, not the task.
+
+        Default 100. Lower is prompter and costs CPU; the wait ends early on stop and pause.
+        """
+        return 100
+
+    def commit(self) -> None:
+        """Everything returned by earlier polls whose offsets were committed is durable (after each batch)."""
+
+    def commit_record(self, record: SourceRecord, offset: int | None) -> None:
+        """``record`` is acknowledged (row form only); ``offset`` None: it was filtered or skipped."""
+
+
+class SinkTask(Task):
+    """Writes records to somewhere."""
+
+    context: SinkTaskContext
+
+    def open(self, partitions: Sequence[TopicPartition]) -> None:
+        """These partitions are newly assigned."""
+
+    @abstractmethod
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        """Take the records, in order per partition. RetriableError: the same records come again."""
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Make everything put so far durable; ``offsets`` is next offset per partition."""
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """Return the offsets that may be committed; by default flushes and returns all."""
+        self.flush(offsets)
+        return offsets
+
+    def close(self, partitions: Sequence[TopicPartition]) -> None:
+        """These partitions go away; called after their pre_commit."""

@@ -1,0 +1,1 @@
+"""Wiring, signals, command line: the only place that names concrete adapters."""

@@ -1,0 +1,1 @@
+"""Bundled connectors, one module each. They see ``api`` and their own client libraries, not the runtime."""

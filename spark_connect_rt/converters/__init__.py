@@ -1,0 +1,1 @@
+"""Connect values to bytes and back. Pure."""

@@ -1,0 +1,133 @@
+"""Errors, named by what the caller can do about them.
+
+ConnectError
+├── RetriableError                 call again, unchanged
+│   ├── RebalanceInProgressError   ... once the group is stable
+│   └── TimedOutError              ... the deadline passed before the answer came
+├── NotLeaderError                 forward to .leader_url
+├── NotAssignedError               forward to .owner_url
+├── NotFoundError                  correct the name
+├── AlreadyExistsError             choose another name
+├── BadRequestError                correct the request
+├── BadConfigError                 correct every key in .problems
+├── DataError                      fix, skip or dead-letter this record (.stage)
+├── FencedError                    stop: somebody newer owns this work
+├── ShuttingDownError              ask another worker
+└── StartupError                   correct the environment; .exit_code is the process's
+
+Every message names what it is about (setting, connector, task, topic-partition-offset) and says what to do.
+``code`` is stable (``CRT-1042``) and explained in docs/reference/errors.md.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+
+class ConnectError(Exception):
+    """Root: ``except ConnectError`` catches everything this package raises on purpose."""
+
+    code = "CRT-1000"
+
+    def __init__(self, message: str, *, code: str | None = None) -> None:
+        super().__init__(message)
+        if code is not None:
+            self.code = code
+
+
+class RetriableError(ConnectError):
+    """Call again, unchanged. Connectors raise it from ``poll`` and ``put`` (Java ``RetriableException``)."""
+
+    code = "CRT-1001"
+
+
+class RebalanceInProgressError(RetriableError):
+    """The group is rebalancing; call again once it is stable."""
+
+    code = "CRT-1002"
+
+
+class TimedOutError(RetriableError):
+    """The deadline passed before the answer came."""
+
+    code = "CRT-1003"
+
+
+class NotLeaderError(ConnectError):
+    """Only the leader may do this; ``leader_url`` is None while nobody leads."""
+
+    code = "CRT-1010"
+
+    def __init__(self, message: str, leader_url: str | None) -> None:
+        super().__init__(message)
+        self.leader_url = leader_url
+
+
+class NotAssignedError(ConnectError):
+    """Another worker owns this connector or task; ``owner_url`` is None while nobody does."""
+
+    code = "CRT-1011"
+
+    def __init__(self, message: str, owner_url: str | None) -> None:
+        super().__init__(message)
+        self.owner_url = owner_url
+
+
+class NotFoundError(ConnectError):
+    """No such connector, task, status or plug-in: correct the name."""
+
+    code = "CRT-1020"
+
+
+class AlreadyExistsError(ConnectError):
+    """The name is taken: choose another."""
+
+    code = "CRT-1021"
+
+
+class BadRequestError(ConnectError):
+    """The request cannot be carried out as it stands: correct it."""
+
+    code = "CRT-1030"
+
+
+class BadConfigError(ConnectError):
+    """A configuration was refused; ``problems`` maps each key to its reasons."""
+
+    code = "CRT-1040"
+
+    def __init__(self, problems: Mapping[str, Sequence[str]]) -> None:
+        super().__init__("; ".join(f"{key}: {', '.join(why)}" for key, why in problems.items()))
+        self.problems = problems
+
+
+class DataError(ConnectError):
+    """One record cannot be read, converted or transformed (Java ``DataException``)."""
+
+    code = "CRT-1050"
+
+    def __init__(self, message: str, *, stage: str | None = None) -> None:
+        super().__init__(message)
+        self.stage = stage
+
+
+class FencedError(ConnectError):
+    """Somebody newer owns this work: stop doing it."""
+
+    code = "CRT-1060"
+
+
+class ShuttingDownError(ConnectError):
+    """This worker is stopping: ask another one."""
+
+    code = "CRT-1070"
+
+
+class StartupError(ConnectError):
+    """The process cannot start; ``exit_code`` is documented in docs/reference/exit_codes.md."""
+
+    code = "CRT-1080"
+
+    def __init__(self, message: str, *, exit_code: int, code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.exit_code = exit_code

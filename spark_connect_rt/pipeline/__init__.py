@@ -1,0 +1,1 @@
+"""The record's way between task and Kafka: transformations, converters, tolerance. Pure."""

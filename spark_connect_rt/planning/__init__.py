@@ -1,0 +1,1 @@
+"""Facts to actions: what to start, stop, restart, pack. Pure."""

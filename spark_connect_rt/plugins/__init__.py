@@ -1,0 +1,1 @@
+"""Discovery of plug-ins: connectors, converters, transformations, found by class name or alias."""

@@ -1,0 +1,62 @@
+"""What code on an executor needs from outside: clients and plug-ins. Handed in by ``app`` as one picklable name.
+
+The launch carries ``clients`` = "package.module:factory"; the executor imports it and calls ``factory()`` to get
+an ExecutorClients. In-memory twin: testing.memory_executor_clients.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+import pyarrow as pa
+
+from spark_connect_rt.protocol.ids import TopicPartition
+
+
+class BatchProducer(Protocol):
+    """Writes Kafka records by the batch. One thread."""
+
+    def produce(self, batch: pa.RecordBatch) -> None:
+        """Queue every row of a batch in ``pipeline.columns`` produce form; blocks while the buffer is full.
+
+        Raises ConnectError of the first failed delivery so far.
+        """
+
+    def flush(self, timeout_ms: int) -> None:
+        """Return when everything queued is acknowledged. Raises the first failure, TimedOutError."""
+
+    def close(self) -> None:
+        """Give up what is queued and close."""
+
+
+class BatchConsumer(Protocol):
+    """Reads assigned partitions, no group. One thread."""
+
+    def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions too, from these offsets (-1 beginning, -2 end)."""
+
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        """Read these no more; nothing of them is returned afterwards."""
+
+    def poll(self, max_records: int, timeout_ms: int) -> pa.RecordBatch | None:
+        """Return what is there in ``pipeline.columns`` consume form (one topic partition or several)."""
+
+    def close(self) -> None:
+        """Close."""
+
+
+class ExecutorClients(Protocol):
+    """Makes clients on an executor. Configurations are Java client properties, secrets resolved here."""
+
+    def producer(self, config: Mapping[str, str]) -> BatchProducer:
+        """Return a new producer."""
+
+    def consumer(self, config: Mapping[str, str]) -> BatchConsumer:
+        """Return a new consumer."""
+
+    def plugin(self, name: str) -> type[Any]:
+        """Return the class of a converter, transformation or predicate by class name or alias. NotFoundError."""
+
+    def resolve(self, config: Mapping[str, str]) -> dict[str, str]:
+        """Return the configuration with every ``${provider:...}`` replaced."""

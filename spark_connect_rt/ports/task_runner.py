@@ -1,0 +1,144 @@
+"""The execution engine as the worker sees it: start, pause, resume, drain, stop; events come back.
+
+Implementations: spark.driver (the real one), testing.memory_task_runner (threads, no Spark). Both pass
+tests/contract/task_runner_contract.py. The engine knows nothing of the herder, REST, groups or stores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Protocol
+
+from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+
+
+class TaskKind(Enum):
+    """How a task is hosted."""
+
+    SOURCE = "source"
+    SINK = "sink"
+    SPARK_SINK = "spark-sink"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLaunch:
+    """Everything an executor needs to run one task. Pickles; holds no client; secrets still unresolved."""
+
+    task: ConnectorTaskId
+    run: int  # unique per start on this worker; every report carries it, an older run's report is refused
+    generation: int  # of the group when the task was started
+    kind: TaskKind
+    task_class: str  # "package.module:ClassName"
+    config: Mapping[str, str]  # the task's configuration
+    connector_config: Mapping[str, str]  # the connector's: transforms, converters, error tolerance, isolation
+    worker_config: Mapping[str, str]  # converter defaults, config providers, offset.flush.*
+    client_config: Mapping[str, str] = field(default_factory=dict)  # producer (source) or consumer (sink), Java names
+    paused: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRunning:
+    """``start`` returned, or the task was resumed."""
+
+    task: ConnectorTaskId
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class TaskPaused:
+    """The task polls no more until resumed; everything before it is durable."""
+
+    task: ConnectorTaskId
+    run: int
+
+
+@dataclass(frozen=True, slots=True)
+class BatchDurable:
+    """A batch is where it belongs; its offsets may be committed (I3: only after this)."""
+
+    task: ConnectorTaskId
+    run: int
+    generation: int
+    records: int
+    data_bytes: int
+    source_offsets: tuple[tuple[Mapping[str, Any], Mapping[str, Any] | None], ...] = ()  # (partition, offset)
+    sink_offsets: tuple[tuple[TopicPartition, int], ...] = ()  # next offset to read
+    skipped: int = 0  # errant records tolerated
+    topics: tuple[str, ...] = ()  # topics written (source) or read (sink)
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionsReleased:
+    """A sink task flushed and closed these partitions; their BatchDurable came before."""
+
+    task: ConnectorTaskId
+    run: int
+    partitions: frozenset[TopicPartition]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFailed:
+    """The task's own code or data failed; nothing more comes from this run but TaskEnded."""
+
+    task: ConnectorTaskId
+    run: int
+    trace: str
+
+
+@dataclass(frozen=True, slots=True)
+class TaskEnded:
+    """Nothing of this run is alive any more, anywhere: it may be handed over. The last event of a run.
+
+    ``drained`` False: it was cancelled at the deadline; what was not durable will be read again.
+    """
+
+    task: ConnectorTaskId
+    run: int
+    drained: bool
+    records: int = 0
+
+
+TaskEvent = TaskRunning | TaskPaused | BatchDurable | PartitionsReleased | TaskFailed | TaskEnded
+OnTaskEvent = Callable[[TaskEvent], None]
+"""Called from the engine's threads, in order per run; must be quick and must not raise."""
+
+ReadOffsets = Callable[[ConnectorTaskId, Sequence[Mapping[str, Any]]], list[Mapping[str, Any] | None]]
+"""Source offsets for a task's OffsetReader; called from the engine's threads; may block (reads to the end)."""
+
+
+class TaskRunner(Protocol):
+    """Hosts tasks. Every method returns at once; failures come as events. Any thread."""
+
+    def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
+        """Begin; launches made before the cluster is up wait for it. Called once."""
+
+    def start(self, launch: TaskLaunch) -> None:
+        """Start a run. Events: TaskRunning (or TaskPaused), BatchDurable ..., TaskFailed?, TaskEnded.
+
+        Lost infrastructure (executor, Python process, control channel) is the runner's to mend: the run's
+        task is started again elsewhere under the same run, from the committed offsets, once the lost side
+        is certainly dead; after repeated losses without progress it becomes TaskFailed.
+        """
+
+    def pause(self, task: ConnectorTaskId) -> None:
+        """Drain, then idle: TaskPaused."""
+
+    def resume(self, task: ConnectorTaskId) -> None:
+        """Go on: TaskRunning."""
+
+    def stop(self, task: ConnectorTaskId, timeout_ms: int) -> None:
+        """Drain and end; at the deadline cancel, and wait until it is certainly dead: TaskEnded."""
+
+    def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
+        """Sinks: start reading these partitions at these offsets, besides what it reads already.
+
+        An offset of -1 means the beginning, -2 the end (auto.offset.reset).
+        """
+
+    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition]) -> None:
+        """Sinks: stop reading, flush, close: PartitionsReleased."""
+
+    def close(self, timeout_ms: int) -> None:
+        """Stop every run, then the engine. Blocks; TaskEnded for each run has come when it returns."""

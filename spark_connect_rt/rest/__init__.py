@@ -1,0 +1,1 @@
+"""HTTP to herder calls, one router per resource."""

@@ -1,0 +1,1 @@
+"""The tick loop: membership, requests, leadership, forwarding. Drives runtime.worker, never the reverse."""

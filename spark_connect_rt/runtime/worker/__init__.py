@@ -1,0 +1,1 @@
+"""Life of connectors and tasks on this worker."""

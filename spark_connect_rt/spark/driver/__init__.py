@@ -1,0 +1,1 @@
+"""Runs tasks as Spark jobs: the only door to SparkSession."""

@@ -1,0 +1,1 @@
+"""What runs on executors: picklable, imports nothing of the driver side."""

@@ -1,0 +1,1 @@
+"""Snapshots, folds and state machines. Pure."""

@@ -1,0 +1,1 @@
+"""Fold over a compacted log = a readable store: config, status, offset."""
