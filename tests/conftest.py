@@ -1,0 +1,26 @@
+"""Shared fixtures: a real broker, a Java, a SparkSession. A service that is missing FAILS; nothing is skipped."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spark_connect_rt.embedded.java import Java, find_java
+from spark_connect_rt.embedded.kafka import EmbeddedKafka
+
+
+@pytest.fixture(scope="session")
+def java() -> Java:
+    return find_java()
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory, java: Java) -> Iterator[EmbeddedKafka]:
+    """One real Kafka for the whole session; tests use topics and groups of their own names."""
+    directory: Path = tmp_path_factory.mktemp("kafka")
+    kafka = EmbeddedKafka(directory, java=java, die_with_parent=True)
+    kafka.start()
+    yield kafka
+    kafka.stop()
