@@ -9,6 +9,7 @@ ConnectError
 ├── NotFoundError                  correct the name
 ├── AlreadyExistsError             choose another name
 ├── BadRequestError                correct the request
+├── ForbiddenError                 this worker is configured not to do that
 ├── BadConfigError                 correct every key in .problems
 ├── DataError                      fix, skip or dead-letter this record (.stage)
 ├── FencedError                    stop: somebody newer owns this work
@@ -89,6 +90,12 @@ class BadRequestError(ConnectError):
     """The request cannot be carried out as it stands: correct it."""
 
     code = "CRT-1030"
+
+
+class ForbiddenError(ConnectError):
+    """This worker is configured not to do that (topic tracking off, wrong signature)."""
+
+    code = "CRT-1031"
 
 
 class BadConfigError(ConnectError):
