@@ -1,4 +1,4 @@
-"""Shared fixtures: a real broker, a Java, a SparkSession. A service that is missing FAILS; nothing is skipped."""
+"""Shared fixtures: a real broker, a Java. A service that is missing FAILS; nothing is skipped."""
 
 from __future__ import annotations
 

@@ -40,7 +40,7 @@ class Java:
 
 
 def java_major(version_output: str) -> int | None:
-    """Return the major version in what ``java -version`` prints: 17, 21, 8 for ``1.8.0``; None if unreadable."""
+    """Return the major version in what ``java -version`` prints (``1.8.0`` is 8), None if unreadable."""
     found = re.search(r'version "(?:1\.)?(\d+)', version_output)
     return int(found.group(1)) if found else None
 

@@ -213,7 +213,7 @@ class EmbeddedKafka:
         tail = self.log_file.read_text(encoding="utf-8", errors="replace")[-2000:]
         self.stop()
         raise StartupError(
-            f"the embedded Kafka in {self.directory} did not come up; the end of {self.log_file.name}:\n{tail}",
+            f"the embedded Kafka in {self.directory} did not come up; its log ends:\n{tail}",
             exit_code=EXIT_BROKER_FAILED,
             code="CRT-1083",
         )

@@ -41,7 +41,7 @@ def _resolve_with_jgo(coordinates: Sequence[str], folder: Path) -> list[Path]:
     _log.info("resolving %s from Maven Central", ", ".join(coordinates))
     try:
         environment = jgo.build("+".join(coordinates), cache_dir=folder)
-    except Exception as error:  # noqa: BLE001 - a third-party edge: anything it raises means "not resolved"
+    except Exception as error:  # a third-party edge: whatever it raises means "not resolved"
         raise StartupError(
             f"cannot resolve {', '.join(coordinates)} from Maven Central: {error}. "
             "Check the network, or set bootstrap.servers to a running Kafka.",
