@@ -1,8 +1,8 @@
 """The herder as REST and the console see it: frozen values out, requests in (Java ``Herder``).
 
-Reads answer at once from immutable snapshots, also during a rebalance. Writes are queued for the tick thread and
-return a ``concurrent.futures.Future``; its exception is an errors.py kind (NotLeaderError and NotAssignedError
-say where to forward). The caller bounds its own wait (REST: 90 s). Nothing here knows HTTP.
+Reads answer at once from immutable snapshots, also during a rebalance. Writes are queued for the tick thread
+and return a ``concurrent.futures.Future``; its exception is an errors.py kind (NotLeaderError and
+NotAssignedError say where to forward). The caller bounds its own wait (REST: 90 s). Nothing here knows HTTP.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class PluginInfo:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """``status`` is healthy, starting or unhealthy; ``detail`` says what the tick thread does or waits for."""
+    """``status`` is healthy, starting or unhealthy; ``detail`` says what the tick does or waits for."""
 
     status: str
     detail: str = ""
@@ -107,7 +107,7 @@ class InternalKey:
 
 @dataclass(frozen=True, slots=True)
 class StoryLine:
-    """One sentence of the herder's: what it did or waits for, and since when; repeated reasons are one line."""
+    """One sentence of the herder's: what it did or waits for, and since when; repeats are counted."""
 
     at_ms: int  # wall clock
     step: str
@@ -234,7 +234,8 @@ class HerderApi(Protocol):
         """Restart as KIP-745.
 
         Both flags False: the connector alone, by its owner, finished when it answers None
-        (NotFoundError ``Unknown connector: s``, NotAssignedError). Otherwise leader only: the plan, RESTARTING.
+        (NotFoundError ``Unknown connector: s``, NotAssignedError). Otherwise leader only: the plan,
+        RESTARTING.
         """
 
     def restart_task(self, task: ConnectorTaskId) -> Future[None]:
