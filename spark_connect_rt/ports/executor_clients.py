@@ -42,6 +42,12 @@ class BatchConsumer(Protocol):
     def poll(self, max_records: int, timeout_ms: int) -> pa.RecordBatch | None:
         """Return what is there in ``pipeline.columns`` consume form (one topic partition or several)."""
 
+    def position(self, partition: TopicPartition) -> int:
+        """Return the next offset this consumer will read, past markers and compacted records."""
+
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the log end of each partition (the last stable offset under read_committed)."""
+
     def close(self) -> None:
         """Close."""
 

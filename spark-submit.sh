@@ -1,0 +1,53 @@
+#!/usr/bin/env bash
+# Runs connectrt in an environment it makes itself: exact versions from the lock file, in .venv beside this script.
+#
+#   ./spark-submit.sh conf/quickstart.properties            the main job, on an embedded Kafka
+#   ./spark-submit.sh conf/connect-distributed.properties   one worker (joins the group of its group.id)
+#   ./spark-submit.sh --environment [dev]                   only make the environment; print its python
+#
+# PYTHON=... chooses the Python (>= 3.11) to build on; CONNECTRT_VENV=... another place for the environment.
+set -euo pipefail
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+venv=${CONNECTRT_VENV:-$here/.venv}
+
+die() { printf 'spark-submit.sh: %s\n' "$1" >&2; exit "${2:-1}"; }
+
+find_python() {
+  local candidate
+  for candidate in "${PYTHON:-}" python3 python3.13 python3.12 python3.11 python; do
+    [ -n "$candidate" ] && command -v "$candidate" >/dev/null 2>&1 || continue
+    "$candidate" -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && { command -v "$candidate"; return; }
+  done
+  die "needs Python >= 3.11 (set PYTHON=/path/to/python3.11)" 10
+}
+
+stamp_of() { cat "$1" "$here/pyproject.toml" | cksum; }
+made_from() { [ -f "$venv/.connectrt-stamp" ] && [ "$(cat "$venv/.connectrt-stamp")" = "$(stamp_of "$1")" ]; }
+
+make_environment() { # $1: the lock file
+  local lock=$1 python
+  if made_from "$lock"; then return; fi
+  # The dev lock holds everything of the run lock: an environment made for tests serves to run, too.
+  if made_from "$here/requirements-dev.lock"; then return; fi
+  python=$(find_python)
+  printf 'making the environment in %s (once, about a minute)\n' "$(basename "$venv")" >&2
+  if command -v uv >/dev/null 2>&1; then
+    uv venv --quiet --allow-existing --python "$python" "$venv" >&2
+    uv pip install --quiet --python "$venv/bin/python" -r "$lock" >&2
+    uv pip install --quiet --python "$venv/bin/python" --no-deps -e "$here" >&2
+  else
+    "$python" -m venv "$venv" || die "python's venv module is missing (Debian: apt install python3-venv)" 10
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$lock" >&2
+    "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -e "$here" >&2
+  fi
+  stamp_of "$lock" > "$venv/.connectrt-stamp"
+}
+
+if [ "${1:-}" = "--environment" ]; then
+  if [ "${2:-}" = "dev" ]; then make_environment "$here/requirements-dev.lock"; else make_environment "$here/requirements.lock"; fi
+  printf '%s\n' "$venv/bin/python"
+  exit 0
+fi
+[ $# -gt 0 ] || { sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+make_environment "$here/requirements.lock"
+exec "$venv/bin/python" -m spark_connect_rt submit "$@"

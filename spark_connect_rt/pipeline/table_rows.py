@@ -1,0 +1,139 @@
+"""From Kafka records to the columns of a table: what a Spark table sink does to every batch.
+
+Whole columns at once where the values are plain JSON objects and nothing transforms them; else record by record
+through the same converters and transformations as any sink.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.json
+
+from spark_connect_rt.api.records import SinkRecord
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
+
+JSON_CONVERTER = "JsonConverter"
+
+
+@dataclass(frozen=True, slots=True)
+class DecodedRows:
+    """Rows in the table's schema, and how many records were skipped as errant."""
+
+    rows: pa.RecordBatch
+    skipped: int
+
+
+class TableDecoder:
+    """Decodes batches in consume form for one table schema."""
+
+    def __init__(self, pipeline: SinkPipeline, schema: pa.Schema, *, columnar: bool, tolerate: bool) -> None:
+        self._pipeline = pipeline
+        self._schema = schema
+        self._columnar = columnar
+        self._tolerate = tolerate
+
+    @classmethod
+    def from_config(
+        cls,
+        connector_config: Mapping[str, str],
+        worker_config: Mapping[str, str],
+        plugin: Callable[[str], type[Any]],
+        schema: pa.Schema,
+    ) -> TableDecoder:
+        """Return the decoder a connector's configuration asks for."""
+        return cls(
+            SinkPipeline.from_config(connector_config, worker_config, plugin),
+            schema,
+            columnar=is_plain_json(connector_config, worker_config),
+            tolerate=connector_config.get("errors.tolerance") == "all",
+        )
+
+    def decode(self, batch: pa.RecordBatch) -> DecodedRows:
+        """Return the rows of a consume-form batch. Raises DataError naming topic, partition and offset."""
+        if self._columnar:
+            rows = json_columns(batch, self._schema)
+            if rows is not None:
+                return DecodedRows(rows, 0)
+        return self._by_record(batch)
+
+    def _by_record(self, batch: pa.RecordBatch) -> DecodedRows:
+        converted = self._pipeline.convert(batch)
+        rows, skipped = [], converted.skipped
+        for record in converted.records:
+            try:
+                rows.append(row_of(record, self._schema))
+            except DataError:
+                if not self._tolerate:
+                    raise
+                skipped += 1
+        return DecodedRows(_from_rows(rows, self._schema), skipped)
+
+
+def is_plain_json(connector_config: Mapping[str, str], worker_config: Mapping[str, str]) -> bool:
+    """Return whether values are schemaless JSON that nothing transforms: then whole columns can be parsed."""
+    if connector_config.get("transforms"):
+        return False
+    source = connector_config if connector_config.get("value.converter") else worker_config
+    return (
+        source.get("value.converter", "").endswith(JSON_CONVERTER)
+        and source.get("value.converter.schemas.enable", "true").lower() == "false"
+    )
+
+
+def json_columns(batch: pa.RecordBatch, schema: pa.Schema | None) -> pa.RecordBatch | None:
+    """Parse a batch of JSON objects into columns; None when it must go record by record.
+
+    That is so for tombstones, text that is not one object a record, or a value that does not fit its column.
+    ``schema`` None: infer it.
+    """
+    values = batch.column("value")
+    if values.null_count or batch.num_rows == 0:
+        return None
+    text = b"\n".join(values.to_pylist())
+    options = pyarrow.json.ParseOptions(
+        explicit_schema=schema,
+        newlines_in_values=False,
+        unexpected_field_behavior="infer" if schema is None else "ignore",
+    )
+    try:
+        table = pyarrow.json.read_json(
+            io.BytesIO(text),
+            read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=max(len(text) + 1, 1 << 16)),
+            parse_options=options,
+        )
+    except pa.ArrowInvalid:
+        return None
+    if table.num_rows != batch.num_rows:
+        return None  # some value held a line break: rows and records no longer pair up
+    if schema is not None:
+        table = table.select(schema.names)
+    return table.combine_chunks().to_batches()[0]
+
+
+def row_of(record: SinkRecord, schema: pa.Schema) -> dict[str, Any]:
+    """Return the record's value as a row of ``schema``. Raises DataError when it does not fit."""
+    place = f"{record.topic}-{record.partition}@{record.offset}"
+    value = record.value
+    if hasattr(value, "to_dict"):
+        value = value.to_dict()
+    if isinstance(value, str | bytes | int | float) and schema.names == ["value"]:
+        value = {"value": value}
+    if not isinstance(value, Mapping):
+        raise DataError(f"{place}: a table row needs a JSON object or a struct, got {type(value).__name__}")
+    row = {name: value.get(name) for name in schema.names}
+    for name in schema.names:
+        try:
+            pa.scalar(row[name], type=schema.field(name).type)
+        except (pa.ArrowInvalid, pa.ArrowTypeError, ValueError, OverflowError) as error:
+            raise DataError(f"{place}: column {name} ({schema.field(name).type}): {error}") from error
+    return row
+
+
+def _from_rows(rows: list[dict[str, Any]], schema: pa.Schema) -> pa.RecordBatch:
+    return pa.RecordBatch.from_pylist(rows, schema=schema)

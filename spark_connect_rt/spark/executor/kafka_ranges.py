@@ -1,0 +1,99 @@
+"""Reads bounded ranges of topic partitions on executors and decodes them into a table's columns.
+
+Owns: range -> record batches of one table schema. Runs inside ``mapInArrow``; imports nothing of the driver side.
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.pipeline.table_rows import TableDecoder
+from spark_connect_rt.ports.executor_clients import ExecutorClients
+from spark_connect_rt.protocol.ids import TopicPartition
+
+POLL_RECORDS = 50_000
+POLL_TIMEOUT_MS = 1_000
+EMPTY_POLLS_LIMIT = 60  # a minute without one record of a range that must hold some
+
+
+@dataclass(frozen=True, slots=True)
+class OffsetRange:
+    """Offsets ``start`` (included) to ``end`` (excluded) of one topic partition."""
+
+    partition: TopicPartition
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class RangeJob:
+    """What one executor partition needs to read its ranges. Pickles; secrets unresolved."""
+
+    clients: str  # "package.module:factory" of ExecutorClients
+    consumer_config: Mapping[str, str]
+    connector_config: Mapping[str, str]
+    worker_config: Mapping[str, str]
+    ranges: tuple[OffsetRange, ...]
+    schema: pa.Schema = field(repr=False)
+
+
+def load_clients(name: str) -> ExecutorClients:
+    """Import and call the factory named ``package.module:factory``."""
+    module, _, factory = name.partition(":")
+    return cast(ExecutorClients, getattr(importlib.import_module(module), factory)())
+
+
+def read_ranges(
+    job: RangeJob, ranges: Sequence[OffsetRange], count: Callable[[int, int], None]
+) -> Iterator[pa.RecordBatch]:
+    """Yield the decoded rows of ``ranges``; ``count(records, skipped)`` hears of every batch.
+
+    Raises RetriableError when a range's records stop coming for a minute.
+    """
+    clients = load_clients(job.clients)
+    decoder = TableDecoder.from_config(job.connector_config, job.worker_config, clients.plugin, job.schema)
+    consumer = clients.consumer(clients.resolve(job.consumer_config))
+    try:
+        for raw in _raw_batches(consumer, ranges):
+            decoded = decoder.decode(raw)
+            count(raw.num_rows, decoded.skipped)
+            if decoded.rows.num_rows:
+                yield decoded.rows
+    finally:
+        consumer.close()
+
+
+def _raw_batches(consumer: Any, ranges: Sequence[OffsetRange]) -> Iterator[pa.RecordBatch]:
+    for one in ranges:
+        consumer.assign({one.partition: one.start})
+        yield from _one_range(consumer, one)
+        consumer.unassign([one.partition])
+
+
+def _one_range(consumer: Any, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
+    position, empty_polls = wanted.start, 0
+    while position < wanted.end:
+        batch = consumer.poll(POLL_RECORDS, POLL_TIMEOUT_MS)
+        if batch is None or batch.num_rows == 0:
+            empty_polls += 1
+            if consumer.position(wanted.partition) >= wanted.end:
+                return  # the rest of the range is transaction markers or compacted away
+            if empty_polls >= EMPTY_POLLS_LIMIT:
+                raise RetriableError(
+                    f"{wanted.partition}: no record between offsets {position} and {wanted.end} "
+                    f"for {EMPTY_POLLS_LIMIT} s; is the partition's leader up?"
+                )
+            continue
+        empty_polls = 0
+        offsets = batch.column("offset")
+        position = offsets[-1].as_py() + 1
+        yield batch if position <= wanted.end else batch.filter(pc.less(offsets, wanted.end))
+
+
