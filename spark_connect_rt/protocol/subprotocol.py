@@ -1,0 +1,259 @@
+"""Connect's own bytes inside JoinGroup and SyncGroup: worker metadata and assignments, V0 to V2.
+
+Owns the layouts (Java ``ConnectProtocol``, ``IncrementalCooperativeConnectProtocol``); must not know what an
+assignment means. Writers are exact to the byte, readers as tolerant as Java's: every version is read with the
+V1 reader, whose trailing fields may be missing.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable
+from dataclasses import dataclass
+from enum import Enum
+
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+
+CONNECTOR_TASK = -1
+"""Stands for the connector itself in a list of task numbers."""
+
+NO_ERROR = 0
+CONFIG_MISMATCH = 1
+
+
+class ConnectProtocol(Enum):
+    """A version of the subprotocol; the value is the setting ``connect.protocol``."""
+
+    EAGER = "eager"
+    COMPATIBLE = "compatible"
+    SESSIONED = "sessioned"
+
+    @property
+    def version(self) -> int:
+        """Return the number at the front of every blob: 0, 1 or 2."""
+        return _VERSIONS[self]
+
+    @property
+    def protocol_name(self) -> str:
+        """Return the name in JoinGroup; eager's is ``default``."""
+        return "default" if self is ConnectProtocol.EAGER else self.value
+
+    @property
+    def is_incremental(self) -> bool:
+        """Return whether assignments are incremental (V1 and V2)."""
+        return self is not ConnectProtocol.EAGER
+
+    def offered(self) -> tuple[ConnectProtocol, ...]:
+        """Return what a worker with this setting offers, in order of preference."""
+        return tuple(p for p in reversed(ConnectProtocol) if p.version <= self.version)
+
+    @staticmethod
+    def of_setting(value: str) -> ConnectProtocol:
+        """Return the protocol of a ``connect.protocol`` value, any case. Raises ValueError."""
+        return ConnectProtocol(value.lower())
+
+    @staticmethod
+    def of_name(name: str) -> ConnectProtocol:
+        """Return the protocol a JoinGroup answer names. Raises DataError."""
+        for protocol in ConnectProtocol:
+            if protocol.protocol_name == name:
+                return protocol
+        raise DataError(f"the group chose protocol {name!r}, which Connect does not have")
+
+
+_VERSIONS = {ConnectProtocol.EAGER: 0, ConnectProtocol.COMPATIBLE: 1, ConnectProtocol.SESSIONED: 2}
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What a member must start (``connectors``, ``tasks``) and stop (``revoked_*``).
+
+    V0: start is everything the member shall run. V1, V2: only what is new. ``config_offset`` is the
+    snapshot it was made from; ``delay_ms`` the scheduled rebalance, 0 if none.
+    """
+
+    leader_id: str
+    leader_url: str
+    config_offset: int
+    connectors: tuple[str, ...] = ()
+    tasks: tuple[ConnectorTaskId, ...] = ()
+    revoked_connectors: tuple[str, ...] = ()
+    revoked_tasks: tuple[ConnectorTaskId, ...] = ()
+    delay_ms: int = 0
+    error: int = NO_ERROR
+
+    @property
+    def failed(self) -> bool:
+        """Return whether the leader refused to assign: the member must rejoin."""
+        return self.error != NO_ERROR
+
+    @property
+    def revokes(self) -> bool:
+        """Return whether anything must be stopped."""
+        return bool(self.revoked_connectors or self.revoked_tasks)
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerMetadata:
+    """What a member says of itself when it joins.
+
+    ``url`` is the advertised REST URL with its trailing slash; ``config_offset`` the last decodable record
+    of the config topic plus one (-1 when empty); ``allocation`` what it runs now, None for nothing.
+    """
+
+    url: str
+    config_offset: int
+    allocation: Assignment | None = None
+
+
+def encode_metadata(protocol: ConnectProtocol, metadata: WorkerMetadata) -> bytes:
+    """Return the metadata blob of one protocol. V0 has no room for the allocation."""
+    head = _int16(protocol.version) + _string(metadata.url) + _int64(metadata.config_offset)
+    if not protocol.is_incremental:
+        return head
+    if metadata.allocation is None:
+        return head + _int32(-1)
+    allocation = encode_assignment(protocol, metadata.allocation)
+    return head + _int32(len(allocation)) + allocation
+
+
+def decode_metadata(blob: bytes) -> WorkerMetadata:
+    """Read a metadata blob of any version. Raises DataError."""
+    reader = _Reader(blob)
+    reader.version()
+    url, config_offset = reader.string(), reader.int64()
+    allocation = None if reader.at_end() else reader.nullable_bytes()
+    return WorkerMetadata(url, config_offset, None if allocation is None else decode_assignment(allocation))
+
+
+def join_protocols(protocol: ConnectProtocol, metadata: WorkerMetadata) -> list[tuple[str, bytes]]:
+    """Return JoinGroup's (protocol name, metadata) list for a worker with this ``connect.protocol``."""
+    return [(offered.protocol_name, encode_metadata(offered, metadata)) for offered in protocol.offered()]
+
+
+def encode_assignment(protocol: ConnectProtocol, assignment: Assignment) -> bytes:
+    """Return the assignment blob. V0 has no revocations and no delay."""
+    head = (
+        _int16(protocol.version)
+        + _int16(assignment.error)
+        + _string(assignment.leader_id)
+        + _string(assignment.leader_url)
+        + _int64(assignment.config_offset)
+        + _by_connector(assignment.connectors, assignment.tasks)
+    )
+    if not protocol.is_incremental:
+        return head
+    revoked = _by_connector(assignment.revoked_connectors, assignment.revoked_tasks)
+    return head + revoked + _int32(assignment.delay_ms)
+
+
+def decode_assignment(blob: bytes) -> Assignment:
+    """Read an assignment blob of any version; null lists become empty. Raises DataError."""
+    reader = _Reader(blob)
+    reader.version()
+    error = reader.int16()
+    leader_id, leader_url, config_offset = reader.string(), reader.string(), reader.int64()
+    connectors, tasks = reader.connectors_and_tasks()
+    revoked_connectors, revoked_tasks = reader.connectors_and_tasks()
+    return Assignment(
+        leader_id=leader_id,
+        leader_url=leader_url,
+        config_offset=config_offset,
+        connectors=connectors,
+        tasks=tasks,
+        revoked_connectors=revoked_connectors,
+        revoked_tasks=revoked_tasks,
+        delay_ms=0 if reader.at_end() else reader.int32(),
+        error=error,
+    )
+
+
+def _int16(value: int) -> bytes:
+    return struct.pack(">h", value)
+
+
+def _int32(value: int) -> bytes:
+    return struct.pack(">i", value)
+
+
+def _int64(value: int) -> bytes:
+    return struct.pack(">q", value)
+
+
+def _string(text: str) -> bytes:
+    raw = text.encode("utf-8")
+    if len(raw) > 0x7FFF:
+        raise DataError(f"{text[:40]!r}... is {len(raw)} bytes; the group protocol carries at most 32767")
+    return _int16(len(raw)) + raw
+
+
+def _by_connector(connectors: Iterable[str], tasks: Iterable[ConnectorTaskId]) -> bytes:
+    """Return the array of (connector, task numbers): connectors first, as Java writes it."""
+    numbers: dict[str, list[int]] = {connector: [CONNECTOR_TASK] for connector in connectors}
+    for task in tasks:
+        numbers.setdefault(task.connector, []).append(task.task)
+    parts = [_int32(len(numbers))]
+    for connector, ids in numbers.items():
+        parts += [_string(connector), _int32(len(ids)), *map(_int32, ids)]
+    return b"".join(parts)
+
+
+class _Reader:
+    """Walks one blob; every short or senseless field is a DataError that says where."""
+
+    def __init__(self, blob: bytes) -> None:
+        self._blob = blob
+        self._at = 0
+
+    def at_end(self) -> bool:
+        return self._at >= len(self._blob)
+
+    def version(self) -> int:
+        version = self.int16()
+        if version < 0:
+            raise DataError(f"group protocol version {version} cannot be read; at least 0 was expected")
+        return version
+
+    def int16(self) -> int:
+        return int(struct.unpack(">h", self._take(2))[0])
+
+    def int32(self) -> int:
+        return int(struct.unpack(">i", self._take(4))[0])
+
+    def int64(self) -> int:
+        return int(struct.unpack(">q", self._take(8))[0])
+
+    def string(self) -> str:
+        raw = self._take(self.int16())
+        try:
+            return raw.decode("utf-8")
+        except UnicodeDecodeError as error:
+            raise DataError(f"group protocol text before byte {self._at} is not UTF-8") from error
+
+    def nullable_bytes(self) -> bytes | None:
+        length = self.int32()
+        return None if length == -1 else self._take(length)
+
+    def connectors_and_tasks(self) -> tuple[tuple[str, ...], tuple[ConnectorTaskId, ...]]:
+        connectors: dict[str, None] = {}  # Java keeps connectors once each, tasks as they come
+        tasks: list[ConnectorTaskId] = []
+        for _ in range(0 if self.at_end() else max(0, self.int32())):
+            connector = self.string()
+            for _ in range(self.int32()):
+                number = self.int32()
+                if number == CONNECTOR_TASK:
+                    connectors[connector] = None
+                else:
+                    tasks.append(ConnectorTaskId(connector, number))
+        return tuple(connectors), tuple(tasks)
+
+    def _take(self, size: int) -> bytes:
+        end = self._at + size
+        if size < 0 or end > len(self._blob):
+            raise DataError(
+                f"group protocol blob of {len(self._blob)} bytes breaks at byte {self._at} ({size} wanted)"
+            )
+        part = self._blob[self._at : end]
+        self._at = end
+        return part
