@@ -1,0 +1,58 @@
+"""Converters: Connect value <-> bytes, for keys, values and headers (Java ``Converter``, ``HeaderConverter``).
+
+A converter works on one record; it may also offer a column form, which must give the same bytes.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from spark_connect_rt.api.data.schema import Schema, SchemaAndValue
+from spark_connect_rt.config.config_def import ConfigDef
+
+
+class Converter(ABC):
+    """Turns values into bytes and back. Made without arguments, then configured once."""
+
+    def config_def(self) -> ConfigDef:
+        """Return the converter's own settings, without the ``key.converter.`` prefix."""
+        return ConfigDef()
+
+    def configure(self, config: Mapping[str, str], is_key: bool) -> None:
+        """Take the settings that stood under ``key.converter.`` or ``value.converter.``."""
+
+    @abstractmethod
+    def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        """Return the bytes of a value; None is a tombstone. Raises DataError."""
+
+    @abstractmethod
+    def to_connect_data(self, topic: str, data: bytes | None) -> SchemaAndValue:
+        """Return the value of bytes. Raises DataError."""
+
+    def column_from_connect_data(
+        self, topic: str, schema: Schema | None, values: pa.Array
+    ) -> pa.Array | None:
+        """Return the bytes (binary or string) of a whole column, or None: this converter needs rows.
+
+        None also when just this column has no exact column form. Raises DataError where no row could pass.
+        """
+        return None
+
+
+class HeaderConverter(ABC):
+    """Turns header values into bytes and back."""
+
+    def configure(self, config: Mapping[str, str], is_key: bool = False) -> None:
+        """Take the settings that stood under ``header.converter.``."""
+
+    @abstractmethod
+    def from_connect_header(self, topic: str, name: str, schema: Schema | None, value: Any) -> bytes | None:
+        """Return the bytes of a header's value. Raises DataError."""
+
+    @abstractmethod
+    def to_connect_header(self, topic: str, name: str, data: bytes | None) -> SchemaAndValue:
+        """Return the value of a header's bytes. Raises DataError."""

@@ -1,0 +1,30 @@
+"""Transformations: one record in, one or none out (Java ``Transformation``)."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import TypeVar
+
+from spark_connect_rt.api.records import SinkRecord, SourceRecord
+from spark_connect_rt.config.config_def import ConfigDef
+
+R = TypeVar("R", SourceRecord, SinkRecord)
+
+
+class Transformation(ABC):
+    """Made without arguments, then configured once; a changed record is a new one: ``dataclasses.replace``."""
+
+    def config_def(self) -> ConfigDef:
+        """Return the settings, without the ``transforms.<alias>.`` prefix."""
+        return ConfigDef()
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        """Take the settings. Raises BadConfigError."""
+
+    @abstractmethod
+    def apply(self, record: R) -> R | None:
+        """Return the record to go on with, None to drop it. Raises DataError."""
+
+    def close(self) -> None:
+        """Called once, at the end of the task."""

@@ -1,0 +1,140 @@
+"""Checks of one setting's value, small and picklable: call one for the complaint, print it for docs.
+
+Source: the validators of Java ``ConfigDef``; a check of None (not set, optional) never complains.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+Check = Callable[[Any], str | None]
+"""Takes the typed value, returns what is wrong with it, or None."""
+
+
+def anything(_: Any) -> str | None:
+    """Accept every value."""
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class AtLeast:
+    """A number that is not below ``least``."""
+
+    least: float
+
+    def __call__(self, value: Any) -> str | None:
+        """Complain about a smaller number."""
+        return f"Value must be at least {self.least}" if value is not None and value < self.least else None
+
+    def __str__(self) -> str:
+        return f"[{self.least},...]"
+
+
+@dataclass(frozen=True, slots=True)
+class Between:
+    """A number from ``least`` to ``most``, both included."""
+
+    least: float
+    most: float
+
+    def __call__(self, value: Any) -> str | None:
+        """Complain about a number outside."""
+        if value is None or self.least <= value <= self.most:
+            return None
+        return f"Value must be between {self.least} and {self.most}"
+
+    def __str__(self) -> str:
+        return f"[{self.least},...,{self.most}]"
+
+
+@dataclass(frozen=True, slots=True)
+class OneOf:
+    """One of some words; for a list, every element is."""
+
+    words: tuple[str, ...]
+    ignore_case: bool = False
+
+    def __call__(self, value: Any) -> str | None:
+        """Complain about any other word."""
+        given = value if isinstance(value, Sequence) and not isinstance(value, str) else (value,)
+        words = {word.lower() for word in self.words} if self.ignore_case else set(self.words)
+        for word in given:
+            if word is not None and (str(word).lower() if self.ignore_case else str(word)) not in words:
+                return f"String must be one of: {', '.join(self.words)}"
+        return None
+
+    def __str__(self) -> str:
+        return f"[{', '.join(self.words)}]"
+
+
+def one_of(*words: str, ignore_case: bool = False) -> OneOf:
+    """Return a check that accepts just these words."""
+    return OneOf(words, ignore_case)
+
+
+def non_empty(value: Any) -> str | None:
+    """Complain about an empty text or list."""
+    return "must not be empty" if value is not None and len(value) == 0 else None
+
+
+def no_control_characters(value: Any) -> str | None:
+    """Complain about an empty name and about control characters in it."""
+    if value is None:
+        return None
+    if not value:
+        return "String may not be empty"
+    bad = sorted({ord(char) for char in value if ord(char) < 32 or 127 <= ord(char) < 160})
+    return f"String may not contain control characters but had the following: {bad}" if bad else None
+
+
+def unique(value: Any) -> str | None:
+    """Complain about a list that says something twice."""
+    if value is None or len(set(value)) == len(value):
+        return None
+    twice = sorted({word for word in value if value.count(word) > 1})
+    return f"Duplicate alias provided: {', '.join(twice)}"
+
+
+def java_regex(value: Any) -> str | None:
+    """Complain about a pattern that does not compile."""
+    for pattern in [value] if isinstance(value, str) else value or []:
+        try:
+            re.compile(pattern)
+        except re.error as error:
+            return f"Invalid regex: {pattern} ({error})"
+    return None
+
+
+@dataclass(frozen=True, slots=True)
+class AllOf:
+    """Every one of some checks; the first complaint counts."""
+
+    checks: tuple[Check, ...]
+
+    def __call__(self, value: Any) -> str | None:
+        """Return the first complaint."""
+        return next((complaint for check in self.checks if (complaint := check(value))), None)
+
+    def __str__(self) -> str:
+        return " and ".join(map(str, self.checks))
+
+
+@dataclass(frozen=True, slots=True)
+class AtLeastOr:
+    """A number not below ``least``, or exactly ``special`` (-1: the broker's default)."""
+
+    least: int
+    special: int
+    meaning: str = "the broker's default"
+
+    def __call__(self, value: Any) -> str | None:
+        """Complain about anything else."""
+        if value is None or value == self.special or value >= self.least:
+            return None
+        return f"Value must be at least {self.least}, or {self.special} for {self.meaning}"
+
+    def __str__(self) -> str:
+        return f"{self.special} or [{self.least},...]"
