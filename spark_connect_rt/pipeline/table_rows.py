@@ -116,6 +116,34 @@ def json_columns(batch: pa.RecordBatch, schema: pa.Schema | None) -> pa.RecordBa
     return table.combine_chunks().to_batches()[0]
 
 
+def infer_schema(
+    sample: pa.RecordBatch,
+    connector_config: Mapping[str, str],
+    worker_config: Mapping[str, str],
+    plugin: Callable[[str], type[Any]],
+) -> pa.Schema:
+    """Return the columns that a first batch shows; every column is nullable. Raises DataError if it shows none.
+
+    Integers are bigint and fractions double, so that later, larger numbers fit; a column of nulls is text.
+    """
+    if is_plain_json(connector_config, worker_config):
+        rows = json_columns(sample, None)
+        if rows is not None:
+            return _widened(rows.schema)
+    converted = SinkPipeline.from_config(connector_config, worker_config, plugin).convert(sample)
+    values = [r.value.to_dict() if hasattr(r.value, "to_dict") else r.value for r in converted.records]
+    objects = [value for value in values if isinstance(value, Mapping)]
+    if objects:
+        return _widened(pa.RecordBatch.from_pylist([dict(value) for value in objects]).schema)
+    if any(value is not None for value in values):
+        return pa.schema([pa.field("value", pa.array([v for v in values if v is not None]).type)])
+    raise DataError("no record of the first batch holds a value: set table.schema")
+
+
+def _widened(schema: pa.Schema) -> pa.Schema:
+    return pa.schema([field.with_type(pa.string()) if pa.types.is_null(field.type) else field for field in schema])
+
+
 def row_of(record: SinkRecord, schema: pa.Schema) -> dict[str, Any]:
     """Return the record's value as a row of ``schema``. Raises DataError when it does not fit."""
     place = f"{record.topic}-{record.partition}@{record.offset}"

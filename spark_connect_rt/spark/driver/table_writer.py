@@ -1,0 +1,141 @@
+"""How one batch of rows gets into its table: staged files (exactly once), Delta (exactly once), or plain append.
+
+Owns: the write itself and what the table remembers of offsets. Knows nothing of tasks, groups or threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Protocol
+
+from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.spark.driver.table_files import Declared, TableFiles
+
+FILE_FORMATS = ("parquet", "json", "csv", "orc")
+DELTA_WRITER = "connectrt.writer"
+DELTA_BATCH = "connectrt.batch"
+Ranges = Mapping[TopicPartition, tuple[int, int]]
+
+
+class TableWriter(Protocol):
+    """Appends batches to one table."""
+
+    def recover(self) -> Ranges:
+        """Finish what a crash left half done; return the offset ranges of the last batch the table holds."""
+
+    def append(self, frame: Any, batch: str, ranges: Ranges) -> None:
+        """Write the rows of ``frame``; when it returns they are in the table."""
+
+    def forget(self) -> None:
+        """The last batch's offsets are committed in the group: its record is no longer needed."""
+
+
+class FileTableWriter:
+    """Parquet, JSON, CSV, ORC under a path: staged, declared, moved."""
+
+    def __init__(self, spark: Any, format_name: str, path: str, writer: str, options: Mapping[str, str]) -> None:
+        self._files = TableFiles(spark, path, writer)
+        self._format = format_name
+        self._options = dict(options)
+
+    def recover(self) -> Ranges:
+        """Move the files of a declared batch, delete staged ones that never were declared."""
+        declared = self._files.declared()
+        self._files.drop_leftovers(declared.staging if declared else None)
+        if declared is None:
+            return {}
+        self._files.finish(declared)
+        return declared.ranges
+
+    def append(self, frame: Any, batch: str, ranges: Ranges) -> None:
+        """Stage, declare, move."""
+        frame.write.format(self._format).options(**self._options).mode("overwrite").save(
+            self._files.staging_path(batch)
+        )
+        declared = Declared(batch, ranges)
+        self._files.declare(declared)
+        self._files.finish(declared)
+
+    def forget(self) -> None:
+        """Drop the manifest."""
+        self._files.forget()
+
+
+class DeltaTableWriter:
+    """Delta through the ``deltalake`` package: one commit adds the rows and, in its metadata, their offsets.
+
+    The rows of a batch pass through the driver as Arrow; ``batch.max.records`` bounds them.
+    """
+
+    def __init__(self, path: str, writer: str) -> None:
+        self._path = path.removeprefix("file://")
+        self._writer = writer
+
+    def recover(self) -> Ranges:
+        """Return the ranges of this writer's newest commit."""
+        from deltalake import DeltaTable
+
+        if not DeltaTable.is_deltatable(self._path):
+            return {}
+        for commit in DeltaTable(self._path).history(limit=100):
+            if commit.get(DELTA_WRITER) == self._writer:
+                return Declared.from_json(commit[DELTA_BATCH]).ranges
+        return {}
+
+    def append(self, frame: Any, batch: str, ranges: Ranges) -> None:
+        """Write one Delta commit."""
+        from deltalake import CommitProperties, write_deltalake
+
+        metadata = {DELTA_WRITER: self._writer, DELTA_BATCH: Declared(batch, ranges).to_json()}
+        write_deltalake(
+            self._path,
+            frame.toArrow(),
+            mode="append",
+            schema_mode="merge",
+            commit_properties=CommitProperties(custom_metadata=metadata),
+        )
+
+    def forget(self) -> None:
+        """Nothing: the metadata stays in the Delta log."""
+
+
+class PlainTableWriter:
+    """Any other Spark format (jdbc, iceberg, ...): append; a crash between write and commit repeats the batch."""
+
+    def __init__(self, format_name: str, target: Mapping[str, str], options: Mapping[str, str]) -> None:
+        self._format = format_name
+        self._target = dict(target)
+        self._options = dict(options)
+
+    def recover(self) -> Ranges:
+        """Nothing is known."""
+        return {}
+
+    def append(self, frame: Any, batch: str, ranges: Ranges) -> None:
+        """Append through Spark's own writer."""
+        writer = frame.write.format(self._format).options(**self._options).mode("append")
+        if "table" in self._target:
+            writer.saveAsTable(self._target["table"])
+        elif "path" in self._target:
+            writer.save(self._target["path"])
+        else:
+            writer.save()
+
+    def forget(self) -> None:
+        """Nothing to forget."""
+
+
+def writer_for(spark: Any, config: Mapping[str, str], writer: str) -> TableWriter:
+    """Return the writer that a sink's ``spark.format``, ``path`` and ``table`` ask for."""
+    format_name = config.get("spark.format", "parquet").lower()
+    options = {k.removeprefix("spark.option."): v for k, v in config.items() if k.startswith("spark.option.")}
+    if format_name in FILE_FORMATS and config.get("path"):
+        return FileTableWriter(spark, format_name, config["path"], writer, options)
+    if format_name == "delta" and config.get("path") and not _spark_knows_delta(spark):
+        return DeltaTableWriter(config["path"], writer)
+    target = {key: config[key] for key in ("table", "path") if config.get(key)}
+    return PlainTableWriter(format_name, target, options)
+
+
+def _spark_knows_delta(spark: Any) -> bool:
+    return "DeltaSparkSessionExtension" in spark.conf.get("spark.sql.extensions", "")
