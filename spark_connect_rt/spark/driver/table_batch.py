@@ -45,7 +45,7 @@ class TableBatches:
         self._held: dict[TopicPartition, tuple[int, int]] = {}
         self._schema: pa.Schema | None = None
         _set_active(spark)
-        self._writer: TableWriter = writer_for(spark, launch.config, str(launch.task))
+        self._writer: TableWriter = writer_for(spark, launch.config, launch.task)
 
     def recover(self) -> None:
         """Finish a batch that a crash left declared but not moved."""

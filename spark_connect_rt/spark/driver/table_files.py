@@ -14,6 +14,7 @@ from typing import Any
 
 from spark_connect_rt.protocol.ids import TopicPartition
 
+MANIFEST = "manifest.json"
 HIDDEN = "_connectrt"  # Spark and Hive skip names that begin with an underscore
 
 
@@ -39,46 +40,59 @@ class Declared:
 class TableFiles:
     """The files of one table as one sink task sees them."""
 
-    def __init__(self, spark: Any, path: str, writer: str) -> None:
+    def __init__(self, spark: Any, path: str, connector: str, task: int) -> None:
         jvm = spark.sparkContext._jvm
         self._path_class = jvm.org.apache.hadoop.fs.Path
         self._table = self._path_class(path)
         self._fs = self._table.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
         self._jvm = jvm
-        self._home = self._path_class(self._table, f"{HIDDEN}/{writer}")
-        self._manifest = self._path_class(self._home, "manifest.json")
+        self._connector_home = self._path_class(self._table, f"{HIDDEN}/{connector}")
+        self._home = self._path_class(self._connector_home, str(task))
 
     def staging_path(self, name: str) -> str:
         """Return the folder to write batch ``name`` to."""
         return str(self._path_class(self._home, name).toString())
 
-    def declared(self) -> Declared | None:
-        """Return what the manifest declares, None if there is none."""
-        if not self._fs.exists(self._manifest):
-            return None
-        stream = self._fs.open(self._manifest)
+    def declared(self) -> dict[str, Declared]:
+        """Return what the manifest of each task of this connector declares, by task number.
+
+        All of them: after a crash a partition may come to another task than the one that wrote it.
+        """
+        if not self._fs.exists(self._connector_home):
+            return {}
+        found = {}
+        for status in self._fs.listStatus(self._connector_home):
+            manifest = self._path_class(status.getPath(), MANIFEST)
+            if self._fs.exists(manifest):
+                found[str(status.getPath().getName())] = Declared.from_json(self._read(manifest))
+        return found
+
+    def _read(self, path: Any) -> str:
+        stream = self._fs.open(path)
         try:
-            text = self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
+            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
         finally:
             stream.close()
-        return Declared.from_json(text)
 
     def declare(self, batch: Declared) -> None:
         """Make the batch part of the table: after this its files will be moved, by us or by the next start."""
-        draft = self._path_class(self._home, "manifest.json.new")
+        draft, manifest = self._path_class(self._home, f"{MANIFEST}.new"), self._path_class(self._home, MANIFEST)
         stream = self._fs.create(draft, True)
         try:
             stream.write(bytearray(batch.to_json().encode()))
             stream.hsync()
         finally:
             stream.close()
-        self._fs.delete(self._manifest, False)
-        if not self._fs.rename(draft, self._manifest):
-            raise OSError(f"could not rename {draft.toString()} to {self._manifest.toString()}")
+        # Not atomic on every file system: a crash in between loses the older manifest, whose batch is in the table
+        # and, but for the last second, committed; this batch is then not declared and its records are read again.
+        self._fs.delete(manifest, False)
+        if not self._fs.rename(draft, manifest):
+            raise OSError(f"could not rename {draft.toString()} to {manifest.toString()}")
 
-    def finish(self, batch: Declared) -> int:
+    def finish(self, batch: Declared, task: str | None = None) -> int:
         """Move the declared batch's files into the table; safe to repeat. Returns how many moved now."""
-        staging = self._path_class(self._home, batch.staging)
+        home = self._home if task is None else self._path_class(self._connector_home, task)
+        staging = self._path_class(home, batch.staging)
         moved = 0
         if self._fs.exists(staging):
             for status in self._fs.listStatus(staging):

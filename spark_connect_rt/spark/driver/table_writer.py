@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.table_files import Declared, TableFiles
 
 FILE_FORMATS = ("parquet", "json", "csv", "orc")
@@ -33,19 +33,24 @@ class TableWriter(Protocol):
 class FileTableWriter:
     """Parquet, JSON, CSV, ORC under a path: staged, declared, moved."""
 
-    def __init__(self, spark: Any, format_name: str, path: str, writer: str, options: Mapping[str, str]) -> None:
-        self._files = TableFiles(spark, path, writer)
+    def __init__(
+        self, spark: Any, format_name: str, path: str, task: ConnectorTaskId, options: Mapping[str, str]
+    ) -> None:
+        self._files = TableFiles(spark, path, task.connector, task.task)
+        self._task = str(task.task)
         self._format = format_name
         self._options = dict(options)
 
     def recover(self) -> Ranges:
         """Move the files of a declared batch, delete staged ones that never were declared."""
         declared = self._files.declared()
-        self._files.drop_leftovers(declared.staging if declared else None)
-        if declared is None:
-            return {}
-        self._files.finish(declared)
-        return declared.ranges
+        own = declared.get(self._task)
+        self._files.drop_leftovers(own.staging if own else None)
+        ranges: dict[TopicPartition, tuple[int, int]] = {}
+        for task, batch in declared.items():
+            self._files.finish(batch, task)
+            ranges.update(batch.ranges)
+        return ranges
 
     def append(self, frame: Any, batch: str, ranges: Ranges) -> None:
         """Stage, declare, move."""
@@ -67,20 +72,21 @@ class DeltaTableWriter:
     The rows of a batch pass through the driver as Arrow; ``batch.max.records`` bounds them.
     """
 
-    def __init__(self, path: str, writer: str) -> None:
+    def __init__(self, path: str, connector: str) -> None:
         self._path = path.removeprefix("file://")
-        self._writer = writer
+        self._writer = connector
 
     def recover(self) -> Ranges:
-        """Return the ranges of this writer's newest commit."""
+        """Return the ranges that this connector's newest commits name."""
         from deltalake import DeltaTable
 
         if not DeltaTable.is_deltatable(self._path):
             return {}
-        for commit in DeltaTable(self._path).history(limit=100):
+        ranges: dict[TopicPartition, tuple[int, int]] = {}
+        for commit in DeltaTable(self._path).history(limit=100):  # newest first
             if commit.get(DELTA_WRITER) == self._writer:
-                return Declared.from_json(commit[DELTA_BATCH]).ranges
-        return {}
+                ranges = {**Declared.from_json(commit[DELTA_BATCH]).ranges, **ranges}
+        return ranges
 
     def append(self, frame: Any, batch: str, ranges: Ranges) -> None:
         """Write one Delta commit."""
@@ -125,14 +131,14 @@ class PlainTableWriter:
         """Nothing to forget."""
 
 
-def writer_for(spark: Any, config: Mapping[str, str], writer: str) -> TableWriter:
+def writer_for(spark: Any, config: Mapping[str, str], task: ConnectorTaskId) -> TableWriter:
     """Return the writer that a sink's ``spark.format``, ``path`` and ``table`` ask for."""
     format_name = config.get("spark.format", "parquet").lower()
     options = {k.removeprefix("spark.option."): v for k, v in config.items() if k.startswith("spark.option.")}
     if format_name in FILE_FORMATS and config.get("path"):
-        return FileTableWriter(spark, format_name, config["path"], writer, options)
+        return FileTableWriter(spark, format_name, config["path"], task, options)
     if format_name == "delta" and config.get("path") and not _spark_knows_delta(spark):
-        return DeltaTableWriter(config["path"], writer)
+        return DeltaTableWriter(config["path"], task.connector)
     target = {key: config[key] for key in ("table", "path") if config.get(key)}
     return PlainTableWriter(format_name, target, options)
 
