@@ -1,0 +1,211 @@
+"""In-memory twin of ``kafka.compacted_log``: topics as lists, any number of logs over one topic.
+
+Owns: ``MemoryLogTopic`` (what the broker would hold) and ``MemoryCompactedLog`` (one reader and writer of it).
+Must not: import a Kafka client. Passes tests/contract/compacted_log_contract.py.
+
+Two ways of delivery: ``threaded`` (default; a thread per log, as the real one) and manual, where records reach
+``on_records`` only inside ``read_to_end`` or ``deliver`` - for tests that own the order of everything.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import zlib
+from collections import deque
+from collections.abc import Iterable, Sequence
+
+from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError, TimedOutError
+from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
+
+_log = logging.getLogger(__name__)
+
+
+class MemoryLogTopic:
+    """One topic of a make-believe broker. Offsets survive ``compact``; failures can be injected."""
+
+    def __init__(
+        self, name: str = "log", *, partitions: int = 1, cleanup_policy: str = "compact", timestamp_ms: int = 0
+    ) -> None:
+        self.name = name
+        self.cleanup_policy = cleanup_policy
+        self.timestamp_ms = timestamp_ms  # put into every record appended from now on
+        self.reachable = True
+        self.changed = threading.Condition()
+        self._ends = [0] * partitions
+        self._records: list[LogRecord] = []  # all partitions, in order of arrival
+        self._failures: deque[Exception] = deque()
+
+    @property
+    def partitions(self) -> int:
+        """Return the number of partitions."""
+        return len(self._ends)
+
+    def fail_next_append(self, error: Exception) -> None:
+        """Make the next append of any log fail with ``error``, writing nothing."""
+        with self.changed:
+            self._failures.append(error)
+
+    def write(self, records: Iterable[tuple[bytes | None, bytes | None]]) -> None:
+        """Append records as some other client would. Raises the injected failure, if any."""
+        with self.changed:
+            if self._failures:
+                raise self._failures.popleft()
+            for key, value in records:
+                partition = zlib.crc32(key or b"") % len(self._ends)
+                self._records.append(LogRecord(partition, self._ends[partition], key, value, self.timestamp_ms))
+                self._ends[partition] += 1
+            self.changed.notify_all()
+
+    def compact(self) -> None:
+        """Drop every record that a later one of the same key supersedes; tombstones stay."""
+        with self.changed:
+            last = {(record.partition, record.key): record.offset for record in self._records}
+            self._records = [r for r in self._records if last[r.partition, r.key] == r.offset]
+
+    def records(self) -> list[LogRecord]:
+        """Return what the topic holds, in order of arrival."""
+        with self.changed:
+            return list(self._records)
+
+    def ends(self) -> list[int]:
+        """Return the end offset of each partition."""
+        with self.changed:
+            return list(self._ends)
+
+    def after(self, positions: Sequence[int]) -> list[LogRecord]:
+        """Return the records at or after ``positions`` (next offset per partition)."""
+        with self.changed:
+            if list(positions) == self._ends:
+                return []
+            return [r for r in self._records if r.offset >= positions[r.partition]]
+
+    def wake(self) -> None:
+        """Wake every log that waits on this topic."""
+        with self.changed:
+            self.changed.notify_all()
+
+
+class MemoryCompactedLog:
+    """A CompactedLog over a MemoryLogTopic."""
+
+    def __init__(self, topic: MemoryLogTopic, *, exact_partitions: int | None = None, threaded: bool = True) -> None:
+        self.topic = topic
+        self._exact_partitions = exact_partitions
+        self._threaded = threaded
+        self._positions = [0] * topic.partitions
+        self._on_records: OnRecords | None = None
+        self._answers: deque[tuple[OnAppended, Exception | None]] = deque()
+        self._failed: Exception | None = None  # of the appends since the last flush
+        self._broken: Exception | None = None  # raised by on_records
+        self._delivering = threading.RLock()
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def start(self, on_records: OnRecords) -> None:
+        """See the port."""
+        if not self.topic.reachable:
+            raise RetriableError(f"topic {self.topic.name}: broker not reachable")
+        self._check()
+        self._on_records = on_records
+        self.deliver()
+        if self._threaded:
+            self._thread = threading.Thread(target=self._run, name=f"log-{self.topic.name}", daemon=True)
+            self._thread.start()
+
+    def append(self, records: Sequence[tuple[bytes, bytes | None]], on_appended: OnAppended | None = None) -> None:
+        """See the port."""
+        if self._stopping:
+            raise ConnectError(f"topic {self.topic.name}: the log is stopped")
+        failure: Exception | None = None
+        try:
+            if not self.topic.reachable:
+                raise RetriableError(f"topic {self.topic.name}: broker not reachable")
+            self.topic.write(records)
+        except Exception as error:  # noqa: BLE001 - the injected failure is the answer
+            failure = self._failed = error
+        if on_appended is not None:
+            with self.topic.changed:
+                self._answers.append((on_appended, failure))
+            if self._threaded and self._thread is not None:
+                self.topic.wake()
+            else:
+                self._answer()
+
+    def flush(self, timeout_ms: int) -> None:
+        """See the port."""
+        self._answer()
+        failed, self._failed = self._failed, None
+        if failed is not None:
+            raise RetriableError(f"topic {self.topic.name}: append failed: {failed}") from failed
+
+    def read_to_end(self, timeout_ms: int) -> None:
+        """See the port."""
+        self.flush(timeout_ms)
+        if not self.topic.reachable:
+            raise TimedOutError(f"topic {self.topic.name}: end not reached in {timeout_ms} ms")
+        if not self._threaded:
+            self.deliver()
+        ends = self.topic.ends()
+        deadline = time.monotonic() + timeout_ms / 1000
+        with self.topic.changed:
+            while not self._reached(ends):
+                left_s = deadline - time.monotonic()
+                if left_s <= 0 or not self.topic.changed.wait(left_s):
+                    raise TimedOutError(f"topic {self.topic.name}: end not reached in {timeout_ms} ms")
+
+    def deliver(self) -> int:
+        """Hand every new record to ``on_records`` now; return how many there were."""
+        with self._delivering:
+            records = self.topic.after(self._positions)
+            if records and self._on_records is not None:
+                self._on_records(records)
+            with self.topic.changed:
+                for record in records:
+                    self._positions[record.partition] = record.offset + 1
+                self.topic.changed.notify_all()
+            return len(records)
+
+    def stop(self) -> None:
+        """See the port."""
+        self._stopping = True
+        self.topic.wake()
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        self._answer()
+
+    def _check(self) -> None:
+        if self.topic.cleanup_policy != "compact":
+            raise BadConfigError({self.topic.name: [f"cleanup.policy is {self.topic.cleanup_policy}, must be compact"]})
+        if self._exact_partitions not in (None, self.topic.partitions):
+            raise BadConfigError(
+                {self.topic.name: [f"{self.topic.partitions} partitions, must be {self._exact_partitions}"]}
+            )
+
+    def _reached(self, ends: Sequence[int]) -> bool:
+        if self._broken is not None:
+            raise ConnectError(f"topic {self.topic.name}: reader failed: {self._broken}") from self._broken
+        return all(position >= end for position, end in zip(self._positions, ends, strict=True))
+
+    def _answer(self) -> None:
+        while True:
+            with self.topic.changed:
+                if not self._answers:
+                    return
+                on_appended, failure = self._answers.popleft()
+            on_appended(failure)
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                self._answer()
+                self.deliver()
+                with self.topic.changed:
+                    if not (self._stopping or self._answers or self._positions != self.topic.ends()):
+                        self.topic.changed.wait(1.0)
+        except Exception as error:  # noqa: BLE001 - top of a thread: every waiter hears of it
+            _log.exception("log %s: the reader failed", self.topic.name)
+            with self.topic.changed:
+                self._broken = error
+                self.topic.changed.notify_all()
