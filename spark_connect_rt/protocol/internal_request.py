@@ -1,0 +1,77 @@
+"""Signature of requests between workers (Java ``InternalRequestSignature``, KIP-507).
+
+Owns: the two headers and the HMAC over the raw body (an absent body counts as empty). Who holds the key, and
+what HTTP status a refusal gets, is decided above.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import hmac
+from collections.abc import Mapping, Sequence
+from enum import Enum
+
+from spark_connect_rt.errors import BadRequestError
+
+SIGNATURE_HEADER = "X-Connect-Authorization"
+ALGORITHM_HEADER = "X-Connect-Request-Signature-Algorithm"
+
+_DIGESTS = {
+    "hmacmd5": "md5",
+    "hmacsha1": "sha1",
+    "hmacsha224": "sha224",
+    "hmacsha256": "sha256",
+    "hmacsha384": "sha384",
+    "hmacsha512": "sha512",
+}
+
+
+class Verdict(Enum):
+    """What a signature check says."""
+
+    VALID = "valid"
+    MISSING = "missing"  # no signature, or no algorithm named
+    ALGORITHM_REFUSED = "algorithm refused"
+    KEY_UNKNOWN = "key unknown"  # this worker has read no session key yet
+    MISMATCH = "mismatch"
+
+
+def supported_algorithms() -> tuple[str, ...]:
+    """Return the Java names of the MAC algorithms that can be computed here, in lower case."""
+    return tuple(_DIGESTS)
+
+
+def sign(key: bytes, algorithm: str, body: bytes | None) -> dict[str, str]:
+    """Return the headers to add. Raises BadRequestError for an algorithm unknown here."""
+    signature = base64.b64encode(_mac(key, algorithm, body)).decode("ascii")
+    return {SIGNATURE_HEADER: signature, ALGORITHM_HEADER: algorithm}
+
+
+def verify(
+    key: bytes | None, accepted_algorithms: Sequence[str], headers: Mapping[str, str], body: bytes | None
+) -> Verdict:
+    """Check the headers (their names in any case) against the body, in Java's order of checks.
+
+    Raises BadRequestError for a signature that is not base64 or an accepted algorithm unknown here.
+    """
+    lower = {name.lower(): value for name, value in headers.items()}
+    signature, algorithm = lower.get(SIGNATURE_HEADER.lower()), lower.get(ALGORITHM_HEADER.lower())
+    if signature is None or algorithm is None:
+        return Verdict.MISSING
+    if algorithm not in accepted_algorithms:
+        return Verdict.ALGORITHM_REFUSED
+    if key is None:
+        return Verdict.KEY_UNKNOWN
+    try:
+        given = base64.b64decode(signature, validate=True)
+    except (binascii.Error, ValueError) as error:
+        raise BadRequestError("the internal request's signature is not base64") from error
+    return Verdict.VALID if hmac.compare_digest(given, _mac(key, algorithm, body)) else Verdict.MISMATCH
+
+
+def _mac(key: bytes, algorithm: str, body: bytes | None) -> bytes:
+    digest = _DIGESTS.get(algorithm.lower())
+    if digest is None:
+        raise BadRequestError(f"unknown MAC algorithm {algorithm!r}")
+    return hmac.new(key, body or b"", digest).digest()

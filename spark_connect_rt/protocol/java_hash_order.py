@@ -1,0 +1,42 @@
+"""The order in which a Java HashMap yields string keys: part of the bytes of offset keys and REST bodies.
+
+Owns: String.hashCode and the bucket order. A table starts with 16 buckets and doubles past three quarters
+full; within a bucket the order of insertion holds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import TypeVar
+
+V = TypeVar("V")
+
+
+def java_string_hash(text: str) -> int:
+    """Return ``String.hashCode`` as an unsigned 32-bit number."""
+    units = text.encode("utf-16-be", "surrogatepass")
+    value = 0
+    for index in range(0, len(units), 2):
+        value = (value * 31 + (units[index] << 8 | units[index + 1])) & 0xFFFFFFFF
+    return value
+
+
+def java_hash_order(keys: Iterable[str]) -> list[str]:
+    """Return the keys in the order a HashMap filled in the given order yields them."""
+    inserted = list(dict.fromkeys(keys))
+    capacity = 16
+    while len(inserted) * 4 > capacity * 3:
+        capacity *= 2
+    return sorted(inserted, key=lambda key: _bucket(key, capacity))  # stable: insertion order in a bucket
+
+
+def in_java_hash_order(mapping: Mapping[str, V]) -> dict[str, V]:
+    """Return the mapping with its keys in HashMap order."""
+    if len(mapping) < 2:
+        return dict(mapping)
+    return {key: mapping[key] for key in java_hash_order(mapping)}
+
+
+def _bucket(key: str, capacity: int) -> int:
+    value = java_string_hash(key)
+    return (value ^ value >> 16) & (capacity - 1)

@@ -1,0 +1,118 @@
+"""JSON text as Connect's schemaless JsonConverter (Jackson) writes it: compact, UTF-8, Java's numbers.
+
+Owns: value -> bytes and bytes -> value for records of the internal topics. Knows no record kinds.
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+from typing import Any, NoReturn
+
+from spark_connect_rt.errors import DataError
+
+_TO_ESCAPE = re.compile(r'[\x00-\x1f"\\]')
+_SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
+_WHITESPACE = " \t\n\r"
+
+
+def encode_json(value: Any) -> bytes:
+    """Return compact JSON; dict order is kept. Raises DataError for a type JSON has no form for."""
+    parts: list[str] = []
+    _write(value, parts)
+    try:
+        return "".join(parts).encode("utf-8")
+    except UnicodeEncodeError as error:  # a lone surrogate: Jackson refuses it as well
+        raise DataError(f"text that UTF-8 cannot hold: {error.reason}", stage="JSON") from error
+
+
+def decode_json(data: bytes) -> Any:
+    """Return the value. Like Jackson, text after the first value is not looked at. Raises DataError."""
+    try:
+        text = data.decode("utf-8").lstrip(_WHITESPACE)
+        value, _ = _DECODER.raw_decode(text)
+    except (ValueError, RecursionError) as error:
+        raise DataError(f"not JSON: {error}", stage="JSON") from error
+    return value
+
+
+def java_double(number: float) -> str:
+    """Return ``Double.toString``: ``1.0E10``, ``1.0E-5``, plain between 1e-3 and 1e7."""
+    if math.isnan(number):
+        return "NaN"
+    if math.isinf(number):
+        return "Infinity" if number > 0 else "-Infinity"
+    if number == 0 or 1e-3 <= abs(number) < 1e7:
+        return repr(number)
+    digits, exponent = _digits(abs(number))
+    return f"{'-' if number < 0 else ''}{digits[0]}.{digits[1:] or '0'}E{exponent}"
+
+
+def java_string(text: str) -> str:
+    """Return the JSON string literal; control characters have upper-case hex, as Jackson's."""
+    return f'"{_TO_ESCAPE.sub(_escape, text)}"' if _TO_ESCAPE.search(text) else f'"{text}"'
+
+
+def _escape(found: re.Match[str]) -> str:
+    character = found.group()
+    return _SHORT.get(character) or f"\\u{ord(character):04X}"
+
+
+def _digits(number: float) -> tuple[str, int]:
+    """Return the shortest significant digits that read back, and the exponent of the first of them."""
+    mantissa, _, exponent = repr(number).partition("e")
+    whole, _, fraction = mantissa.partition(".")
+    fraction = "" if fraction == "0" else fraction
+    shift = int(exponent or 0) + len(whole) - 1
+    digits = whole + fraction
+    stripped = digits.lstrip("0")
+    return stripped.rstrip("0") or "0", shift - (len(digits) - len(stripped))
+
+
+def _write(value: Any, parts: list[str]) -> None:
+    if value is None:
+        parts.append("null")
+    elif isinstance(value, bool):
+        parts.append("true" if value else "false")
+    elif isinstance(value, str):
+        parts.append(java_string(value))
+    elif isinstance(value, int):
+        parts.append(str(value))
+    elif isinstance(value, float):
+        text = java_double(value)
+        parts.append(text if math.isfinite(value) else f'"{text}"')
+    else:
+        _write_container(value, parts)
+
+
+def _write_container(value: Any, parts: list[str]) -> None:
+    if isinstance(value, dict):
+        opener = "{"
+        for key, item in value.items():
+            parts.append(f"{opener}{java_string(_key(key))}:")
+            _write(item, parts)
+            opener = ","
+        parts.append("{}" if opener == "{" else "}")
+    elif isinstance(value, list | tuple):
+        opener = "["
+        for item in value:
+            parts.append(opener)
+            _write(item, parts)
+            opener = ","
+        parts.append("[]" if opener == "[" else "]")
+    else:
+        raise DataError(f"{type(value).__name__} has no JSON form", stage="JSON")
+
+
+def _key(key: object) -> str:
+    if not isinstance(key, str):
+        raise DataError(f"a JSON object's key must be a string, not {type(key).__name__}", stage="JSON")
+    return key
+
+
+def _refuse(literal: str) -> NoReturn:
+    raise ValueError(f"{literal} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_constant=_refuse)

@@ -1,0 +1,81 @@
+"""The snapshot of the config topic (Java ``ClusterConfigState``): immutable, read by any thread.
+
+Configurations are raw: ``${provider:...}`` references are resolved by whoever uses them, never stored.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from spark_connect_rt.protocol.config_records import SessionKey
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.state.target_state import TargetState
+
+Configuration = Mapping[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class ClusterConfigState:
+    """Everything configured, as of ``offset`` (the last readable record's offset + 1; -1 before any)."""
+
+    offset: int = -1
+    session_key: SessionKey | None = None
+    connector_configs: Mapping[str, Configuration] = field(default_factory=dict)
+    target_states: Mapping[str, TargetState] = field(default_factory=dict)
+    task_counts: Mapping[str, int] = field(default_factory=dict)
+    task_configs: Mapping[ConnectorTaskId, Configuration] = field(default_factory=dict)
+    applied_configs: Mapping[str, Configuration] = field(default_factory=dict)
+    task_count_records: Mapping[str, int] = field(default_factory=dict)
+    generations: Mapping[str, int] = field(default_factory=dict)  # of task configs, for equality only
+    inconsistent: frozenset[str] = frozenset()
+    pending_fencing: frozenset[str] = frozenset()
+
+    def connectors(self) -> tuple[str, ...]:
+        """Return the names of all connectors, sorted."""
+        return tuple(sorted(self.connector_configs))
+
+    def contains(self, name: str) -> bool:
+        """Return whether the connector is configured."""
+        return name in self.connector_configs
+
+    def connector_config(self, name: str) -> Configuration | None:
+        """Return the raw configuration, None for an unknown connector."""
+        return self.connector_configs.get(name)
+
+    def target_state(self, name: str) -> TargetState | None:
+        """Return what the user wants, None for an unknown connector."""
+        return self.target_states.get(name)
+
+    def task_count(self, name: str) -> int:
+        """Return the committed number of tasks, also of an inconsistent set; 0 when none was committed."""
+        return self.task_counts.get(name, 0)
+
+    def tasks(self, name: str) -> tuple[ConnectorTaskId, ...]:
+        """Return the task ids 0..count-1; none while the connector is inconsistent."""
+        if name in self.inconsistent:
+            return ()
+        return tuple(ConnectorTaskId(name, number) for number in range(self.task_count(name)))
+
+    def task_config(self, task: ConnectorTaskId) -> Configuration | None:
+        """Return the raw configuration of a task, None when there is none."""
+        return self.task_configs.get(task)
+
+    def connector_task_configs(self, name: str) -> list[Configuration]:
+        """Return the raw configurations of ``tasks(name)``, by number."""
+        return [self.task_configs.get(task, {}) for task in self.tasks(name)]
+
+    def applied_config(self, name: str) -> Configuration | None:
+        """Return the connector configuration its committed tasks were generated from, None if unknown."""
+        return self.applied_configs.get(name)
+
+    def task_count_record(self, name: str) -> int | None:
+        """Return how many tasks' producers the next fencing must shut out, None without a record."""
+        return self.task_count_records.get(name)
+
+    def task_config_generation(self, name: str) -> int | None:
+        """Return a token that changes with every committed task set; None before the first."""
+        return self.generations.get(name)
+
+
+EMPTY = ClusterConfigState()

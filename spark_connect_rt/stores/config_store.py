@@ -1,0 +1,158 @@
+"""The config topic as a store: snapshots to read, whole-record writes, events (Java ``KafkaConfigBackingStore``).
+
+Owns: which records one change consists of, and reading them back before a write returns. The meaning of records is
+state/config_fold.py; the topic is behind the CompactedLog port.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping, Sequence
+
+from spark_connect_rt.errors import ConnectError, DataError, RetriableError
+from spark_connect_rt.ports.clock import Clock
+from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
+from spark_connect_rt.protocol import config_records as records
+from spark_connect_rt.protocol.config_records import SessionKey
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.state.cluster_config import EMPTY, ClusterConfigState
+from spark_connect_rt.state.config_fold import ConfigEvent, ConfigFold
+from spark_connect_rt.state.target_state import TargetState
+
+OnConfigEvent = Callable[[ConfigEvent], None]
+Change = tuple[bytes, bytes | None]
+
+READ_WRITE_TOTAL_MS = 30_000  # one change: produce and read back (Java READ_WRITE_TOTAL_TIMEOUT_MS)
+
+_log = logging.getLogger(__name__)
+
+
+class ConfigStore:
+    """Any thread may read and write; events come from the log's thread, only once started."""
+
+    def __init__(self, log: CompactedLog, clock: Clock | None = None) -> None:
+        self._log = log
+        self._clock = clock
+        self._fold = ConfigFold()
+        self._snapshot = EMPTY
+        self._on_event: OnConfigEvent | None = None
+        self._started = False
+
+    def start(self, on_event: OnConfigEvent) -> None:
+        """Read to the end of the topic, then report changes. Raises as ``CompactedLog.start``."""
+        self._on_event = on_event
+        self._log.start(self._on_records)
+        self._started = True
+
+    def stop(self) -> None:
+        """Close the log; the last snapshot stays readable."""
+        self._started = False
+        self._log.stop()
+
+    def snapshot(self) -> ClusterConfigState:
+        """Return the state as far as it was read. Never waits."""
+        return self._snapshot
+
+    def refresh(self, timeout_ms: int) -> ClusterConfigState:
+        """Read to the end of the topic, return the snapshot. Raises TimedOutError."""
+        self._log.read_to_end(timeout_ms)
+        return self._snapshot
+
+    def put_connector_config(
+        self, name: str, properties: Mapping[str, str], target_state: TargetState | None = None
+    ) -> None:
+        """Create or replace a connector; a target state goes first, so that it is never started by mistake."""
+        changes: list[Change] = []
+        if target_state is not None:
+            value = records.encode_target_state(target_state.value)
+            changes.append((records.target_state_key(name), value))
+        changes.append((records.connector_key(name), records.encode_properties(properties)))
+        self._write(changes, self._deadline())
+
+    def remove_connector_config(self, name: str) -> None:
+        """Delete a connector; its task records stay behind, dead (``state.config_fold``)."""
+        tombstones = [(records.connector_key(name), None), (records.target_state_key(name), None)]
+        self._write(tombstones, self._deadline())
+
+    def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:
+        """Replace the whole task set: every task first, read back, then the commit that makes them visible."""
+        deadline = self._deadline()
+        self._log.read_to_end(deadline.remaining_ms())
+        tasks = [
+            (records.task_key(ConnectorTaskId(name, number)), records.encode_properties(config))
+            for number, config in enumerate(configs)
+        ]
+        if tasks:
+            self._write(tasks, deadline)
+        self._write([(records.commit_key(name), records.encode_commit(len(configs)))], deadline)
+
+    def put_target_state(self, name: str, state: TargetState) -> None:
+        """Say what is wanted of a connector. Any worker may."""
+        value = records.encode_target_state(state.value)
+        self._write([(records.target_state_key(name), value)], self._deadline())
+
+    def put_session_key(self, key: SessionKey) -> None:
+        """Distribute a session key. Leader only."""
+        self._write([(records.session_key_key(), records.encode_session_key(key))], self._deadline())
+
+    def put_restart_request(self, name: str, include_tasks: bool, only_failed: bool) -> None:
+        """Make every worker restart its part of a connector. Leader only."""
+        value = records.encode_restart_request(include_tasks, only_failed)
+        self._write([(records.restart_key(name), value)], self._deadline())
+
+    def put_task_count_record(self, name: str, task_count: int) -> None:
+        """Remember how many producers the next fencing must shut out. Leader only."""
+        value = records.encode_task_count(task_count)
+        self._write([(records.task_count_key(name), value)], self._deadline())
+
+    def put_logger_level(self, namespace: str, level: str) -> None:
+        """Set a logger's level on every worker. Any worker may."""
+        self._write([(records.logger_key(namespace), records.encode_logger_level(level))], self._deadline())
+
+    def _write(self, changes: Sequence[Change], deadline: _Deadline) -> None:
+        """Append and read back. Raises RetriableError, TimedOutError or FencedError: the change may be there."""
+        failures: list[Exception] = []
+        self._log.append(changes, lambda error: failures.append(error) if error else None)
+        try:
+            self._log.read_to_end(deadline.remaining_ms())
+        except ConnectError as error:
+            raise failures[0] if failures and isinstance(failures[0], ConnectError) else error from error
+        if failures:
+            raise _as_connect_error(failures[0], changes) from failures[0]
+
+    def _deadline(self) -> _Deadline:
+        return _Deadline(self._clock, READ_WRITE_TOTAL_MS)
+
+    def _on_records(self, batch: Sequence[LogRecord]) -> None:
+        events: list[ConfigEvent] = []
+        for record in batch:
+            try:
+                events += self._fold.apply(record.offset, record.key, record.value)
+            except DataError as error:
+                _log.error("config topic offset=%d ignored: %s", record.offset, error)
+        self._snapshot = self._fold.snapshot()  # one assignment: readers see the old one or the new one
+        if self._started and self._on_event is not None:
+            for event in events:
+                self._on_event(event)
+
+
+class _Deadline:
+    """What is left of a time limit; without a clock every phase gets all of it."""
+
+    def __init__(self, clock: Clock | None, limit_ms: int) -> None:
+        self._clock = clock
+        self._limit_ms = limit_ms
+        self._end_ms = clock.monotonic_ms() + limit_ms if clock else 0
+
+    def remaining_ms(self) -> int:
+        """Return the ms left, at least 1."""
+        if self._clock is None:
+            return self._limit_ms
+        return max(1, self._end_ms - self._clock.monotonic_ms())
+
+
+def _as_connect_error(error: Exception, changes: Sequence[Change]) -> ConnectError:
+    if isinstance(error, ConnectError):
+        return error
+    keys = ", ".join(key.decode("utf-8", errors="replace") for key, _ in changes)
+    return RetriableError(f"Error writing {keys} to Kafka: {error}")

@@ -1,0 +1,201 @@
+"""The offset topic as a store: where every source partition is (Java ``OffsetStorageWriter`` and ``-Reader``).
+
+Owns: coalescing (one append in flight; what is put meanwhile goes out together, the newest offset per partition),
+writing nothing when nothing changed, and telling the putter when its offsets are durable.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+
+from spark_connect_rt.errors import DataError, RetriableError, TimedOutError
+from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
+from spark_connect_rt.protocol.offset_records import OffsetMap
+from spark_connect_rt.state.offset_fold import OffsetFold, PartitionKey, partition_key, same_offset
+
+OnDone = Callable[[Exception | None], None]
+"""Called once: None when the offsets are durable, else why they are not (they are tried again with the next)."""
+
+READ_LIMIT_MS = 30_000
+
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Put:
+    """The newest offset of one partition that is not yet sent."""
+
+    connector: str
+    partition: OffsetMap | None
+    offset: OffsetMap | None
+
+
+@dataclass(slots=True)
+class _Batch:
+    """Offsets that go out together, and who waits for them."""
+
+    puts: dict[PartitionKey, _Put] = field(default_factory=dict)
+    waiting: list[OnDone] = field(default_factory=list)
+
+
+class OffsetStore:
+    """Any thread may read and put."""
+
+    def __init__(self, log: CompactedLog) -> None:
+        self._log = log
+        self._lock = threading.Condition()
+        self._fold = OffsetFold()
+        self._pending = _Batch()
+        self._in_flight: _Batch | None = None
+        # Offsets appended by this store and not read back yet: until then the fold is older than they are.
+        self._unread: dict[PartitionKey, deque[OffsetMap | None]] = {}
+        self._uncertain: set[PartitionKey] = set()  # an append failed: what the topic holds is not known
+
+    def start(self) -> None:
+        """Read to the end of the topic. Raises as ``CompactedLog.start``."""
+        self._log.start(self._on_records)
+
+    def stop(self) -> None:
+        """Close the log. Call ``flush`` first: what is still pending is given up."""
+        self._log.stop()
+
+    def read(
+        self, connector: str, partitions: Sequence[OffsetMap], timeout_ms: int = READ_LIMIT_MS
+    ) -> list[OffsetMap | None]:
+        """Read to the end, then return each partition's offset, None where there is none.
+
+        Raises TimedOutError, RetriableError, DataError (a partition of a type that is not allowed).
+        """
+        keys = [partition_key(connector, partition) for partition in partitions]
+        self.flush(timeout_ms)
+        self._log.read_to_end(timeout_ms)
+        with self._lock:
+            return [self._fold.offset(key) for key in keys]
+
+    def connector_offsets(self, connector: str) -> list[tuple[OffsetMap | None, OffsetMap]]:
+        """Return (partition, offset) of a connector as far as the topic was read. Never waits."""
+        with self._lock:
+            return self._fold.connector_offsets(connector)
+
+    def put(
+        self,
+        connector: str,
+        offsets: Iterable[tuple[OffsetMap | None, OffsetMap | None]],
+        on_done: OnDone | None = None,
+    ) -> None:
+        """Commit (partition, offset) pairs; a None offset forgets the partition. Returns at once.
+
+        Raises DataError, before anything is written, for a type that is not allowed.
+        """
+        puts = [_Put(connector, partition, offset) for partition, offset in offsets]
+        keys = [partition_key(connector, put.partition) for put in puts]
+        for put in puts:
+            partition_key(connector, put.offset)  # the same check for the offset's types
+        with self._lock:
+            changed = False
+            for key, put in zip(keys, puts, strict=True):
+                if self._changes(key, put.offset):
+                    self._pending.puts[key] = put
+                    changed = True
+            waits = changed or any(self._is_unsent(key) for key in keys)
+            if on_done is not None and waits:
+                # Also when only equal offsets are under way: they are not durable yet.
+                self._pending.waiting.append(on_done)
+        if on_done is not None and not waits:
+            on_done(None)
+        self._send()
+
+    def flush(self, timeout_ms: int) -> None:
+        """Wait until everything put so far is durable. Raises TimedOutError, or RetriableError when it failed."""
+        answers: list[Exception | None] = []
+        with self._lock:
+            if not self._pending.puts and self._in_flight is None:
+                return
+            self._pending.waiting.append(answers.append)
+        self._send()
+        with self._lock:
+            if not self._lock.wait_for(lambda: answers, timeout_ms / 1000):
+                raise TimedOutError(f"offsets were not written within {timeout_ms} ms")
+        if answers[0] is not None:
+            raise RetriableError(f"offsets were not written: {answers[0]}") from answers[0]
+
+    def _is_unsent(self, key: PartitionKey) -> bool:
+        in_flight = self._in_flight is not None and key in self._in_flight.puts
+        return key in self._pending.puts or in_flight
+
+    def _changes(self, key: PartitionKey, offset: OffsetMap | None) -> bool:
+        """Return whether ``offset`` differs from what the topic holds once all that was put is there."""
+        if key in self._pending.puts:
+            return not same_offset(self._pending.puts[key].offset, offset)
+        if key in self._uncertain:
+            return True
+        unread = self._unread.get(key)
+        return not same_offset(unread[-1] if unread else self._fold.offset(key), offset)
+
+    def _send(self) -> None:
+        """Append what is pending unless an append is in flight; its end calls again."""
+        with self._lock:
+            if self._in_flight is not None or not (self._pending.puts or self._pending.waiting):
+                return
+            batch, self._pending = self._pending, _Batch()
+            self._in_flight = batch
+            records = [record for put in batch.puts.values() for record in self._records(put)]
+            for key, put in batch.puts.items():
+                self._unread.setdefault(key, deque()).append(put.offset)
+        if records:
+            self._log.append(records, lambda error: self._on_appended(batch, error))
+        else:
+            self._on_appended(batch, None)
+
+    def _records(self, put: _Put) -> Sequence[tuple[bytes, bytes | None]]:
+        return self._fold.writes(put.connector, put.partition, put.offset)
+
+    def _on_appended(self, batch: _Batch, error: Exception | None) -> None:
+        with self._lock:
+            self._in_flight = None
+            for key in batch.puts:
+                if error is None:
+                    self._uncertain.discard(key)
+                else:
+                    self._uncertain.add(key)
+                    self._unread.pop(key, None)
+            if error is not None:
+                # Beneath what is newer, as Java: the next put or flush sends them again.
+                self._pending.puts = {**batch.puts, **self._pending.puts}
+        if error is not None:
+            _log.warning("%d source offsets were not written: %s", len(batch.puts), error)
+        for on_done in batch.waiting:
+            on_done(error)
+        with self._lock:
+            self._lock.notify_all()
+            more = bool(self._pending.waiting)
+        if more:
+            self._send()
+
+    def _on_records(self, batch: Sequence[LogRecord]) -> None:
+        with self._lock:
+            for record in batch:
+                try:
+                    self._mark_read(self._fold.apply(record.key, record.value))
+                except DataError as error:
+                    _log.warning(
+                        "offset topic partition=%d offset=%d ignored: %s",
+                        record.partition,
+                        record.offset,
+                        error,
+                    )
+
+    def _mark_read(self, key: PartitionKey) -> None:
+        unread = self._unread.get(key, deque())
+        read = self._fold.offset(key)
+        position = next((at for at, offset in enumerate(unread) if same_offset(offset, read)), None)
+        if position is None:
+            return
+        for _ in range(position + 1):  # earlier ones too: compaction may have taken them before they were read
+            unread.popleft()
+        if not unread:
+            del self._unread[key]

@@ -1,0 +1,153 @@
+"""The status topic as a store: what every connector and task reported last (Java ``KafkaStatusBackingStore``).
+
+Owns: safe puts, and sending again what Kafka refused for a while unless something newer was put since. Writes return
+at once and are seen by reads when they come back from the topic, on this worker as on any other.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Sequence
+
+from spark_connect_rt.errors import DataError, RetriableError
+from spark_connect_rt.ports.clock import Clock
+from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
+from spark_connect_rt.protocol import status_records as records
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.protocol.status_records import (
+    ConnectorStatusKey,
+    StatusKey,
+    TaskStatusKey,
+    TopicStatus,
+    TopicStatusKey,
+)
+from spark_connect_rt.state.connector_status import ConnectorStatus, State, may_replace
+from spark_connect_rt.state.status_fold import StatusFold, to_fields
+
+_log = logging.getLogger(__name__)
+
+
+class StatusStore:
+    """Any thread may read and write; nothing here waits but ``start`` and ``flush``."""
+
+    def __init__(self, log: CompactedLog, clock: Clock | None = None) -> None:
+        self._log = log
+        self._clock = clock
+        self._lock = threading.Lock()
+        self._fold = StatusFold()
+        self._sequence = 0
+        self._newest: dict[bytes, int] = {}  # key -> sequence of the last put that is not yet durable
+
+    def start(self) -> None:
+        """Read to the end of the topic. Raises as ``CompactedLog.start``."""
+        self._log.start(self._on_records)
+
+    def stop(self) -> None:
+        """Flush what can be, close the log; what was read stays readable."""
+        self._log.stop()
+
+    def flush(self, timeout_ms: int) -> None:
+        """Wait until everything put is durable and read back. Raises RetriableError, TimedOutError."""
+        self._log.read_to_end(timeout_ms)
+
+    def put_connector(self, name: str, status: ConnectorStatus, safe: bool = False) -> None:
+        """Report a connector. ``safe``: unless another worker reported in a later generation."""
+        self._put(ConnectorStatusKey(name), status, safe)
+
+    def put_task(self, task: ConnectorTaskId, status: ConnectorStatus, safe: bool = False) -> None:
+        """Report a task. ``safe``: unless another worker reported in a later generation."""
+        self._put(TaskStatusKey(task), status, safe)
+
+    def put_topic(self, connector: str, topic: str, task: int) -> None:
+        """Remember that a connector used a topic; written once while it is known."""
+        with self._lock:
+            if topic in self._fold.topics(connector):
+                return
+        now_ms = self._clock.now_ms() if self._clock else 0
+        value = records.encode_topic_status(TopicStatus(topic, connector, task, now_ms))
+        self._send(TopicStatusKey(connector, topic), value)
+
+    def reset_topics(self, connector: str) -> None:
+        """Forget the topics a connector used."""
+        for topic in self.topics(connector):
+            self._send(TopicStatusKey(connector, topic), None)
+
+    def remove_connector(self, name: str) -> None:
+        """Forget a connector's status (its tasks are removed one by one)."""
+        self._send(ConnectorStatusKey(name), None)
+
+    def remove_task(self, task: ConnectorTaskId) -> None:
+        """Forget a task's status."""
+        self._send(TaskStatusKey(task), None)
+
+    def connector(self, name: str) -> ConnectorStatus | None:
+        """Return the last status of a connector."""
+        with self._lock:
+            return self._fold.connectors.get(name)
+
+    def task(self, task: ConnectorTaskId) -> ConnectorStatus | None:
+        """Return the last status of a task."""
+        with self._lock:
+            return self._fold.task(task)
+
+    def tasks(self, name: str) -> dict[int, ConnectorStatus]:
+        """Return task number -> last status, by number."""
+        with self._lock:
+            return self._fold.tasks(name)
+
+    def topics(self, connector: str) -> tuple[str, ...]:
+        """Return the topics a connector used, sorted."""
+        with self._lock:
+            return self._fold.topics(connector)
+
+    def connectors(self) -> set[str]:
+        """Return the names of all connectors with a status of their own or of a task."""
+        with self._lock:
+            return self._fold.known()
+
+    def _put(self, key: ConnectorStatusKey | TaskStatusKey, status: ConnectorStatus, safe: bool) -> None:
+        if status.state is State.DESTROYED:
+            self._send(key, None)
+            return
+        if safe and not may_replace(self._previous(key), status):
+            _log.info("%s generation=%d kept: a newer worker reported", key, status.generation)
+            return
+        self._send(key, records.encode_status(to_fields(status)))
+
+    def _previous(self, key: ConnectorStatusKey | TaskStatusKey) -> ConnectorStatus | None:
+        return self.task(key.task) if isinstance(key, TaskStatusKey) else self.connector(key.connector)
+
+    def _send(self, key: StatusKey, value: bytes | None) -> None:
+        encoded = records.encode_key(key)
+        with self._lock:
+            self._sequence += 1
+            sequence = self._newest[encoded] = self._sequence
+        self._append(encoded, value, sequence)
+
+    def _append(self, key: bytes, value: bytes | None, sequence: int) -> None:
+        self._log.append([(key, value)], lambda error: self._on_appended(key, value, sequence, error))
+
+    def _on_appended(self, key: bytes, value: bytes | None, sequence: int, error: Exception | None) -> None:
+        with self._lock:
+            newest = self._newest.get(key) == sequence
+            again = newest and isinstance(error, RetriableError)
+            if newest and not again:
+                del self._newest[key]
+        if again:
+            self._append(key, value, sequence)
+        elif error is not None and newest:
+            _log.error("status %s was not written: %s", key.decode("utf-8", errors="replace"), error)
+
+    def _on_records(self, batch: Sequence[LogRecord]) -> None:
+        with self._lock:
+            for record in batch:
+                try:
+                    self._fold.apply(record.key, record.value)
+                except DataError as error:
+                    _log.error(
+                        "status topic partition=%d offset=%d ignored: %s",
+                        record.partition,
+                        record.offset,
+                        error,
+                    )
