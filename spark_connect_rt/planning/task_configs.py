@@ -1,0 +1,81 @@
+"""A connector's generated task configurations: checked, made raw again, compared with what is stored.
+
+Sources: Java ``AbstractHerder.reverseTransform``, ``taskConfigsChanged``, ``Worker.connectorTaskConfigs``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from spark_connect_rt.errors import ConnectError
+
+_REFERENCE_OPENS = "${"
+
+
+def checked_count(name: str, generated: Sequence[Mapping[str, str]], tasks_max: int, enforce: bool) -> str | None:
+    """Hold the connector to ``tasks.max``; return a warning where the breach is permitted.
+
+    Raises:
+        ConnectError: too many tasks and ``tasks.max.enforce`` is true (KIP-1004); the connector fails.
+    """
+    if len(generated) <= tasks_max:
+        return None
+    breach = f"connector {name} generated {len(generated)} task configurations, but tasks.max is {tasks_max}"
+    if enforce:
+        raise ConnectError(
+            f"{breach}. Correct the connector, raise tasks.max, or permit it with tasks.max.enforce=false.",
+            code="CRT-1090",
+        )
+    return breach
+
+
+def raw_task_config(
+    task_config: Mapping[str, str], raw: Mapping[str, str], resolved: Mapping[str, str]
+) -> dict[str, str]:
+    """Put ``${provider:...}`` references back where the task got the connector's value under the same key.
+
+    Secrets so never reach the config topic. A value that the connector computed from a secret stays as it is.
+    """
+    return {
+        key: raw[key] if _REFERENCE_OPENS in raw.get(key, "") and resolved.get(key) == value else value
+        for key, value in task_config.items()
+    }
+
+
+def completed_task_config(
+    task_config: Mapping[str, str], task_class: str, raw_connector: Mapping[str, str], sink: bool
+) -> dict[str, str]:
+    """Add what the worker owes every task: its class, and a sink's topics."""
+    completed = {key: value for key, value in task_config.items() if value is not None}
+    completed["task.class"] = task_class
+    if sink:
+        for key in ("topics", "topics.regex"):
+            if raw_connector.get(key):
+                completed.setdefault(key, raw_connector[key])
+    return completed
+
+
+def task_configs_changed(
+    generated: Sequence[Mapping[str, str]],
+    stored: Sequence[Mapping[str, str]],
+    connector_config: Mapping[str, str] | None,
+    applied_config: Mapping[str, str] | None,
+) -> str | None:
+    """Return why the stored set must be rewritten, None when it need not be.
+
+    ``applied_config`` is the connector configuration the stored set was made from; when that is no longer the
+    connector's, tasks restart although their own configurations are equal (KAFKA-9228).
+    """
+    if len(generated) != len(stored):
+        return f"{len(stored)} tasks become {len(generated)}"
+    for number, (new, old) in enumerate(zip(generated, stored, strict=True)):
+        if dict(new) != dict(old):
+            return f"task {number} has a new configuration"
+    if applied_config is None or connector_config is None or dict(applied_config) != dict(connector_config):
+        return "the connector's configuration changed"
+    return None
+
+
+def retry_delay_ms(attempt: int) -> int:
+    """Return how long to wait before attempt ``attempt`` + 1 (from 0) to hand in task configs: 250 ms to 60 s."""
+    return int(min(250 * 2 ** min(attempt, 20), 60_000))

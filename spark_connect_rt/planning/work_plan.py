@@ -1,0 +1,91 @@
+"""Wanted work and actual work -> what to start, stop and switch. Level-triggered: run it as often as you like.
+
+Owns the rule that a task's next run starts only when nothing of its last run is alive (I1), and that a changed
+configuration is a stop and a start. Knows no threads and no engine. Replaces the imperative diffs of Java
+``DistributedHerder.startWork/processTaskConfigUpdates``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Generic, TypeVar
+
+Id = TypeVar("Id", bound=Hashable)
+
+
+class Life(Enum):
+    """Where an instance (connector or task) on this worker stands."""
+
+    ALIVE = "alive"  # told to start, not told to stop
+    STOPPING = "stopping"  # told to stop, something may still run
+    STOPPED = "stopped"  # nothing runs; it was told to stop
+    FAILED = "failed"  # nothing runs; it fell over and stays down until restarted
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """How an instance ought to run; another ``key`` means: stop it and start it anew."""
+
+    key: Hashable  # configuration and restart count
+    mode: Hashable = None  # switched in place (paused or not)
+
+
+@dataclass(frozen=True, slots=True)
+class Actual:
+    """How an instance does run."""
+
+    key: Hashable
+    mode: Hashable
+    life: Life
+
+
+@dataclass(frozen=True, slots=True)
+class WorkActions(Generic[Id]):
+    """What to do now, in this order; ``waiting`` are instances that must end before their next step."""
+
+    stop: tuple[Id, ...] = ()
+    forget: tuple[Id, ...] = ()
+    switch: tuple[Id, ...] = ()
+    start: tuple[Id, ...] = ()
+    waiting: tuple[Id, ...] = ()
+    held_back: tuple[Id, ...] = ()  # would start, but ``may_start`` was False
+
+    def nothing(self) -> bool:
+        """Return whether there is nothing to do (there may be something to wait for)."""
+        return not (self.stop or self.forget or self.switch or self.start)
+
+
+def plan_work(wanted: Mapping[Id, Wanted], actual: Mapping[Id, Actual], may_start: bool) -> WorkActions[Id]:
+    """Compare instance by instance.
+
+    Args:
+        wanted: what this worker ought to run by its assignment and the configuration it knows.
+        actual: what it runs, or ran and has not forgotten.
+        may_start: False while a rebalance is under way or due: then only stops happen.
+    """
+    steps: dict[str, list[Id]] = {name: [] for name in WorkActions.__slots__}
+    for instance, is_now in actual.items():
+        step = _step_of(wanted.get(instance), is_now, may_start)
+        if step:
+            steps[step].append(instance)
+    for instance in wanted:
+        if instance not in actual:
+            steps["start" if may_start else "held_back"].append(instance)
+    return WorkActions(**{name: tuple(instances) for name, instances in steps.items()})
+
+
+def _step_of(want: Wanted | None, is_now: Actual, may_start: bool) -> str | None:
+    if is_now.life is Life.STOPPING:
+        return "waiting"
+    over = is_now.life in (Life.STOPPED, Life.FAILED)
+    if want is None:
+        return "forget" if over else "stop"
+    if want.key == is_now.key and is_now.life is Life.FAILED:
+        return None
+    if over:
+        return "start" if may_start else "held_back"
+    if want.key != is_now.key:
+        return "stop"
+    return "switch" if want.mode != is_now.mode else None

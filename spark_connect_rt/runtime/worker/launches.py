@@ -1,0 +1,87 @@
+"""What the engine is handed to run a task: TaskLaunch, made from configurations and the connector's class."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spark_connect_rt.api.connector import Connector, SinkConnector, SparkSinkConnector
+from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.planning.task_clients import consumer_properties, producer_properties
+from spark_connect_rt.ports.plugin_catalog import PluginCatalog
+from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.worker.worker_connector import executor_name
+from spark_connect_rt.runtime.worker.worker_sink_task import SinkSettings
+
+# Worker settings an executor needs; the rest (secrets of the REST listener ...) does not leave the driver.
+_FOR_EXECUTORS = (
+    "key.converter",
+    "value.converter",
+    "header.converter",
+    "config.providers",
+    "offset.flush.",
+    "topic.creation.",
+    "plugin.path",
+    "errors.",
+    "connectrt.",
+)
+
+
+@dataclass(frozen=True, slots=True)
+class TaskSpec:
+    """What a task is made from: raw configurations of the task and of the connector it was generated from."""
+
+    task: ConnectorTaskId
+    task_config: Mapping[str, str]
+    connector_config: Mapping[str, str]
+    paused: bool = False
+
+
+def kind_of(connector_class: type[Any]) -> TaskKind:
+    """Return how tasks of this connector class are hosted."""
+    if issubclass(connector_class, SparkSinkConnector):
+        return TaskKind.SPARK_SINK
+    return TaskKind.SINK if issubclass(connector_class, SinkConnector) else TaskKind.SOURCE
+
+
+def make_launch(
+    spec: TaskSpec, plugins: PluginCatalog, worker_config: Mapping[str, str], run: int, generation: int
+) -> TaskLaunch:
+    """Raises NotFoundError (unknown connector class); what the connector's own code raises."""
+    connector = new_connector(plugins, spec.connector_config)
+    kind = kind_of(type(connector))
+    properties = producer_properties if kind is TaskKind.SOURCE else consumer_properties
+    return TaskLaunch(
+        task=spec.task,
+        run=run,
+        generation=generation,
+        kind=kind,
+        task_class=executor_name(connector.task_class()),
+        config=dict(spec.task_config),
+        connector_config=dict(spec.connector_config),
+        worker_config={k: v for k, v in worker_config.items() if k.startswith(_FOR_EXECUTORS)},
+        client_config=properties(worker_config, spec.connector_config, spec.task),
+        paused=spec.paused,
+    )
+
+
+def new_connector(plugins: PluginCatalog, config: Mapping[str, str]) -> Connector:
+    """Return a new, unstarted instance. Raises NotFoundError, BadConfigError (not a connector)."""
+    name = config.get("connector.class", "")
+    cls = plugins.class_of(name)
+    if not issubclass(cls, Connector):
+        raise BadConfigError({"connector.class": [f"{name} is not a connector"]})
+    return cls()
+
+
+def sink_settings(launch: TaskLaunch, resolved_client: Mapping[str, str]) -> SinkSettings:
+    """Return how the sink task's group membership works."""
+    topics = launch.config.get("topics") or launch.connector_config.get("topics") or ""
+    pattern = launch.config.get("topics.regex") or launch.connector_config.get("topics.regex")
+    return SinkSettings(
+        consumer_config=resolved_client,
+        topics=tuple(topic.strip() for topic in topics.split(",") if topic.strip()),
+        pattern=pattern if not topics.strip() else None,
+    )

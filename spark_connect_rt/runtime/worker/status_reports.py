@@ -1,0 +1,72 @@
+"""Statuses of this worker's connectors and tasks on their way to the status topic (facts section 5, 10.1).
+
+RUNNING, PAUSED, STOPPED and RESTARTING are put; UNASSIGNED and FAILED are put safely, so that a late word of this
+worker never covers what a newer owner said.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable
+
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.ports.clock import Clock
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.worker.worker_connector import ReportStatus
+from spark_connect_rt.state.connector_status import ConnectorStatus, State
+from spark_connect_rt.stores.status_store import StatusStore
+
+log = logging.getLogger(__name__)
+
+_SAFELY = frozenset({State.UNASSIGNED, State.FAILED})
+
+
+class StatusReports:
+    """Hands out one reporter per connector and task."""
+
+    def __init__(self, worker_id: str, store: StatusStore, clock: Clock, topic_tracking: bool) -> None:
+        self.generation = -1
+        self._worker_id = worker_id
+        self._store = store
+        self._clock = clock
+        self._topic_tracking = topic_tracking
+
+    def of_connector(self, name: str) -> ReportStatus:
+        """Return the reporter of one connector; None as state removes its status and its topics."""
+
+        def report(state: State | None, trace: str | None = None, version: str | None = None) -> None:
+            if state is None:
+                self._quietly(lambda: self._store.remove_connector(name))
+                self._quietly(lambda: self._store.reset_topics(name))
+                return
+            status = self._status(state, trace, version)
+            self._quietly(lambda: self._store.put_connector(name, status, safe=state in _SAFELY))
+
+        return report
+
+    def of_task(self, task: ConnectorTaskId) -> ReportStatus:
+        """Return the reporter of one task; None as state removes its status."""
+
+        def report(state: State | None, trace: str | None = None, version: str | None = None) -> None:
+            if state is None:
+                self._quietly(lambda: self._store.remove_task(task))
+                return
+            status = self._status(state, trace, version)
+            self._quietly(lambda: self._store.put_task(task, status, safe=state in _SAFELY))
+
+        return report
+
+    def topic_used(self, task: ConnectorTaskId, topic: str) -> None:
+        """Remember that a task used a topic (KIP-558)."""
+        if self._topic_tracking:
+            self._quietly(lambda: self._store.put_topic(task.connector, topic, task.task))
+
+    def _status(self, state: State, trace: str | None, version: str | None) -> ConnectorStatus:
+        return ConnectorStatus(state, self._worker_id, self.generation, trace, version)
+
+    def _quietly(self, write: Callable[[], None]) -> None:
+        # A status that cannot be written must not take the connector or the engine's thread down.
+        try:
+            write()
+        except ConnectError as error:
+            log.warning("worker=%s status not written: %s", self._worker_id, error)

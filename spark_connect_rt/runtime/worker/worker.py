@@ -1,0 +1,253 @@
+"""The hands: connectors and tasks of this worker (Java ``Worker``). Does as told, decides nothing.
+
+Called by the herder's tick thread only, but for ``open``'s callbacks, which come from the engine's threads.
+Failures of one connector or task become its FAILED status and touch nothing else.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+from spark_connect_rt.planning.work_plan import Actual, Life
+from spark_connect_rt.ports.clock import Clock
+from spark_connect_rt.ports.herder import TaskProgress
+from spark_connect_rt.ports.plugin_catalog import PluginCatalog
+from spark_connect_rt.ports.sink_group import SinkGroupFactory
+from spark_connect_rt.ports.task_runner import TaskEvent, TaskKind, TaskLaunch, TaskRunner
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.worker.events import LifeChanged, Notify
+from spark_connect_rt.runtime.worker.launches import TaskSpec, make_launch, new_connector, sink_settings
+from spark_connect_rt.runtime.worker.status_reports import StatusReports
+from spark_connect_rt.runtime.worker.worker_connector import ConnectorPlan, WorkerConnector
+from spark_connect_rt.runtime.worker.worker_sink_task import SinkTaskMembership
+from spark_connect_rt.runtime.worker.worker_task import Offsets, TaskServices, WorkerTask
+from spark_connect_rt.state.connector_status import State
+from spark_connect_rt.stores.offset_store import OffsetStore
+from spark_connect_rt.stores.status_store import StatusStore
+
+log = logging.getLogger(__name__)
+
+CONNECTOR_STOP_LIMIT_MS = 5_000
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerDependencies:
+    """Everything a worker needs from outside."""
+
+    worker_id: str
+    worker_config: Mapping[str, str]  # raw
+    clock: Clock
+    plugins: PluginCatalog
+    runner: TaskRunner
+    sink_groups: SinkGroupFactory
+    offset_store: OffsetStore
+    status_store: StatusStore
+    resolve: Callable[[Mapping[str, str]], dict[str, str]]  # ${provider:...} -> values
+    topic_tracking: bool = True
+    task_stop_limit_ms: int = 5_000  # task.shutdown.graceful.timeout.ms
+
+
+class Worker:
+    """Holds what runs here."""
+
+    def __init__(self, dependencies: WorkerDependencies, notify: Notify) -> None:
+        self._deps = dependencies
+        self._notify = notify
+        self._runs = itertools.count(1)
+        self._connectors: dict[str, WorkerConnector] = {}
+        self._tasks: dict[ConnectorTaskId, WorkerTask] = {}
+        self._broken_tasks: dict[ConnectorTaskId, Actual] = {}
+        self._tables = threading.Lock()
+        self._reports = StatusReports(
+            dependencies.worker_id, dependencies.status_store, dependencies.clock, dependencies.topic_tracking
+        )
+
+    def open(self) -> None:
+        """Open the engine."""
+        self._deps.runner.open(self._on_task_event, self._read_offsets)
+
+    def close(self, timeout_ms: int) -> None:
+        """Close the engine; what still runs is ended. Blocks."""
+        self._deps.runner.close(timeout_ms)
+
+    def set_generation(self, generation: int) -> None:
+        """Statuses are reported, and runs are launched, under this generation from now on."""
+        self._reports.generation = generation
+
+    def connectors(self) -> dict[str, Actual]:
+        """Return how every connector of this worker stands."""
+        with self._tables:
+            return {name: connector.actual() for name, connector in self._connectors.items()}
+
+    def tasks(self) -> dict[ConnectorTaskId, Actual]:
+        """Return how every task of this worker stands."""
+        with self._tables:
+            standing = {task_id: task.actual() for task_id, task in self._tasks.items()}
+        return {**self._broken_tasks, **standing}
+
+    def connector_state(self, name: str) -> State | None:
+        """Return a connector's state on this worker, None when it is not here."""
+        connector = self._connectors.get(name)
+        return connector.state if connector else None
+
+    def start_connector(self, plan: ConnectorPlan) -> None:
+        """Start a new incarnation (the previous one has ended)."""
+        connector = WorkerConnector(
+            plan,
+            new_connector=lambda _: new_connector(self._deps.plugins, plan.config),
+            resolve=self._deps.resolve,
+            report=self._reports.of_connector(plan.name),
+            notify=self._notify,
+        )
+        with self._tables:
+            self._connectors[plan.name] = connector
+        connector.start()
+
+    def switch_connector(self, name: str, paused: bool) -> None:
+        """Pause or resume."""
+        self._connectors[name].switch(paused)
+
+    def stop_connector(self, name: str, status_after: State | None) -> None:
+        """Stop; see ``abandon_overdue`` for one that does not come back."""
+        stop_by_ms = self._deps.clock.monotonic_ms() + CONNECTOR_STOP_LIMIT_MS
+        self._connectors[name].stop(status_after, stop_by_ms)
+
+    def forget_connector(self, name: str) -> None:
+        """Drop one that has ended."""
+        with self._tables:
+            del self._connectors[name]
+
+    def generate_task_configs(self, name: str) -> None:
+        """Have a connector of this worker split its work; the answer comes as an event."""
+        if name in self._connectors:
+            self._connectors[name].generate_task_configs()
+
+    def abandon_overdue(self) -> int | None:
+        """Give up connectors that should have stopped by now; return when to look again, monotonic ms."""
+        now_ms = self._deps.clock.monotonic_ms()
+        due = [(c.stop_by_ms, c) for c in self._connectors.values() if c.stop_by_ms is not None]
+        waiting = [stop_by_ms for stop_by_ms, _ in due if stop_by_ms > now_ms]
+        for stop_by_ms, connector in due:
+            if stop_by_ms <= now_ms:
+                connector.stop_by_ms = None
+                connector.abandon()
+        return min(waiting, default=None)
+
+    def start_task(self, spec: TaskSpec, key: Any) -> None:
+        """Start a new run (the previous one has ended)."""
+        generation = self._reports.generation
+        try:
+            launch = make_launch(spec, self._deps.plugins, self._deps.worker_config, next(self._runs), generation)
+            task = self._new_task(launch, key)
+        except Exception:  # noqa: BLE001 - the plug-in's code or configuration: the task's failure
+            self._task_broken(spec, key, traceback.format_exc())
+            return
+        self._broken_tasks.pop(spec.task, None)
+        with self._tables:
+            self._tasks[spec.task] = task
+        log.info("task=%s gen=%d run=%d starts", spec.task, generation, launch.run)
+        task.start()
+
+    def switch_task(self, task: ConnectorTaskId, paused: bool) -> None:
+        """Pause or resume."""
+        self._tasks[task].switch(paused)
+
+    def stop_tasks(self, tasks: Mapping[ConnectorTaskId, State | None]) -> None:
+        """Drain and end them together within the one graceful limit; values are the statuses afterwards."""
+        for task, status_after in tasks.items():
+            self._tasks[task].stop(self._deps.task_stop_limit_ms, status_after)
+
+    def forget_task(self, task: ConnectorTaskId) -> None:
+        """Drop one that has ended."""
+        self._broken_tasks.pop(task, None)
+        with self._tables:
+            self._tasks.pop(task, None)
+
+    def fence_all(self) -> None:
+        """Contact to the group is lost: believe no run of now any more (I2); they are stopped as usual."""
+        for task in self._tasks.values():
+            task.fence()
+
+    def report_restarting(self, task: ConnectorTaskId | None, connector: str) -> None:
+        """Mark as RESTARTING (KIP-745)."""
+        report = self._reports.of_task(task) if task else self._reports.of_connector(connector)
+        report(State.RESTARTING)
+
+    def connector_states(self) -> dict[str, str]:
+        """Return the states of this worker's connectors, for the console. Any thread."""
+        with self._tables:
+            return {name: connector.state.name for name, connector in self._connectors.items()}
+
+    def task_progress(self) -> tuple[TaskProgress, ...]:
+        """Return the counters of this worker's tasks, by task. Any thread."""
+        with self._tables:
+            tasks = sorted(self._tasks.values(), key=lambda task: task.id)
+        return tuple(map(_progress_of, tasks))
+
+    def _new_task(self, launch: TaskLaunch, key: Any) -> WorkerTask:
+        deps = self._deps
+        services = TaskServices(
+            clock=deps.clock,
+            runner=deps.runner,
+            report=self._reports.of_task(launch.task),
+            put_offsets=self._put_offsets,
+            put_topic=self._reports.topic_used,
+            changed=lambda what: self._notify(LifeChanged(what)),
+        )
+        task = WorkerTask(launch, key, services)
+        if launch.kind is not TaskKind.SOURCE:
+            settings = sink_settings(launch, deps.resolve(launch.client_config))
+            task.membership = SinkTaskMembership(
+                launch.task, settings, deps.sink_groups, deps.runner, deps.clock, task.membership_left, task.fail
+            )
+        return task
+
+    def _task_broken(self, spec: TaskSpec, key: Any, trace: str) -> None:
+        log.error("task=%s FAILED before it started: %s", spec.task, trace.strip().splitlines()[-1])
+        with self._tables:
+            self._tasks.pop(spec.task, None)
+        self._broken_tasks[spec.task] = Actual(key, spec.paused, Life.FAILED)
+        self._reports.of_task(spec.task)(State.FAILED, trace=trace)
+
+    def _on_task_event(self, event: TaskEvent) -> None:
+        with self._tables:
+            task = self._tasks.get(event.task)
+        if task is None:
+            log.warning("task=%s run=%d report refused: not on this worker", event.task, event.run)
+            return
+        task.on_event(event)
+
+    def _put_offsets(self, connector: str, offsets: Offsets) -> None:
+        self._deps.offset_store.put(connector, offsets, partial(_offsets_written, connector))
+
+    def _read_offsets(
+        self, task: ConnectorTaskId, partitions: Sequence[Mapping[str, Any]]
+    ) -> list[Mapping[str, Any] | None]:
+        return list(self._deps.offset_store.read(task.connector, partitions))
+
+
+def _offsets_written(connector: str, error: Exception | None) -> None:
+    if error is not None:
+        log.error("connector=%s source offsets could not be written: %s", connector, error)
+
+
+def _progress_of(task: WorkerTask) -> TaskProgress:
+    records, data_bytes, skipped, records_per_s = task.counters()
+    return TaskProgress(
+        task=task.id,
+        state=task.state.name,
+        kind=task.launch.kind.value,
+        records=records,
+        data_bytes=data_bytes,
+        skipped=skipped,
+        records_per_s=records_per_s,
+        lag=task.membership.lag if task.membership else None,
+        topics=tuple(sorted(task.topics)),
+    )

@@ -1,0 +1,251 @@
+"""One connector instance on this worker: start, pause, stop, task configurations (Java ``WorkerConnector``).
+
+The connector's code runs on its own thread; the tick only queues commands and reads ``life``. One object is one
+incarnation: a restart makes a new one, and an abandoned one (blocked beyond its time) reports nothing more.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import traceback
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from spark_connect_rt.api.connector import Connector, SinkConnector
+from spark_connect_rt.planning.task_configs import checked_count, completed_task_config, raw_task_config
+from spark_connect_rt.planning.work_plan import Actual, Life
+from spark_connect_rt.runtime.worker.events import (
+    LifeChanged,
+    Notify,
+    ReconfigurationRequested,
+    TaskConfigsFailed,
+    TaskConfigsGenerated,
+)
+from spark_connect_rt.runtime.worker.serial_thread import SerialThread
+from spark_connect_rt.state.connector_status import State
+
+log = logging.getLogger(__name__)
+
+
+class ReportStatus(Protocol):
+    """Writes this incarnation's status."""
+
+    def __call__(self, state: State | None, trace: str | None = None, version: str | None = None) -> None:
+        """Put a status; ``state`` None removes it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorPlan:
+    """What one incarnation is made from."""
+
+    name: str
+    config: Mapping[str, str]  # raw
+    key: Hashable
+    paused: bool
+    stopped: bool
+
+
+class WorkerConnector:
+    """One incarnation. Methods are the tick's, but for what the connector's own thread runs."""
+
+    def __init__(
+        self,
+        plan: ConnectorPlan,
+        new_connector: Callable[[str], Connector],
+        resolve: Callable[[Mapping[str, str]], dict[str, str]],
+        report: ReportStatus,
+        notify: Notify,
+    ) -> None:
+        self.plan = plan
+        self._new_connector = new_connector
+        self._resolve = resolve
+        self._report = report
+        self._notify = notify
+        self._lock = threading.Lock()
+        self._thread = SerialThread(f"connector-thread-{plan.name}")
+        self._life = Life.ALIVE
+        self._state = State.UNASSIGNED
+        self._paused = plan.paused
+        self._abandoned = False
+        self._instance: Connector | None = None
+        self._resolved: dict[str, str] = {}
+        self._running = False
+        self._status_after_stop: State | None = State.UNASSIGNED
+        self.stop_by_ms: int | None = None
+
+    def actual(self) -> Actual:
+        """Return how it stands, for the work plan."""
+        return Actual(self.plan.key, self._paused, self._life)
+
+    @property
+    def state(self) -> State:
+        """The last reported state."""
+        return self._state
+
+    def start(self) -> None:
+        """Start it (paused or stopped: only say so)."""
+        self._thread.submit(self._guarded(self._enter_mode))
+
+    def switch(self, paused: bool) -> None:
+        """Pause or resume it."""
+        self._paused = paused
+        self._thread.submit(self._guarded(self._enter_mode))
+
+    def stop(self, status_after: State | None, stop_by_ms: int) -> None:
+        """Stop it; at ``stop_by_ms`` the worker abandons it. ``status_after`` None removes the status."""
+        with self._lock:
+            if self._life in (Life.STOPPED, Life.FAILED):
+                return
+            self._life = Life.STOPPING
+            self._status_after_stop = status_after
+            self.stop_by_ms = stop_by_ms
+        self._thread.submit(self._stop_instance)
+        self._thread.close()
+
+    def abandon(self) -> None:
+        """Give up a connector that does not come back from its own code; nothing it does counts any more."""
+        with self._lock:
+            if self._life is not Life.STOPPING:
+                return
+            self._abandoned = True
+        log.warning("connector=%s did not stop in time and is abandoned", self.plan.name)
+        self._ended(self._status_after_stop)
+
+    def generate_task_configs(self) -> None:
+        """Have the connector split its work; TaskConfigsGenerated or TaskConfigsFailed follows if it runs."""
+        self._thread.submit(self._generate)
+
+    # What follows runs on the connector's thread.
+
+    def _guarded(self, call: Callable[[], None]) -> Callable[[], None]:
+        def run() -> None:
+            if self._abandoned or self._life is not Life.ALIVE:
+                return
+            try:
+                call()
+            except Exception:  # noqa: BLE001 - the connector's code: its failure is its status
+                self._fail(traceback.format_exc())
+
+        return run
+
+    def _enter_mode(self) -> None:
+        if self._instance is None:
+            self._instance = self._new_connector(self.plan.config["connector.class"])
+            self._instance.context = _Context(self)
+        idle = self.plan.stopped or self._paused
+        if idle and self._running:
+            self._running = False
+            self._instance.stop()
+        elif not idle and not self._running:
+            self._running = True
+            self._resolved = self._resolve(self.plan.config)
+            self._instance.start(self._resolved)
+        if self._abandoned:
+            return
+        stopped_or_paused = State.STOPPED if self.plan.stopped else State.PAUSED
+        self._state = stopped_or_paused if idle else State.RUNNING
+        self._report(self._state, version=self._instance.version())
+        self._notify(LifeChanged(f"connector {self.plan.name} is {self._state.name}"))
+        if not idle:
+            self._notify(ReconfigurationRequested(self.plan.name))
+
+    def _generate(self) -> None:
+        instance = self._instance
+        if self._abandoned or not self._running or instance is None or self._life is not Life.ALIVE:
+            return
+        name, raw = self.plan.name, self.plan.config
+        try:
+            tasks_max = int(raw.get("tasks.max", "1"))
+            generated = instance.task_configs(tasks_max)
+            task_class = task_class_name(instance)
+        except Exception as error:
+            log.warning("connector=%s task configurations could not be generated", name, exc_info=True)
+            self._notify(TaskConfigsFailed(name, f"{type(error).__name__}: {error}"))
+            return
+        try:
+            warning = checked_count(name, generated, tasks_max, raw.get("tasks.max.enforce", "true") != "false")
+        except Exception:  # noqa: BLE001 - too many tasks fail the connector
+            self._fail(traceback.format_exc())
+            return
+        if warning:
+            log.warning("%s", warning)
+        sink = isinstance(instance, SinkConnector)
+        configs = tuple(
+            completed_task_config(raw_task_config(config, raw, self._resolved), task_class, raw, sink)
+            for config in generated
+        )
+        if not self._abandoned:
+            self._notify(TaskConfigsGenerated(name, raw, configs))
+
+    def _fail(self, trace: str) -> None:
+        with self._lock:
+            if self._abandoned or self._life is not Life.ALIVE:
+                return
+            self._state = State.FAILED
+        self._stop_quietly()
+        log.error("connector=%s FAILED: %s", self.plan.name, trace.strip().splitlines()[-1])
+        self._report(State.FAILED, trace=trace)
+        with self._lock:
+            if self._life is Life.ALIVE:
+                self._life = Life.FAILED
+        self._thread.close()
+        self._notify(LifeChanged(f"connector {self.plan.name} FAILED"))
+
+    def _stop_instance(self) -> None:
+        self._stop_quietly()
+        if not self._abandoned:
+            self._ended(self._status_after_stop)
+
+    def _stop_quietly(self) -> None:
+        if not self._running or self._instance is None:
+            return
+        self._running = False
+        try:
+            self._instance.stop()
+        except Exception:
+            log.warning("connector=%s raised while stopping", self.plan.name, exc_info=True)
+
+    def _ended(self, status: State | None) -> None:
+        self._report(status)
+        with self._lock:
+            self._life = Life.STOPPED
+            self._state = status or State.DESTROYED
+        self._notify(LifeChanged(f"connector {self.plan.name} ended"))
+
+    def reconfiguration_requested(self) -> None:
+        """The connector asked for new task configurations. Any thread."""
+        if not self._abandoned and self._life is Life.ALIVE:
+            self._notify(ReconfigurationRequested(self.plan.name))
+
+    def failure_raised(self, error: Exception) -> None:
+        """The connector reported its own failure. Any thread."""
+        trace = "".join(traceback.format_exception(error))
+        self._thread.submit(lambda: self._fail(trace))
+
+
+class _Context:
+    """Java ``ConnectorContext``."""
+
+    def __init__(self, host: WorkerConnector) -> None:
+        self._host = host
+
+    def request_task_reconfiguration(self) -> None:
+        """See ConnectorContext."""
+        self._host.reconfiguration_requested()
+
+    def raise_error(self, error: Exception) -> None:
+        """See ConnectorContext."""
+        self._host.failure_raised(error)
+
+
+def task_class_name(connector: Connector) -> str:
+    """Return the stored ``task.class``: Java's name where the connector has one, so that Java workers run it."""
+    java_name: Any = getattr(connector, "java_task_class", None)
+    return str(java_name) if java_name else executor_name(connector.task_class())
+
+
+def executor_name(task_class: type[Any]) -> str:
+    """Return ``package.module:ClassName``, what an executor imports."""
+    return f"{task_class.__module__}:{task_class.__qualname__}"

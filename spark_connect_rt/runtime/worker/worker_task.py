@@ -1,0 +1,245 @@
+"""One run of one task on this worker: its life, its status, its counters, its offsets (Java ``WorkerTask``).
+
+The engine runs the task; this object believes its reports only while the run is the current one. The tick starts,
+switches and stops it; the engine's threads report into ``on_event``. One lock: after ``fence`` returns, no report
+of this run can reach the offset store any more (I2).
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Hashable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from spark_connect_rt.planning.work_plan import Actual, Life
+from spark_connect_rt.ports.clock import Clock
+from spark_connect_rt.ports.task_runner import (
+    BatchDurable,
+    PartitionsReleased,
+    TaskEnded,
+    TaskEvent,
+    TaskFailed,
+    TaskKind,
+    TaskLaunch,
+    TaskPaused,
+    TaskRunner,
+    TaskRunning,
+)
+from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.runtime.worker.task_counters import TaskCounters
+from spark_connect_rt.runtime.worker.worker_connector import ReportStatus
+from spark_connect_rt.state.connector_status import State
+
+log = logging.getLogger(__name__)
+
+Offsets = list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
+PutOffsets = Callable[[str, Offsets], None]
+PutTopic = Callable[[ConnectorTaskId, str], None]
+
+
+class SinkMembership(Protocol):
+    """The consumer-group side of a sink task (worker_sink_task.SinkTaskMembership)."""
+
+    lag: int | None
+
+    def join(self) -> None:
+        """Join the group (once)."""
+
+    def durable(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """These next offsets may be committed."""
+
+    def released(self, partitions: frozenset[TopicPartition]) -> None:
+        """The engine let go of these partitions."""
+
+    def leave(self, commit: bool) -> None:
+        """Leave, after a last commit if ``commit``; ``on_left`` is called when it is done."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskServices:
+    """What a task uses of its worker."""
+
+    clock: Clock
+    runner: TaskRunner
+    report: ReportStatus
+    put_offsets: PutOffsets
+    put_topic: PutTopic
+    changed: Callable[[str], None]  # something happened that the tick should look at
+
+
+class WorkerTask:
+    """One run; a restart makes a new object."""
+
+    def __init__(self, launch: TaskLaunch, key: Hashable, services: TaskServices) -> None:
+        self.launch = launch
+        self.membership: SinkMembership | None = None
+        self.topics: set[str] = set()
+        self._key = key
+        self._services = services
+        self._lock = threading.RLock()
+        self._life = Life.ALIVE
+        self._state = State.UNASSIGNED
+        self._paused = launch.paused
+        self._fenced = False
+        self._left = False
+        self._run_ended = False
+        self._trace: str | None = None
+        self._status_after_stop: State | None = State.UNASSIGNED
+        self._counters = TaskCounters(services.clock.monotonic_ms())
+
+    @property
+    def id(self) -> ConnectorTaskId:
+        """The task."""
+        return self.launch.task
+
+    @property
+    def state(self) -> State:
+        """The last reported state."""
+        return self._state
+
+    def actual(self) -> Actual:
+        """Return how it stands, for the work plan."""
+        return Actual(self._key, self._paused, self._life)
+
+    def counters(self) -> tuple[int, int, int, float]:
+        """Return records, bytes, skipped, records a second."""
+        with self._lock:
+            c = self._counters
+            return c.records, c.data_bytes, c.skipped, c.records_per_s(self._services.clock.monotonic_ms())
+
+    def start(self) -> None:
+        """Hand the run to the engine."""
+        self._services.runner.start(self.launch)
+
+    def switch(self, paused: bool) -> None:
+        """Pause or resume."""
+        with self._lock:
+            if self._life is not Life.ALIVE:
+                return
+            self._paused = paused
+        runner = self._services.runner
+        (runner.pause if paused else runner.resume)(self.id)
+
+    def stop(self, timeout_ms: int, status_after: State | None) -> None:
+        """Drain and end. ``status_after`` None removes the status (the task is configured no more)."""
+        with self._lock:
+            if self._life is not Life.ALIVE:
+                return
+            self._life = Life.STOPPING
+            self._status_after_stop = status_after
+        self._services.runner.stop(self.id, timeout_ms)
+
+    def fence(self) -> None:
+        """Believe nothing of this run from now on: somebody else may own the task already."""
+        with self._lock:
+            self._fenced = True
+
+    def fail(self, trace: str) -> None:
+        """Fail the task from this side (its consumer group membership broke): the engine is told to end it."""
+        self.on_event(TaskFailed(self.id, self.launch.run, trace))
+        self._services.runner.stop(self.id, 0)
+
+    def on_event(self, event: TaskEvent) -> None:
+        """Take one report of the engine."""
+        if event.run != self.launch.run:
+            # I2: a report of an older run is a zombie's, whatever it says.
+            log.warning("task=%s run=%d report of run %d refused", self.id, self.launch.run, event.run)
+            return
+        handler = _HANDLERS[type(event)]
+        with self._lock:
+            handler(self, event)
+
+    def _on_running(self, event: TaskRunning) -> None:
+        if self._membership_wanted():
+            assert self.membership is not None
+            self.membership.join()
+        self._enter(State.RUNNING)
+
+    def _on_paused(self, event: TaskPaused) -> None:
+        self._enter(State.PAUSED)
+
+    def _enter(self, state: State) -> None:
+        if self._life is not Life.ALIVE or self._fenced or self._trace is not None:
+            return
+        if self._state is not state:
+            log.info("task=%s gen=%d %s -> %s", self.id, self.launch.generation, self._state.name, state.name)
+        self._state = state
+        self._services.report(state)
+        self._services.changed(f"task {self.id} is {state.name}")
+
+    def _on_durable(self, event: BatchDurable) -> None:
+        if self._fenced or event.generation != self.launch.generation or self._life is Life.STOPPED:
+            log.warning("task=%s run=%d gen=%d durable batch refused", self.id, event.run, event.generation)
+            return
+        now_ms = self._services.clock.monotonic_ms()
+        self._counters.add(now_ms, event.records, event.data_bytes, event.skipped)
+        # I3: offsets are written after the batch is durable; a crash between them repeats, never loses.
+        if event.source_offsets:
+            self._services.put_offsets(self.id.connector, list(event.source_offsets))
+        if event.sink_offsets and self.membership is not None:
+            self.membership.durable(dict(event.sink_offsets))
+        for topic in event.topics:
+            if topic not in self.topics:
+                self.topics.add(topic)
+                self._services.put_topic(self.id, topic)
+
+    def _on_released(self, event: PartitionsReleased) -> None:
+        if self.membership is not None:
+            self.membership.released(event.partitions)
+
+    def _on_failed(self, event: TaskFailed) -> None:
+        if self._trace is not None or self._life is Life.STOPPED:
+            return
+        self._trace = event.trace
+        last_line = (event.trace.strip().splitlines() or ["(no trace)"])[-1]
+        log.error("task=%s gen=%d %s -> FAILED: %s", self.id, self.launch.generation, self._state.name, last_line)
+        if not self._fenced:
+            self._state = State.FAILED
+            self._services.report(State.FAILED, trace=event.trace)
+        self._services.changed(f"task {self.id} FAILED")
+
+    def _on_ended(self, event: TaskEnded) -> None:
+        self._run_ended = True
+        if self._life is Life.ALIVE and self._trace is None:
+            self._on_failed(
+                TaskFailed(self.id, event.run, f"The engine ended task {self.id} though nobody asked for it.")
+            )
+        if self.membership is not None and not self._left:
+            self.membership.leave(commit=not self._fenced)
+        else:
+            self._finish()
+
+    def membership_left(self) -> None:
+        """The task is out of its consumer group, the last offsets are committed. Any thread."""
+        with self._lock:
+            self._left = True
+            if self._run_ended:
+                self._finish()
+
+    def _finish(self) -> None:
+        if self._life in (Life.STOPPED, Life.FAILED):
+            return
+        asked = self._life is Life.STOPPING
+        self._life = Life.STOPPED if asked else Life.FAILED
+        # A task that failed while it was being stopped keeps its FAILED status and trace (Java: same).
+        if asked and not self._fenced and (self._trace is None or self._status_after_stop is not State.UNASSIGNED):
+            self._state = self._status_after_stop or State.DESTROYED
+            self._services.report(self._status_after_stop)
+        log.info("task=%s gen=%d run=%d ended", self.id, self.launch.generation, self.launch.run)
+        self._services.changed(f"task {self.id} ended")
+
+    def _membership_wanted(self) -> bool:
+        is_sink = self.launch.kind is not TaskKind.SOURCE
+        return is_sink and self.membership is not None and not self._fenced and self._life is Life.ALIVE
+
+
+_HANDLERS: dict[type, Callable[[WorkerTask, Any], None]] = {
+    TaskRunning: WorkerTask._on_running,
+    TaskPaused: WorkerTask._on_paused,
+    BatchDurable: WorkerTask._on_durable,
+    PartitionsReleased: WorkerTask._on_released,
+    TaskFailed: WorkerTask._on_failed,
+    TaskEnded: WorkerTask._on_ended,
+}
