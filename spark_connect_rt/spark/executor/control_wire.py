@@ -1,0 +1,88 @@
+"""Messages of the control channel: length-prefixed JSON, and how launches and partitions look in it.
+
+Owns the bytes; both ends use it. A message is a dict with ``op``. Nothing is unpickled from a socket.
+
+driver -> reader: start stop pause resume assign revoke throttle durable offsets end ping
+reader -> driver: hello offsets ping        writer -> driver: hello running paused durable released failed ended
+throttle ping        commit -> driver: hello(totals); driver -> commit: totals(error)
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import orjson
+
+from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
+from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+
+Message = dict[str, Any]
+_LENGTH = struct.Struct("!I")
+MESSAGE_LIMIT_BYTES = 64 * 1024 * 1024
+
+
+def encode_message(message: Mapping[str, Any]) -> bytes:
+    """Return the bytes of one message, length first."""
+    body = orjson.dumps(message, option=orjson.OPT_NON_STR_KEYS)
+    return _LENGTH.pack(len(body)) + body
+
+
+class MessageSplitter:
+    """Turns a stream of bytes into messages."""
+
+    def __init__(self, limit_bytes: int = MESSAGE_LIMIT_BYTES) -> None:
+        self._limit_bytes = limit_bytes
+        self._pending = bytearray()
+
+    def feed(self, chunk: bytes) -> Iterator[Message]:
+        """Yield every message complete so far. Raises ValueError: not our bytes (a stranger, or corruption)."""
+        self._pending += chunk
+        while len(self._pending) >= _LENGTH.size:
+            (length,) = _LENGTH.unpack_from(self._pending)
+            if length > self._limit_bytes:
+                raise ValueError(f"control message of {length} bytes, at most {self._limit_bytes}")
+            end = _LENGTH.size + length
+            if len(self._pending) < end:
+                return
+            body = bytes(self._pending[_LENGTH.size : end])
+            del self._pending[:end]
+            message = orjson.loads(body)
+            if not isinstance(message, dict) or "op" not in message:
+                raise ValueError("control message without op")
+            yield message
+
+
+def encode_launch(launch: TaskLaunch) -> Message:
+    """Return ``launch`` as JSON-able fields."""
+    return {
+        "connector": launch.task.connector,
+        "task": launch.task.task,
+        "run": launch.run,
+        "generation": launch.generation,
+        "kind": launch.kind.value,
+        "task_class": launch.task_class,
+        "config": dict(launch.config),
+        "connector_config": dict(launch.connector_config),
+        "worker_config": dict(launch.worker_config),
+        "client_config": dict(launch.client_config),
+        "paused": launch.paused,
+    }
+
+
+def decode_launch(fields: Mapping[str, Any]) -> TaskLaunch:
+    """Return the value of ``encode_launch``'s fields."""
+    rest = {name: fields[name] for name in fields if name not in ("connector", "task", "kind")}
+    task = ConnectorTaskId(fields["connector"], fields["task"])
+    return TaskLaunch(task=task, kind=TaskKind(fields["kind"]), **rest)
+
+
+def encode_offsets(offsets: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
+    """Return [topic, partition, offset] triples."""
+    return [(tp.topic, tp.partition, offset) for tp, offset in offsets.items()]
+
+
+def decode_offsets(triples: Iterable[tuple[str, int, int]]) -> dict[TopicPartition, int]:
+    """Return the value of ``encode_offsets``'s triples."""
+    return {TopicPartition(topic, partition): offset for topic, partition, offset in triples}

@@ -1,0 +1,131 @@
+"""Super-rows: the only thing that crosses from a slot's reader process through the JVM to its writer process.
+
+Owns the row schema and the payload of data rows. A row is (host, kind, head, data): ``host`` names one hosting of
+one run (the driver hands the numbers out), ``head`` is small JSON, ``data`` an Arrow IPC stream. Life-cycle news
+travels in the same stream as the data, so "failed", "paused" and "released" can only come after what was read
+before them (I4: in-band order is the proof that a report's data came first).
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+ROW_DDL = "host long, kind int, head binary, data binary"
+ROW_SCHEMA = pa.schema(
+    [("host", pa.int64()), ("kind", pa.int32()), ("head", pa.binary()), ("data", pa.binary())]
+)
+_MARKER_FILL = b" " * 128  # larger than Spark's 64-byte buffers, so a marker always pushes what is before it
+
+
+class RowKind(IntEnum):
+    """What a row says about its host."""
+
+    MARKER = 0  # the reader has nothing queued (host is 0); also its heartbeat
+    LAUNCH = 1  # head: the launch; the writer opens a lane
+    BATCH = 2  # head: offsets and counts; data: records
+    RUNNING = 3  # the source task started or resumed; sinks: resumed
+    PAUSED = 4
+    FAILED = 5  # head: the trace
+    ENDED = 6  # nothing more comes from this host
+    ASSIGNED = 7  # sinks: head: partitions to open
+    REVOKED = 8  # sinks: head: partitions to flush and close
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One super-row, decoded."""
+
+    host: int
+    kind: RowKind
+    head: bytes = b""
+    data: pa.Buffer | None = None
+
+    def size_bytes(self) -> int:
+        """Return what the row weighs in a queue."""
+        return len(self.head) + (self.data.size if self.data is not None else 0)
+
+
+MARKER_ROW = Row(0, RowKind.MARKER, _MARKER_FILL)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchHead:
+    """The head of a BATCH row."""
+
+    records: int
+    source_offsets: tuple[tuple[Any, Any], ...] = ()  # (partition, offset)
+    skipped: int = 0
+    topics: tuple[str, ...] = ()
+
+    def encode(self) -> bytes:
+        """Return the JSON of this head."""
+        fields = [self.records, self.source_offsets, self.skipped, self.topics]
+        return orjson.dumps(fields, option=orjson.OPT_NON_STR_KEYS)
+
+    @staticmethod
+    def decode(head: bytes) -> BatchHead:
+        """Return the value of ``encode``'s bytes."""
+        records, offsets, skipped, topics = orjson.loads(head)
+        return BatchHead(records, tuple((p, o) for p, o in offsets), skipped, tuple(topics))
+
+
+def encode_records(batch: pa.RecordBatch) -> pa.Buffer:
+    """Return ``batch`` as an Arrow IPC stream."""
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batch.schema) as stream:
+        stream.write_batch(batch)
+    return sink.getvalue()
+
+
+def decode_records(data: pa.Buffer) -> pa.RecordBatch:
+    """Return the batch of ``encode_records``; shares memory with ``data``."""
+    with pa.ipc.open_stream(data) as stream:
+        return stream.read_next_batch()
+
+
+def _binary_cell(content: bytes | pa.Buffer | None) -> pa.Array:
+    """Return a one-element binary array over ``content`` without copying it."""
+    buffer = content if isinstance(content, pa.Buffer) else pa.py_buffer(content or b"")
+    offsets = pa.py_buffer(struct.pack("<ii", 0, buffer.size))
+    return pa.Array.from_buffers(pa.binary(), 1, [None, offsets, buffer])
+
+
+def to_arrow(row: Row) -> pa.RecordBatch:
+    """Return the one-row batch that the DataSource reader yields."""
+    columns = [
+        pa.array([row.host], pa.int64()),
+        pa.array([int(row.kind)], pa.int32()),
+        _binary_cell(row.head),
+        _binary_cell(row.data),
+    ]
+    return pa.RecordBatch.from_arrays(columns, schema=ROW_SCHEMA)
+
+
+def from_arrow(batch: pa.RecordBatch) -> Iterator[Row]:
+    """Yield the rows of a batch that the DataSource writer was given."""
+    hosts, kinds, heads, datas = batch.columns
+    for index in range(batch.num_rows):
+        data = datas[index].as_buffer()
+        yield Row(
+            hosts[index].as_py(),
+            RowKind(kinds[index].as_py()),
+            heads[index].as_py() or b"",
+            data if data is not None and data.size else None,
+        )
+
+
+def encode_partitions(partitions: Sequence[tuple[str, int]]) -> bytes:
+    """Return the head of ASSIGNED and REVOKED rows: [topic, partition] pairs."""
+    return orjson.dumps(partitions)
+
+
+def decode_partitions(head: bytes) -> list[tuple[str, int]]:
+    """Return the value of ``encode_partitions``'s bytes."""
+    return [(topic, partition) for topic, partition in orjson.loads(head)]

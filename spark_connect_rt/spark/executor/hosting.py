@@ -1,0 +1,67 @@
+"""What the hosts of both kinds of task share: the switches the driver turns, and how a task object is made.
+
+A host is one hosting of one run in one slice: a thread of the reader (and a lane of the writer). Owns no policy:
+the driver decides, a host obeys.
+"""
+
+from __future__ import annotations
+
+import importlib
+import threading
+import traceback
+from collections.abc import Mapping
+from typing import Any
+
+from spark_connect_rt.errors import NotFoundError
+
+
+class Switches:
+    """What the driver wants of one host; set from the channel's thread, read by the host's."""
+
+    def __init__(self, *, paused: bool) -> None:
+        self._changed = threading.Condition()
+        self._nudged = False
+        self.stopping = False
+        self.paused = paused
+        self.throttled = False
+
+    def set(self, **wanted: bool) -> None:
+        """Turn some of ``stopping``, ``paused``, ``throttled`` and wake the host."""
+        with self._changed:
+            for name, value in wanted.items():
+                setattr(self, name, value)
+            self._nudged = True
+            self._changed.notify_all()
+
+    def nudge(self) -> None:
+        """Wake the host: there is something else for it."""
+        self.set()
+
+    def wait(self, timeout_s: float | None) -> None:
+        """Sleep until a switch turns, a nudge, or the time is up. A nudge before the call counts."""
+        with self._changed:
+            if not self._nudged:
+                self._changed.wait(timeout_s)
+            self._nudged = False
+
+
+def load_class(name: str) -> type[Any]:
+    """Return the class of ``package.module:ClassName``. Raises NotFoundError."""
+    module_name, _, class_name = name.partition(":")
+    try:
+        found = getattr(importlib.import_module(module_name), class_name)
+    except (ImportError, AttributeError) as error:
+        raise NotFoundError(f"task class {name} cannot be imported on this executor: {error}") from error
+    if not isinstance(found, type):
+        raise NotFoundError(f"task class {name} is not a class")
+    return found
+
+
+def trace_of(error: BaseException) -> str:
+    """Return the trace that a FAILED status shows."""
+    return "".join(traceback.format_exception(error))
+
+
+def tolerates_errors(connector_config: Mapping[str, str]) -> bool:
+    """Tell whether ``errors.tolerance`` is ``all``."""
+    return connector_config.get("errors.tolerance", "none") == "all"

@@ -1,0 +1,181 @@
+"""One host's lane in a slot's writer process: its own queue and thread, so a slow target slows nobody else.
+
+Owns the queue, its throttle, and what every lane does with failures and endings. SourceLane and SinkLane say what
+happens with the rows.
+"""
+
+from __future__ import annotations
+
+import logging
+import queue
+import threading
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spark_connect_rt.ports.task_runner import TaskLaunch
+from spark_connect_rt.spark.executor.frames import Row, RowKind
+from spark_connect_rt.spark.executor.hosting import trace_of
+
+Report = Callable[[Mapping[str, Any]], None]
+"""Sends one report to the driver. Any thread."""
+
+THROTTLE_BYTES = 16 * 1024 * 1024
+UNTHROTTLE_BYTES = 8 * 1024 * 1024
+_log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class Totals:
+    """What a lane reported durable; ``commit`` compares it with what the driver heard."""
+
+    records: int = 0
+    batches: int = 0
+
+
+class Lane(ABC, threading.Thread):
+    """Base of both lanes. The dispatcher calls ``give``; everything else runs on the lane's thread."""
+
+    def __init__(self, host: int, launch: TaskLaunch, report: Report) -> None:
+        threading.Thread.__init__(self, name=f"lane-{launch.task}", daemon=True)
+        self.host = host
+        self.launch = launch
+        self.totals = Totals()
+        self._report = report
+        self._rows: queue.SimpleQueue[Row | None] = queue.SimpleQueue()
+        self._queued_lock = threading.Lock()
+        self._queued_bytes = 0
+        self._throttled = False
+        self._failed = False
+        self.abandoned = False
+
+    # -- dispatcher's thread
+
+    def give(self, row: Row) -> None:
+        """Queue a row; asks the driver to hold the reader back when too much waits."""
+        with self._queued_lock:
+            self._queued_bytes += row.size_bytes()
+            throttle = not self._throttled and self._queued_bytes > THROTTLE_BYTES
+            self._throttled = self._throttled or throttle
+        if throttle:
+            self._report({"op": "throttle", "host": self.host, "on": True})
+        self._rows.put(row)
+
+    def hint_idle(self) -> None:
+        """Say that the reader has nothing more right now; lanes with nothing undone are left asleep."""
+        if self._queued_bytes or self.wait_s() is not None:
+            self._rows.put(None)
+
+    def abandon(self) -> None:
+        """Give up at once: the slice is over, nothing may be reported any more."""
+        self.abandoned = True
+        self._rows.put(None)
+
+    # -- the lane's own thread
+
+    def run(self) -> None:
+        """Thread body: take rows until ENDED; a failure is reported once, later rows are dropped."""
+        try:
+            self._guarded(self.begin)
+            ended = False
+            while not ended and not self.abandoned:
+                ended = self._take_one()
+        finally:
+            self._guarded(self.finish)
+        if not self.abandoned:
+            self._report({"op": "ended", "host": self.host})
+
+    def _take_one(self) -> bool:
+        """Serve one row or the time; return whether the host ended."""
+        timeout_s = self.wait_s()
+        try:
+            row = self._rows.get(timeout=timeout_s)
+        except queue.Empty:
+            self._guarded(self.on_time)
+            return False
+        if row is None:
+            self._guarded(self.on_reader_idle)
+            return False
+        match row.kind:
+            case RowKind.ENDED:
+                self._guarded(self.drain)
+            case RowKind.FAILED:
+                self._guarded(self.drain)
+                self._fail(row.head.decode())
+            case _:
+                self._guarded(lambda: self.on_row(row))
+        self._done_with(row)
+        return row.kind is RowKind.ENDED
+
+    def _done_with(self, row: Row) -> None:
+        with self._queued_lock:
+            self._queued_bytes -= row.size_bytes()
+            release = self._throttled and self._queued_bytes < UNTHROTTLE_BYTES
+            self._throttled = self._throttled and not release
+        if release:
+            self._report({"op": "throttle", "host": self.host, "on": False})
+
+    def _guarded(self, step: Callable[[], None]) -> None:
+        """Run a step of the task's or a client's code; its error fails this host only."""
+        if (self._failed or self.abandoned) and step != self.finish:
+            return
+        try:
+            step()
+        except Exception as error:
+            _log.exception("task=%s run=%d FAILED", self.launch.task, self.launch.run)
+            self._fail(trace_of(error))
+
+    def _fail(self, trace: str) -> None:
+        if not self._failed and not self.abandoned:
+            self._failed = True
+            self._report({"op": "failed", "host": self.host, "trace": trace})
+
+    def report_durable(self, records: int, **fields: Any) -> None:
+        """Report a batch as durable (I3: its offsets may be committed only after this)."""
+        if self.abandoned:
+            return
+        self.totals.records += records
+        self.totals.batches += 1
+        self._report({"op": "durable", "host": self.host, "n": records, **fields})
+
+    def report(self, op: str, **fields: Any) -> None:
+        """Report something else of this host."""
+        if not self.abandoned:
+            self._report({"op": op, "host": self.host, **fields})
+
+    # -- what the two kinds do
+
+    @abstractmethod
+    def begin(self) -> None:
+        """Open what the lane needs."""
+
+    @abstractmethod
+    def on_row(self, row: Row) -> None:
+        """Serve a row that is neither FAILED nor ENDED."""
+
+    @abstractmethod
+    def on_reader_idle(self) -> None:
+        """The reader has nothing more right now."""
+
+    @abstractmethod
+    def on_time(self) -> None:
+        """``wait_s`` passed without a row."""
+
+    @abstractmethod
+    def wait_s(self) -> float | None:
+        """Return how long to wait for the next row."""
+
+    @abstractmethod
+    def drain(self) -> None:
+        """Make everything taken so far durable, and report it."""
+
+    @abstractmethod
+    def finish(self) -> None:
+        """Close what ``begin`` opened; also after a failure."""
+
+
+def now_s() -> float:
+    """Return the monotonic clock, s."""
+    return time.monotonic()

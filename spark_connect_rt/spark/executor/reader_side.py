@@ -1,0 +1,147 @@
+"""The reader half of a slot: hosts task threads, obeys the driver, yields super-rows.
+
+Owns the table of hosts and the generator that Spark (or a plain thread, in testing) drains. What each task does
+is in source_host and sink_feed.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import orjson
+
+from spark_connect_rt.errors import TimedOutError
+from spark_connect_rt.ports.executor_clients import ExecutorClients
+from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
+from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.spark.executor.control_wire import Message, decode_launch, decode_offsets, encode_launch
+from spark_connect_rt.spark.executor.frames import MARKER_ROW, Row, RowKind
+from spark_connect_rt.spark.executor.row_queue import RowQueue
+from spark_connect_rt.spark.executor.sink_feed import SinkFeed
+from spark_connect_rt.spark.executor.source_host import SourceHost
+
+OFFSETS_TIMEOUT_S = 60.0
+_log = logging.getLogger(__name__)
+
+
+class _OffsetQuestion:
+    """One look-up that waits for the driver."""
+
+    def __init__(self) -> None:
+        self.answered = threading.Event()
+        self.answer: list[Mapping[str, Any] | None] = []
+        self.error: str | None = None
+
+
+class ReaderSide:
+    """All hosts of one slice, on the reading side."""
+
+    def __init__(self, clients: ExecutorClients, send: Callable[[Message], None], heartbeat_s: float = 1.0) -> None:
+        self._clients = clients
+        self._send = send
+        self._heartbeat_s = heartbeat_s
+        self._rows = RowQueue()
+        self._hosts: dict[int, SourceHost | SinkFeed] = {}
+        self._ending = False
+        self._numbers = itertools.count(1)
+        self._questions: dict[int, _OffsetQuestion] = {}
+
+    def rows(self) -> Iterator[Row]:
+        """Yield rows until the driver ends the slice: each queue run-out and each second a marker."""
+        while True:
+            row = self._rows.get(self._heartbeat_s)
+            if row is not None:
+                if row.kind is RowKind.ENDED:
+                    self._hosts.pop(row.host, None)
+                yield row
+                if not self._rows.empty():
+                    continue
+            elif self._ending:
+                self._rows.close()
+                return
+            yield MARKER_ROW
+
+    def abandon(self) -> None:
+        """Stop everything without ceremony: the channel or the job is gone."""
+        self._ending = True
+        for host in list(self._hosts.values()):
+            host.switches.set(stopping=True)
+        self._rows.close()
+
+    def handle(self, message: Message) -> None:
+        """Obey one message of the driver (channel thread); never blocks for long."""
+        match message["op"]:
+            case "start":
+                self._start(message["host"], decode_launch(message["launch"]))
+            case "end":
+                self._ending = True
+                self._rows.wake()
+            case "offsets":
+                self._answer(message)
+            case "ping":
+                pass
+            case _:
+                self._handle_for_host(message)
+
+    def _handle_for_host(self, message: Message) -> None:
+        host = self._hosts.get(message["host"])
+        if host is None:  # it ended meanwhile; its ENDED row is on the way
+            return
+        match message["op"]:
+            case "stop":
+                host.switches.set(stopping=True)
+            case "pause":
+                host.switches.set(paused=True)
+            case "resume":
+                host.switches.set(paused=False)
+            case "throttle":
+                host.switches.set(throttled=message["on"])
+            case "assign" if isinstance(host, SinkFeed):
+                host.assign(decode_offsets(message["offsets"]))
+            case "revoke" if isinstance(host, SinkFeed):
+                host.revoke([TopicPartition(topic, partition) for topic, partition in message["partitions"]])
+            case "durable" if isinstance(host, SourceHost):
+                host.durable(message["rows"])
+            case other:
+                _log.error("unknown control message %s for host %s, ignored", other, message["host"])
+
+    def _start(self, number: int, launch: TaskLaunch) -> None:
+        if launch.kind is TaskKind.SOURCE:
+            host: SourceHost | SinkFeed = SourceHost(number, launch, self._rows, self._clients, self)
+        else:
+            host = SinkFeed(number, launch, self._rows, self._clients)
+        self._hosts[number] = host
+        self._rows.put(Row(number, RowKind.LAUNCH, orjson.dumps(encode_launch(launch))))
+        host.start()
+
+    def wants_commits(self, host: int) -> None:
+        """Ask the driver for "durable" messages; only where the task listens, as they cost a message a batch."""
+        self._send({"op": "wants_commits", "host": host})
+
+    def ask_offsets(
+        self, host: int, partitions: Sequence[Mapping[str, Any]]
+    ) -> list[Mapping[str, Any] | None]:
+        """Send a look-up and wait for its answer (task thread)."""
+        number, question = next(self._numbers), _OffsetQuestion()
+        self._questions[number] = question
+        try:
+            self._send({"op": "offsets", "host": host, "id": number, "partitions": list(partitions)})
+            if not question.answered.wait(OFFSETS_TIMEOUT_S):
+                raise TimedOutError(f"no answer about source offsets within {OFFSETS_TIMEOUT_S:.0f} s")
+        finally:
+            del self._questions[number]
+        if question.error is not None:
+            raise TimedOutError(f"source offsets could not be read: {question.error}")
+        return question.answer
+
+    def _answer(self, message: Message) -> None:
+        question = self._questions.get(message["id"])
+        if question is None:
+            return
+        question.answer = message.get("answer", [])
+        question.error = message.get("error")
+        question.answered.set()

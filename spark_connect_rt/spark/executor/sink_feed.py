@@ -1,0 +1,126 @@
+"""Reads the partitions of one sink task in a thread of a slot's reader process.
+
+Owns a consumer that is told what to read; it belongs to no group and commits nothing (the member is in the
+driver). Every change of partitions is a row in the stream, so the sink side opens, flushes and closes in order.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+
+import pyarrow as pa
+
+from spark_connect_rt.errors import RetriableError, ShuttingDownError
+from spark_connect_rt.ports.executor_clients import BatchConsumer, ExecutorClients
+from spark_connect_rt.ports.task_runner import TaskLaunch
+from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
+from spark_connect_rt.spark.executor.hosting import Switches, trace_of
+from spark_connect_rt.spark.executor.row_queue import RowQueue
+
+_POLL_TIMEOUT_MS = 100  # also how late a revocation may be noticed
+_DEFAULT_POLL_RECORDS = 5_000  # unless max.poll.records says otherwise
+_log = logging.getLogger(__name__)
+
+
+class SinkFeed(threading.Thread):
+    """The reading half of one sink task."""
+
+    def __init__(self, host: int, launch: TaskLaunch, rows: RowQueue, clients: ExecutorClients) -> None:
+        super().__init__(name=f"sink-feed-{launch.task}", daemon=True)
+        self.switches = Switches(paused=launch.paused)
+        self._host = host
+        self._launch = launch
+        self._rows = rows
+        self._clients = clients
+        self._changes: deque[Callable[[], None]] = deque()  # from the channel's thread, run on this one
+        self._consumer: BatchConsumer | None = None
+        self._assigned: set[TopicPartition] = set()
+        self._max_records = _DEFAULT_POLL_RECORDS
+
+    def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Read these too (channel thread)."""
+        self._changes.append(lambda: self._assign(offsets))
+        self.switches.nudge()
+
+    def revoke(self, partitions: Sequence[TopicPartition]) -> None:
+        """Read these no more (channel thread)."""
+        self._changes.append(lambda: self._revoke(partitions))
+        self.switches.nudge()
+
+    def run(self) -> None:
+        """Thread body: nothing escapes but rows."""
+        try:
+            try:
+                self._feed_until_stopped()
+            except ShuttingDownError:
+                raise
+            except Exception as error:
+                _log.exception("task=%s run=%d FAILED", self._launch.task, self._launch.run)
+                self._rows.put(Row(self._host, RowKind.FAILED, trace_of(error).encode()))
+            finally:
+                self._close()
+            self._rows.put(Row(self._host, RowKind.ENDED))
+        except ShuttingDownError:
+            _log.info("task=%s run=%d: the slice is over", self._launch.task, self._launch.run)
+
+    def _close(self) -> None:
+        try:
+            if self._consumer is not None:
+                self._consumer.close()
+        except Exception:
+            _log.exception("task=%s: closing the consumer failed, ignored", self._launch.task)
+
+    def _feed_until_stopped(self) -> None:
+        was_paused = self.switches.paused
+        if was_paused:
+            self._rows.put(Row(self._host, RowKind.PAUSED))
+        while not self.switches.stopping:
+            while self._changes:
+                self._changes.popleft()()
+            if self.switches.paused != was_paused:
+                was_paused = not was_paused
+                self._rows.put(Row(self._host, RowKind.PAUSED if was_paused else RowKind.RUNNING))
+            elif was_paused or self.switches.throttled or not self._assigned:
+                self.switches.wait(None)
+            else:
+                self._read_some()
+
+    def _read_some(self) -> None:
+        assert self._consumer is not None
+        try:
+            batch = self._consumer.poll(self._max_records, _POLL_TIMEOUT_MS)
+        except RetriableError as error:
+            _log.warning("task=%s: reading will be tried again: %s", self._launch.task, error)
+            self.switches.wait(_POLL_TIMEOUT_MS / 1000)
+            return
+        if batch is not None and batch.num_rows:
+            self._send(batch)
+
+    def _send(self, batch: pa.RecordBatch) -> None:
+        head = BatchHead(batch.num_rows).encode()
+        self._rows.put(Row(self._host, RowKind.BATCH, head, encode_records(batch)))
+
+    def _assign(self, offsets: Mapping[TopicPartition, int]) -> None:
+        if self._consumer is None:
+            config = self._clients.resolve(self._launch.client_config)
+            self._max_records = int(config.get("max.poll.records", _DEFAULT_POLL_RECORDS))
+            self._consumer = self._clients.consumer(config)
+        # The row goes first: nothing may be put of a partition that is not open.
+        self._rows.put(Row(self._host, RowKind.ASSIGNED, _heads(list(offsets))))
+        self._consumer.assign(offsets)
+        self._assigned.update(offsets)
+
+    def _revoke(self, partitions: Sequence[TopicPartition]) -> None:
+        held = [partition for partition in partitions if partition in self._assigned]
+        if self._consumer is not None and held:
+            self._consumer.unassign(held)
+        self._assigned.difference_update(held)
+        self._rows.put(Row(self._host, RowKind.REVOKED, _heads(partitions)))
+
+
+def _heads(partitions: Sequence[TopicPartition]) -> bytes:
+    return encode_partitions([(tp.topic, tp.partition) for tp in partitions])

@@ -1,0 +1,211 @@
+"""Runs one source task in a thread of a slot's reader process (Java ``AbstractWorkerSourceTask``, its loop).
+
+Owns the task's life: start, poll, commit, stop, all on one thread. It converts what the task returns and queues
+super-rows; it neither produces nor decides. Whatever the task throws ends this host alone.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any, Protocol
+
+from spark_connect_rt.api.records import SourceBatch, SourceRecord
+from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.errors import DataError, RetriableError, ShuttingDownError
+from spark_connect_rt.pipeline.source_pipeline import ConvertedBatch, SourcePipeline
+from spark_connect_rt.ports.executor_clients import ExecutorClients
+from spark_connect_rt.ports.task_runner import TaskLaunch
+from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, encode_records
+from spark_connect_rt.spark.executor.hosting import Switches, load_class, tolerates_errors, trace_of
+from spark_connect_rt.spark.executor.row_queue import RowQueue
+
+
+class DriverLink(Protocol):
+    """What a host may say to the driver."""
+
+    def ask_offsets(
+        self, host: int, partitions: Sequence[Mapping[str, Any]]
+    ) -> list[Mapping[str, Any] | None]:
+        """Return the stored offset of each source partition; waits for the driver's answer."""
+
+    def wants_commits(self, host: int) -> None:
+        """Have ``SourceHost.durable`` called for each durable batch."""
+
+
+_RETRY_WAIT_S = 0.1  # Java: a retriable poll counts as an empty one
+_log = logging.getLogger(__name__)
+
+
+class _OffsetReader:
+    """The task's OffsetReader: asks the driver, which reads the offset store to its end."""
+
+    def __init__(self, host: int, driver: DriverLink) -> None:
+        self._host = host
+        self._driver = driver
+
+    def offsets(self, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
+        return self._driver.ask_offsets(self._host, partitions)
+
+
+class _Context:
+    """The task's SourceTaskContext."""
+
+    def __init__(self, launch: TaskLaunch, offset_reader: _OffsetReader) -> None:
+        self.offset_reader = offset_reader
+        self.skipped = 0
+        self._task = launch.task
+        self._tolerant = tolerates_errors(launch.connector_config)
+
+    def report_errant(self, place: str, error: Exception) -> None:
+        if not self._tolerant:
+            raise DataError(f"task {self._task}: unreadable input at {place}: {error}", stage="TASK_POLL") from error
+        self.skipped += 1
+        _log.warning("task=%s skipped unreadable input at %s: %s", self._task, place, error)
+
+
+class SourceHost(threading.Thread):
+    """One source task, hosted."""
+
+    def __init__(
+        self, host: int, launch: TaskLaunch, rows: RowQueue, clients: ExecutorClients, driver: DriverLink
+    ) -> None:
+        super().__init__(name=f"source-{launch.task}", daemon=True)
+        self.switches = Switches(paused=launch.paused)
+        self._host = host
+        self._launch = launch
+        self._rows = rows
+        self._clients = clients
+        self._context = _Context(launch, _OffsetReader(host, driver))
+        self._driver = driver
+        self._sent: deque[Sequence[SourceRecord]] = deque()  # per BATCH row, only for tasks with commit_record
+        self._durable_rows: deque[int] = deque()  # BATCH rows the driver said are durable, untold to the task
+
+    def durable(self, rows: int) -> None:
+        """Take note that so many more BATCH rows are durable (channel thread)."""
+        self._durable_rows.append(rows)
+        self.switches.nudge()
+
+    def run(self) -> None:
+        """Thread body: nothing escapes but rows."""
+        try:
+            try:
+                self._run_task()
+            except ShuttingDownError:
+                raise
+            except Exception as error:
+                _log.exception("task=%s run=%d FAILED", self._launch.task, self._launch.run)
+                self._rows.put(Row(self._host, RowKind.FAILED, trace_of(error).encode()))
+            self._rows.put(Row(self._host, RowKind.ENDED))
+        except ShuttingDownError:
+            _log.info("task=%s run=%d: the slice is over", self._launch.task, self._launch.run)
+
+    def _run_task(self) -> None:
+        if self.switches.paused:
+            self._wait_while_paused()
+        if self.switches.stopping:
+            return
+        task: SourceTask = load_class(self._launch.task_class)()
+        if _wants_commits(type(task)):
+            self._driver.wants_commits(self._host)
+        task.context = self._context
+        worker_config = self._clients.resolve(self._launch.worker_config)
+        connector_config = self._clients.resolve(self._launch.connector_config)
+        pipeline = SourcePipeline.from_config(connector_config, worker_config, self._clients.plugin)
+        try:
+            task.start(self._clients.resolve(self._launch.config))
+            self._rows.put(Row(self._host, RowKind.RUNNING))
+            self._poll_until_stopped(task, pipeline)
+        finally:
+            self._stop(task)
+
+    def _stop(self, task: SourceTask) -> None:
+        try:
+            self._tell_durable(task)
+            task.stop()
+        except Exception:
+            _log.exception("task=%s: stop failed, ignored", self._launch.task)
+
+    def _poll_until_stopped(self, task: SourceTask, pipeline: SourcePipeline) -> None:
+        switches = self.switches
+        while not switches.stopping:
+            if self._durable_rows:
+                self._tell_durable(task)
+            if switches.paused:
+                self._wait_while_paused()
+                if not switches.stopping:
+                    self._rows.put(Row(self._host, RowKind.RUNNING))
+                continue
+            if switches.throttled:
+                switches.wait(None)
+                continue
+            self._poll_once(task, pipeline)
+
+    def _poll_once(self, task: SourceTask, pipeline: SourcePipeline) -> None:
+        try:
+            polled = task.poll()
+        except RetriableError as error:
+            _log.warning("task=%s: poll will be tried again: %s", self._launch.task, error)
+            self.switches.wait(_RETRY_WAIT_S)
+            return
+        if not polled:
+            self._send_skips()
+            self.switches.wait(task.idle_wait_ms() / 1000)
+            return
+        batches = pipeline.convert(polled)
+        if _wants_records(type(task)):
+            self._remember(polled, len(batches))
+        for converted in batches:
+            self._send(converted)
+
+    def _wait_while_paused(self) -> None:
+        self._rows.put(Row(self._host, RowKind.PAUSED))
+        while self.switches.paused and not self.switches.stopping:
+            self.switches.wait(None)
+
+    def _send(self, converted: ConvertedBatch) -> None:
+        skipped, self._context.skipped = self._context.skipped, 0
+        head = BatchHead(
+            converted.records,
+            tuple(converted.source_offsets),
+            converted.skipped + skipped,
+            tuple(sorted(converted.topics)),
+        )
+        data = encode_records(converted.batch) if converted.records else None
+        self._rows.put(Row(self._host, RowKind.BATCH, head.encode(), data))
+
+    def _send_skips(self) -> None:
+        """Report input given up since the last batch even when nothing readable follows it."""
+        if self._context.skipped:
+            skipped, self._context.skipped = self._context.skipped, 0
+            self._sent.append(())
+            self._rows.put(Row(self._host, RowKind.BATCH, BatchHead(0, skipped=skipped).encode()))
+
+    def _remember(self, polled: Sequence[SourceRecord | SourceBatch], rows: int) -> None:
+        """Keep the records of one poll until the LAST of its rows is durable."""
+        self._sent.extend(() for _ in range(rows - 1))
+        if rows:
+            self._sent.append([record for record in polled if isinstance(record, SourceRecord)])
+
+    def _tell_durable(self, task: SourceTask) -> None:
+        """Call the task's commit hooks on its own thread."""
+        rows = 0
+        while self._durable_rows:
+            rows += self._durable_rows.popleft()
+        if not rows:
+            return
+        for _ in range(min(rows, len(self._sent))):
+            for record in self._sent.popleft():
+                task.commit_record(record, None)
+        task.commit()
+
+
+def _wants_commits(task_class: type[SourceTask]) -> bool:
+    """Tell whether the task has a hook to be called when batches are durable."""
+    return task_class.commit is not SourceTask.commit or _wants_records(task_class)
+
+
+def _wants_records(task_class: type[SourceTask]) -> bool:
+    return task_class.commit_record is not SourceTask.commit_record

@@ -1,0 +1,69 @@
+"""The writer half of a slot: deals super-rows to one lane per host.
+
+Owns the table of lanes. Decides nothing: rows say what begins and ends, the driver hears what became of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import orjson
+
+from spark_connect_rt.ports.executor_clients import ExecutorClients
+from spark_connect_rt.ports.task_runner import TaskKind
+from spark_connect_rt.spark.executor.control_wire import decode_launch
+from spark_connect_rt.spark.executor.frames import Row, RowKind
+from spark_connect_rt.spark.executor.lane import Lane, Report, Totals
+from spark_connect_rt.spark.executor.sink_lane import SinkLane
+from spark_connect_rt.spark.executor.source_lane import SourceLane
+
+
+class WriterSide:
+    """All hosts of one slice, on the writing side."""
+
+    def __init__(self, clients: ExecutorClients, report: Report) -> None:
+        self._clients = clients
+        self._report = report
+        self._lanes: dict[int, Lane] = {}
+        self._totals: dict[int, Totals] = {}
+
+    def run(self, rows: Iterator[Row]) -> dict[int, Totals]:
+        """Serve rows until the reader ends; return host -> what was reported durable."""
+        try:
+            for row in rows:
+                if row.kind is RowKind.MARKER:
+                    for lane in self._lanes.values():
+                        lane.hint_idle()
+                else:
+                    self._serve(row)
+        except BaseException:
+            self.abandon()
+            raise
+        for lane in list(self._lanes.values()):  # none, unless a host never said ENDED
+            lane.give(Row(lane.host, RowKind.ENDED))
+            lane.join()
+        return self._totals
+
+    def _serve(self, row: Row) -> None:
+        if row.kind is RowKind.LAUNCH:
+            self._open(row)
+        lane = self._lanes.get(row.host)
+        if lane is None or row.kind is RowKind.LAUNCH:
+            return
+        lane.give(row)
+        if row.kind is RowKind.ENDED:
+            # Not joined here: a lane that drains slowly must not hold up its neighbours.
+            del self._lanes[row.host]
+
+    def _open(self, row: Row) -> None:
+        launch = decode_launch(orjson.loads(row.head))
+        kind = SourceLane if launch.kind is TaskKind.SOURCE else SinkLane
+        lane = kind(row.host, launch, self._report, self._clients)
+        self._lanes[row.host] = lane
+        self._totals[row.host] = lane.totals
+        lane.start()
+
+    def abandon(self) -> None:
+        """The slice is over: no lane may report any more."""
+        for lane in list(self._lanes.values()):
+            lane.abandon()
