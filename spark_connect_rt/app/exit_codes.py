@@ -1,4 +1,4 @@
-"""Exit codes of the process: what a supervisor or a script may decide on. docs/reference/exit_codes.md is made from it."""
+"""Exit codes of the process, for supervisors and scripts; docs/reference/exit_codes.md is made from this table."""
 
 from __future__ import annotations
 

@@ -1,0 +1,69 @@
+"""The house rules that a machine can check."""
+
+from __future__ import annotations
+
+import ast
+import re
+import subprocess
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+PACKAGE = ROOT / "spark_connect_rt"
+MAX_LINES = 400
+BANNED_NAMES = {"utils", "common", "helpers", "base", "manager", "misc"}
+
+
+def broken_house_rules(package: Path, max_lines: int = MAX_LINES) -> list[str]:
+    """Return one sentence per broken rule; empty means the tree is in order."""
+    broken = []
+    for path in sorted(package.rglob("*.py")):
+        source = path.read_text(encoding="utf-8")
+        if (lines := source.count("\n")) > max_lines:
+            broken.append(f"{path}: {lines} lines, at most {max_lines}")
+        if path.stem in BANNED_NAMES:
+            broken.append(f"{path}: the name says nothing")
+        tree = ast.parse(source)
+        nodes = [n for n in tree.body if isinstance(n, ast.FunctionDef | ast.ClassDef)]
+        for node in [tree, *(n for n in nodes if not n.name.startswith("_"))]:
+            if not ast.get_docstring(node):
+                broken.append(f"{path}: {getattr(node, 'name', 'module')} has no docstring")
+    return broken
+
+
+def tracked_text() -> list[tuple[str, str]]:
+    names = subprocess.run(["git", "ls-files"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
+    texts = []
+    for name in filter(None, names):
+        path = ROOT / name
+        if path.is_file() and path.suffix in {".py", ".md", ".sh", ".toml", ".properties", ".lock", ".json", ".txt", ""}:
+            texts.append((name, path.read_text(encoding="utf-8", errors="replace")))
+    return texts
+
+
+def test_every_file_keeps_the_house_rules() -> None:
+    assert broken_house_rules(PACKAGE) == []
+
+
+def test_the_check_itself_finds_a_file_without_docstring_and_one_too_long(tmp_path: Path) -> None:
+    (tmp_path / "utils.py").write_text("x = 1\n" * 500)
+    assert len(broken_house_rules(tmp_path)) == 3
+
+
+def test_no_absolute_path_and_no_registry_host_in_the_repository() -> None:
+    pattern = re.compile(
+        r"(?<![\w.:/])/(?:work|root|home/\w+|Users/\w+)/|repo1?\.maven\.(?:apache\.)?org|pypi\.org|pythonhosted"
+    )
+    found = [f"{name}: {m.group(0)}" for name, text in tracked_text() for m in pattern.finditer(text)]
+    assert [line for line in found if not line.startswith("tests/unit/test_house.py")] == []
+
+
+def test_every_path_in_the_where_is_map_exists() -> None:
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    section = readme.split("## Where is", 1)[1].split("\n## ", 1)[0]
+    paths = re.findall(r"`([a-z_]+/[\w/.]*)`", section)
+    assert len(paths) > 20
+    assert [path for path in paths if not (PACKAGE / path).exists()] == []
+
+
+def test_the_readme_is_short() -> None:
+    assert (ROOT / "README.md").read_text(encoding="utf-8").count("\n") <= 120
