@@ -1,0 +1,275 @@
+"""This member's life in the group, as a transition table (Java ``AbstractCoordinator``, ``WorkerCoordinator``).
+
+Owns every decision about joining, syncing, heartbeats, losing contact and leaving. Sends nothing, waits for
+nothing, reads no clock: a shell (``kafka.group_member``, ``testing.memory_group``) feeds events in and runs
+the effects that come out. Nothing here starts or stops work; the herder does when it is told.
+
+Besides the phase there are two independent facts: whether the coordinator is known (it may be looked for while
+the generation lives on) and whether work is held (then silence beyond the session timeout is ContactExpired).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from enum import Enum
+from typing import Any, Final
+
+from spark_connect_rt.state.membership_events import (
+    ContactExpired,
+    CoordinatorFound,
+    CoordinatorLost,
+    GenerationLost,
+    HeartbeatOk,
+    JoinedAsFollower,
+    JoinedAsLeader,
+    JoinOffered,
+    LeaveRequested,
+    MemberIdGiven,
+    MemberUnknown,
+    Polled,
+    PollExpired,
+    RebalanceSignalled,
+    Refused,
+    RejoinRequested,
+    RoundAborted,
+    Started,
+    SyncAnswered,
+    SyncOffered,
+)
+
+
+class Phase(Enum):
+    """Where this member stands in the group protocol."""
+
+    IDLE = "idle"  # does not want in: before start, after leave
+    SEARCHING = "searching"  # wants in; looks for the coordinator
+    PREPARING = "preparing"  # the herder was asked to stop what must stop and to join
+    JOINING = "joining"  # JoinGroup sent, or waiting for a coordinator to send it to
+    LEADING = "leading"  # joined as leader; the herder assigns
+    SYNCING = "syncing"  # SyncGroup sent, or waiting for a coordinator to send it to
+    STABLE = "stable"  # assignment held, heartbeating
+    LAPSED = "lapsed"  # left by itself because the herder did not poll; comes back when it does
+    REFUSED = "refused"  # the group said never; only a changed configuration helps
+
+
+class Effect(Enum):
+    """What the shell must do, in the order given."""
+
+    FIND_COORDINATOR = "find coordinator"  # drop the connections and whatever is in flight, then search
+    ABANDON = "abandon"  # drop whatever is in flight
+    SEND_JOIN = "send JoinGroup"
+    SEND_SYNC = "send SyncGroup"
+    SEND_LEAVE = "send LeaveGroup"  # for the member id there was BEFORE the step; then disconnect
+    TELL_JOIN = "tell JoinRequired"
+    TELL_ASSIGNMENT_REQUIRED = "tell AssignmentRequired"
+    TELL_ASSIGNED = "tell Assigned"
+    TELL_CONTACT_LOST = "tell ContactLost"
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """Everything the machine knows; replaced, never changed.
+
+    ``round`` counts the JoinRequired told so far: a ``join`` that answers an older one is dropped, because its
+    metadata may claim work that was stopped since. ``last_contact_ms`` is when the last heartbeat that was
+    answered was SENT: the coordinator cannot have expired this member before that plus the session timeout.
+    """
+
+    phase: Phase = Phase.IDLE
+    member_id: str = ""
+    generation: int = -1
+    protocol: str = ""
+    leader_id: str = ""
+    coordinator_known: bool = False
+    holding: bool = False
+    rejoin_wanted: bool = False
+    round: int = 0
+    last_contact_ms: int = 0
+    reason: str = ""
+    offer: tuple[tuple[str, bytes], ...] = ()
+    plan: Mapping[str, bytes] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Timing:
+    """The group's three times, ms."""
+
+    session_ms: int = 10_000
+    heartbeat_ms: int = 3_000
+    rebalance_ms: int = 60_000
+
+
+class IllegalTransitionError(Exception):
+    """An event arrived in a phase that cannot see it."""
+
+
+_P, _E = Phase, Effect
+IN_GROUP: Final = (_P.PREPARING, _P.JOINING, _P.LEADING, _P.SYNCING, _P.STABLE)
+_NOT_LEADING: Final = (_P.IDLE, _P.SEARCHING, _P.PREPARING, _P.JOINING, _P.LAPSED, _P.REFUSED)
+_NOT_LAPSED: Final = tuple(phase for phase in Phase if phase is not _P.LAPSED)
+
+_Row = tuple[Phase, tuple[Effect, ...]]
+
+
+def _stay(event: type, *phases: Phase) -> dict[tuple[Phase, type], _Row]:
+    return {(phase, event): (phase, ()) for phase in phases}
+
+
+def _all(event: type, phases: tuple[Phase, ...], to: Phase, *effects: Effect) -> dict[tuple[Phase, type], _Row]:
+    return {(phase, event): (to, effects) for phase in phases}
+
+
+NEXT: Final[Mapping[tuple[Phase, type], _Row]] = {
+    (_P.IDLE, Started): (_P.SEARCHING, (_E.FIND_COORDINATOR,)),
+    # A rejoin asked for while one is under way is remembered (``rejoin_wanted``), its metadata is older.
+    (_P.IDLE, RejoinRequested): (_P.SEARCHING, (_E.FIND_COORDINATOR,)),
+    (_P.STABLE, RejoinRequested): (_P.PREPARING, (_E.TELL_JOIN,)),
+    **_stay(RejoinRequested, _P.SEARCHING, *IN_GROUP[:-1], _P.LAPSED, _P.REFUSED),
+    (_P.PREPARING, JoinOffered): (_P.JOINING, (_E.SEND_JOIN,)),
+    **_stay(JoinOffered, _P.IDLE, _P.SEARCHING, _P.LAPSED, _P.REFUSED),  # the herder could not know yet
+    (_P.LEADING, SyncOffered): (_P.SYNCING, (_E.SEND_SYNC,)),
+    **_stay(SyncOffered, *_NOT_LEADING),
+    **_all(LeaveRequested, IN_GROUP, _P.IDLE, _E.ABANDON, _E.SEND_LEAVE),
+    **_all(LeaveRequested, (_P.IDLE, _P.SEARCHING, _P.LAPSED), _P.IDLE, _E.ABANDON),
+    **_stay(LeaveRequested, _P.REFUSED),
+    (_P.LAPSED, Polled): (_P.SEARCHING, (_E.FIND_COORDINATOR,)),
+    **_stay(Polled, *_NOT_LAPSED),
+    # Who does not poll cannot stop its work when the group asks; it gives its place up, and its work.
+    **_all(PollExpired, IN_GROUP, _P.LAPSED, _E.ABANDON, _E.TELL_CONTACT_LOST, _E.SEND_LEAVE),
+    **_all(ContactExpired, IN_GROUP, _P.SEARCHING, _E.TELL_CONTACT_LOST, _E.FIND_COORDINATOR),
+    (_P.SEARCHING, CoordinatorFound): (_P.PREPARING, (_E.TELL_JOIN,)),
+    (_P.JOINING, CoordinatorFound): (_P.JOINING, (_E.SEND_JOIN,)),
+    (_P.SYNCING, CoordinatorFound): (_P.SYNCING, (_E.SEND_SYNC,)),
+    **_stay(CoordinatorFound, _P.PREPARING, _P.LEADING, _P.STABLE),
+    **{(phase, CoordinatorLost): (phase, (_E.FIND_COORDINATOR,)) for phase in IN_GROUP},
+    (_P.JOINING, MemberIdGiven): (_P.JOINING, (_E.SEND_JOIN,)),
+    (_P.JOINING, JoinedAsLeader): (_P.LEADING, (_E.TELL_ASSIGNMENT_REQUIRED,)),
+    (_P.JOINING, JoinedAsFollower): (_P.SYNCING, (_E.SEND_SYNC,)),
+    (_P.SYNCING, SyncAnswered): (_P.STABLE, (_E.TELL_ASSIGNED,)),
+    (_P.SYNCING, RoundAborted): (_P.PREPARING, (_E.TELL_JOIN,)),
+    **_stay(HeartbeatOk, *IN_GROUP),
+    (_P.STABLE, RebalanceSignalled): (_P.PREPARING, (_E.TELL_JOIN,)),
+    # Old brokers say this all through a rebalance; SyncGroup's own answer decides.
+    **_stay(RebalanceSignalled, *IN_GROUP[:-1]),
+    **_all(GenerationLost, (_P.LEADING, _P.SYNCING, _P.STABLE), _P.PREPARING, _E.ABANDON, _E.TELL_JOIN),
+    **_stay(GenerationLost, _P.PREPARING, _P.JOINING),
+    **_all(MemberUnknown, IN_GROUP, _P.PREPARING, _E.ABANDON, _E.TELL_CONTACT_LOST, _E.TELL_JOIN),
+    **_all(Refused, IN_GROUP, _P.REFUSED, _E.ABANDON, _E.TELL_CONTACT_LOST),
+    (_P.SEARCHING, Refused): (_P.REFUSED, (_E.ABANDON,)),
+}
+"""(phase, event type) -> (phase, effects for the shell). An absent pair is illegal."""
+
+
+def step(member: Member, event: object) -> tuple[Member, tuple[Effect, ...]]:
+    """Return the next member and the effects to run; after IllegalTransitionError nothing has changed.
+
+    An answer to an older round or generation changes nothing, whatever the phase.
+    """
+    if _is_stale(member, event):
+        return member, ()
+    if (member.phase, type(event)) not in NEXT:
+        raise IllegalTransitionError(f"{type(event).__name__} while {member.phase.value}")
+    phase, effects = NEXT[member.phase, type(event)]
+    learn = _LEARN.get(type(event), _learn_nothing)
+    after = replace(learn(member, event), phase=phase, reason=getattr(event, "reason", member.reason))
+    if phase is Phase.STABLE and after.rejoin_wanted:
+        after, effects = replace(after, phase=Phase.PREPARING), (*effects, Effect.TELL_JOIN)
+    effects = tuple(effect for effect in effects if _is_due(effect, member, after))
+    return _after_effects(after, effects), effects
+
+
+def must_heartbeat(member: Member) -> bool:
+    """Return whether heartbeats belong in this state.
+
+    Besides the stable member: who prepares to rejoin must not expire meanwhile, and who holds work while its
+    JoinGroup waits needs proof that it is the coordinator, not a dead connection, that keeps it waiting.
+    """
+    if not member.coordinator_known or not member.member_id:
+        return False
+    if member.phase in (Phase.LEADING, Phase.SYNCING, Phase.STABLE) or member.holding:
+        return True
+    return member.phase is Phase.PREPARING and member.generation >= 0
+
+
+def overdue(member: Member, timing: Timing, now_ms: int, last_poll_ms: int) -> ContactExpired | PollExpired | None:
+    """Return the event that the passing of time has caused, if any. All times of one monotonic clock."""
+    if member.phase not in IN_GROUP:
+        return None
+    if member.holding and now_ms - member.last_contact_ms >= timing.session_ms:
+        return ContactExpired()
+    return PollExpired() if now_ms - last_poll_ms >= timing.rebalance_ms else None
+
+
+def _is_stale(member: Member, event: object) -> bool:
+    if isinstance(event, JoinOffered):
+        return event.round != member.round
+    if isinstance(event, SyncOffered | HeartbeatOk | RebalanceSignalled | GenerationLost | MemberUnknown):
+        return event.generation != member.generation
+    return False
+
+
+def _is_due(effect: Effect, before: Member, after: Member) -> bool:
+    if effect in (Effect.SEND_JOIN, Effect.SEND_SYNC):
+        return after.coordinator_known  # else CoordinatorFound sends it
+    if effect is Effect.SEND_LEAVE:
+        return before.coordinator_known and bool(before.member_id)
+    if effect is Effect.TELL_CONTACT_LOST:
+        return before.holding
+    return True
+
+
+def _after_effects(member: Member, effects: tuple[Effect, ...]) -> Member:
+    if Effect.FIND_COORDINATOR in effects or member.phase in (Phase.IDLE, Phase.LAPSED, Phase.REFUSED):
+        member = replace(member, coordinator_known=False)
+    if Effect.TELL_CONTACT_LOST in effects:
+        member = replace(member, holding=False)
+    if Effect.TELL_JOIN in effects:
+        member = replace(member, round=member.round + 1, rejoin_wanted=False)
+    return member
+
+
+def _learn_nothing(member: Member, _event: Any) -> Member:
+    return member
+
+
+def _remember_rejoin(member: Member, _event: RejoinRequested) -> Member:
+    return replace(member, rejoin_wanted=member.phase in (Phase.JOINING, Phase.LEADING, Phase.SYNCING))
+
+
+def _learn_join(member: Member, event: JoinedAsLeader | JoinedAsFollower) -> Member:
+    return replace(
+        member,
+        generation=event.generation,
+        protocol=event.protocol,
+        member_id=event.member_id,
+        leader_id=event.leader_id,
+        # A join may wait for minutes: it proves contact at its answer only to who has nothing to lose by it.
+        last_contact_ms=member.last_contact_ms if member.holding else event.at_ms,
+    )
+
+
+def _learn_contact(member: Member, event: HeartbeatOk | RebalanceSignalled | SyncAnswered) -> Member:
+    return replace(member, last_contact_ms=max(member.last_contact_ms, event.sent_ms))
+
+
+def _forget_membership(member: Member, _event: Any) -> Member:
+    return replace(member, member_id="", generation=-1, holding=False, rejoin_wanted=False)
+
+
+_LEARN: Final[Mapping[type, Callable[[Member, Any], Member]]] = {
+    RejoinRequested: _remember_rejoin,
+    JoinOffered: lambda member, event: replace(member, offer=event.protocols, rejoin_wanted=False),
+    SyncOffered: lambda member, event: replace(member, plan=event.assignments),
+    LeaveRequested: _forget_membership,
+    PollExpired: _forget_membership,
+    MemberUnknown: _forget_membership,
+    CoordinatorFound: lambda member, _: replace(member, coordinator_known=True),
+    MemberIdGiven: lambda member, event: replace(member, member_id=event.member_id, generation=-1),
+    JoinedAsLeader: _learn_join,
+    JoinedAsFollower: lambda member, event: replace(_learn_join(member, event), plan={}),
+    SyncAnswered: lambda member, event: replace(_learn_contact(member, event), holding=True),
+    HeartbeatOk: _learn_contact,
+    RebalanceSignalled: _learn_contact,
+    GenerationLost: lambda member, event: replace(_learn_contact(member, event), generation=-1),
+}
