@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from spark_connect_rt.errors import DataError, RetriableError, TimedOutError
+from spark_connect_rt.errors import ConnectError, DataError, RetriableError, TimedOutError
 from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
 from spark_connect_rt.protocol.offset_records import OffsetMap
 from spark_connect_rt.state.offset_fold import OffsetFold, PartitionKey, partition_key, same_offset
@@ -146,10 +146,13 @@ class OffsetStore:
             records = [record for put in batch.puts.values() for record in self._records(put)]
             for key, put in batch.puts.items():
                 self._unread.setdefault(key, deque()).append(put.offset)
-        if records:
-            self._log.append(records, lambda error: self._on_appended(batch, error))
-        else:
+        if not records:
             self._on_appended(batch, None)
+            return
+        try:
+            self._log.append(records, lambda error: self._on_appended(batch, error))
+        except ConnectError as error:  # the log is stopped: the putter hears of it like of any failed write
+            self._on_appended(batch, error)
 
     def _records(self, put: _Put) -> Sequence[tuple[bytes, bytes | None]]:
         return self._fold.writes(put.connector, put.partition, put.offset)

@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Sequence
 
-from spark_connect_rt.errors import DataError, RetriableError
+from spark_connect_rt.errors import ConnectError, DataError, RetriableError
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
 from spark_connect_rt.protocol import status_records as records
@@ -25,19 +25,25 @@ from spark_connect_rt.protocol.status_records import (
 from spark_connect_rt.state.connector_status import ConnectorStatus, State, may_replace
 from spark_connect_rt.state.status_fold import StatusFold, to_fields
 
+RETRY_BACKOFF_MS = 1_000  # before what Kafka refused is sent again
+
 _log = logging.getLogger(__name__)
 
 
 class StatusStore:
     """Any thread may read and write; nothing here waits but ``start`` and ``flush``."""
 
-    def __init__(self, log: CompactedLog, clock: Clock | None = None) -> None:
+    def __init__(self, log: CompactedLog, clock: Clock | None = None, retry_backoff_ms: int = RETRY_BACKOFF_MS) -> None:
         self._log = log
         self._clock = clock
         self._lock = threading.Lock()
         self._fold = StatusFold()
         self._sequence = 0
         self._newest: dict[bytes, int] = {}  # key -> sequence of the last put that is not yet durable
+        self._retries: dict[bytes, tuple[bytes | None, int]] = {}  # key -> (value, sequence)
+        self._retry_backoff_ms = retry_backoff_ms
+        self._timer: threading.Timer | None = None
+        self._stopped = False
 
     def start(self) -> None:
         """Read to the end of the topic. Raises as ``CompactedLog.start``."""
@@ -45,6 +51,10 @@ class StatusStore:
 
     def stop(self) -> None:
         """Flush what can be, close the log; what was read stays readable."""
+        with self._lock:
+            self._stopped = True
+            if self._timer is not None:
+                self._timer.cancel()
         self._log.stop()
 
     def flush(self, timeout_ms: int) -> None:
@@ -126,18 +136,36 @@ class StatusStore:
         self._append(encoded, value, sequence)
 
     def _append(self, key: bytes, value: bytes | None, sequence: int) -> None:
-        self._log.append([(key, value)], lambda error: self._on_appended(key, value, sequence, error))
+        try:
+            self._log.append([(key, value)], lambda error: self._on_appended(key, value, sequence, error))
+        except ConnectError as error:  # the log is stopped
+            self._on_appended(key, value, sequence, error)
 
     def _on_appended(self, key: bytes, value: bytes | None, sequence: int, error: Exception | None) -> None:
         with self._lock:
-            newest = self._newest.get(key) == sequence
-            again = newest and isinstance(error, RetriableError)
-            if newest and not again:
-                del self._newest[key]
-        if again:
-            self._append(key, value, sequence)
-        elif error is not None and newest:
+            if self._newest.get(key) != sequence:
+                return  # superseded meanwhile: what came later is what counts
+            if isinstance(error, RetriableError) and not self._stopped:
+                self._retries[key] = (value, sequence)
+                self._schedule_retries()
+                return
+            del self._newest[key]
+        if error is not None:
             _log.error("status %s was not written: %s", key.decode("utf-8", errors="replace"), error)
+
+    def _schedule_retries(self) -> None:
+        if self._timer is None:
+            self._timer = threading.Timer(self._retry_backoff_ms / 1000, self._retry)
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _retry(self) -> None:
+        with self._lock:
+            self._timer = None
+            retries, self._retries = self._retries, {}
+            wanted = {key: it for key, it in retries.items() if self._newest.get(key) == it[1]}
+        for key, (value, sequence) in wanted.items():
+            self._append(key, value, sequence)
 
     def _on_records(self, batch: Sequence[LogRecord]) -> None:
         with self._lock:

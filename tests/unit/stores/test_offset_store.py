@@ -1,0 +1,218 @@
+from collections.abc import Iterator, Sequence
+
+import pytest
+
+from spark_connect_rt.errors import ConnectError, DataError, RetriableError, TimedOutError
+from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
+from spark_connect_rt.stores.offset_store import OffsetStore
+from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
+
+FILE = {"filename": "data.txt"}
+KEY = b'["c",{"filename":"data.txt"}]'
+
+
+class Fixture:
+    def __init__(self) -> None:
+        self.topic = MemoryLogTopic("offsets", partitions=3)
+        self.store = OffsetStore(MemoryCompactedLog(self.topic, threaded=False))
+        self.store.start()
+
+    def values(self) -> list[bytes | None]:
+        return [record.value for record in self.topic.records()]
+
+
+@pytest.fixture
+def it() -> Iterator[Fixture]:
+    fixture = Fixture()
+    yield fixture
+    fixture.store.stop()
+
+
+class HeldLog:
+    """A log whose appends stay unanswered until told, and whose records come back when told."""
+
+    def __init__(self) -> None:
+        self.appends: list[tuple[Sequence[tuple[bytes, bytes | None]], OnAppended]] = []
+        self.on_records: OnRecords | None = None
+        self.answered = 0
+
+    def start(self, on_records: OnRecords) -> None:
+        self.on_records = on_records
+
+    def append(self, records: Sequence[tuple[bytes, bytes | None]], on_appended: OnAppended | None = None) -> None:
+        assert on_appended is not None
+        self.appends.append((list(records), on_appended))
+
+    def answer(self, error: Exception | None = None) -> None:
+        _, on_appended = self.appends[self.answered]
+        self.answered += 1
+        on_appended(error)
+
+    def deliver(self, append: int) -> None:
+        assert self.on_records is not None
+        records = self.appends[append][0]
+        self.on_records([LogRecord(0, 0, key, value) for key, value in records])
+
+    def flush(self, timeout_ms: int) -> None: ...
+
+    def read_to_end(self, timeout_ms: int) -> None: ...
+
+    def stop(self) -> None: ...
+
+
+@pytest.fixture
+def held() -> HeldLog:
+    return HeldLog()
+
+
+@pytest.fixture
+def store(held: HeldLog) -> OffsetStore:
+    store = OffsetStore(held)
+    store.start()
+    return store
+
+
+def test_what_is_put_is_read(it: Fixture) -> None:
+    done: list[Exception | None] = []
+    it.store.put("c", [(FILE, {"position": 3})], done.append)
+    assert done == [None]
+    assert it.store.read("c", [FILE, {"filename": "other"}]) == [{"position": 3}, None]
+    assert it.topic.records()[0].key == KEY
+    assert it.store.connector_offsets("c") == [(FILE, {"position": 3})]
+
+
+def test_an_offset_written_by_java_is_found_and_written_under_its_key(it: Fixture) -> None:
+    java_key = b'["c",{"b":1,"a":"x"}]'
+    it.topic.write([(java_key, b'{"p":1}')])
+    assert it.store.read("c", [{"a": "x", "b": 1}]) == [{"p": 1}]
+    it.store.put("c", [({"a": "x", "b": 1}, {"p": 2})])
+    assert it.topic.records()[-1].key == java_key
+
+
+def test_nothing_is_written_when_nothing_changed(it: Fixture) -> None:
+    it.store.put("c", [(FILE, {"position": 3})])
+    it.store.read("c", [FILE])
+    done: list[Exception | None] = []
+    it.store.put("c", [(FILE, {"position": 3})], done.append)
+    it.store.put("c", [({"filename": "unknown"}, None)], done.append)
+    it.store.put("c", [], done.append)
+    assert done == [None, None, None]
+    assert it.values() == [b'{"position":3}']
+
+
+def test_a_none_offset_forgets_the_partition(it: Fixture) -> None:
+    it.store.put("c", [(FILE, {"position": 3})])
+    it.store.put("c", [(FILE, None)])
+    assert it.store.read("c", [FILE]) == [None]
+    assert it.values() == [b'{"position":3}', None]
+
+
+def test_bad_types_are_refused_before_anything_is_written(it: Fixture) -> None:
+    with pytest.raises(DataError):
+        it.store.put("c", [(FILE, {"position": 3}), (FILE, {"position": [1]})])
+    with pytest.raises(DataError):
+        it.store.put("c", [({1: 2}, {"position": 3})])
+    assert it.values() == []
+
+
+def test_what_comes_during_an_append_goes_out_together_newest_first_of_each(held: HeldLog, store: OffsetStore) -> None:
+    done: list[str] = []
+    for position in range(4):
+        store.put("c", [(FILE, {"position": position})], lambda error, p=position: done.append(f"{p}{error}"))
+    store.put("c", [({"filename": "b"}, {"position": 0})])
+    assert len(held.appends) == 1
+    held.answer()
+    assert done == ["0None"]
+    assert len(held.appends) == 2
+    assert held.appends[1][0] == [
+        (KEY, b'{"position":3}'),
+        (b'["c",{"filename":"b"}]', b'{"position":0}'),
+    ]
+    held.answer()
+    assert done == ["0None", "1None", "2None", "3None"]
+    assert len(held.appends) == 2
+
+
+def test_an_equal_offset_under_way_is_waited_for_not_written_again(held: HeldLog, store: OffsetStore) -> None:
+    done: list[Exception | None] = []
+    store.put("c", [(FILE, {"position": 1})])
+    store.put("c", [(FILE, {"position": 1})], done.append)
+    assert done == []
+    held.answer()
+    assert done == [None]
+    assert len(held.appends) == 1
+
+
+def test_going_back_to_what_the_topic_held_before_is_written(held: HeldLog, store: OffsetStore) -> None:
+    store.put("c", [(FILE, {"position": 1})])
+    held.answer()
+    held.deliver(0)
+    store.put("c", [(FILE, {"position": 2})])
+    held.answer()  # durable, but not read back yet: the fold still says 1
+    store.put("c", [(FILE, {"position": 1})])
+    assert len(held.appends) == 3
+
+
+def test_what_was_read_before_its_answer_came_is_known(held: HeldLog, store: OffsetStore) -> None:
+    store.put("c", [(FILE, {"position": 1})])
+    held.deliver(0)
+    held.answer()
+    assert held.on_records is not None
+    held.on_records([LogRecord(0, 1, KEY, b'{"position":9}')])  # another worker owned it for a while
+    store.put("c", [(FILE, {"position": 1})])
+    assert len(held.appends) == 2
+
+
+def test_a_failed_append_is_told_and_tried_again_beneath_what_is_newer(held: HeldLog, store: OffsetStore) -> None:
+    done: list[str | None] = []
+    other = {"filename": "b"}
+    store.put("c", [(FILE, {"position": 1}), (other, {"position": 1})], lambda e: done.append(str(e)))
+    store.put("c", [(FILE, {"position": 2})])
+    held.answer(RetriableError("no leader"))
+    assert done == ["no leader"]
+    store.put("c", [])
+    assert len(held.appends) == 2
+    assert dict(held.appends[1][0]) == {
+        KEY: b'{"position":2}',
+        b'["c",{"filename":"b"}]': b'{"position":1}',
+    }
+
+
+def test_after_a_failure_an_old_value_is_not_taken_for_unchanged(held: HeldLog, store: OffsetStore) -> None:
+    store.put("c", [(FILE, {"position": 1})])
+    held.answer()
+    held.deliver(0)
+    store.put("c", [(FILE, {"position": 2})])
+    held.answer(RetriableError("timed out: it may have been written"))
+    store.put("c", [(FILE, {"position": 1})])
+    assert held.appends[-1][0] == [(KEY, b'{"position":1}')]
+    assert len(held.appends) == 3
+
+
+def test_flush_waits_with_a_limit(held: HeldLog, store: OffsetStore) -> None:
+    store.flush(1)  # nothing to wait for
+    store.put("c", [(FILE, {"position": 1})])
+    with pytest.raises(TimedOutError):
+        store.flush(1)
+
+
+def test_flush_raises_what_went_wrong(it: Fixture) -> None:
+    it.topic.fail_next_append(ConnectError("too large"))
+    it.store.put("c", [(FILE, {"position": 1})])
+    it.topic.fail_next_append(ConnectError("still too large"))
+    with pytest.raises(RetriableError, match="still too large"):
+        it.store.flush(1_000)
+    it.store.flush(1_000)
+    assert it.values() == [b'{"position":1}']
+
+
+def test_after_the_stop_the_putter_is_told(it: Fixture) -> None:
+    it.store.stop()
+    done: list[Exception | None] = []
+    it.store.put("c", [(FILE, {"position": 1})], done.append)
+    assert isinstance(done[0], ConnectError)
+
+
+def test_unreadable_records_are_passed_over(it: Fixture) -> None:
+    it.topic.write([(b"x", b"{}"), (KEY, b"[]"), (None, b"{}"), (KEY, b'{"position":7}')])
+    assert it.store.read("c", [FILE]) == [{"position": 7}]
