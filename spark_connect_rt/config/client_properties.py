@@ -1,0 +1,169 @@
+"""Which Kafka client properties each client of a worker gets, under their Java names.
+
+Owns: the prefixes (``producer.``, ``consumer.``, ``admin.``, ``*.override.``), Connect's defaults per client and the
+client ids. Pure. Must not know librdkafka: ``kafka.client_config`` translates.
+Source: Java ``Worker.baseProducerConfigs``, ``baseConsumerConfigs``, ``adminConfigs``; connect_facts 3.8 and 7.9.
+
+A worker's security settings stand at its top level for its own topics and its group; the clients of tasks see only
+``bootstrap.servers`` and what has their prefix, as in Java. The admin client sees both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+INT_MAX = 2**31 - 1
+LONG_MAX = 2**63 - 1
+
+SOURCE_PRODUCER_DEFAULTS = {
+    "acks": "all",
+    "enable.idempotence": "false",
+    "max.in.flight.requests.per.connection": "1",
+    "delivery.timeout.ms": str(INT_MAX),
+    "max.block.ms": str(LONG_MAX),
+}
+SINK_CONSUMER_DEFAULTS = {
+    "enable.auto.commit": "false",
+    "auto.offset.reset": "earliest",
+}
+LOG_PRODUCER_DEFAULTS = {
+    "acks": "all",
+    "enable.idempotence": "false",
+    "max.in.flight.requests.per.connection": "1",
+    "delivery.timeout.ms": str(INT_MAX),
+}
+LOG_CONSUMER_DEFAULTS = {
+    "enable.auto.commit": "false",
+    "auto.offset.reset": "earliest",
+    "allow.auto.create.topics": "false",
+}
+
+_SHARED_NAMES = frozenset(
+    {
+        "bootstrap.servers",
+        "client.dns.lookup",
+        "connections.max.idle.ms",
+        "default.api.timeout.ms",
+        "metadata.max.age.ms",
+        "metadata.recovery.rebootstrap.trigger.ms",
+        "metadata.recovery.strategy",
+        "receive.buffer.bytes",
+        "reconnect.backoff.max.ms",
+        "reconnect.backoff.ms",
+        "request.timeout.ms",
+        "retry.backoff.max.ms",
+        "retry.backoff.ms",
+        "security.protocol",
+        "security.providers",
+        "send.buffer.bytes",
+        "socket.connection.setup.timeout.max.ms",
+        "socket.connection.setup.timeout.ms",
+    }
+)
+_SHARED_PREFIXES = ("ssl.", "sasl.")
+
+
+@dataclass(frozen=True, slots=True)
+class LogClientProperties:
+    """The two clients of one internal topic."""
+
+    producer: dict[str, str]
+    consumer: dict[str, str]
+
+
+def with_prefix(config: Mapping[str, str], prefix: str) -> dict[str, str]:
+    """Return the settings that start with ``prefix``, without it."""
+    cut = len(prefix)
+    return {key[cut:]: value for key, value in config.items() if key.startswith(prefix) and len(key) > cut}
+
+
+def shared_client_properties(worker: Mapping[str, str]) -> dict[str, str]:
+    """Return the worker's top-level settings that every Kafka client knows: servers, security, time-outs."""
+    return {
+        key: value
+        for key, value in worker.items()
+        if value is not None and (key in _SHARED_NAMES or key.startswith(_SHARED_PREFIXES))
+    }
+
+
+def source_producer_properties(
+    worker: Mapping[str, str], connector: Mapping[str, str], name: str, task: int
+) -> dict[str, str]:
+    """Return the producer properties of a source task; the connector's overrides win."""
+    return {
+        **_servers(worker),
+        **SOURCE_PRODUCER_DEFAULTS,
+        "client.id": f"connector-producer-{name}-{task}",
+        **with_prefix(worker, "producer."),
+        **with_prefix(connector, "producer.override."),
+    }
+
+
+def dead_letter_producer_properties(
+    worker: Mapping[str, str], connector: Mapping[str, str], name: str, task: int
+) -> dict[str, str]:
+    """Return the producer properties of a sink task's dead letter queue."""
+    properties = source_producer_properties(worker, {}, name, task)
+    properties["client.id"] = f"connector-dlq-producer-{name}-{task}"
+    return {
+        **properties,
+        **with_prefix(worker, "producer."),
+        **with_prefix(connector, "producer.override."),
+    }
+
+
+def sink_consumer_properties(
+    worker: Mapping[str, str], connector: Mapping[str, str], name: str, task: int
+) -> dict[str, str]:
+    """Return the consumer properties of a sink task, ``group.id`` included."""
+    return {
+        **_servers(worker),
+        **SINK_CONSUMER_DEFAULTS,
+        "group.id": f"connect-{name}",
+        "client.id": f"connector-consumer-{name}-{task}",
+        **with_prefix(worker, "consumer."),
+        **with_prefix(connector, "consumer.override."),
+    }
+
+
+def sink_group_id(connector: Mapping[str, str], name: str) -> str:
+    """Return the consumer group of a sink connector."""
+    return connector.get("consumer.override.group.id") or f"connect-{name}"
+
+
+def connector_admin_properties(
+    worker: Mapping[str, str], connector: Mapping[str, str], name: str, task: int
+) -> dict[str, str]:
+    """Return the admin properties for one connector's cluster."""
+    return {
+        **shared_client_properties(worker),
+        "client.id": f"connector-adminclient-{name}-{task}",
+        **with_prefix(worker, "admin."),
+        **with_prefix(connector, "admin.override."),
+    }
+
+
+def shared_admin_properties(worker: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of the worker's own admin client."""
+    return {**shared_client_properties(worker), "client.id": f"{_client_prefix(worker)}shared-admin"}
+
+
+def log_client_properties(worker: Mapping[str, str], kind: str) -> LogClientProperties:
+    """Return the client properties of an internal topic.
+
+    Args:
+        worker: the worker's settings.
+        kind: "configs", "offsets" or "statuses"; ends the client id.
+    """
+    shared = {**shared_client_properties(worker), "client.id": f"{_client_prefix(worker)}{kind}"}
+    return LogClientProperties({**shared, **LOG_PRODUCER_DEFAULTS}, {**shared, **LOG_CONSUMER_DEFAULTS})
+
+
+def _servers(worker: Mapping[str, str]) -> dict[str, str]:
+    return {"bootstrap.servers": worker.get("bootstrap.servers", "localhost:9092")}
+
+
+def _client_prefix(worker: Mapping[str, str]) -> str:
+    own = worker.get("client.id") or ""
+    return f"{worker.get('group.id', '')}-{own + '-' if own else ''}"

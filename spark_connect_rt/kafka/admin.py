@@ -1,0 +1,181 @@
+"""Questions to and changes of the cluster: topics, offsets, groups.
+
+Owns: one admin client, its time limits, and what an internal topic must look like (connect_facts 3.7).
+Every method blocks up to its limit and raises this package's errors; any thread may call any method.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+from typing import Any
+
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicCollection
+from confluent_kafka import TopicPartition as _ClientPartition
+from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec
+
+from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError
+from spark_connect_rt.kafka.client_factory import make_admin
+from spark_connect_rt.kafka.error_mapping import connect_error, is_code
+from spark_connect_rt.protocol.ids import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+DEFAULT_TIMEOUT_MS = 30_000
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSpec:
+    """How a topic is created when it is missing; -1 leaves it to the broker."""
+
+    name: str
+    partitions: int = 1
+    replication_factor: int = -1
+    settings: Mapping[str, str] = field(default_factory=dict)  # topic settings besides cleanup.policy
+
+
+class KafkaAdmin:
+    """One admin client of one cluster."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self.bootstrap_servers = properties.get("bootstrap.servers", "localhost:9092")
+        self._admin = make_admin(properties)
+
+    def check_reachable(self, timeout_ms: int) -> None:
+        """Return when a broker answers. Raises RetriableError naming bootstrap.servers."""
+        try:
+            self._admin.list_topics(topic=None, timeout=timeout_ms / 1000)
+        except KafkaException as error:
+            raise RetriableError(
+                f"no broker of bootstrap.servers={self.bootstrap_servers} answered in {timeout_ms} ms: "
+                f"check the address, the listener and security.protocol ({connect_error(error, 'last error')})",
+                code="CRT-1004",
+            ) from error
+
+    def cluster_id(self, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> str:
+        """Return the cluster's id."""
+        answer = self._admin.describe_cluster(request_timeout=timeout_ms / 1000)
+        return str(self._result(answer, "describing the cluster", timeout_ms).cluster_id)
+
+    def partition_count(self, topic: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> int | None:
+        """Return how many partitions a topic has, None when there is no such topic. Never creates it."""
+        answers = self._admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_ms / 1000)
+        try:
+            return len(answers[topic].result(timeout_ms / 1000 + 5).partitions)
+        except KafkaException as error:
+            if is_code(error, "UNKNOWN_TOPIC_OR_PART"):
+                return None
+            raise connect_error(error, f"describing topic {topic}") from error
+
+    def create_topic(self, spec: TopicSpec, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> bool:
+        """Create a topic; return False when it existed."""
+        new = NewTopic(spec.name, spec.partitions, spec.replication_factor, config=dict(spec.settings))
+        answers = self._admin.create_topics([new], request_timeout=timeout_ms / 1000)
+        try:
+            answers[spec.name].result(timeout_ms / 1000 + 5)
+        except KafkaException as error:
+            if is_code(error, "TOPIC_ALREADY_EXISTS"):
+                return False
+            if is_code(error, "INVALID_REPLICATION_FACTOR"):
+                raise BadConfigError(
+                    {spec.name: [f"replication factor {spec.replication_factor}: the cluster has fewer brokers"]}
+                ) from error
+            raise connect_error(error, f"creating topic {spec.name}") from error
+        return True
+
+    def cleanup_policy(self, topic: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> str | None:
+        """Return a topic's cleanup.policy, None when this client may not know."""
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
+        answers = self._admin.describe_configs([resource], request_timeout=timeout_ms / 1000)
+        try:
+            return str(answers[resource].result(timeout_ms / 1000 + 5)["cleanup.policy"].value)
+        except KafkaException as error:
+            if is_code(error, "TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "UNSUPPORTED_VERSION"):
+                _log.warning("topic %s: cleanup.policy cannot be checked: %s", topic, error)
+                return None
+            raise connect_error(error, f"describing the settings of topic {topic}") from error
+
+    def ensure_compacted(
+        self, spec: TopicSpec, exact_partitions: int | None = None, timeout_ms: int = DEFAULT_TIMEOUT_MS
+    ) -> int:
+        """Create an internal topic when missing, else check it; return its partition count.
+
+        Raises BadConfigError: not compacted, or not ``exact_partitions``.
+        """
+        count = self.partition_count(spec.name, timeout_ms)
+        if count is None:
+            settings = {**spec.settings, "cleanup.policy": "compact"}
+            compacted = TopicSpec(spec.name, spec.partitions, spec.replication_factor, settings)
+            if self.create_topic(compacted, timeout_ms) and spec.partitions > 0:
+                return self._checked_count(spec, spec.partitions, exact_partitions)
+            count = self.partition_count(spec.name, timeout_ms) or spec.partitions
+        policy = self.cleanup_policy(spec.name, timeout_ms)
+        if policy not in (None, "compact"):
+            raise BadConfigError(
+                {
+                    spec.name: [
+                        f"cleanup.policy is {policy}, must be compact, else configurations, offsets or statuses "
+                        f"get lost: set it with kafka-configs --alter --add-config cleanup.policy=compact"
+                    ]
+                }
+            )
+        return self._checked_count(spec, count, exact_partitions)
+
+    def earliest_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_ms: int = DEFAULT_TIMEOUT_MS
+    ) -> dict[TopicPartition, int]:
+        """Return the first offset of each partition."""
+        return self._offsets(partitions, OffsetSpec.earliest(), timeout_ms)
+
+    def end_offsets(
+        self, partitions: Iterable[TopicPartition], timeout_ms: int = DEFAULT_TIMEOUT_MS
+    ) -> dict[TopicPartition, int]:
+        """Return the log end of each partition, transaction markers and open transactions included."""
+        return self._offsets(partitions, OffsetSpec.latest(), timeout_ms)
+
+    def group_offsets(self, group: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> dict[TopicPartition, int]:
+        """Return what a consumer group has committed; empty when there is no such group."""
+        request = [ConsumerGroupTopicPartitions(group)]
+        answers = self._admin.list_consumer_group_offsets(request, request_timeout=timeout_ms / 1000)
+        try:
+            result = answers[group].result(timeout_ms / 1000 + 5)
+        except KafkaException as error:
+            if is_code(error, "GROUP_ID_NOT_FOUND"):
+                return {}
+            raise connect_error(error, f"listing the offsets of group {group}") from error
+        return {
+            TopicPartition(one.topic, one.partition): one.offset for one in result.topic_partitions if one.offset >= 0
+        }
+
+    def close(self) -> None:
+        """Drop the client; librdkafka closes it when nothing refers to it."""
+        self._admin.poll(0)  # hands over what is left of the library's log
+
+    def _checked_count(self, spec: TopicSpec, count: int, exact: int | None) -> int:
+        if exact is not None and count != exact:
+            raise BadConfigError({spec.name: [f"{count} partitions, must be {exact}: choose another topic"]})
+        return count
+
+    def _offsets(
+        self, partitions: Iterable[TopicPartition], spec: OffsetSpec, timeout_ms: int
+    ) -> dict[TopicPartition, int]:
+        asked = {_ClientPartition(one.topic, one.partition): spec for one in partitions}
+        if not asked:
+            return {}
+        answers = self._admin.list_offsets(asked, request_timeout=timeout_ms / 1000)
+        return {
+            TopicPartition(one.topic, one.partition): self._result(
+                future, f"reading the end of {one.topic}-{one.partition}", timeout_ms
+            ).offset
+            for one, future in answers.items()
+        }
+
+    def _result(self, future: Future[Any], doing: str, timeout_ms: int) -> Any:
+        try:
+            return future.result(timeout_ms / 1000 + 5)  # the client's own limit comes first
+        except KafkaException as error:
+            raise connect_error(error, f"{doing} (bootstrap.servers={self.bootstrap_servers})") from error
+        except TimeoutError as error:
+            raise ConnectError(f"{doing}: no answer from the client") from error

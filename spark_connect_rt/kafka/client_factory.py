@@ -1,0 +1,60 @@
+"""Makes confluent-kafka clients from Java client properties.
+
+Owns: the last step from properties to a live client, where librdkafka's own log goes, and the warning about
+properties without effect (once per client kind and name). Must not: decide what a client is used for.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from confluent_kafka import Consumer, KafkaException, Producer
+from confluent_kafka.admin import AdminClient
+
+from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.kafka.client_config import ClientRole, client_config
+from spark_connect_rt.kafka.error_mapping import kafka_error
+
+_log = logging.getLogger(__name__)
+_library_log = logging.getLogger("spark_connect_rt.kafka.librdkafka")
+_warned: set[tuple[ClientRole, str]] = set()
+
+QUIET = {"log.connection.close": "false"}
+
+
+def make_producer(properties: Mapping[str, str], settings: Mapping[str, Any]) -> Producer:
+    """Return a producer; ``settings`` are librdkafka's (callbacks too) and win. Raises BadConfigError."""
+    return _make(ClientRole.PRODUCER, Producer, properties, settings)
+
+
+def make_consumer(properties: Mapping[str, str], settings: Mapping[str, Any]) -> Consumer:
+    """Return a consumer that never commits by itself; ``settings`` are librdkafka's and win.
+
+    Raises BadConfigError.
+    """
+    own = {"enable.auto.commit": "false", "enable.auto.offset.store": "false", **settings}
+    return _make(ClientRole.CONSUMER, Consumer, properties, own)
+
+
+def make_admin(properties: Mapping[str, str]) -> AdminClient:
+    """Return an admin client. Raises BadConfigError."""
+    return _make(ClientRole.ADMIN, AdminClient, properties, {})
+
+
+def _make(role: ClientRole, client: Callable[..., Any], properties: Mapping[str, str], extra: Mapping[str, Any]) -> Any:
+    config = client_config(properties, role)
+    _warn(role, config.unmapped)
+    settings = {**QUIET, **config.settings, **extra}
+    try:
+        return client(settings, logger=_library_log)
+    except KafkaException as error:
+        raise BadConfigError({role.value: [kafka_error(error).str()]}) from error
+
+
+def _warn(role: ClientRole, unmapped: Mapping[str, str]) -> None:
+    for name, why in sorted(unmapped.items()):
+        if (role, name) not in _warned:
+            _warned.add((role, name))
+            _log.warning("%s property %s has no effect: %s", role.value, name, why)
