@@ -1,4 +1,4 @@
-"""Converters: Connect value <-> bytes, for keys, values and headers (Java ``Converter``, ``HeaderConverter``).
+"""Converters: values <-> bytes, for keys, values and headers (Java ``Converter``, ``HeaderConverter``).
 
 A converter works on one record; it may also offer a column form, which must give the same bytes.
 """
@@ -33,9 +33,7 @@ class Converter(ABC):
     def to_connect_data(self, topic: str, data: bytes | None) -> SchemaAndValue:
         """Return the value of bytes. Raises DataError."""
 
-    def column_from_connect_data(
-        self, topic: str, schema: Schema | None, values: pa.Array
-    ) -> pa.Array | None:
+    def column_from_connect_data(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
         """Return the bytes (binary or string) of a whole column, or None: this converter needs rows.
 
         None also when just this column has no exact column form. Raises DataError where no row could pass.

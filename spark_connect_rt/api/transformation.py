@@ -13,7 +13,7 @@ R = TypeVar("R", SourceRecord, SinkRecord)
 
 
 class Transformation(ABC):
-    """Made without arguments, then configured once; a changed record is a new one: ``dataclasses.replace``."""
+    """Made without arguments, configured once. A changed record is a new one: ``dataclasses.replace``."""
 
     def config_def(self) -> ConfigDef:
         """Return the settings, without the ``transforms.<alias>.`` prefix."""

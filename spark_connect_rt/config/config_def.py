@@ -115,7 +115,7 @@ def text_of(value: Any) -> str | None:
 
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
-    """One setting: Kafka's spelling, type, default (REQUIRED: none), importance, a doc that names the unit."""
+    """One setting: Kafka's spelling, type, default (REQUIRED: none), importance, doc that names the unit."""
 
     name: str
     type: Type
@@ -148,9 +148,7 @@ class ConfigKey:
         except ValueError as error:
             return None, [f"Invalid value {shown} for configuration {self.name}: {error}"]
         complaint = self.check(value)
-        return value, [
-            f"Invalid value {shown} for configuration {self.name}: {complaint}"
-        ] if complaint else []
+        return value, [f"Invalid value {shown} for configuration {self.name}: {complaint}"] if complaint else []
 
 
 @dataclass(frozen=True, slots=True)

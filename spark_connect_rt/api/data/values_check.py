@@ -39,22 +39,14 @@ def check_value(schema: Schema, value: Any, place: str = "value") -> None:
 def _fits(kind: Type, value: Any) -> bool:
     bits = _INTEGER_BITS.get(kind)
     if bits is None:
-        return isinstance(value, _PYTHON_TYPES[kind]) and (
-            kind is Type.BOOLEAN or not isinstance(value, bool)
-        )
-    return (
-        isinstance(value, int) and not isinstance(value, bool) and -(1 << bits - 1) <= value < 1 << bits - 1
-    )
+        return isinstance(value, _PYTHON_TYPES[kind]) and (kind is Type.BOOLEAN or not isinstance(value, bool))
+    return isinstance(value, int) and not isinstance(value, bool) and -(1 << bits - 1) <= value < 1 << bits - 1
 
 
 def _check_parts(schema: Schema, value: Any, place: str) -> None:
     if schema.type is Type.STRUCT:
         for member in schema.fields:
-            part = (
-                value.get_without_default(member.name)
-                if isinstance(value, Struct)
-                else value.get(member.name)
-            )
+            part = value.get_without_default(member.name) if isinstance(value, Struct) else value.get(member.name)
             check_value(member.schema, part, f"{place}.{member.name}")
     elif schema.type is Type.ARRAY and schema.value_schema is not None:
         for index, part in enumerate(value):

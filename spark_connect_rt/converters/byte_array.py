@@ -1,0 +1,46 @@
+"""Bytes, untouched (Java ``org.apache.kafka.connect.converters.ByteArrayConverter``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from spark_connect_rt.api.converter import Converter, HeaderConverter
+from spark_connect_rt.api.data.schema import OPTIONAL_BYTES, Schema, SchemaAndValue, Type
+from spark_connect_rt.errors import DataError
+
+
+class ByteArrayConverter(Converter, HeaderConverter):
+    """Passes bytes through and refuses everything else; null is null."""
+
+    def configure(self, config: Mapping[str, str], is_key: bool = False) -> None:
+        """There is nothing to configure."""
+
+    def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
+        """Return the bytes. Raises DataError: schema or value is something else."""
+        if schema is not None and schema.type is not Type.BYTES:
+            raise DataError(f"ByteArrayConverter writes only BYTES, topic {topic} has {schema.type.value}")
+        if value is None or isinstance(value, bytes):
+            return value
+        if isinstance(value, bytearray | memoryview):
+            return bytes(value)
+        raise DataError(f"ByteArrayConverter writes only bytes, topic {topic} has {type(value).__name__}")
+
+    def to_connect_data(self, topic: str, data: bytes | None) -> SchemaAndValue:
+        """Return the bytes as optional BYTES."""
+        return SchemaAndValue(OPTIONAL_BYTES, data)
+
+    def column_from_connect_data(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
+        """Return a binary column as it is; others fail row by row."""
+        fits = pa.types.is_binary(values.type) and (schema is None or schema.type is Type.BYTES)
+        return values if fits else None
+
+    def from_connect_header(self, topic: str, name: str, schema: Schema | None, value: Any) -> bytes | None:
+        """Return the bytes."""
+        return self.from_connect_data(topic, schema, value)
+
+    def to_connect_header(self, topic: str, name: str, data: bytes | None) -> SchemaAndValue:
+        """Return the bytes as optional BYTES."""
+        return self.to_connect_data(topic, data)

@@ -1,0 +1,104 @@
+"""A whole Arrow column as JSON text, byte for byte what JsonConverter writes row by row.
+
+Strings are put together by Arrow's kernels; no Python object is made per row. A column with something that has
+no exact form here answers None and goes the row way.
+"""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_connect_rt.api.data.schema import Field, Schema, Type
+from spark_connect_rt.protocol.json_text import java_string
+
+_ARROW_TYPES = {
+    Type.INT8: pa.int8(),
+    Type.INT16: pa.int16(),
+    Type.INT32: pa.int32(),
+    Type.INT64: pa.int64(),
+    Type.FLOAT32: pa.float32(),
+    Type.FLOAT64: pa.float64(),
+    Type.BOOLEAN: pa.bool_(),
+    Type.STRING: pa.string(),
+}
+_SCHEMALESS_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+_NULL = pa.scalar("null")
+_EMPTY = pa.scalar("")
+
+
+def column_json(schema: Schema | None, values: pa.Array) -> pa.Array | None:
+    """Return the JSON text of every element, null where the element is null; None: no exact column form.
+
+    ``schema`` only has to agree with the Arrow type: values of a schema print as schemaless ones do.
+    """
+    if schema is not None and not _agrees(schema, values):
+        return None
+    kind = values.type
+    if pa.types.is_struct(kind):
+        return _struct_json(schema, values)
+    if pa.types.is_boolean(kind) or kind in _SCHEMALESS_INTEGERS:
+        return pc.cast(values, pa.string())
+    if pa.types.is_string(kind):
+        return _string_json(values)
+    if pa.types.is_floating(kind) and kind != pa.float16():
+        return float_text(values)
+    return values.cast(pa.string()) if pa.types.is_null(kind) else None
+
+
+def _agrees(schema: Schema, values: pa.Array) -> bool:
+    """Whether the column is just what the schema says, without a null that needs a default or is forbidden."""
+    if schema.name is not None and schema.type is not Type.STRUCT:
+        return False  # logical types and the like
+    if values.null_count and (not schema.optional or schema.default is not None):
+        return False
+    if schema.type is not Type.STRUCT:
+        return bool(_ARROW_TYPES.get(schema.type) == values.type)
+    names = [member.name for member in schema.fields]
+    if not pa.types.is_struct(values.type):
+        return False
+    return names == [values.type.field(index).name for index in range(values.type.num_fields)]
+
+
+def _struct_json(schema: Schema | None, values: pa.Array) -> pa.Array | None:
+    members: tuple[Field, ...] | None = None if schema is None else schema.fields
+    if values.type.num_fields == 0:
+        return pc.if_else(values.is_valid(), pa.scalar("{}"), pa.scalar(None, pa.string()))
+    pieces: list[pa.Array | pa.Scalar] = []
+    valid = values.is_valid() if values.null_count else None
+    # flatten() carries the struct's own nulls down into the fields, and undoes slices.
+    for index, column in enumerate(values.flatten()):
+        if members is not None and valid is not None:
+            return None  # a null struct would look like nulls in required fields
+        text = column_json(None if members is None else members[index].schema, column)
+        if text is None:
+            return None
+        opening = "{" if index == 0 else ","
+        pieces.append(pa.scalar(f"{opening}{java_string(values.type.field(index).name)}:"))
+        pieces.append(pc.fill_null(text, _NULL) if text.null_count else text)
+    pieces.append(pa.scalar("}"))
+    joined = pc.binary_join_element_wise(*pieces, _EMPTY)
+    return joined if valid is None else pc.if_else(valid, joined, pa.scalar(None, pa.string()))
+
+
+def _string_json(values: pa.Array) -> pa.Array:
+    needs_escape = pc.match_substring_regex(values, '["\\\\\x00-\x1f]')
+    if pc.any(needs_escape).as_py():
+        values = pc.replace_substring(values, "\\", "\\\\")
+        values = pc.replace_substring(values, '"', '\\"')
+        if pc.any(pc.match_substring_regex(values, "[\x00-\x1f]")).as_py():
+            for code in range(32):
+                values = pc.replace_substring(values, chr(code), java_string(chr(code))[1:-1])
+    quote = pa.scalar('"')
+    return pc.binary_join_element_wise(quote, values, quote, _EMPTY)
+
+
+def float_text(values: pa.Array) -> pa.Array | None:
+    """Return Java's text of a float column, or None when it has NaN, infinities, or needs an exponent."""
+    size = pc.abs(values)
+    plain = pc.or_(pc.equal(size, 0), pc.and_(pc.greater_equal(size, 1e-3), pc.less(size, 1e7)))
+    if not pc.all(pc.fill_null(plain, True)).as_py():
+        return None
+    text = pc.cast(values, pa.string())
+    whole = pc.invert(pc.match_substring(text, "."))
+    return pc.if_else(whole, pc.binary_join_element_wise(text, pa.scalar(".0"), _EMPTY), text)

@@ -1,0 +1,89 @@
+"""StringConverter, ByteArrayConverter and SimpleHeaderConverter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_connect_rt.api.data import schema as s
+from spark_connect_rt.api.data.struct import Struct
+from spark_connect_rt.converters.byte_array import ByteArrayConverter
+from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
+from spark_connect_rt.converters.string import StringConverter
+from spark_connect_rt.errors import BadConfigError, DataError
+
+POINT = s.struct_of({"x": s.INT32, "y": s.OPTIONAL_STRING})
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [("é", "é"), (True, "true"), (1.0, "1.0"), (1e10, "1.0E10"), (5, "5"),
+     ({"a": None}, "{a=null}"), ([1, "b"], "[1, b]"),
+     (Struct(POINT, {"x": 1}), "Struct{x=1}"), (Struct(POINT, {"x": 1, "y": "z"}), "Struct{x=1,y=z}")]
+)  # fmt: skip
+def test_strings_are_what_java_to_string_writes(value: Any, text: str) -> None:
+    assert StringConverter().from_connect_data("t", None, value) == text.encode()
+
+
+def test_string_null_and_character_set() -> None:
+    converter = StringConverter()
+    assert converter.from_connect_data("t", s.OPTIONAL_STRING, None) is None
+    assert converter.to_connect_data("t", None) == (s.OPTIONAL_STRING, None)
+    assert converter.to_connect_data("t", b"a\xff") == (s.OPTIONAL_STRING, "a\ufffd")
+    converter.configure({"converter.encoding": "ISO-8859-1"})
+    assert converter.from_connect_data("t", None, "é") == b"\xe9"
+    with pytest.raises(DataError):
+        converter.from_connect_data("t", None, "中")
+    with pytest.raises(BadConfigError):
+        converter.configure({"converter.encoding": "nonsense"})
+
+
+@given(st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"]))))
+def test_string_columns_equal_rows(values: list[str | None]) -> None:
+    converter = StringConverter()
+    column = converter.column_from_connect_data("t", s.STRING, pa.array(values, pa.string()))
+    assert column is not None
+    assert column.cast(pa.binary()).to_pylist() == [converter.from_connect_data("t", None, v) for v in values]
+
+
+def test_a_binary_column_that_is_not_text_goes_by_rows() -> None:
+    assert StringConverter().column_from_connect_data("t", None, pa.array([b"\xff"])) is None
+    assert StringConverter().column_from_connect_data("t", None, pa.array([1.5])) is None
+
+
+def test_bytes_pass_and_everything_else_is_refused() -> None:
+    converter = ByteArrayConverter()
+    assert converter.from_connect_data("t", s.BYTES, b"\x00") == b"\x00"
+    assert converter.from_connect_data("t", None, bytearray(b"a")) == b"a"
+    assert converter.to_connect_data("t", b"x") == (s.OPTIONAL_BYTES, b"x")
+    for schema, value in ((s.STRING, "a"), (None, "a"), (s.STRING, None)):
+        with pytest.raises(DataError):
+            converter.from_connect_data("t", schema, value)
+    assert converter.column_from_connect_data("t", None, pa.array([b"a"])) is not None
+    assert converter.column_from_connect_data("t", s.STRING, pa.array(["a"])) is None
+
+
+@pytest.mark.parametrize(
+    ("text", "schema", "value"),
+    [("null", None, None), ("TRUE", s.BOOLEAN, True), ("127", s.INT8, 127), ("128", s.INT16, 128),
+     ("-70000", s.INT32, -70000),
+     ("9999999999", s.INT64, 9999999999), ("1.5", s.FLOAT64, 1.5), ("plain text", s.STRING, "plain text"),
+     ("", s.STRING, ""),
+     ("[1,2]", None, [1, 2]), ('{"a":1}', None, {"a": 1}), ('"1"', s.STRING, "1"), ("{oops", s.STRING, "{oops"),
+     ("99999999999999999999", s.FLOAT64, 1e20)]
+)  # fmt: skip
+def test_headers_tell_their_type_from_the_text(text: str, schema: s.Schema | None, value: Any) -> None:
+    assert SimpleHeaderConverter().to_connect_header("t", "h", text.encode()) == (schema, value)
+
+
+def test_headers_write_text() -> None:
+    converter = SimpleHeaderConverter()
+    assert converter.from_connect_header("t", "h", None, None) is None
+    assert converter.from_connect_header("t", "h", s.STRING, "a b") == b"a b"
+    assert converter.from_connect_header("t", "h", None, {"a": 1}) == b'{"a":1}'
+    assert converter.from_connect_header("t", "h", None, b"\xff") == b"\xff"
+    assert converter.to_connect_header("t", "h", b"\xff") == (s.BYTES, b"\xff")
