@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# One benchmark of bench/: ./bench.sh source|idle|latency|memory|start [--short]
+# One benchmark beside Java Connect: ./bench.sh source|idle|latency|memory|start [--short]
+# Prints a table, writes bench/results/NAME.json, ends with: NAME ratio=... limit=... target=... met=yes|no
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")"
 python=$(./spark-submit.sh --environment dev)

@@ -1,0 +1,43 @@
+"""Idle cost: CPU seconds a minute of a worker whose 20 source tasks have nothing to read.
+
+All sides are up and idle together; each is charged only what its own processes used.
+"""
+
+from __future__ import annotations
+
+import time
+
+from bench.floor import Floor
+from bench.lab import Lab
+from bench.process_cost import cpu_seconds
+from bench.report import Result, Run
+from bench.sources import create_sources
+
+TARGET_CPU_S = 6.0
+
+
+def run(lab: Lab, short: bool) -> Result:
+    """Start everything, let it settle, charge windows of a minute."""
+    tasks, settle_s, window_s, windows = (3, 2.0, 5.0, 1) if short else (20, 20.0, 60.0, 3)
+    result = Result("idle", f"CPU s a minute, {tasks} idle source tasks", "cpu_s_per_min", False, "<6_cpu_s_per_min")
+    sides = lab.sides()
+    for _, worker in sides:
+        create_sources(lab, worker, tasks, lines=10)
+    with Floor("spark") as floor:
+        floor.await_ready()
+        time.sleep(settle_s)  # not synchronisation: start-up work must not be charged as idling
+        groups = [*((who, worker.processes) for who, worker in sides), ("limit", floor.processes)]
+        for _ in range(windows):
+            before = [cpu_seconds(processes()) for _, processes in groups]
+            begun = time.monotonic()
+            time.sleep(window_s)
+            minutes = (time.monotonic() - begun) / 60
+            for (who, processes), at_start in zip(groups, before, strict=True):
+                used = cpu_seconds(processes()) - at_start
+                result.runs.append(Run(who, {"cpu_s_per_min": round(used / minutes, 2)}))
+    result.conclude()
+    java = result.values("java")
+    result.control = {"worst_to_best": round(max(java) / min(java), 3)} if min(java) > 0 else {}
+    result.met = result.ours is not None and result.ours < TARGET_CPU_S
+    result.notes = ["limit is a bare SparkSession doing nothing", *lab.complaints]
+    return result

@@ -1,0 +1,143 @@
+"""The laboratory: one broker, a Java worker and ours, a topic's ground truth. Ends whatever it started."""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import itertools
+import time
+from pathlib import Path
+from typing import Self
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.errors import StartupError
+from spark_connect_rt.testing.java_connect import JavaConnect
+from spark_connect_rt.testing.worker_process import SparkWorkerProcess, WorkerProcess
+
+
+class Lab:
+    """``with Lab(folder) as lab: lab.start_java(), lab.start_ours()``."""
+
+    def __init__(self, folder: Path, java_only: bool = False) -> None:
+        self.folder = folder
+        self.java_only = java_only
+        self.complaints: list[str] = []
+        self._numbers = itertools.count(1)
+        self._workers: list[WorkerProcess] = []
+        self._kafka = EmbeddedKafka(folder / "kafka", die_with_parent=True, heap_mb=1024)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Return the broker's address."""
+        return self._kafka.bootstrap_servers
+
+    def fresh(self, word: str) -> str:
+        """Return a name not used before in this laboratory."""
+        return f"{word}-{next(self._numbers)}"
+
+    def java(self, **properties: str) -> JavaConnect:
+        """Return a Java worker, not started, of a new group."""
+        group = self.fresh("java")
+        worker = JavaConnect(self.folder / group, self.bootstrap_servers, group, properties=_dotted(properties))
+        self._workers.append(worker)
+        return worker
+
+    def ours(self, **properties: str) -> SparkWorkerProcess:
+        """Return our worker, not started, of a new group."""
+        group = self.fresh("ours")
+        worker = SparkWorkerProcess(self.folder / group, self.bootstrap_servers, group, properties=_dotted(properties))
+        self._workers.append(worker)
+        return worker
+
+    def started_ours(self) -> WorkerProcess | None:
+        """Start our worker; None, and a complaint for the notes, when it does not come up or is left out."""
+        if self.java_only:
+            return None
+        try:
+            return self.ours().start()
+        except StartupError as error:
+            self.complaints.append(f"ours did not start: {str(error)[-400:]}")
+            return None
+
+    def sides(self) -> list[tuple[str, WorkerProcess]]:
+        """Start both workers; ours is missing when it did not come up."""
+        ours = self.started_ours()
+        found = [("java", self.java().start())]
+        return found + ([("ours", ours)] if ours else [])
+
+    def create_topic(self, topic: str, partitions: int = 1, **config: str) -> None:
+        """Create a topic and wait until it is there."""
+        admin = self._admin()
+        new = NewTopic(topic, num_partitions=partitions, replication_factor=1, config=_dotted(config))
+        admin.create_topics([new])[topic].result(timeout=30)
+        while topic not in admin.list_topics(timeout=10).topics:
+            time.sleep(0.02)
+
+    def delete_topic(self, topic: str) -> None:
+        """Delete a topic: a benchmark must not fill the disk."""
+        admin = self._admin()
+        admin.delete_topics([topic])[topic].result(timeout=30)
+
+    def __enter__(self) -> Self:
+        self._kafka.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for worker in self._workers:
+            with contextlib.suppress(OSError):
+                worker.stop()
+            worker.rest.close()
+        self._kafka.stop()
+
+    def _admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.bootstrap_servers, "log_level": 0})
+
+
+class TopicTruth:
+    """What is really in a topic of one partition: its end now, its content afterwards."""
+
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        self._partition = TopicPartition(topic, 0)
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "group.id": "truth",
+                "enable.auto.commit": False,
+                "fetch.message.max.bytes": 8 << 20,
+            }
+        )
+
+    def end(self) -> int:
+        """Return the number of records ever appended."""
+        _, high = self._consumer.get_watermark_offsets(self._partition, timeout=20, cached=False)
+        return int(high)
+
+    def digest(self, limit_s: float = 300.0) -> tuple[int, str]:
+        """Read the whole topic; return record count and SHA-256 of all values, a newline after each."""
+        self._consumer.assign([TopicPartition(self._partition.topic, 0, OFFSET_BEGINNING)])
+        digest, count, end = hashlib.sha256(), 0, self.end()
+        deadline = time.monotonic() + limit_s
+        while count < end and time.monotonic() < deadline:
+            messages = self._consumer.consume(10_000, timeout=5.0)
+            values = [message.value() for message in messages if message.error() is None]
+            count += len(values)
+            digest.update(b"".join(value + b"\n" for value in values))
+        self._consumer.unassign()
+        return count, digest.hexdigest()
+
+    def follow(self) -> Consumer:
+        """Return the consumer, reading from the present end on."""
+        self._consumer.assign([TopicPartition(self._partition.topic, 0, self.end())])
+        self._consumer.poll(0.5)  # the first fetch also finds the leader
+        return self._consumer
+
+    def close(self) -> None:
+        """Close the consumer."""
+        self._consumer.close()
+
+
+def _dotted(properties: dict[str, str]) -> dict[str, str]:
+    return {key.replace("_", "."): value for key, value in properties.items()}

@@ -1,0 +1,153 @@
+"""File source -> Kafka: one task, lines of 100 bytes; ours and warm Java in turn, and a bare produce loop.
+
+The rate counts from the first record that is visible at the topic's end to the last. ``with_start`` counts from
+the create request. A run is ``exact`` when the topic holds the file: same count, same SHA-256.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from confluent_kafka import Producer
+
+from bench.lab import Lab, TopicTruth
+from bench.process_cost import cpu_seconds
+from bench.report import Result, Run
+from spark_connect_rt.testing.worker_process import WorkerProcess
+
+TARGET = 1.5
+LINE_BYTES = 100  # without the newline
+RUN_LIMIT_S = 300.0
+
+
+@dataclass(frozen=True)
+class Input:
+    """The file and what a topic must hold afterwards."""
+
+    file: Path
+    lines: int
+    sha256: str
+
+
+def run(lab: Lab, short: bool) -> Result:
+    """Warm both, control Java against itself, then three runs each in turn."""
+    lines, times = (20_000, 1) if short else (3_000_000, 3)
+    given = _write_input(lab.folder / "lines.txt", lines)
+    result = Result("source", "records/s of one FileStreamSource task", "records_per_s", True, f">={TARGET}")
+    sides = lab.sides()
+    for who, worker in sides:
+        result.runs.append(_move(lab, f"{who} (warm-up)", worker, given))
+    java = sides[0][1]
+    for _ in range(2):
+        result.runs.append(_move(lab, "java (control)", java, given))
+    for _ in range(times):
+        result.runs += [_move(lab, who, worker, given) for who, worker in sides]
+        result.runs.append(_measure(lab, "limit", given, lambda topic: _produce(lab, topic, given)))
+    result.conclude()
+    result.met = result.ratio is not None and result.ratio >= TARGET and _all_exact(result)
+    _note(result, lab)
+    return result
+
+
+def _note(result: Result, lab: Lab) -> None:
+    with_start = [result.median(who, "with_start") for who in ("ours", "java")]
+    if all(with_start):
+        result.notes.append(f"counted from the create request: ratio {with_start[0] / with_start[1]:.2f}")  # type: ignore[operator]
+    if not _all_exact(result):
+        result.notes.append("NOT EXACT: a topic did not hold the file (see the runs)")
+    result.notes += lab.complaints
+
+
+def _all_exact(result: Result) -> bool:
+    return all(one.figures["exact"] for one in result.runs)
+
+
+def _write_input(file: Path, lines: int) -> Input:
+    digest = hashlib.sha256()
+    filler = "x" * (LINE_BYTES - 10)
+    with file.open("wb") as handle:
+        for start in range(0, lines, 10_000):
+            numbers = range(start, min(start + 10_000, lines))
+            block = "".join(f"{number:010d}{filler}\n" for number in numbers).encode()
+            handle.write(block)
+            digest.update(block)
+    return Input(file, lines, digest.hexdigest())
+
+
+def _move(lab: Lab, who: str, worker: WorkerProcess, given: Input) -> Run:
+    name = lab.fresh("copy")
+
+    def begin(topic: str) -> None:
+        config = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(given.file), "topic": topic}
+        worker.rest.create(name, config)
+
+    before = cpu_seconds(worker.processes())
+    found = _measure(lab, who, given, begin)
+    found.figures["cpu_s"] = round(cpu_seconds(worker.processes()) - before, 1)
+    worker.rest.delete(name)
+    return found
+
+
+def _measure(lab: Lab, who: str, given: Input, begin: Callable[[str], None]) -> Run:
+    topic = lab.fresh("lines")
+    lab.create_topic(topic)
+    truth = TopicTruth(lab.bootstrap_servers, topic)
+    truth.end()
+    measured = Run(who, {})
+    begun = time.monotonic()
+    begin(topic)
+    measured.figures = _watch(truth, given.lines, begun)
+    count, sha256 = truth.digest()
+    measured.figures["exact"] = (count, sha256) == (given.lines, given.sha256)
+    truth.close()
+    lab.delete_topic(topic)
+    return measured
+
+
+def _watch(truth: TopicTruth, lines: int, begun: float) -> dict[str, float]:
+    """Look at the topic's end until it holds every line; the looks are 20 ms apart, cheap and honest."""
+    first_at, first_count, count = begun, 0, 0
+    while count < lines and time.monotonic() - begun < RUN_LIMIT_S:
+        count = truth.end()
+        if count and not first_count:
+            first_at, first_count = time.monotonic(), count
+        time.sleep(0.02)
+    now = time.monotonic()
+    whole_s = now - begun
+    flow_s = now - first_at if first_count < count else whole_s
+    moved = count - first_count if first_count < count else count
+    return {
+        "records_per_s": round(moved / flow_s),
+        "with_start": round(count / whole_s),
+        "first_s": round(first_at - begun, 2),
+        "whole_s": round(whole_s, 2),
+    }
+
+
+def _produce(lab: Lab, topic: str, given: Input) -> None:
+    """Produce the file's lines as fast as the client can: no reader, no engine, acks=all."""
+    producer = Producer(
+        {
+            "bootstrap.servers": lab.bootstrap_servers,
+            "acks": "all",
+            "linger.ms": 5,
+            "batch.size": 1 << 20,
+            "queue.buffering.max.messages": 1_000_000,
+            "queue.buffering.max.kbytes": 1 << 20,
+        }
+    )
+    produce = producer.produce
+    with given.file.open("rb") as handle:
+        while lines := handle.readlines(4 << 20):
+            for line in lines:
+                try:
+                    produce(topic, line[:-1])
+                except BufferError:
+                    producer.poll(0.5)
+                    produce(topic, line[:-1])
+            producer.poll(0)
+    producer.flush()
