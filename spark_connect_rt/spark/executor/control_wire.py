@@ -33,7 +33,7 @@ class MessageSplitter:
     """Turns a stream of bytes into messages."""
 
     def __init__(self, limit_bytes: int = MESSAGE_LIMIT_BYTES) -> None:
-        self._limit_bytes = limit_bytes
+        self.limit_bytes = limit_bytes
         self._pending = bytearray()
 
     def feed(self, chunk: bytes) -> Iterator[Message]:
@@ -41,8 +41,8 @@ class MessageSplitter:
         self._pending += chunk
         while len(self._pending) >= _LENGTH.size:
             (length,) = _LENGTH.unpack_from(self._pending)
-            if length > self._limit_bytes:
-                raise ValueError(f"control message of {length} bytes, at most {self._limit_bytes}")
+            if length > self.limit_bytes:
+                raise ValueError(f"control message of {length} bytes, at most {self.limit_bytes}")
             end = _LENGTH.size + length
             if len(self._pending) < end:
                 return

@@ -18,9 +18,7 @@ import orjson
 import pyarrow as pa
 
 ROW_DDL = "host long, kind int, head binary, data binary"
-ROW_SCHEMA = pa.schema(
-    [("host", pa.int64()), ("kind", pa.int32()), ("head", pa.binary()), ("data", pa.binary())]
-)
+ROW_SCHEMA = pa.schema([("host", pa.int64()), ("kind", pa.int32()), ("head", pa.binary()), ("data", pa.binary())])
 _MARKER_FILL = b" " * 128  # larger than Spark's 64-byte buffers, so a marker always pushes what is before it
 
 

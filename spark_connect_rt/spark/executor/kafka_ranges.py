@@ -95,5 +95,3 @@ def _one_range(consumer: Any, wanted: OffsetRange) -> Iterator[pa.RecordBatch]:
         offsets = batch.column("offset")
         position = offsets[-1].as_py() + 1
         yield batch if position <= wanted.end else batch.filter(pc.less(offsets, wanted.end))
-
-

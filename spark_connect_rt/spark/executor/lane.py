@@ -24,7 +24,7 @@ Report = Callable[[Mapping[str, Any]], None]
 
 THROTTLE_BYTES = 16 * 1024 * 1024
 UNTHROTTLE_BYTES = 8 * 1024 * 1024
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -83,7 +83,7 @@ class Lane(ABC, threading.Thread):
             while not ended and not self.abandoned:
                 ended = self._take_one()
         finally:
-            self._guarded(self.finish)
+            self._finish_quietly()
         if not self.abandoned:
             self._report({"op": "ended", "host": self.host})
 
@@ -117,14 +117,20 @@ class Lane(ABC, threading.Thread):
         if release:
             self._report({"op": "throttle", "host": self.host, "on": False})
 
+    def _finish_quietly(self) -> None:
+        try:
+            self.finish()
+        except Exception:  # as Java: a failing stop is logged, what was reported stands
+            log.exception("task=%s: closing failed, ignored", self.launch.task)
+
     def _guarded(self, step: Callable[[], None]) -> None:
         """Run a step of the task's or a client's code; its error fails this host only."""
-        if (self._failed or self.abandoned) and step != self.finish:
+        if self._failed or self.abandoned:
             return
         try:
             step()
         except Exception as error:
-            _log.exception("task=%s run=%d FAILED", self.launch.task, self.launch.run)
+            log.exception("task=%s run=%d FAILED", self.launch.task, self.launch.run)
             self._fail(trace_of(error))
 
     def _fail(self, trace: str) -> None:

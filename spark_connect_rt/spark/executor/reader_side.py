@@ -25,7 +25,7 @@ from spark_connect_rt.spark.executor.sink_feed import SinkFeed
 from spark_connect_rt.spark.executor.source_host import SourceHost
 
 OFFSETS_TIMEOUT_S = 60.0
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class _OffsetQuestion:
@@ -107,7 +107,7 @@ class ReaderSide:
             case "durable" if isinstance(host, SourceHost):
                 host.durable(message["rows"])
             case other:
-                _log.error("unknown control message %s for host %s, ignored", other, message["host"])
+                log.error("unknown control message %s for host %s, ignored", other, message["host"])
 
     def _start(self, number: int, launch: TaskLaunch) -> None:
         if launch.kind is TaskKind.SOURCE:
@@ -122,9 +122,7 @@ class ReaderSide:
         """Ask the driver for "durable" messages; only where the task listens, as they cost a message a batch."""
         self._send({"op": "wants_commits", "host": host})
 
-    def ask_offsets(
-        self, host: int, partitions: Sequence[Mapping[str, Any]]
-    ) -> list[Mapping[str, Any] | None]:
+    def ask_offsets(self, host: int, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
         """Send a look-up and wait for its answer (task thread)."""
         number, question = next(self._numbers), _OffsetQuestion()
         self._questions[number] = question

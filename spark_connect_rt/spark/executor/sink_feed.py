@@ -23,7 +23,7 @@ from spark_connect_rt.spark.executor.row_queue import RowQueue
 
 _POLL_TIMEOUT_MS = 100  # also how late a revocation may be noticed
 _DEFAULT_POLL_RECORDS = 5_000  # unless max.poll.records says otherwise
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class SinkFeed(threading.Thread):
@@ -59,20 +59,20 @@ class SinkFeed(threading.Thread):
             except ShuttingDownError:
                 raise
             except Exception as error:
-                _log.exception("task=%s run=%d FAILED", self._launch.task, self._launch.run)
+                log.exception("task=%s run=%d FAILED", self._launch.task, self._launch.run)
                 self._rows.put(Row(self._host, RowKind.FAILED, trace_of(error).encode()))
             finally:
                 self._close()
             self._rows.put(Row(self._host, RowKind.ENDED))
         except ShuttingDownError:
-            _log.info("task=%s run=%d: the slice is over", self._launch.task, self._launch.run)
+            log.info("task=%s run=%d: the slice is over", self._launch.task, self._launch.run)
 
     def _close(self) -> None:
         try:
             if self._consumer is not None:
                 self._consumer.close()
         except Exception:
-            _log.exception("task=%s: closing the consumer failed, ignored", self._launch.task)
+            log.exception("task=%s: closing the consumer failed, ignored", self._launch.task)
 
     def _feed_until_stopped(self) -> None:
         was_paused = self.switches.paused
@@ -94,7 +94,7 @@ class SinkFeed(threading.Thread):
         try:
             batch = self._consumer.poll(self._max_records, _POLL_TIMEOUT_MS)
         except RetriableError as error:
-            _log.warning("task=%s: reading will be tried again: %s", self._launch.task, error)
+            log.warning("task=%s: reading will be tried again: %s", self._launch.task, error)
             self.switches.wait(_POLL_TIMEOUT_MS / 1000)
             return
         if batch is not None and batch.num_rows:

@@ -26,7 +26,7 @@ COMMIT_EACH_S = 1.0  # at most; less if offset.flush.interval.ms is less
 COMMIT_APART_S = 0.2  # reader idle: pre_commit at once unless the last was this recently
 PUT_EMPTY_EACH_S = 1.0  # tasks that buffer by time expect empty puts, as Java's poll loop makes them
 RETRY_FIRST_S, RETRY_LAST_S = 0.1, 5.0
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
 class _Context:
@@ -112,7 +112,8 @@ class SinkLane(Lane):
             self._task.open(sorted(new))
 
     def _put(self, row: Row) -> None:
-        assert self._task is not None and row.data is not None
+        assert self._task is not None
+        assert row.data is not None
         if self._ending:
             return  # the next owner reads it again
         converted = self._pipeline.convert(decode_records(row.data))
@@ -127,7 +128,7 @@ class SinkLane(Lane):
                 self._task.put(records)
                 break
             except RetriableError as error:
-                _log.warning("task=%s: put will be tried again: %s", self.launch.task, error)
+                log.warning("task=%s: put will be tried again: %s", self.launch.task, error)
             self._hurry.wait(wait_s)
             self._hurry.clear()
             if self._ending:
@@ -171,7 +172,7 @@ class SinkLane(Lane):
             try:
                 self._task.put([])
             except RetriableError as error:
-                _log.warning("task=%s: put will be tried again: %s", self.launch.task, error)
+                log.warning("task=%s: put will be tried again: %s", self.launch.task, error)
 
     def wait_s(self) -> float | None:
         """Wait until the next commit, else until the next empty put."""
@@ -188,7 +189,7 @@ class SinkLane(Lane):
         try:
             answered = self._task.pre_commit(dict(self._offsets))
         except RetriableError as error:
-            _log.warning("task=%s: pre_commit will be tried again: %s", self.launch.task, error)
+            log.warning("task=%s: pre_commit will be tried again: %s", self.launch.task, error)
             return
         safe = {tp: min(offset, self._offsets[tp]) for tp, offset in answered.items() if tp in self._offsets}
         changed = {tp: offset for tp, offset in safe.items() if self._reported.get(tp) != offset}

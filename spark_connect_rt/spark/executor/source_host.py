@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
-from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.api.task import OffsetReader, SourceTask, SourceTaskContext
 from spark_connect_rt.errors import DataError, RetriableError, ShuttingDownError
 from spark_connect_rt.pipeline.source_pipeline import ConvertedBatch, SourcePipeline
 from spark_connect_rt.ports.executor_clients import ExecutorClients
@@ -26,9 +26,7 @@ from spark_connect_rt.spark.executor.row_queue import RowQueue
 class DriverLink(Protocol):
     """What a host may say to the driver."""
 
-    def ask_offsets(
-        self, host: int, partitions: Sequence[Mapping[str, Any]]
-    ) -> list[Mapping[str, Any] | None]:
+    def ask_offsets(self, host: int, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
         """Return the stored offset of each source partition; waits for the driver's answer."""
 
     def wants_commits(self, host: int) -> None:
@@ -36,11 +34,11 @@ class DriverLink(Protocol):
 
 
 _RETRY_WAIT_S = 0.1  # Java: a retriable poll counts as an empty one
-_log = logging.getLogger(__name__)
+log = logging.getLogger(__name__)
 
 
-class _OffsetReader:
-    """The task's OffsetReader: asks the driver, which reads the offset store to its end."""
+class _OffsetReader(OffsetReader):
+    """Asks the driver, which reads the offset store to its end."""
 
     def __init__(self, host: int, driver: DriverLink) -> None:
         self._host = host
@@ -50,10 +48,10 @@ class _OffsetReader:
         return self._driver.ask_offsets(self._host, partitions)
 
 
-class _Context:
+class _Context(SourceTaskContext):
     """The task's SourceTaskContext."""
 
-    def __init__(self, launch: TaskLaunch, offset_reader: _OffsetReader) -> None:
+    def __init__(self, launch: TaskLaunch, offset_reader: OffsetReader) -> None:
         self.offset_reader = offset_reader
         self.skipped = 0
         self._task = launch.task
@@ -63,7 +61,7 @@ class _Context:
         if not self._tolerant:
             raise DataError(f"task {self._task}: unreadable input at {place}: {error}", stage="TASK_POLL") from error
         self.skipped += 1
-        _log.warning("task=%s skipped unreadable input at %s: %s", self._task, place, error)
+        log.warning("task=%s skipped unreadable input at %s: %s", self._task, place, error)
 
 
 class SourceHost(threading.Thread):
@@ -96,11 +94,11 @@ class SourceHost(threading.Thread):
             except ShuttingDownError:
                 raise
             except Exception as error:
-                _log.exception("task=%s run=%d FAILED", self._launch.task, self._launch.run)
+                log.exception("task=%s run=%d FAILED", self._launch.task, self._launch.run)
                 self._rows.put(Row(self._host, RowKind.FAILED, trace_of(error).encode()))
             self._rows.put(Row(self._host, RowKind.ENDED))
         except ShuttingDownError:
-            _log.info("task=%s run=%d: the slice is over", self._launch.task, self._launch.run)
+            log.info("task=%s run=%d: the slice is over", self._launch.task, self._launch.run)
 
     def _run_task(self) -> None:
         if self.switches.paused:
@@ -126,7 +124,7 @@ class SourceHost(threading.Thread):
             self._tell_durable(task)
             task.stop()
         except Exception:
-            _log.exception("task=%s: stop failed, ignored", self._launch.task)
+            log.exception("task=%s: stop failed, ignored", self._launch.task)
 
     def _poll_until_stopped(self, task: SourceTask, pipeline: SourcePipeline) -> None:
         switches = self.switches
@@ -147,7 +145,7 @@ class SourceHost(threading.Thread):
         try:
             polled = task.poll()
         except RetriableError as error:
-            _log.warning("task=%s: poll will be tried again: %s", self._launch.task, error)
+            log.warning("task=%s: poll will be tried again: %s", self._launch.task, error)
             self.switches.wait(_RETRY_WAIT_S)
             return
         if not polled:

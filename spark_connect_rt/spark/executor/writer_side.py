@@ -25,6 +25,7 @@ class WriterSide:
         self._clients = clients
         self._report = report
         self._lanes: dict[int, Lane] = {}
+        self._ended: set[int] = set()  # hosts whose ENDED row was seen; the lane may still drain
         self._totals: dict[int, Totals] = {}
 
     def run(self, rows: Iterator[Row]) -> dict[int, Totals]:
@@ -39,8 +40,9 @@ class WriterSide:
         except BaseException:
             self.abandon()
             raise
-        for lane in list(self._lanes.values()):  # none, unless a host never said ENDED
-            lane.give(Row(lane.host, RowKind.ENDED))
+        for lane in self._lanes.values():
+            if lane.host not in self._ended:  # its host never said so: end it all the same
+                lane.give(Row(lane.host, RowKind.ENDED))
             lane.join()
         return self._totals
 
@@ -51,11 +53,13 @@ class WriterSide:
         if lane is None or row.kind is RowKind.LAUNCH:
             return
         lane.give(row)
-        if row.kind is RowKind.ENDED:
-            # Not joined here: a lane that drains slowly must not hold up its neighbours.
-            del self._lanes[row.host]
+        if row.kind is RowKind.ENDED:  # not joined here: a slow drain must not hold up the neighbours
+            self._ended.add(row.host)
 
     def _open(self, row: Row) -> None:
+        for host in [h for h in self._ended if not self._lanes[h].is_alive()]:
+            self._ended.discard(host)
+            del self._lanes[host]
         launch = decode_launch(orjson.loads(row.head))
         kind = SourceLane if launch.kind is TaskKind.SOURCE else SinkLane
         lane = kind(row.host, launch, self._report, self._clients)

@@ -1,0 +1,102 @@
+"""Which slot a task runs in, and which task should leave its slot.
+
+Pure. A slot is one Spark job with a reader and a writer process (design.md section 3). Sharing one costs 3 MB a
+task instead of 70; a busy task in a shared slot costs its neighbours time, so it gets its own.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+
+
+class Isolation(Enum):
+    """Connector setting ``connectrt.isolation``."""
+
+    PROCESS = "process"  # a slot of its own, always
+    THREAD = "thread"  # shares, whatever it does
+    AUTO = "auto"  # shares until it is busy
+
+    @staticmethod
+    def parse(text: str) -> Isolation:
+        """Return the isolation named ``text``; anything unknown is AUTO (validation is the config's)."""
+        return next((one for one in Isolation if one.value == text.strip().lower()), Isolation.AUTO)
+
+
+@dataclass(frozen=True, slots=True)
+class SlotFacts:
+    """One slot that takes tasks."""
+
+    slot: int
+    tasks: int
+    exclusive: bool = False  # made for one task
+
+
+@dataclass(frozen=True, slots=True)
+class TaskLoad:
+    """What one task moved lately."""
+
+    task: ConnectorTaskId
+    slot: int
+    isolation: Isolation
+    bytes_per_s: float
+    records_per_s: float
+
+
+@dataclass(frozen=True, slots=True)
+class PackingLimits:
+    """How far to share, and how many slots there may be."""
+
+    tasks_per_slot: int = 25
+    slots_max: int = 48
+    busy_bytes_per_s: float = 2 * 1024 * 1024
+    busy_records_per_s: float = 20_000
+
+
+def choose_slot(
+    slots: Sequence[SlotFacts], isolation: Isolation, limits: PackingLimits, slots_open: int | None = None
+) -> int | None:
+    """Return the slot for one more task, None to open a new one.
+
+    A process-isolated task takes an empty slot or a new one; others fill the fullest slot with room, so that few
+    slots idle. When ``slots_max`` slots are open already, any task shares the emptiest: late beats never.
+
+    Args:
+        slots: the slots that take tasks.
+        isolation: of the task.
+        limits: the packing limits.
+        slots_open: slots open in all, those that take no task included; default ``len(slots)``.
+    """
+    empty = [one.slot for one in slots if one.tasks == 0]
+    if isolation is Isolation.PROCESS:
+        fitting = empty
+    else:
+        shared = [one for one in slots if not one.exclusive and 0 < one.tasks < limits.tasks_per_slot]
+        fitting = [one.slot for one in sorted(shared, key=lambda one: (-one.tasks, one.slot))] + empty
+    if fitting:
+        return fitting[0]
+    if slots and (len(slots) if slots_open is None else slots_open) >= limits.slots_max:
+        return min(slots, key=lambda one: (one.tasks, one.slot)).slot
+    return None
+
+
+def tasks_to_move(loads: Sequence[TaskLoad], limits: PackingLimits, slots_open: int) -> tuple[ConnectorTaskId, ...]:
+    """Return the busy tasks that should get a slot of their own: at most one per slot and call, busiest first.
+
+    A task alone in its slot stays, as do THREAD tasks; nothing moves when no further slot may be opened.
+    """
+    room = limits.slots_max - slots_open
+    moving: list[ConnectorTaskId] = []
+    for slot in sorted({load.slot for load in loads}):
+        sharing = [load for load in loads if load.slot == slot]
+        busy = [load for load in sharing if load.isolation is Isolation.AUTO and _is_busy(load, limits)]
+        if len(sharing) > 1 and busy and len(moving) < room:
+            moving.append(max(busy, key=lambda load: (load.bytes_per_s, load.task)).task)
+    return tuple(moving)
+
+
+def _is_busy(load: TaskLoad, limits: PackingLimits) -> bool:
+    return load.bytes_per_s >= limits.busy_bytes_per_s or load.records_per_s >= limits.busy_records_per_s

@@ -1,0 +1,339 @@
+"""The life of runs: started, paused, moved, mended after losses, ended (ports.task_runner, its policy).
+
+Owns every run of this worker and the order of its events. Everything here runs on one loop, so nothing is locked;
+reports of hostings that are over find no run and are refused (I5). Transport is behind SliceLauncher.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+from spark_connect_rt.planning.slot_packing import Isolation
+from spark_connect_rt.ports.task_runner import (
+    OnTaskEvent,
+    PartitionsReleased,
+    ReadOffsets,
+    TaskEnded,
+    TaskEvent,
+    TaskFailed,
+    TaskLaunch,
+    TaskPaused,
+    TaskRunning,
+)
+from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.spark.driver.loop import Loop
+from spark_connect_rt.spark.driver.model import EngineSettings, Phase, Run, Slot
+from spark_connect_rt.spark.driver.reports import batch_durable, busy_tasks, remember_moved
+from spark_connect_rt.spark.driver.slices import SliceConnected, SliceEvent, SliceGone, SliceLauncher, SliceMessage
+from spark_connect_rt.spark.driver.slot_table import SlotTable
+from spark_connect_rt.spark.executor.control_wire import Message, encode_offsets
+
+_END_WAIT_S = 10.0  # for empty slots to end by themselves at close; then they are killed
+_FAILED_LINGER_MS = 30_000  # a failed task's own stop() may take this long before its slot is killed
+log = logging.getLogger(__name__)
+
+
+class Engine:
+    """Hosts source and sink tasks in slices (port TaskRunner, but for the Spark-format sinks)."""
+
+    def __init__(self, launcher: SliceLauncher, settings: EngineSettings | None = None) -> None:
+        self._launcher = launcher
+        self._settings = settings or EngineSettings()
+        self._loop = Loop("engine")
+        self._slots = SlotTable(launcher, self._loop, self._settings, _now_ms, self._move)
+        self._runs: dict[ConnectorTaskId, Run] = {}
+        self._offset_readers = ThreadPoolExecutor(4, thread_name_prefix="engine-offsets")
+        self._closing = False
+        self._all_ended = threading.Event()
+        self._all_gone = threading.Event()
+
+    # -- port TaskRunner; any thread
+
+    def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
+        """Begin."""
+        self._on_event = on_event
+        self._read_offsets = read_offsets
+        self._launcher.open(lambda event: self._loop.submit(lambda: self._on_slice_event(event)))
+        self._loop.start()
+        if self._settings.prewarm:
+            self._loop.submit(self._slots.prewarm)
+        self._loop.later(self._settings.housekeeping_ms, self._housekeeping)
+
+    def start(self, launch: TaskLaunch) -> None:
+        """Start a run."""
+        self._loop.submit(lambda: self._start(launch))
+
+    def pause(self, task: ConnectorTaskId) -> None:
+        """Drain, then idle."""
+        self._with_run(task, lambda run: self._set_paused(run, True))
+
+    def resume(self, task: ConnectorTaskId) -> None:
+        """Go on."""
+        self._with_run(task, lambda run: self._set_paused(run, False))
+
+    def stop(self, task: ConnectorTaskId, timeout_ms: int) -> None:
+        """Drain and end, or be killed at the deadline."""
+        self._with_run(task, lambda run: self._stop(run, timeout_ms))
+
+    def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions too."""
+        self._with_run(task, lambda run: self._assign(run, dict(offsets)))
+
+    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition]) -> None:
+        """Read these no more, flush, close."""
+        self._with_run(task, lambda run: self._revoke(run, list(partitions)))
+
+    def close(self, timeout_ms: int) -> None:
+        """Stop every run, then every slot, then the launcher. Blocks."""
+        self._loop.submit(lambda: self._close(timeout_ms))
+        self._all_ended.wait(timeout_ms / 1000 + _END_WAIT_S)
+        self._loop.submit(self._slots.end_all)
+        if not self._all_gone.wait(_END_WAIT_S):
+            self._loop.submit(self._slots.kill_all)
+            self._all_gone.wait(_END_WAIT_S)
+        self._loop.stop()
+        self._offset_readers.shutdown(wait=False, cancel_futures=True)
+        self._launcher.close()
+
+    # -- on the loop from here
+
+    def _with_run(self, task: ConnectorTaskId, step: Callable[[Run], None]) -> None:
+        def on_loop() -> None:
+            run = self._runs.get(task)
+            if run is not None:  # else it ended meanwhile; its TaskEnded went out
+                step(run)
+
+        self._loop.submit(on_loop)
+
+    def _emit(self, event: TaskEvent) -> None:
+        try:
+            self._on_event(event)
+        except Exception:
+            log.exception("the worker failed on %s", type(event).__name__)
+
+    def _start(self, launch: TaskLaunch) -> None:
+        if launch.task in self._runs or self._closing:
+            why = "the engine is closing" if self._closing else f"run {self._runs[launch.task].launch.run} is not over"
+            self._emit(TaskFailed(launch.task, launch.run, f"task {launch.task} was not started: {why}"))
+            self._emit(TaskEnded(launch.task, launch.run, drained=True))
+            return
+        isolation = Isolation.parse(launch.connector_config.get("connectrt.isolation", "auto"))
+        run = Run(launch, isolation, paused=launch.paused)
+        self._runs[launch.task] = run
+        self._slots.place(run)
+
+    def _set_paused(self, run: Run, paused: bool) -> None:
+        run.paused = paused
+        if run.told_paused is paused:  # already so: say it again, nothing will change
+            self._tell_state(run, paused, again=True)
+        self._send(run, {"op": "pause" if paused else "resume"})
+
+    def _tell_state(self, run: Run, paused: bool, *, again: bool = False) -> None:
+        """Tell the worker RUNNING or PAUSED, unless it knows (a moved run says it anew)."""
+        if run.told_paused is paused and not again:
+            return
+        run.told_paused = paused
+        kind = TaskPaused if paused else TaskRunning
+        self._emit(kind(run.task, run.launch.run))
+
+    def _send(self, run: Run, message: Message) -> None:
+        """Send to the run's host; a run without one gets the news when it is hosted."""
+        if run.slot is not None and run.host is not None and run.phase in (Phase.HOSTED, Phase.STOPPING):
+            run.slot.handle.send({**message, "host": run.host})
+
+    def _stop(self, run: Run, timeout_ms: float) -> None:
+        if run.host is None:
+            self._slots.leave(run)
+            self._finish(run, drained=True)
+            return
+        if run.phase is Phase.HOSTED:
+            run.phase = Phase.STOPPING
+            self._send(run, {"op": "stop"})
+        run.phase = Phase.STOPPING
+        host = run.host
+        self._loop.later(timeout_ms, lambda: self._overdue(run, host))
+
+    def _overdue(self, run: Run, host: int) -> None:
+        if run.host == host and run.phase is Phase.STOPPING:
+            self._slots.condemn(run)
+
+    def _assign(self, run: Run, offsets: dict[TopicPartition, int]) -> None:
+        run.positions.update(offsets)
+        if run.phase is Phase.HOSTED:
+            self._send(run, {"op": "assign", "offsets": encode_offsets(offsets)})
+
+    def _revoke(self, run: Run, partitions: list[TopicPartition]) -> None:
+        for partition in partitions:
+            run.positions.pop(partition, None)
+        run.revoking.update(partitions)
+        if run.host is None:
+            self._release(run, partitions)
+        elif run.phase is Phase.HOSTED:
+            pairs = [(tp.topic, tp.partition) for tp in partitions]
+            self._send(run, {"op": "revoke", "partitions": pairs})
+
+    def _release(self, run: Run, partitions: Sequence[TopicPartition]) -> None:
+        if partitions:
+            run.revoking.difference_update(partitions)
+            self._emit(PartitionsReleased(run.task, run.launch.run, frozenset(partitions)))
+
+    def _move(self, run: Run, target: Slot | None) -> None:
+        """Drain a run and go on in ``target``, or wherever there is room."""
+        if run.phase is Phase.HOSTED:
+            self._send(run, {"op": "stop"})
+            run.phase, run.target = Phase.MOVING, target
+
+    def _finish(self, run: Run, *, drained: bool) -> None:
+        self._release(run, sorted(run.revoking))
+        if self._runs.get(run.task) is run:
+            del self._runs[run.task]
+        self._emit(TaskEnded(run.task, run.launch.run, drained, run.records))
+        self._check_closed()
+
+    def _fail(self, run: Run, trace: str) -> None:
+        if not run.failed:
+            run.failed = True
+            self._emit(TaskFailed(run.task, run.launch.run, trace))
+
+    # -- news from slices
+
+    def _on_slice_event(self, event: SliceEvent) -> None:
+        match event:
+            case SliceConnected(number):
+                self._slots.connected(number)
+            case SliceGone(number, error):
+                self._on_gone(number, error)
+            case SliceMessage(number, message):
+                slot = self._slots.get(number)
+                run = slot.hosts.get(message.get("host", 0)) if slot is not None else None
+                if slot is not None and run is not None:  # else: a hosting that is over (I5)
+                    self._on_report(run, slot, message)
+
+    def _on_report(self, run: Run, slot: Slot, message: Message) -> None:
+        match message["op"]:
+            case "running" | "paused" as state:
+                self._tell_state(run, state == "paused")
+            case "durable":
+                self._on_durable(run, message)
+            case "released":
+                self._release(run, [TopicPartition(topic, number) for topic, number in message["partitions"]])
+            case "failed":
+                self._on_failed(run, message["trace"])
+            case "ended":
+                self._on_ended(run)
+            case "offsets":
+                self._look_up(run, slot, message)
+            case "wants_commits":
+                run.wants_commits = True
+            case "throttle":
+                slot.handle.send(message)
+
+    def _on_durable(self, run: Run, message: Message) -> None:
+        durable = batch_durable(run.launch, message)
+        run.losses = 0
+        run.records += durable.records
+        for partition, offset in durable.sink_offsets:
+            if partition in run.positions:
+                run.positions[partition] = offset
+        remember_moved(run, _now_ms(), durable.data_bytes, durable.records)
+        if not run.failed:  # I5: nothing more comes from a failed run
+            self._emit(durable)
+        if run.wants_commits:
+            self._send(run, {"op": "durable", "rows": message["rows"]})
+
+    def _on_failed(self, run: Run, trace: str) -> None:
+        self._fail(run, trace)
+        if run.phase is not Phase.STOPPING:
+            self._stop(run, _FAILED_LINGER_MS)
+
+    def _on_ended(self, run: Run) -> None:
+        self._slots.leave(run)
+        if run.phase is Phase.MOVING and not self._closing:
+            self._release(run, sorted(run.revoking))
+            self._slots.place(run)
+        else:
+            self._finish(run, drained=True)
+
+    def _on_gone(self, number: int, error: str | None) -> None:
+        found = self._slots.gone(number)
+        if found is None:
+            return
+        slot, runs = found
+        if error is not None and not slot.killed:
+            log.error("slot=%d was lost: %s", number, error)
+        for run in runs:
+            self._release(run, sorted(run.revoking))
+            if run.phase is Phase.STOPPING or self._closing:
+                self._finish(run, drained=False)
+            elif slot.killed and not run.failed:  # it was its neighbour's fault
+                self._slots.place(run)
+            else:
+                self._mend(run, slot, error or "the slice ended under its tasks")
+        self._check_closed()
+
+    def _mend(self, run: Run, slot: Slot, error: str) -> None:
+        """Host a run again after a loss, from what is committed; give up after losses without progress."""
+        if run.hosted_at_ms and _now_ms() - run.hosted_at_ms > self._settings.loss_forgotten_ms:
+            run.losses = 0
+        run.losses += 1
+        if run.losses > self._settings.losses_max:
+            why = f"task {run.task}: slot {slot.number} was lost {run.losses} times without progress; last: {error}"
+            self._fail(run, why)
+            self._finish(run, drained=False)
+            return
+        run.phase = Phase.WAITING
+        delay_ms = self._settings.loss_backoff_ms * 2 ** (run.losses - 1)
+        log.warning("task=%s run=%d is started again in %d ms: %s", run.task, run.launch.run, delay_ms, error)
+        self._loop.later(delay_ms, lambda: self._place_again(run))
+
+    def _place_again(self, run: Run) -> None:
+        if self._runs.get(run.task) is run and run.slot is None and run.phase is Phase.WAITING:
+            self._slots.place(run)
+
+    def _look_up(self, run: Run, slot: Slot, message: Message) -> None:
+        """Answer an OffsetReader; the read may block, so not on the loop."""
+
+        def read() -> None:
+            answer: Message = {"op": "offsets", "id": message["id"]}
+            try:
+                answer["answer"] = self._read_offsets(run.task, message["partitions"])
+            except Exception as error:
+                log.exception("task=%s: source offsets could not be read", run.task)
+                answer["error"] = f"{type(error).__name__}: {error}"
+            self._loop.submit(lambda: slot.handle.send(answer))
+
+        self._offset_readers.submit(read)
+
+    # -- once a second, and the end
+
+    def _housekeeping(self) -> None:
+        self._loop.later(self._settings.housekeeping_ms, self._housekeeping)
+        if self._closing:
+            return
+        self._slots.housekeeping(closing=False)
+        runs = [run for run in self._runs.values() if run.phase is Phase.HOSTED]
+        for task in busy_tasks(runs, self._settings.limits, len(self._slots), _now_ms()):
+            run = self._runs[task]
+            run.alone = True
+            log.info("task=%s is busy: it moves to a slot of its own", task)
+            self._move(run, None)
+
+    def _close(self, timeout_ms: int) -> None:
+        self._closing = True
+        for run in list(self._runs.values()):
+            self._stop(run, timeout_ms)
+        self._check_closed()
+
+    def _check_closed(self) -> None:
+        if self._closing and not self._runs:
+            self._all_ended.set()
+            if not len(self._slots):
+                self._all_gone.set()
+
+
+def _now_ms() -> float:
+    return time.monotonic() * 1000

@@ -1,0 +1,71 @@
+"""One thread that does everything the engine decides, in the order it was asked.
+
+Owns the thread, its inbox and its timers; no locks are needed behind it.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import logging
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+
+Step = Callable[[], None]
+log = logging.getLogger(__name__)
+
+
+class Loop:
+    """Runs steps one after another on its own thread."""
+
+    def __init__(self, name: str) -> None:
+        self._inbox: deque[Step] = deque()
+        self._timers: list[tuple[float, int, Step]] = []
+        self._order = itertools.count()
+        self._wake = threading.Condition()
+        self._stopped = False
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def start(self) -> None:
+        """Begin."""
+        self._thread.start()
+
+    def submit(self, step: Step) -> None:
+        """Run ``step`` soon. Any thread; after ``stop`` it is dropped."""
+        with self._wake:
+            self._inbox.append(step)
+            self._wake.notify()
+
+    def later(self, delay_ms: float, step: Step) -> None:
+        """Run ``step`` after ``delay_ms``. Any thread."""
+        with self._wake:
+            heapq.heappush(self._timers, (time.monotonic() + delay_ms / 1000, next(self._order), step))
+            self._wake.notify()
+
+    def stop(self) -> None:
+        """End after the step that runs now; waits unless called from the loop."""
+        with self._wake:
+            self._stopped = True
+            self._wake.notify()
+        if self._thread.is_alive() and threading.current_thread() is not self._thread:
+            self._thread.join(5)
+
+    def _run(self) -> None:
+        while (step := self._next()) is not None:
+            try:
+                step()
+            except Exception:  # a bug of the engine must not end every task's supervision
+                log.exception("engine step failed")
+
+    def _next(self) -> Step | None:
+        with self._wake:
+            while not self._stopped:
+                if self._inbox:
+                    return self._inbox.popleft()
+                now = time.monotonic()
+                if self._timers and self._timers[0][0] <= now:
+                    return heapq.heappop(self._timers)[2]
+                self._wake.wait(self._timers[0][0] - now if self._timers else None)
+        return None

@@ -1,0 +1,94 @@
+"""What the engine knows of runs and slots. Changed only on the engine's loop.
+
+Owns the fields, no behaviour: engine.py has the life of a run, slot_table.py that of a slot.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field
+from enum import Enum
+
+from spark_connect_rt.planning.slot_packing import Isolation, PackingLimits
+from spark_connect_rt.ports.task_runner import TaskLaunch
+from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.spark.driver.slices import SliceHandle
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings:
+    """Numbers of the engine; worker settings ``connectrt.*`` override them."""
+
+    slice_length_ms: int = 600_000  # connectrt.slice.length.ms
+    limits: PackingLimits = field(default_factory=PackingLimits)
+    idle_linger_ms: int = 30_000  # an empty slot is kept this long for the next task
+    neighbour_grace_ms: int = 1_500  # to drain neighbours before a slot with a stuck task is killed
+    losses_max: int = 3  # losses in a row without progress; the next one fails the task
+    loss_forgotten_ms: int = 60_000  # a run hosted longer than this starts counting anew
+    loss_backoff_ms: int = 200  # doubled with each loss
+    housekeeping_ms: int = 1_000
+    prewarm: bool = True  # open one slot before the first task asks
+
+
+class Phase(Enum):
+    """Where a run stands."""
+
+    WAITING = "waiting"  # for a slot, or for a back-off to pass
+    HOSTED = "hosted"
+    MOVING = "moving"  # told to drain; goes on in another slot
+    STOPPING = "stopping"  # told to drain; ends
+
+
+@dataclass(slots=True, eq=False)
+class Run:
+    """One run of one task."""
+
+    launch: TaskLaunch
+    isolation: Isolation
+    paused: bool
+    phase: Phase = Phase.WAITING
+    slot: Slot | None = None
+    host: int | None = None
+    hosted_at_ms: float = 0.0
+    told_paused: bool | None = None  # last state reported to the worker: None nothing yet
+    failed: bool = False
+    wants_commits: bool = False
+    records: int = 0
+    losses: int = 0
+    positions: dict[TopicPartition, int] = field(default_factory=dict)  # sinks: next offset per partition
+    revoking: set[TopicPartition] = field(default_factory=set)
+    target: Slot | None = None  # where a MOVING run goes; None: wherever there is room
+    alone: bool = False  # moved out of a shared slot for being busy
+    moved: deque[tuple[float, int, int]] = field(default_factory=deque)  # (time ms, bytes, records) lately
+
+    @property
+    def task(self) -> ConnectorTaskId:
+        """Return the task's id."""
+        return self.launch.task
+
+
+@dataclass(slots=True, eq=False)
+class Slot:
+    """One slice that runs, will run, or is on its way out."""
+
+    number: int
+    handle: SliceHandle
+    opened_at_ms: float
+    exclusive: bool = False
+    connected: bool = False
+    hosts: dict[int, Run] = field(default_factory=dict)
+    waiting: list[Run] = field(default_factory=list)  # until it is connected
+    idle_since_ms: float = 0.0
+    successor: Slot | None = None  # it is retiring: its tasks go there
+    overdue: set[int] = field(default_factory=set)  # hosts past their stop deadline
+    killed_when_empty: bool = False  # condemned: only overdue hosts may be left, then it is killed
+    ending: bool = False  # told to end, or killed
+    killed: bool = False
+
+    def takes_tasks(self) -> bool:
+        """Tell whether another task may be placed here."""
+        return not (self.ending or self.killed_when_empty or self.successor is not None)
+
+    def load(self) -> int:
+        """Return how many tasks are here or on their way."""
+        return len(self.hosts) + len(self.waiting)

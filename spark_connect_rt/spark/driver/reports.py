@@ -1,0 +1,59 @@
+"""What reports of the writer mean for the worker, and what they tell about load.
+
+Owns the reading of "durable" messages and the few seconds of memory from which a busy task is known.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spark_connect_rt.planning.slot_packing import PackingLimits, TaskLoad, tasks_to_move
+from spark_connect_rt.ports.task_runner import BatchDurable, TaskLaunch
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.spark.driver.model import Run
+from spark_connect_rt.spark.executor.control_wire import Message, decode_offsets
+
+WINDOW_MS = 5_000.0
+
+
+def batch_durable(launch: TaskLaunch, message: Message) -> BatchDurable:
+    """Return the event of a "durable" message of ``launch``'s run."""
+    return BatchDurable(
+        task=launch.task,
+        run=launch.run,
+        generation=launch.generation,
+        records=message["n"],
+        data_bytes=message["bytes"],
+        source_offsets=tuple((partition, offset) for partition, offset in message.get("source_offsets", ())),
+        sink_offsets=tuple(decode_offsets(message.get("sink_offsets", ())).items()),
+        skipped=message["skipped"],
+        topics=tuple(message["topics"]),
+    )
+
+
+def remember_moved(run: Run, now_ms: float, data_bytes: int, records: int) -> None:
+    """Keep what a run moved within the window."""
+    run.moved.append((now_ms, data_bytes, records))
+    while run.moved[0][0] < now_ms - WINDOW_MS:
+        run.moved.popleft()
+
+
+def busy_tasks(
+    runs: Sequence[Run], limits: PackingLimits, slots_open: int, now_ms: float
+) -> tuple[ConnectorTaskId, ...]:
+    """Return which runs should leave a shared slot. A run hosted for less than the window is not judged."""
+    loads = []
+    for run in runs:
+        settled = now_ms - run.hosted_at_ms >= WINDOW_MS
+        recent = [one for one in run.moved if settled and one[0] >= now_ms - WINDOW_MS]
+        seconds = WINDOW_MS / 1000
+        loads.append(
+            TaskLoad(
+                run.task,
+                run.slot.number if run.slot is not None else 0,
+                run.isolation,
+                bytes_per_s=sum(one[1] for one in recent) / seconds,
+                records_per_s=sum(one[2] for one in recent) / seconds,
+            )
+        )
+    return tasks_to_move(loads, limits, slots_open)

@@ -1,0 +1,124 @@
+"""Makes the SparkSession, in the background, tuned for slices (spark_execution.md section 0).
+
+Owns every Spark setting the engine depends on. REST and membership must not wait for Spark, so the session is a
+future.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+LOCAL_SLOTS = 64  # threads of local[*]: slots idle in them, so this has nothing to do with cores
+ENGINE_CONF = {  # what slices need; a worker property of the same name does not override these
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
+    "spark.sql.execution.pandas.udf.buffer.size": "64",
+    "spark.python.unix.domain.socket.enabled": "true",
+    "spark.python.daemon.module": "spark_connect_rt.spark.executor.daemon",
+    "spark.python.worker.reuse": "true",
+    "spark.task.maxFailures": "1",
+    "spark.speculation": "false",
+}
+DEFAULT_CONF = {
+    "spark.python.task.killTimeout": "500ms",
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.scheduler.mode": "FAIR",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+    "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:TieredStopAtLevel=4",
+}
+
+
+def session_conf(worker_config: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of the session: ours, then every ``spark.*`` worker property, then what slices need."""
+    given = {name: value for name, value in worker_config.items() if name.startswith("spark.")}
+    conf = {**DEFAULT_CONF, **given}
+    conf["spark.master"] = _master(given.get("spark.master", "local[*]"))
+    one_machine = is_local(conf["spark.master"]) or conf["spark.master"].startswith("local-cluster")
+    if not one_machine:  # executors elsewhere must reach the driver: Spark or the user knows its address
+        for name in ("spark.driver.host", "spark.driver.bindAddress"):
+            if name not in given:
+                del conf[name]
+    conf.setdefault("spark.app.name", f"connectrt-{worker_config.get('group.id', 'worker')}")
+    return {**conf, **ENGINE_CONF}
+
+
+def _master(master: str) -> str:
+    return f"local[{LOCAL_SLOTS}]" if master in ("local", "local[*]") else master
+
+
+def is_local(master: str) -> bool:
+    """Tell whether driver and executors are one JVM."""
+    return master == "local" or master.startswith("local[")
+
+
+def _package_root() -> str:
+    """Return the folder (or zip) that holds the package."""
+    return str(Path(__file__).resolve().parents[3])
+
+
+def _make_importable(conf: dict[str, str]) -> None:
+    """Have Python processes that Spark starts on this machine import the package and use this interpreter.
+
+    A JVM that spark-submit started got its environment there; the settings below then only name the same.
+    """
+    paths = [_package_root(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
+    python_path = os.pathsep.join(dict.fromkeys(paths))
+    os.environ["PYTHONPATH"] = python_path
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    master = conf["spark.master"]
+    if is_local(master) or master.startswith("local-cluster"):
+        conf.setdefault("spark.executorEnv.PYTHONPATH", python_path)
+
+
+def build_session(worker_config: Mapping[str, str]) -> SparkSession:
+    """Build (or, under spark-submit, complete) the session. Blocks for seconds."""
+    conf = session_conf(worker_config)
+    _make_importable(conf)
+    builder = SparkSession.builder
+    for name, value in conf.items():
+        builder = builder.config(name, value)
+    session: SparkSession = builder.getOrCreate()
+    session.sparkContext.setLogLevel(worker_config.get("connectrt.spark.log.level", "WARN"))
+    return session
+
+
+SessionFactory = Callable[[], SparkSession]
+
+
+class BackgroundSession:
+    """A session being built by a thread of its own; also the place of what each thread must do to use it."""
+
+    def __init__(self, factory: SessionFactory) -> None:
+        self._future: Future[SparkSession] = Future()
+        self._factory = factory
+        threading.Thread(target=self._build, name="spark-session", daemon=True).start()
+
+    def _build(self) -> None:
+        try:
+            self._future.set_result(self._factory())
+        except BaseException as error:
+            self._future.set_exception(error)
+            if not isinstance(error, Exception):
+                raise
+
+    def ready(self) -> bool:
+        """Tell whether the session is built (or failed)."""
+        return self._future.done()
+
+    def get(self, timeout_s: float | None = None) -> SparkSession:
+        """Wait for the session and make it the calling thread's. Raises what building it raised."""
+        session = self._future.result(timeout_s)
+        # A thread of py4j has no active session, and the look-up of a Python writer needs one.
+        jvm = session._jvm
+        assert jvm is not None
+        jvm.SparkSession.setActiveSession(session._jsparkSession)
+        return session

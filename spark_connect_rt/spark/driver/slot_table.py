@@ -1,0 +1,215 @@
+"""The life of slots: opened, filled, retired at the end of their length, killed when a task is stuck.
+
+Owns where runs are hosted; what happens to a run is the engine's. Called only on the engine's loop. Which slot a
+task gets is decided by planning.slot_packing.
+"""
+
+from __future__ import annotations
+
+import itertools
+import logging
+from collections.abc import Callable
+
+from spark_connect_rt.planning.slot_packing import SlotFacts, choose_slot
+from spark_connect_rt.spark.driver.loop import Loop
+from spark_connect_rt.spark.driver.model import EngineSettings, Phase, Run, Slot
+from spark_connect_rt.spark.driver.slices import SliceLauncher
+from spark_connect_rt.spark.executor.control_wire import encode_launch, encode_offsets
+
+log = logging.getLogger(__name__)
+
+
+class SlotTable:
+    """Every slot of this worker."""
+
+    def __init__(
+        self,
+        launcher: SliceLauncher,
+        loop: Loop,
+        settings: EngineSettings,
+        now_ms: Callable[[], float],
+        move: Callable[[Run, Slot | None], None],
+    ) -> None:
+        self._launcher = launcher
+        self._loop = loop
+        self._settings = settings
+        self._now_ms = now_ms
+        self._move = move  # asks the engine to drain a run and go on in another slot
+        self._slots: dict[int, Slot] = {}
+        self._slot_numbers = itertools.count(1)
+        self._host_numbers = itertools.count(1)
+
+    def __len__(self) -> int:
+        return len(self._slots)
+
+    def get(self, number: int) -> Slot | None:
+        """Return a slot, None once it is gone."""
+        return self._slots.get(number)
+
+    def open_slot(self, *, exclusive: bool = False) -> Slot:
+        """Launch one more slice."""
+        number, now = next(self._slot_numbers), self._now_ms()
+        handle = self._launcher.launch(number)
+        slot = Slot(number, handle, opened_at_ms=now, exclusive=exclusive, idle_since_ms=now)
+        self._slots[number] = slot
+        log.info("slot=%d opened exclusive=%s", number, exclusive)
+        return slot
+
+    def prewarm(self) -> None:
+        """Open a slot before the first task asks: a first Spark job takes seconds."""
+        if not self._slots:
+            self.open_slot()
+
+    # -- where runs go
+
+    def place(self, run: Run) -> None:
+        """Host a run, now or as soon as its slot is connected."""
+        slot, run.target = run.target, None
+        if slot is None or slot.number not in self._slots or not slot.takes_tasks():
+            slot = self._choose(run)
+        run.slot, run.phase = slot, Phase.WAITING
+        if slot.connected:
+            self._host(run, slot)
+        else:
+            slot.waiting.append(run)
+
+    def _choose(self, run: Run) -> Slot:
+        alone = run.alone
+        facts = [
+            SlotFacts(slot.number, slot.load(), slot.exclusive) for slot in self._slots.values() if slot.takes_tasks()
+        ]
+        if alone:
+            facts = [one for one in facts if one.tasks == 0]
+        number = choose_slot(facts, run.isolation, self._settings.limits, len(self._slots))
+        chosen = self.open_slot() if number is None else self._slots[number]
+        chosen.exclusive = chosen.exclusive or (chosen.load() == 0 and (alone or run.isolation.value == "process"))
+        return chosen
+
+    def _host(self, run: Run, slot: Slot) -> None:
+        host = next(self._host_numbers)
+        run.host, run.phase, run.hosted_at_ms = host, Phase.HOSTED, self._now_ms()
+        run.wants_commits = False
+        run.moved.clear()
+        slot.hosts[host] = run
+        launch = {**encode_launch(run.launch), "paused": run.paused}
+        slot.handle.send({"op": "start", "host": host, "launch": launch})
+        if run.positions:
+            slot.handle.send({"op": "assign", "host": host, "offsets": encode_offsets(run.positions)})
+
+    def leave(self, run: Run) -> None:
+        """Take a run out of its slot: it ended there, or never got in."""
+        slot, host = run.slot, run.host
+        run.slot = run.host = None
+        if slot is None:
+            return
+        if host is None:
+            slot.waiting.remove(run)
+        else:
+            slot.hosts.pop(host, None)
+            slot.overdue.discard(host)
+        if slot.load() == 0:
+            slot.idle_since_ms = self._now_ms()
+            slot.exclusive = False
+        if slot.ending:
+            return
+        if slot.killed_when_empty and set(slot.hosts) <= slot.overdue:
+            self._kill(slot) if slot.hosts else self.end(slot)
+        elif slot.successor is not None and slot.load() == 0:
+            self.end(slot)
+
+    # -- how slots end
+
+    def end(self, slot: Slot) -> None:
+        """Ask an empty slot to end; SliceGone follows."""
+        slot.ending = True
+        if slot.connected:
+            slot.handle.send({"op": "end"})
+        else:
+            self._kill(slot)
+
+    def _kill(self, slot: Slot) -> None:
+        if not slot.killed:
+            slot.ending = slot.killed = True
+            slot.handle.abort()
+
+    def condemn(self, run: Run) -> None:
+        """A run passed its stop deadline: move its neighbours out, then kill the slot.
+
+        A thread cannot be killed, its process can; neighbours get a short grace to drain.
+        """
+        slot = run.slot
+        if slot is None or run.host is None or slot.killed:
+            return
+        slot.overdue.add(run.host)
+        slot.killed_when_empty = True
+        log.warning("slot=%d task=%s is past its deadline: the slot is killed", slot.number, run.task)
+        for neighbour in list(slot.hosts.values()):
+            if neighbour.phase is Phase.HOSTED:
+                self._move(neighbour, None)
+        if set(slot.hosts) <= slot.overdue:
+            self._kill(slot)
+        else:
+            self._loop.later(self._settings.neighbour_grace_ms, lambda: self._kill(slot))
+
+    def connected(self, number: int) -> None:
+        """Both halves of a slice are up: host what waited for it."""
+        slot = self._slots.get(number)
+        if slot is None or slot.ending:
+            return
+        slot.connected = True
+        waiting, slot.waiting = slot.waiting, []
+        for run in waiting:
+            self._host(run, slot)
+        for retiring in [one for one in self._slots.values() if one.successor is slot]:
+            self._hand_over(retiring, slot)
+
+    def _hand_over(self, retiring: Slot, successor: Slot) -> None:
+        for run in list(retiring.hosts.values()):
+            if run.phase is Phase.HOSTED:
+                self._move(run, successor)
+        if retiring.load() == 0:
+            self.end(retiring)
+
+    def gone(self, number: int) -> tuple[Slot, list[Run]] | None:
+        """Forget a slice that is certainly dead; return it and the runs it had."""
+        slot = self._slots.pop(number, None)
+        if slot is None:
+            return None
+        runs = [*slot.hosts.values(), *slot.waiting]
+        for run in runs:
+            run.slot = run.host = None
+        for retiring in self._slots.values():
+            if retiring.successor is slot:  # try again after another length
+                retiring.successor, retiring.opened_at_ms = None, self._now_ms()
+        return slot, runs
+
+    # -- once a second
+
+    def housekeeping(self, *, closing: bool) -> None:
+        """Retire slots that are as old as a slice may be; end empty ones that lingered, all but one."""
+        now = self._now_ms()
+        for slot in list(self._slots.values()):
+            if not slot.takes_tasks() or not slot.connected:
+                continue
+            if slot.hosts and now - slot.opened_at_ms >= self._settings.slice_length_ms and not closing:
+                slot.successor = self.open_slot(exclusive=slot.exclusive)
+            elif slot.load() == 0 and self._may_go(slot, now):
+                self.end(slot)
+
+    def _may_go(self, slot: Slot, now_ms: float) -> bool:
+        """Tell whether an empty slot lingered long enough; the last one stays warm, but not for ever."""
+        others = [one for one in self._slots.values() if one is not slot and one.takes_tasks()]
+        if now_ms - slot.opened_at_ms >= self._settings.slice_length_ms:
+            return True
+        return bool(others) and now_ms - slot.idle_since_ms >= self._settings.idle_linger_ms
+
+    def end_all(self) -> None:
+        """Ask every slot to end; they are empty."""
+        for slot in list(self._slots.values()):
+            if not slot.ending:
+                self.end(slot)
+
+    def kill_all(self) -> None:
+        """Kill every slot."""
+        for slot in list(self._slots.values()):
+            self._kill(slot)

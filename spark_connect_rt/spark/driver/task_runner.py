@@ -1,0 +1,166 @@
+"""The real TaskRunner: source and sink tasks in slices, Spark-format sinks through a strategy of the driver.
+
+Owns which of the two a task belongs to, and the SparkSession.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from typing import Protocol
+
+from pyspark.sql import SparkSession
+
+from spark_connect_rt.planning.slot_packing import PackingLimits
+from spark_connect_rt.ports.task_runner import (
+    OnTaskEvent,
+    ReadOffsets,
+    TaskEnded,
+    TaskEvent,
+    TaskFailed,
+    TaskKind,
+    TaskLaunch,
+)
+from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.spark.driver.engine import Engine
+from spark_connect_rt.spark.driver.model import EngineSettings
+from spark_connect_rt.spark.driver.session import BackgroundSession, build_session
+from spark_connect_rt.spark.driver.slice_runner import SparkSliceLauncher
+
+
+class DriverHosted(Protocol):
+    """Runs the tasks that are Spark jobs themselves (TaskKind.SPARK_SINK); same verbs, same events."""
+
+    def open(self, on_event: OnTaskEvent, session: Callable[[], SparkSession]) -> None:
+        """Begin; ``session()`` waits for Spark and is to be called in each thread that uses it."""
+
+    def start(self, launch: TaskLaunch) -> None:
+        """Start a run."""
+
+    def pause(self, task: ConnectorTaskId) -> None:
+        """Drain, then idle."""
+
+    def resume(self, task: ConnectorTaskId) -> None:
+        """Go on."""
+
+    def stop(self, task: ConnectorTaskId, timeout_ms: int) -> None:
+        """Drain and end."""
+
+    def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions too."""
+
+    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition]) -> None:
+        """Finish and release these partitions."""
+
+    def close(self, timeout_ms: int) -> None:
+        """Stop everything. Blocks."""
+
+
+class SparkTaskRunner:
+    """Port TaskRunner on Spark."""
+
+    def __init__(
+        self,
+        worker_config: Mapping[str, str],
+        clients: str,
+        *,
+        session_factory: Callable[[], SparkSession] | None = None,
+        spark_sinks: DriverHosted | None = None,
+        settings: EngineSettings | None = None,
+    ) -> None:
+        """Begin to build the session at once, in the background.
+
+        Args:
+            worker_config: the worker's properties; ``spark.*`` and ``connectrt.*`` are read here.
+            clients: "package.module:factory" of the ExecutorClients, importable on executors.
+            session_factory: makes the session instead; it must carry ``session.session_conf``'s settings.
+            spark_sinks: hosts SPARK_SINK launches; without it they fail.
+            settings: instead of those in ``worker_config``.
+        """
+        factory = session_factory or (lambda: build_session(worker_config))
+        self._owns_session = session_factory is None
+        self._session = BackgroundSession(factory)
+        timeout_ms = int(worker_config.get("connectrt.channel.timeout.ms", "10000"))
+        launcher = SparkSliceLauncher(self._session, clients, timeout_ms)
+        self._engine = Engine(launcher, settings or engine_settings(worker_config))
+        self._spark_sinks = spark_sinks
+        self._hosted_by_driver: set[ConnectorTaskId] = set()
+        self._lock = threading.Lock()
+
+    def session(self) -> SparkSession:
+        """Wait for the session; make it the calling thread's."""
+        return self._session.get()
+
+    def session_ready(self) -> bool:
+        """Tell whether the session is up (or failed)."""
+        return self._session.ready()
+
+    def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
+        """Begin; launches made before Spark is up wait for it."""
+        self._on_event = on_event
+        self._engine.open(on_event, read_offsets)
+        if self._spark_sinks is not None:
+            self._spark_sinks.open(self._on_driver_event, self._session.get)
+
+    def _on_driver_event(self, event: TaskEvent) -> None:
+        if isinstance(event, TaskEnded):
+            with self._lock:
+                self._hosted_by_driver.discard(event.task)
+        self._on_event(event)
+
+    def _host(self, task: ConnectorTaskId) -> Engine | DriverHosted:
+        with self._lock:
+            by_driver = task in self._hosted_by_driver
+        return self._spark_sinks if by_driver and self._spark_sinks is not None else self._engine
+
+    def start(self, launch: TaskLaunch) -> None:
+        """Start a run where its kind belongs."""
+        if launch.kind is not TaskKind.SPARK_SINK:
+            self._engine.start(launch)
+        elif self._spark_sinks is not None:
+            with self._lock:
+                self._hosted_by_driver.add(launch.task)
+            self._spark_sinks.start(launch)
+        else:
+            why = f"task {launch.task}: this worker was built without Spark-format sinks"
+            self._on_event(TaskFailed(launch.task, launch.run, why))
+            self._on_event(TaskEnded(launch.task, launch.run, drained=True))
+
+    def pause(self, task: ConnectorTaskId) -> None:
+        """Drain, then idle."""
+        self._host(task).pause(task)
+
+    def resume(self, task: ConnectorTaskId) -> None:
+        """Go on."""
+        self._host(task).resume(task)
+
+    def stop(self, task: ConnectorTaskId, timeout_ms: int) -> None:
+        """Drain and end; killed at the deadline."""
+        self._host(task).stop(task, timeout_ms)
+
+    def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
+        """Sinks: read these partitions too."""
+        self._host(task).assign(task, offsets)
+
+    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition]) -> None:
+        """Sinks: read these no more, flush, close."""
+        self._host(task).revoke(task, partitions)
+
+    def close(self, timeout_ms: int) -> None:
+        """Stop every run, then the engine, then Spark if it is ours."""
+        if self._spark_sinks is not None:
+            self._spark_sinks.close(timeout_ms)
+        self._engine.close(timeout_ms)
+        if self._owns_session and self._session.ready():
+            self._session.get().stop()
+
+
+def engine_settings(worker_config: Mapping[str, str]) -> EngineSettings:
+    """Return the engine's numbers from ``connectrt.*`` worker properties."""
+    length_ms = int(worker_config.get("connectrt.slice.length.ms", "600000"))
+    tasks_per_slot = int(worker_config.get("connectrt.slot.tasks.max", "25"))
+    slots_max = int(worker_config.get("connectrt.slots.max", "48"))
+    return EngineSettings(
+        slice_length_ms=length_ms,
+        limits=PackingLimits(tasks_per_slot=tasks_per_slot, slots_max=slots_max),
+    )

@@ -1,0 +1,129 @@
+"""The executor's end of the control channel.
+
+Owns one connection and its thread. Losing the driver (end of stream at once, silence for the session timeout)
+calls ``on_lost``: the half must then stop by itself, for the driver may already have given its tasks away (I6).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import threading
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from spark_connect_rt.errors import FencedError
+from spark_connect_rt.spark.executor.control_wire import Message, MessageSplitter, encode_message
+from spark_connect_rt.spark.executor.ticket import SliceTicket
+
+CONNECT_TIMEOUT_S = 10.0
+
+
+def connect(address: str) -> socket.socket:
+    """Return a connected socket. Raises OSError."""
+    scheme, _, rest = address.partition(":")
+    if scheme == "unix":
+        sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        sock.settimeout(CONNECT_TIMEOUT_S)
+        sock.connect(rest)
+        return sock
+    host, _, port = rest.rpartition(":")
+    sock = socket.create_connection((host, int(port)), CONNECT_TIMEOUT_S)
+    sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+    return sock
+
+
+class ControlClient:
+    """One half's connection to the driver."""
+
+    def __init__(
+        self,
+        ticket: SliceTicket,
+        role: str,
+        on_message: Callable[[Message], None],
+        on_lost: Callable[[str], None],
+    ) -> None:
+        self._on_message = on_message
+        self._on_lost = on_lost
+        self._session_s = ticket.session_timeout_ms / 1000
+        self._send_lock = threading.Lock()
+        self._closed = False
+        self._sock = connect(ticket.address)
+        self._sock.settimeout(self._session_s / 3)
+        self._thread = threading.Thread(target=self._run, name=f"control-{role}", daemon=True)
+        hello = {"op": "hello", "slice": ticket.slice_id, "token": ticket.token, "role": role, "pid": os.getpid()}
+        self._sock.sendall(encode_message(hello))
+        self._thread.start()
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """Send one message. Any thread."""
+        try:
+            with self._send_lock:
+                self._sock.sendall(encode_message(message))
+        except OSError as error:
+            self._lost(f"sending failed: {error}")
+
+    def close(self) -> None:
+        """End in good order: everything sent will arrive, ``on_lost`` is not called."""
+        self._closed = True
+        with contextlib.suppress(OSError):
+            # Only the sending half: closing with something unread would reset the connection and could
+            # take the last reports with it. The driver closes when it has read them all.
+            self._sock.shutdown(socket.SHUT_WR)
+        self._thread.join(self._session_s)
+        self._sock.close()
+
+    def _lost(self, why: str) -> None:
+        if not self._closed:
+            self._closed = True
+            self._on_lost(why)
+
+    def _run(self) -> None:
+        splitter = MessageSplitter()
+        heard_s = pinged_s = time.monotonic()
+        while True:
+            try:
+                chunk = self._sock.recv(65536)
+                if not chunk:
+                    self._lost("the driver closed the control channel")
+                    return
+                heard_s = time.monotonic()
+                for message in splitter.feed(chunk):
+                    self._on_message(message)
+            except TimeoutError:
+                pass
+            except (OSError, ValueError) as error:
+                self._lost(f"the control channel broke: {error}")
+                return
+            now = time.monotonic()
+            if now - heard_s >= self._session_s:
+                self._lost(f"nothing heard from the driver for {self._session_s:.1f} s")
+                return
+            if now - pinged_s >= self._session_s / 3 and not self._closed:
+                pinged_s = now
+                self.send({"op": "ping"})
+
+
+def ask_totals(ticket: SliceTicket, totals: Mapping[int, tuple[int, int]]) -> None:
+    """Have the driver compare a slice's totals with what it heard. Raises FencedError when the books differ."""
+    hello = {
+        "op": "hello",
+        "slice": ticket.slice_id,
+        "token": ticket.token,
+        "role": "commit",
+        "pid": os.getpid(),
+        "totals": [(host, *counts) for host, counts in totals.items()],
+    }
+    splitter = MessageSplitter()
+    with connect(ticket.address) as sock:
+        sock.settimeout(ticket.session_timeout_ms / 1000)
+        sock.sendall(encode_message(hello))
+        while chunk := sock.recv(65536):
+            for message in splitter.feed(chunk):
+                if message["op"] == "totals":
+                    if message["error"]:
+                        raise FencedError(f"slice {ticket.slice_id}: {message['error']}")
+                    return
+    raise FencedError(f"slice {ticket.slice_id}: the driver does not know this slice any more")

@@ -1,0 +1,181 @@
+"""In-memory ExecutorClients: topics that tests can write, read and break.
+
+Owns topics as lists of rows. Twin of the Kafka clients (kafka.batch_producer, kafka.batch_consumer); what a producer
+holds unflushed is lost with it, as in Kafka.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+
+from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
+from spark_connect_rt.protocol.ids import TopicPartition
+
+Row = dict[str, Any]
+
+
+def rows_of(batch: pa.RecordBatch) -> list[Row]:
+    """Return the rows of a batch in produce or consume form, absent columns as None."""
+    metadata = batch.schema.metadata or {}
+    fixed: Row = {}
+    if TOPIC in metadata:
+        fixed["topic"] = metadata[TOPIC].decode()
+    if PARTITION in metadata:
+        fixed["partition"] = int(metadata[PARTITION])
+    return [{"partition": None, "key": None, "value": None, **row, **fixed} for row in batch.to_pylist()]
+
+
+def consume_batch(rows: Sequence[Row]) -> pa.RecordBatch:
+    """Return rows in consume form."""
+    names = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
+    columns = [pa.array([row.get(name) for row in rows], CONSUME_FIELDS[name]) for name in names]
+    return pa.RecordBatch.from_arrays(columns, names=list(names))
+
+
+@dataclass
+class MemoryTopics:
+    """Topics by partition; rows carry topic, partition, offset, key, value, headers, timestamp."""
+
+    partitions: dict[TopicPartition, list[Row]] = field(default_factory=dict)
+    changed: threading.Condition = field(default_factory=threading.Condition)
+    fail_produce: Callable[[Row], Exception | None] = lambda row: None
+
+    def append(self, rows: Sequence[Row]) -> None:
+        """Write rows; those without a partition go to partition 0."""
+        with self.changed:
+            for row in rows:
+                partition = TopicPartition(row["topic"], row.get("partition") or 0)
+                log = self.partitions.setdefault(partition, [])
+                log.append({**row, "partition": partition.partition, "offset": len(log)})
+            self.changed.notify_all()
+
+    def read(self, partition: TopicPartition, offset: int, limit: int) -> list[Row]:
+        """Return at most ``limit`` rows from ``offset`` on."""
+        with self.changed:
+            return self.partitions.get(partition, [])[offset : offset + limit]
+
+    def end(self, partition: TopicPartition) -> int:
+        """Return the next offset of a partition."""
+        with self.changed:
+            return len(self.partitions.get(partition, []))
+
+    def values(self, topic: str) -> list[Any]:
+        """Return every value of a topic, partition by partition."""
+        with self.changed:
+            found = sorted(tp for tp in self.partitions if tp.topic == topic)
+            return [row["value"] for tp in found for row in self.partitions[tp]]
+
+
+class _MemoryProducer:
+    """BatchProducer whose rows appear at flush."""
+
+    def __init__(self, topics: MemoryTopics) -> None:
+        self._topics = topics
+        self._queued: list[Row] = []
+
+    def produce(self, batch: pa.RecordBatch) -> None:
+        self._queued.extend(rows_of(batch))
+
+    def flush(self, timeout_ms: int) -> None:
+        queued, self._queued = self._queued, []
+        for index, row in enumerate(queued):
+            error = self._topics.fail_produce(row)
+            if error is not None:
+                self._topics.append(queued[:index])
+                raise error
+        self._topics.append(queued)
+
+    def close(self) -> None:
+        self._queued = []
+
+
+class _MemoryConsumer:
+    """BatchConsumer over MemoryTopics."""
+
+    def __init__(self, topics: MemoryTopics) -> None:
+        self._topics = topics
+        self._positions: dict[TopicPartition, int] = {}
+
+    def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
+        for partition, offset in offsets.items():
+            self._positions[partition] = self._topics.end(partition) if offset == -2 else max(0, offset)
+
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        for partition in partitions:
+            self._positions.pop(partition, None)
+
+    def poll(self, max_records: int, timeout_ms: int) -> pa.RecordBatch | None:
+        rows = self._take(max_records)
+        if not rows:
+            with self._topics.changed:
+                self._topics.changed.wait(timeout_ms / 1000)
+            rows = self._take(max_records)
+        return consume_batch(rows) if rows else None
+
+    def _take(self, limit: int) -> list[Row]:
+        taken: list[Row] = []
+        for partition, position in self._positions.items():
+            rows = self._topics.read(partition, position, limit - len(taken))
+            self._positions[partition] = position + len(rows)
+            taken.extend(rows)
+        return taken
+
+    def close(self) -> None:
+        self._positions = {}
+
+
+class MemoryExecutorClients:
+    """Port ExecutorClients in memory; one value is shared by every host of a MemoryTaskRunner."""
+
+    def __init__(
+        self,
+        topics: MemoryTopics | None = None,
+        find_plugin: Callable[[str], type[Any]] | None = None,
+        secrets: Mapping[str, str] | None = None,
+    ) -> None:
+        """Make clients.
+
+        Args:
+            topics: where records go and come from.
+            find_plugin: name -> class of converters and the like (``Plugins.class_of``).
+            secrets: placeholder such as "${file:a:b}" -> its value, for ``resolve``.
+        """
+        self.topics = topics or MemoryTopics()
+        self.secrets = dict(secrets or {})
+        self._find_plugin = find_plugin
+        self.producers_made = 0
+
+    def producer(self, config: Mapping[str, str]) -> _MemoryProducer:
+        """Return a new producer."""
+        self.producers_made += 1
+        return _MemoryProducer(self.topics)
+
+    def consumer(self, config: Mapping[str, str]) -> _MemoryConsumer:
+        """Return a new consumer."""
+        return _MemoryConsumer(self.topics)
+
+    def plugin(self, name: str) -> type[Any]:
+        """Return a class by name. Raises NotFoundError."""
+        if self._find_plugin is None:
+            raise NotFoundError(f"no plug-in {name}: these clients were given none")
+        return self._find_plugin(name)
+
+    def resolve(self, config: Mapping[str, str]) -> dict[str, str]:
+        """Return the configuration with every known placeholder replaced."""
+        return {key: self.secrets.get(value, value) for key, value in config.items()}
+
+
+def wait_until(fact: Callable[[], bool], limit_s: float = 10.0, say: Callable[[], object] = lambda: "") -> None:
+    """Wait for a fact. Raises AssertionError with what ``say`` returns when the limit passed."""
+    end = time.monotonic() + limit_s
+    while not fact():
+        if time.monotonic() > end:
+            raise AssertionError(f"not within {limit_s} s: {say()}")
+        time.sleep(0.002)

@@ -1,0 +1,119 @@
+"""A TaskRunner without Spark: the same engine and the same hosts, slices as plain threads.
+
+Owns only the transport. Messages still go through their bytes, so what does not cross in Spark does not cross here.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from spark_connect_rt.ports.executor_clients import ExecutorClients
+from spark_connect_rt.spark.driver.engine import Engine
+from spark_connect_rt.spark.driver.model import EngineSettings
+from spark_connect_rt.spark.driver.slices import (
+    OnSliceEvent,
+    ReportedTotals,
+    SliceConnected,
+    SliceGone,
+    SliceMessage,
+)
+from spark_connect_rt.spark.executor.control_wire import Message, MessageSplitter, encode_message
+from spark_connect_rt.spark.executor.reader_side import ReaderSide
+from spark_connect_rt.spark.executor.writer_side import WriterSide
+
+
+def _through_the_wire(message: Mapping[str, Any]) -> Message:
+    return next(iter(MessageSplitter().feed(encode_message(message))))
+
+
+class ThreadSlice:
+    """One slice as a thread: the writer half drains the reader half's generator."""
+
+    def __init__(self, slice_id: int, clients: ExecutorClients, on_event: OnSliceEvent) -> None:
+        self.slice_id = slice_id
+        self._on_event = on_event
+        self._lock = threading.Lock()
+        self._error: str | None = None
+        self._aborted = self._ending = self._gone = False
+        self._totals = ReportedTotals()
+        self._reader = ReaderSide(clients, self._hear)
+        self._writer = WriterSide(clients, self._hear)
+        self._thread = threading.Thread(target=self._run, name=f"slice-{slice_id}", daemon=True)
+        self._thread.start()
+
+    def send(self, message: Message) -> None:
+        """Hand a message to the reader half."""
+        with self._lock:
+            if self._aborted:
+                return
+            self._ending = self._ending or message["op"] == "end"
+        self._reader.handle(_through_the_wire(message))
+
+    def abort(self, error: str | None = "killed") -> None:
+        """Give up both halves; nothing of them is heard afterwards."""
+        with self._lock:
+            if self._aborted:
+                return
+            self._aborted, self._error = True, error
+        self._writer.abandon()
+        self._reader.abandon()
+
+    def _hear(self, message: Mapping[str, Any]) -> None:
+        heard = _through_the_wire(message)
+        with self._lock:
+            if self._aborted:
+                return
+            self._totals.hear(heard)
+            self._on_event(SliceMessage(self.slice_id, heard))
+
+    def _run(self) -> None:
+        self._on_event(SliceConnected(self.slice_id))
+        try:
+            totals = self._writer.run(self._reader.rows())
+            written = {host: (one.records, one.batches) for host, one in totals.items()}
+            differences = self._totals.differences(written)
+            if differences and not self._aborted:
+                self._error = "; ".join(differences)
+        except Exception as error:  # a bug of the engine's: tests should see it
+            self._error = f"{type(error).__name__}: {error}"
+            raise
+        finally:
+            if not self._ending and self._error is None:
+                self._error = "the slice ended unasked"
+            self._on_event(SliceGone(self.slice_id, self._error))
+
+
+class ThreadSliceLauncher:
+    """SliceLauncher on threads."""
+
+    def __init__(self, clients: ExecutorClients) -> None:
+        self._clients = clients
+        self.slices: list[ThreadSlice] = []
+
+    def open(self, on_event: OnSliceEvent) -> None:
+        """Begin."""
+        self._on_event = on_event
+
+    def launch(self, slice_id: int) -> ThreadSlice:
+        """Start a slice."""
+        one = ThreadSlice(slice_id, self._clients, self._on_event)
+        self.slices.append(one)
+        return one
+
+    def close(self) -> None:
+        """Nothing is held."""
+
+
+class MemoryTaskRunner(Engine):
+    """Port TaskRunner without Spark."""
+
+    def __init__(self, clients: ExecutorClients, settings: EngineSettings | None = None) -> None:
+        self.launcher = ThreadSliceLauncher(clients)
+        super().__init__(self.launcher, settings or EngineSettings(housekeeping_ms=50))
+
+    def lose_slices(self, error: str = "executor lost") -> None:
+        """Let every slice die at once, as with a lost executor; the runner must mend it."""
+        for one in self.launcher.slices:
+            one.abort(error)
