@@ -28,16 +28,16 @@ class Life(Enum):
 class Wanted:
     """How an instance ought to run; another ``key`` means: stop it and start it anew."""
 
-    key: Hashable  # configuration and restart count
-    mode: Hashable = None  # switched in place (paused or not)
+    key: object  # configuration and restart count; compared only
+    mode: object = None  # switched in place (paused or not)
 
 
 @dataclass(frozen=True, slots=True)
 class Actual:
     """How an instance does run."""
 
-    key: Hashable
-    mode: Hashable
+    key: object
+    mode: object
     life: Life
 
 

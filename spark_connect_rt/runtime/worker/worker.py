@@ -92,6 +92,11 @@ class Worker:
             standing = {task_id: task.actual() for task_id, task in self._tasks.items()}
         return {**self._broken_tasks, **standing}
 
+    def stopping(self) -> list[str]:
+        """Return what was told to stop and has not ended yet, by name."""
+        everything = [*self.connectors().items(), *self.tasks().items()]
+        return [str(name) for name, actual in everything if actual.life is Life.STOPPING]
+
     def connector_state(self, name: str) -> State | None:
         """Return a connector's state on this worker, None when it is not here."""
         connector = self._connectors.get(name)

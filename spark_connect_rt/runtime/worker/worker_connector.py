@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import traceback
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -42,7 +42,7 @@ class ConnectorPlan:
 
     name: str
     config: Mapping[str, str]  # raw
-    key: Hashable
+    key: object
     paused: bool
     stopped: bool
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Hashable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -72,7 +72,7 @@ class TaskServices:
 class WorkerTask:
     """One run; a restart makes a new object."""
 
-    def __init__(self, launch: TaskLaunch, key: Hashable, services: TaskServices) -> None:
+    def __init__(self, launch: TaskLaunch, key: object, services: TaskServices) -> None:
         self.launch = launch
         self.membership: SinkMembership | None = None
         self.topics: set[str] = set()

@@ -1,0 +1,87 @@
+"""The leader's answer to AssignmentRequired: decode metadata, run the assignor, encode. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spark_connect_rt.assignors import eager, incremental
+from spark_connect_rt.assignors.incremental import AssignorMemory
+from spark_connect_rt.assignors.model import (
+    AssignmentResult,
+    AssignmentRound,
+    agree_on_offset,
+    mismatch,
+)
+from spark_connect_rt.planning.rebalance_plan import configured_work
+from spark_connect_rt.ports.group_member import AssignmentRequired
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.protocol.subprotocol import (
+    ConnectProtocol,
+    WorkerMetadata,
+    decode_metadata,
+    encode_assignment,
+)
+from spark_connect_rt.state.cluster_config import ClusterConfigState
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What goes out, what is remembered, and one sentence about it."""
+
+    blobs: Mapping[str, bytes]
+    memory: AssignorMemory
+    owner_urls: Mapping[str | ConnectorTaskId, str]
+    sentence: str
+
+
+def assign_work(
+    event: AssignmentRequired,
+    *,
+    joined_with: ClusterConfigState,
+    fresh: ClusterConfigState,
+    memory: AssignorMemory,
+    last_completed_generation: int,
+    now_ms: int,
+    max_delay_ms: int,
+) -> Answer:
+    """Assign everything configured, or refuse when this leader knows less than a member does.
+
+    ``joined_with`` is the snapshot of this worker's own metadata: if it is as new as everybody's, that one is
+    dealt, so that no member is told of work it cannot know.
+    """
+    protocol = ConnectProtocol.of_name(event.protocol)
+    members = {member: decode_metadata(blob) for member, blob in event.members.items()}
+    offset = agree_on_offset(members, joined_with.offset, fresh.offset)
+    if offset is None:
+        refusal = mismatch(event.leader_id, members)
+        return Answer(_blobs(protocol, refusal), memory, {}, "refuses to assign: the config topic is not read yet")
+    snapshot = joined_with if joined_with.offset >= offset else fresh
+    this_round = AssignmentRound(
+        leader_id=event.leader_id,
+        members=members,
+        configured=configured_work(snapshot),
+        config_offset=offset,
+        generation=event.generation,
+        last_completed_generation=last_completed_generation,
+        now_ms=now_ms,
+        max_delay_ms=max_delay_ms,
+    )
+    if protocol.is_incremental:
+        memory, result = incremental.assign(memory, this_round)
+    else:
+        result = eager.assign(this_round)
+    sentence = f"assigns generation {event.generation} to {len(members)} members, delay {result.delay_ms} ms"
+    return Answer(_blobs(protocol, result), memory, _owner_urls(result, members), sentence)
+
+
+def _blobs(protocol: ConnectProtocol, result: AssignmentResult) -> dict[str, bytes]:
+    return {member: encode_assignment(protocol, told) for member, told in result.assignments.items()}
+
+
+def _owner_urls(result: AssignmentResult, members: Mapping[str, WorkerMetadata]) -> dict[str | ConnectorTaskId, str]:
+    urls: dict[str | ConnectorTaskId, str] = {}
+    for member, owned in result.owners.items():
+        urls.update(dict.fromkeys(owned.connectors, members[member].url))
+        urls.update(dict.fromkeys(owned.tasks, members[member].url))
+    return urls

@@ -1,0 +1,94 @@
+"""What readers and connectors put into the inbox, taken in by the tick: restarts, generated task configs, levels.
+
+Configuration itself is not taken from events: every step reads the snapshot. Java ``DistributedHerder``'s
+ConfigUpdateListener and ``processRestartRequests``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+
+from spark_connect_rt.planning.restart_plan import RestartRequest, most_impactful, plan_restart
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.publishing import Publishing
+from spark_connect_rt.runtime.herder.tick import Verdict
+from spark_connect_rt.runtime.worker.events import (
+    LifeChanged,
+    ReconfigurationRequested,
+    TaskConfigsFailed,
+    TaskConfigsGenerated,
+    WorkerEvent,
+)
+from spark_connect_rt.runtime.worker.worker import Worker
+from spark_connect_rt.state.config_fold import ConfigEvent, LoggerLevelUpdated, RestartRequested
+
+log = logging.getLogger(__name__)
+
+
+class Changes:
+    """The step ``apply changes``, and the inbox it empties."""
+
+    def __init__(
+        self,
+        deps: HerderDependencies,
+        state: GroupState,
+        worker: Worker,
+        publishing: Publishing,
+        wakeup: Callable[[], None],
+    ) -> None:
+        self._deps = deps
+        self._state = state
+        self._worker = worker
+        self._publishing = publishing
+        self._wakeup = wakeup
+        self._inbox: deque[WorkerEvent | ConfigEvent] = deque()
+
+    def put(self, event: WorkerEvent | ConfigEvent) -> None:
+        """Take an event from any thread."""
+        self._inbox.append(event)
+        self._wakeup()
+
+    def apply(self, now_ms: int) -> Verdict:
+        """Empty the inbox."""
+        restarts: list[RestartRequest] = []
+        reasons: list[str] = []
+        while self._inbox:
+            match self._inbox.popleft():
+                case RestartRequested(name, include_tasks, only_failed):
+                    restarts.append(RestartRequest(name, include_tasks, only_failed))
+                case LoggerLevelUpdated(namespace, level):
+                    self._deps.on_logger_level(namespace, level)
+                case ReconfigurationRequested(connector):
+                    self._worker.generate_task_configs(connector)
+                case TaskConfigsGenerated() as generated:
+                    self._publishing.take(generated, now_ms)
+                case TaskConfigsFailed(connector, error):
+                    self._publishing.generate_again(connector, error, now_ms)
+                case LifeChanged(what):
+                    reasons.append(what)
+                case _:
+                    reasons.append("the configuration changed")
+        for request in most_impactful(restarts).values():
+            reasons.append(self._restart(request))
+        return Verdict("; ".join(dict.fromkeys(reasons)))
+
+    def _restart(self, request: RestartRequest) -> str:
+        store, name = self._deps.status_store, request.connector
+        plan = plan_restart(request, store.connector(name), store.tasks(name))
+        held = self._state.held
+        if plan is None or plan.empty() or held is None:
+            return f"restart of {name}: nothing to restart"
+        mine: list[str | ConnectorTaskId] = []
+        if plan.restart_connector and name in held.connectors:
+            self._worker.report_restarting(None, name)
+            mine.append(name)
+        for task in (ConnectorTaskId(name, number) for number in plan.tasks):
+            if task in held.tasks:
+                self._worker.report_restarting(task, name)
+                mine.append(task)
+        self._state.restarts = self._state.restarts.plus(*mine)
+        return f"restart of {name}: {len(mine)} of its instances are here"

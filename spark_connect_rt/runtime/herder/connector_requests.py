@@ -1,0 +1,161 @@
+"""What each request does once it is its turn on the tick thread (Java ``DistributedHerder``'s request bodies).
+
+Every method decides who must serve (planning.request_routing), writes the config topic, and answers from what was
+read back. The order of effects is the contract's (facts 6.7).
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
+
+from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, NotFoundError, RetriableError
+from spark_connect_rt.planning.request_routing import require_leader, require_owner
+from spark_connect_rt.planning.restart_plan import RestartRequest, plan_restart
+from spark_connect_rt.ports.herder import ConfigWritten, ConnectorStateInfo
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.publishing import Publishing
+from spark_connect_rt.runtime.herder.reconciling import Reconciling
+from spark_connect_rt.runtime.herder.story import Story
+from spark_connect_rt.runtime.herder.views import Views
+from spark_connect_rt.state.target_state import TargetState
+
+log = logging.getLogger(__name__)
+
+
+class ConnectorRequests:
+    """One method a request; all on the tick thread."""
+
+    def __init__(
+        self,
+        deps: HerderDependencies,
+        state: GroupState,
+        views: Views,
+        publishing: Publishing,
+        reconciling: Reconciling,
+        story: Story,
+    ) -> None:
+        self._deps = deps
+        self._store = deps.config_store
+        self._state = state
+        self._views = views
+        self._publishing = publishing
+        self._reconciling = reconciling
+        self._story = story
+
+    def create(self, name: str, config: Mapping[str, str], initial_state: TargetState | None) -> ConfigWritten:
+        """Create; the target state is written first, so that nothing starts by mistake."""
+        self._require_leader(f"create connector {name}")
+        if self._store.snapshot().contains(name):
+            raise AlreadyExistsError(f"Connector {name} already exists")
+        self._write_config(name, config, initial_state)
+        return ConfigWritten(True, self._views.connector_info(name))
+
+    def put_config(self, name: str, config: Mapping[str, str]) -> ConfigWritten:
+        """Create or replace."""
+        self._require_leader(f"configure connector {name}")
+        created = not self._store.snapshot().contains(name)
+        self._write_config(name, config, None)
+        return ConfigWritten(created, self._views.connector_info(name))
+
+    def delete(self, name: str) -> None:
+        """Tombstone it; tasks stop in the rebalance that follows."""
+        self._require_leader(f"delete connector {name}")
+        self._require_known(name, f"Connector {name} not found")
+        with self._story.stage(f"removing the config for connector {name} from the config topic"):
+            self._store.remove_connector_config(name)
+
+    def set_target_state(self, name: str, target: TargetState) -> None:
+        """Pause or resume; any worker may."""
+        self._require_known(name, f"Unknown connector {name}")
+        self._store.put_target_state(name, target)
+
+    def stop_connector(self, name: str) -> None:
+        """Write an empty task set, then STOPPED (facts 6.7)."""
+        self._require_leader(f"stop connector {name}")
+        self._require_known(name, f"Unknown connector {name}")
+        with self._story.stage(f"writing the STOPPED target stage for connector {name} to the config topic"):
+            self._store.put_task_configs(name, [])
+            self._store.put_target_state(name, TargetState.STOPPED)
+            try:
+                self._store.refresh(self._deps.settings.worker_sync_timeout_ms)
+            except RetriableError as error:
+                log.warning("connector=%s stopped, but not read back: %s", name, error)
+
+    def restart_connector(self, name: str) -> Future[None]:
+        """Restart the Connector instance alone; answered once the new one runs."""
+        self._require_known(name, f"Unknown connector: {name}")
+        held = self._state.held
+        owned = held is not None and name in held.connectors
+        owner_url = self._state.owner_urls.get(name)
+        require_owner(self._state.standing, owned, owner_url, f"restart connector {name}")
+        return self._restart_item(name)
+
+    def restart_task(self, task: ConnectorTaskId) -> Future[None]:
+        """Restart one task; answered once the new run is handed to the engine."""
+        snapshot = self._store.snapshot()
+        self._require_known(task.connector, f"Unknown connector: {task.connector}")
+        if task not in snapshot.tasks(task.connector):
+            raise NotFoundError(f"Unknown task: {task}")
+        held = self._state.held
+        owned = held is not None and task in held.tasks
+        require_owner(self._state.standing, owned, self._state.owner_urls.get(task), f"restart task {task}")
+        return self._restart_item(task)
+
+    def restart_by_plan(self, request: RestartRequest) -> ConnectorStateInfo:
+        """Plan, write the request for every worker to act on, answer the plan (KIP-745)."""
+        name = request.connector
+        self._require_leader(f"restart connector {name}")
+        self._require_known(name, f"Unknown connector: {name}")
+        status_store = self._deps.status_store
+        plan = plan_restart(request, status_store.connector(name), status_store.tasks(name))
+        if plan is None:
+            raise NotFoundError(f"Status for connector {name} not found")
+        with self._story.stage(f"writing restart request for connector {name} to the config topic"):
+            self._store.put_restart_request(name, request.include_tasks, request.only_failed)
+        return self._views.planned_status(plan)
+
+    def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:
+        """Write a follower's generated set, unless it is what is stored already."""
+        self._require_leader(f"write task configs of {name}")
+        self._require_known(name, f"Connector {name} not found")
+        snapshot = self._store.snapshot()
+        if snapshot.target_state(name) is TargetState.STOPPED and configs:
+            raise BadRequestError(f"Cannot submit non-empty set of task configs for stopped connector {name}")
+        if self._publishing.changed(name, configs, snapshot):
+            stage = f"writing {len(configs)} task configs for connector {name} to the config topic"
+            with self._story.stage(stage):
+                self._store.put_task_configs(name, configs)
+
+    def fence(self, name: str) -> None:
+        """Write the task-count record; older producers are shut out when exactly-once support lands."""
+        self._require_leader(f"fence connector {name}")
+        self._require_known(name, f"Connector {name} not found")
+        snapshot = self._store.snapshot()
+        if self._views.connector_type(name) != "source":
+            raise BadRequestError(f"Connector {name} is not a source connector")
+        if name not in snapshot.pending_fencing:
+            return
+        raise BadRequestError(
+            f"Connector {name} cannot be fenced: this version does not support exactly-once source tasks"
+        )
+
+    def _restart_item(self, item: str | ConnectorTaskId) -> Future[None]:
+        self._state.restarts = self._state.restarts.plus(item)
+        answer: Future[None] = Future()
+        self._reconciling.when_restarted(item, answer)
+        return answer
+
+    def _write_config(self, name: str, config: Mapping[str, str], target: TargetState | None) -> None:
+        with self._story.stage(f"writing a config for connector {name} to the config topic"):
+            self._store.put_connector_config(name, config, target)
+
+    def _require_leader(self, what: str) -> None:
+        require_leader(self._state.standing, what)
+
+    def _require_known(self, name: str, message: str) -> None:
+        if not self._store.snapshot().contains(name):
+            raise NotFoundError(message)

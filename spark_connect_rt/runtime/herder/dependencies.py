@@ -1,0 +1,52 @@
+"""Everything the herder needs from outside, as ports; ``app`` (or testing.in_process_cluster) fills it in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.ports.clock import Clock
+from spark_connect_rt.ports.group_member import GroupMember
+from spark_connect_rt.ports.peer_client import PeerClient
+from spark_connect_rt.ports.plugin_catalog import PluginCatalog
+from spark_connect_rt.ports.sink_group import SinkGroupFactory
+from spark_connect_rt.ports.task_runner import TaskRunner
+from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.runtime.herder.settings import HerderSettings
+from spark_connect_rt.stores.config_store import ConfigStore
+from spark_connect_rt.stores.offset_store import OffsetStore
+from spark_connect_rt.stores.status_store import StatusStore
+
+Resolve = Callable[[Mapping[str, str]], dict[str, str]]
+"""Replaces every ``${provider:...}`` of a configuration."""
+ReadGroupOffsets = Callable[[Mapping[str, str], str], dict[TopicPartition, int]]
+"""(the sink connector's admin properties, group id) -> committed offsets. Blocks; RetriableError."""
+
+
+def resolve_nothing(config: Mapping[str, str]) -> dict[str, str]:
+    """Take references as they stand (no config providers)."""
+    return dict(config)
+
+
+@dataclass(frozen=True, slots=True)
+class HerderDependencies:
+    """Ports, stores and a little chance."""
+
+    settings: HerderSettings
+    clock: Clock
+    member: GroupMember
+    config_store: ConfigStore
+    status_store: StatusStore
+    offset_store: OffsetStore
+    runner: TaskRunner
+    sink_groups: SinkGroupFactory
+    plugins: PluginCatalog
+    peers: PeerClient
+    new_key: Callable[[int], bytes]  # size in bytes -> random bytes (os.urandom)
+    resolve: Resolve = resolve_nothing
+    read_group_offsets: ReadGroupOffsets = lambda _config, _group: {}
+    kafka_cluster_id: Callable[[], str] = lambda: ""
+    source_config: ConfigDef | None = None  # settings common to all source connectors
+    sink_config: ConfigDef | None = None  # settings common to all sink connectors
+    on_logger_level: Callable[[str, str], None] = lambda _namespace, _level: None

@@ -1,0 +1,87 @@
+"""What the tick knows of the group and of its own standing. Only the tick thread writes it.
+
+Other threads read ``view``, an immutable value that is replaced whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from spark_connect_rt.assignors.incremental import AssignorMemory
+from spark_connect_rt.assignors.model import ConnectorsAndTasks
+from spark_connect_rt.planning.rebalance_plan import Restarts
+from spark_connect_rt.planning.request_routing import Standing
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.protocol.subprotocol import Assignment, ConnectProtocol
+from spark_connect_rt.state.cluster_config import EMPTY, ClusterConfigState
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """The group as REST sees it."""
+
+    is_leader: bool = False
+    leader_url: str | None = None
+    generation: int = -1
+    protocol: ConnectProtocol | None = None  # None before the first join
+    once_stable: bool = False
+
+
+@dataclass(slots=True)
+class GroupState:
+    """Everything the steps share."""
+
+    protocol: ConnectProtocol
+    generation: int = -1
+    member_id: str = ""
+    assignment: Assignment | None = None
+    held: ConnectorsAndTasks | None = None  # None: nothing held, or everything given up
+    to_adopt: bool = False  # an assignment came and its config offset is not checked yet
+    resolved: bool = False  # the assignment is adopted: work runs, requests are served
+    join_reason: str | None = None  # the member waits for our JoinGroup
+    join_by_ms: int = 0
+    rejoin_when_stopped: str | None = None
+    rejoin_asked: bool = False  # until the next JoinRequired
+    scheduled_rebalance_ms: int | None = None  # monotonic
+    joined_with: ClusterConfigState = EMPTY  # what the metadata's config offset was of
+    adopted: ClusterConfigState = EMPTY  # what the running work was dealt from
+    memory: AssignorMemory = field(default_factory=AssignorMemory)
+    last_completed_generation: int = -1
+    owner_urls: Mapping[str | ConnectorTaskId, str] = field(default_factory=dict)
+    can_read_config: bool = True
+    read_failures: int = 0
+    read_again_ms: int = 0
+    restarts: Restarts = field(default_factory=lambda: Restarts({}))
+    stopping: bool = False
+    view: GroupView = field(default_factory=GroupView)
+
+    @property
+    def is_leader(self) -> bool:
+        """Return whether this worker leads a completed rebalance."""
+        return bool(self.member_id) and self.assignment is not None and self.assignment.leader_id == self.member_id
+
+    @property
+    def standing(self) -> Standing:
+        """Return where this worker stands, for routing."""
+        leader_url = self.assignment.leader_url if self.assignment and self.member_id else None
+        return Standing(self.is_leader, leader_url)
+
+    def publish(self) -> None:
+        """Replace the view."""
+        standing = self.standing
+        self.view = GroupView(
+            is_leader=standing.is_leader,
+            leader_url=standing.leader_url,
+            generation=self.generation,
+            protocol=self.protocol if self.last_completed_generation >= 0 else None,
+            once_stable=self.view.once_stable or self.resolved,
+        )
+
+    def give_up_work(self) -> None:
+        """Hold nothing any more: reconciling stops everything."""
+        self.held = None
+        self.resolved = False
+        self.to_adopt = False
+        self.rejoin_when_stopped = None
+        self.scheduled_rebalance_ms = None

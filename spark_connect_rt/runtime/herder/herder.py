@@ -1,0 +1,258 @@
+"""The herder as the rest of the worker sees it: reads from snapshots, requests into the loop.
+
+Java ``DistributedHerder``, whose loop is in loop.py and whose decisions are in the steps beside it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import TypeVar
+
+from spark_connect_rt.errors import ShuttingDownError
+from spark_connect_rt.planning.restart_plan import RestartRequest
+from spark_connect_rt.ports.herder import (
+    ConfigWritten,
+    ConnectorInfo,
+    ConnectorOffset,
+    ConnectorStateInfo,
+    Health,
+    InstanceState,
+    InternalKey,
+    PluginInfo,
+    StoryLine,
+    TaskInfo,
+    WorkerProgress,
+)
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.loop import HerderLoop
+from spark_connect_rt.runtime.herder.requests import copy_outcome
+from spark_connect_rt.runtime.herder.validation import checked_config
+from spark_connect_rt.runtime.herder.views import Views
+from spark_connect_rt.state.target_state import TargetState
+
+T = TypeVar("T")
+
+
+class DistributedHerder:
+    """Implements ports.herder.HerderApi."""
+
+    def __init__(self, dependencies: HerderDependencies) -> None:
+        self._deps = dependencies
+        self._views = Views(dependencies)
+        self._loop = HerderLoop(dependencies, self._views)
+        self._blocking = ThreadPoolExecutor(max_workers=4, thread_name_prefix="herder-request")
+
+    @property
+    def started(self) -> Future[None]:
+        """Done once the stores are read and the group is being joined; its error says why not."""
+        return self._loop.started
+
+    def start(self) -> None:
+        """Start the tick thread; returns at once."""
+        self._loop.start()
+
+    def stop(self, timeout_s: float = 60.0) -> bool:
+        """Stop work, commit, leave the group, close the stores; return whether all of it ended in time."""
+        ended = self._loop.stop(timeout_s)
+        self._blocking.shutdown(wait=False, cancel_futures=True)
+        return ended
+
+    # Reads.
+
+    def worker_id(self) -> str:
+        """See HerderApi."""
+        return self._deps.settings.worker_id
+
+    def worker_url(self) -> str:
+        """See HerderApi."""
+        return self._deps.settings.worker_url
+
+    def kafka_cluster_id(self) -> str:
+        """See HerderApi."""
+        return self._deps.kafka_cluster_id()
+
+    def is_leader(self) -> bool:
+        """See HerderApi."""
+        return self._loop.view.is_leader
+
+    def leader_url(self) -> str | None:
+        """See HerderApi."""
+        return self._loop.view.leader_url
+
+    def health(self) -> Health:
+        """See HerderApi."""
+        return self._loop.health()
+
+    def story(self) -> Sequence[StoryLine]:
+        """See HerderApi."""
+        return self._loop.story.lines()
+
+    def progress(self) -> WorkerProgress:
+        """See HerderApi."""
+        view = self._loop.view
+        return WorkerProgress(
+            worker_id=self.worker_id(),
+            worker_url=self.worker_url(),
+            is_leader=view.is_leader,
+            leader_url=view.leader_url,
+            generation=view.generation,
+            protocol=view.protocol.protocol_name if view.protocol else "",
+            connectors=self._loop.worker.connector_states(),
+            tasks=self._loop.worker.task_progress(),
+        )
+
+    def internal_key(self) -> InternalKey:
+        """See HerderApi."""
+        settings, view = self._deps.settings, self._loop.view
+        protocol = view.protocol or settings.protocol
+        key = self._deps.config_store.snapshot().session_key
+        return InternalKey(
+            required=protocol.version >= 2,
+            key=key.key if key else None,
+            algorithm=key.algorithm if key else settings.key_algorithm,
+            accepted_algorithms=settings.verification_algorithms,
+        )
+
+    def list_connectors(self) -> list[str]:
+        """See HerderApi."""
+        return self._views.list_connectors()
+
+    def connector_info(self, name: str) -> ConnectorInfo:
+        """See HerderApi."""
+        return self._views.connector_info(name)
+
+    def connector_config(self, name: str) -> Mapping[str, str]:
+        """See HerderApi."""
+        return self._views.connector_config(name)
+
+    def connector_status(self, name: str) -> ConnectorStateInfo:
+        """See HerderApi."""
+        return self._views.connector_status(name)
+
+    def task_status(self, task: ConnectorTaskId) -> InstanceState:
+        """See HerderApi."""
+        return self._views.task_status(task)
+
+    def task_infos(self, name: str) -> list[TaskInfo]:
+        """See HerderApi."""
+        return self._views.task_infos(name)
+
+    def topics(self, name: str) -> tuple[str, ...]:
+        """See HerderApi."""
+        return self._views.topics(name)
+
+    def reset_topics(self, name: str) -> None:
+        """See HerderApi."""
+        self._views.reset_topics(name)
+
+    def plugins(self, connectors_only: bool) -> list[PluginInfo]:
+        """See HerderApi."""
+        return self._views.plugins(connectors_only)
+
+    # Requests.
+
+    def offsets(self, name: str) -> Future[list[ConnectorOffset]]:
+        """See HerderApi."""
+        return self._run_blocking(lambda: self._views.offsets(name))
+
+    def create(self, name: str, config: Mapping[str, str], initial_state: TargetState | None) -> Future[ConfigWritten]:
+        """See HerderApi."""
+        return self._checked(
+            name, config, f"create {name}", lambda checked: self._loop.actions.create(name, checked, initial_state)
+        )
+
+    def put_config(self, name: str, config: Mapping[str, str]) -> Future[ConfigWritten]:
+        """See HerderApi."""
+        return self._checked(
+            name, config, f"configure {name}", lambda checked: self._loop.actions.put_config(name, checked)
+        )
+
+    def delete(self, name: str) -> Future[None]:
+        """See HerderApi."""
+        return self._loop.add(f"delete {name}", lambda: self._loop.actions.delete(name))
+
+    def pause(self, name: str) -> Future[None]:
+        """See HerderApi."""
+        return self._set_target(name, TargetState.PAUSED)
+
+    def resume(self, name: str) -> Future[None]:
+        """See HerderApi."""
+        return self._set_target(name, TargetState.STARTED)
+
+    def _set_target(self, name: str, target: TargetState) -> Future[None]:
+        return self._loop.add(
+            f"set {name} {target.value}",
+            lambda: self._loop.actions.set_target_state(name, target),
+            needs_group=False,
+        )
+
+    def stop_connector(self, name: str) -> Future[None]:
+        """See HerderApi."""
+        return self._loop.add(f"stop {name}", lambda: self._loop.actions.stop_connector(name))
+
+    def restart(self, name: str, include_tasks: bool, only_failed: bool) -> Future[ConnectorStateInfo | None]:
+        """See HerderApi."""
+        request = RestartRequest(name, include_tasks, only_failed)
+
+        def action() -> ConnectorStateInfo | Future[ConnectorStateInfo | None]:
+            if include_tasks or only_failed:
+                return self._loop.actions.restart_by_plan(request)
+            return self._loop.actions.restart_connector(name)  # type: ignore[return-value]
+
+        return self._loop.add(f"restart {name}", action)  # type: ignore[arg-type]
+
+    def restart_task(self, task: ConnectorTaskId) -> Future[None]:
+        """See HerderApi."""
+        return self._loop.add(f"restart task {task}", lambda: self._loop.actions.restart_task(task))
+
+    def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> Future[None]:
+        """See HerderApi."""
+        return self._loop.add(
+            f"write task configs of {name}", lambda: self._loop.actions.put_task_configs(name, configs)
+        )
+
+    def fence(self, name: str) -> Future[None]:
+        """See HerderApi."""
+        return self._loop.add(f"fence {name}", lambda: self._loop.actions.fence(name))
+
+    def _checked(
+        self,
+        name: str,
+        config: Mapping[str, str],
+        what: str,
+        action: Callable[[dict[str, str]], ConfigWritten],
+    ) -> Future[ConfigWritten]:
+        """Validate beside the tick (it runs plug-in code), then queue the write."""
+        answer: Future[ConfigWritten] = Future()
+
+        def check_and_queue() -> None:
+            try:
+                checked = checked_config(self._deps, name, config)
+            except Exception as error:  # noqa: BLE001 - the request's failure is its answer
+                answer.set_exception(error)
+                return
+            queued = self._loop.add(what, lambda: action(checked))
+            queued.add_done_callback(lambda done: copy_outcome(done, answer))
+
+        self._submit(check_and_queue, answer)
+        return answer
+
+    def _run_blocking(self, call: Callable[[], T]) -> Future[T]:
+        answer: Future[T] = Future()
+
+        def run() -> None:
+            try:
+                answer.set_result(call())
+            except Exception as error:  # noqa: BLE001 - the request's failure is its answer
+                answer.set_exception(error)
+
+        self._submit(run, answer)
+        return answer
+
+    def _submit(self, call: Callable[[], None], answer: Future[T]) -> None:
+        try:
+            self._blocking.submit(call)
+        except RuntimeError:  # the pool is shut down
+            answer.set_exception(ShuttingDownError("Worker is shutting down"))

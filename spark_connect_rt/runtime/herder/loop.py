@@ -1,0 +1,189 @@
+"""The herder's loop: one thread, the ordered steps, start and stop (house rule 2).
+
+Owns the order of the steps and the life of everything the worker runs. What a step decides is in its own module.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
+
+from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.ports.herder import Health
+from spark_connect_rt.runtime.herder.changes import Changes
+from spark_connect_rt.runtime.herder.connector_requests import ConnectorRequests
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.forwarding import Forwarding
+from spark_connect_rt.runtime.herder.group_state import GroupState, GroupView
+from spark_connect_rt.runtime.herder.leading import Leading
+from spark_connect_rt.runtime.herder.membership import STOP_MARGIN_MS, Membership
+from spark_connect_rt.runtime.herder.publishing import Publishing
+from spark_connect_rt.runtime.herder.reconciling import Reconciling
+from spark_connect_rt.runtime.herder.requests import RequestQueue
+from spark_connect_rt.runtime.herder.services import start_stores, stop_stores
+from spark_connect_rt.runtime.herder.story import Story
+from spark_connect_rt.runtime.herder.tick import Step, Verdict, blocking_limit_ms, tick
+from spark_connect_rt.runtime.herder.views import Views
+from spark_connect_rt.runtime.worker.worker import Worker, WorkerDependencies
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+UNHEALTHY_AFTER_MS = 10_000
+PAUSE_AFTER_ERROR_S = 1.0
+
+
+class HerderLoop:
+    """Ticks until it is stopped."""
+
+    def __init__(self, dependencies: HerderDependencies, views: Views) -> None:
+        deps = self._deps = dependencies
+        wakeup = deps.member.wakeup
+        self.started: Future[None] = Future()  # set once the stores are read; its error says why not
+        self.stopped = threading.Event()
+        self.story = story = Story(deps.clock, deps.settings.worker_id)
+        self.worker = worker = Worker(_worker_dependencies(deps), lambda event: self._changes.put(event))
+        self._state = state = GroupState(deps.settings.protocol)
+        self._requests = RequestQueue(deps.clock, wakeup, deps.settings.request_limit_ms)
+        self._forwarding = Forwarding(deps.peers, deps.settings.signature_algorithm, wakeup)
+        self._membership = Membership(deps, state, worker, story)
+        self._reconciling = Reconciling(deps, state, worker)
+        self._publishing = Publishing(deps, state, worker, self._forwarding, story)
+        self._changes = Changes(deps, state, worker, self._publishing, wakeup)
+        self._leading = Leading(deps, state, story)
+        self.actions = ConnectorRequests(deps, state, views, self._publishing, self._reconciling, story)
+        self._steps: tuple[tuple[str, Step], ...] = (
+            ("hear the group", self._membership.hear),
+            ("apply changes", self._changes.apply),
+            ("reconcile work", self._reconciling.reconcile),
+            ("catch up on config", self._membership.catch_up),
+            ("keep membership", self._membership.join),
+            ("adopt assignment", self._membership.adopt),
+            ("lead", self._leading.lead),
+            ("publish task configs", self._publishing.publish),
+            ("serve requests", self._serve_requests),
+        )
+        self._thread = threading.Thread(target=self._run, name=f"herder-{deps.settings.worker_id}", daemon=True)
+        self._stop_asked = threading.Event()
+        self._last_tick_ms = deps.clock.monotonic_ms()
+        self._stop_by_ms = 0
+
+    @property
+    def view(self) -> GroupView:
+        """The group as of the last tick. Any thread."""
+        return self._state.view
+
+    def start(self) -> None:
+        """Start the thread; returns at once, ``started`` tells how it went."""
+        self._thread.start()
+
+    def stop(self, timeout_s: float) -> bool:
+        """Stop work, commit, leave the group, close the stores; return whether all of it ended in time."""
+        limit_ms = self._deps.settings.task_shutdown_graceful_timeout_ms + STOP_MARGIN_MS
+        self._stop_by_ms = self._deps.clock.monotonic_ms() + limit_ms
+        self._requests.close()
+        self._stop_asked.set()
+        self._deps.member.wakeup()
+        if self._thread.ident is not None:
+            self._thread.join(timeout_s)
+        return not self._thread.is_alive()
+
+    def add(self, what: str, action: Callable[[], T | Future[T]], needs_group: bool = True) -> Future[T]:
+        """Queue a request for the tick thread. Any thread."""
+        return self._requests.add(what, action, needs_group=needs_group)
+
+    def health(self) -> Health:
+        """Return whether the thread came up and keeps ticking. Any thread."""
+        detail = self.story.stage_summary()
+        if self._stop_asked.is_set():
+            return Health("unhealthy", "The worker is shutting down.")
+        if self.started.done() and self.started.exception() is not None:
+            return Health("unhealthy", str(self.started.exception()))
+        if not self.view.once_stable:
+            return Health("starting", detail)
+        late_ms = self._deps.clock.monotonic_ms() - self._last_tick_ms
+        return Health("unhealthy" if late_ms > UNHEALTHY_AFTER_MS else "healthy", detail)
+
+    def _run(self) -> None:
+        try:
+            self._start_services()
+        except Exception as error:  # noqa: BLE001 - top of the thread: whoever waits for the start is told
+            self._stop_asked.set()
+            self._stop_services()
+            self.started.set_exception(error)
+            return
+        self.started.set_result(None)
+        while not self._finished():
+            self._tick_guarded()
+        self._stop_services()
+
+    def _start_services(self) -> None:
+        with self.story.stage("initializing and reading to the end of internal topics"):
+            start_stores(self._deps, self._changes.put)
+            self.worker.open()
+            self._deps.member.start()
+
+    def _tick_guarded(self) -> None:
+        now_ms = self._last_tick_ms = self._deps.clock.monotonic_ms()
+        if self._stop_asked.is_set():
+            self._state.stopping = True
+            self._state.give_up_work()
+        try:
+            verdict = tick(now_ms, self._steps, self.story.tell)
+            if not self._finished():
+                self._membership.wait(blocking_limit_ms(self._deps.clock.monotonic_ms(), verdict.wake_at_ms))
+            return
+        except RetriableError as error:
+            self.story.tell("tick", f"interrupted: {error}")
+        except Exception as error:
+            log.exception("worker=%s tick failed", self._deps.settings.worker_id)
+            self.story.tell("tick", f"failed: {type(error).__name__}: {error}")
+        self._stop_asked.wait(PAUSE_AFTER_ERROR_S)
+
+    def _finished(self) -> bool:
+        if not self._state.stopping:
+            return False
+        overdue = self._deps.clock.monotonic_ms() >= self._stop_by_ms
+        return overdue or self._reconciling.nothing_runs()
+
+    def _stop_services(self) -> None:
+        with self.story.stage("shutting down"):
+            self._requests.close()
+            self._state.member_id = ""
+            self._state.publish()
+            self._membership.leave()
+            self._forwarding.close()
+            self.worker.close(self._deps.settings.task_shutdown_graceful_timeout_ms)
+            stop_stores(self._deps)
+        self.stopped.set()
+
+    def _serve_requests(self, now_ms: int) -> Verdict:
+        stable = self._state.resolved and bool(self._state.member_id)
+        while (request := self._requests.take_due(now_ms, stable)) is not None:
+            request.run()
+        self._requests.expire(now_ms, self.story.stage_summary())
+        waiting = self._requests.waiting()
+        if waiting and not stable:
+            return Verdict(f"{len(waiting)} requests wait for the rebalance", now_ms + 1_000)
+        return Verdict(wake_at_ms=self._requests.next_due_ms())
+
+
+def _worker_dependencies(deps: HerderDependencies) -> WorkerDependencies:
+    settings = deps.settings
+    return WorkerDependencies(
+        worker_id=settings.worker_id,
+        worker_config=settings.raw,
+        clock=deps.clock,
+        plugins=deps.plugins,
+        runner=deps.runner,
+        sink_groups=deps.sink_groups,
+        offset_store=deps.offset_store,
+        status_store=deps.status_store,
+        resolve=deps.resolve,
+        topic_tracking=settings.topic_tracking,
+        task_stop_limit_ms=settings.task_shutdown_graceful_timeout_ms,
+    )

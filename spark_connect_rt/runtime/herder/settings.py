@@ -1,0 +1,56 @@
+"""The settings the herder itself works with, taken once from the worker's configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from spark_connect_rt.protocol.subprotocol import ConnectProtocol
+
+
+@dataclass(frozen=True, slots=True)
+class HerderSettings:
+    """Kafka's settings under their own defaults; names end in their unit."""
+
+    worker_id: str  # advertised host:port
+    worker_url: str  # advertised URL with trailing slash
+    protocol: ConnectProtocol = ConnectProtocol.SESSIONED
+    scheduled_rebalance_max_delay_ms: int = 300_000
+    worker_sync_timeout_ms: int = 3_000
+    worker_unsync_backoff_ms: int = 300_000
+    task_shutdown_graceful_timeout_ms: int = 5_000
+    key_ttl_ms: int = 3_600_000
+    key_size_bytes: int = 32
+    key_algorithm: str = "HmacSHA256"
+    signature_algorithm: str = "HmacSHA256"
+    verification_algorithms: tuple[str, ...] = ("HmacSHA256",)
+    topic_tracking: bool = True
+    topic_tracking_reset: bool = True
+    request_limit_ms: int = 90_000
+    raw: Mapping[str, str] = field(default_factory=dict)  # the worker's whole configuration
+
+    @staticmethod
+    def of(worker_id: str, worker_url: str, raw: Mapping[str, str]) -> HerderSettings:
+        """Read the raw worker configuration, checked before by config.distributed_config."""
+
+        def ms(key: str, default: int) -> int:
+            return int(raw.get(key, default))
+
+        algorithms = raw.get("inter.worker.verification.algorithms", "HmacSHA256")
+        return HerderSettings(
+            worker_id=worker_id,
+            worker_url=worker_url,
+            protocol=ConnectProtocol.of_setting(raw.get("connect.protocol", "sessioned")),
+            scheduled_rebalance_max_delay_ms=ms("scheduled.rebalance.max.delay.ms", 300_000),
+            worker_sync_timeout_ms=ms("worker.sync.timeout.ms", 3_000),
+            worker_unsync_backoff_ms=ms("worker.unsync.backoff.ms", 300_000),
+            task_shutdown_graceful_timeout_ms=ms("task.shutdown.graceful.timeout.ms", 5_000),
+            key_ttl_ms=ms("inter.worker.key.ttl.ms", 3_600_000),
+            key_size_bytes=int(raw.get("inter.worker.key.size") or 256) // 8,
+            key_algorithm=raw.get("inter.worker.key.generation.algorithm", "HmacSHA256"),
+            signature_algorithm=raw.get("inter.worker.signature.algorithm", "HmacSHA256"),
+            verification_algorithms=tuple(name.strip() for name in algorithms.split(",")),
+            topic_tracking=raw.get("topic.tracking.enable", "true").lower() != "false",
+            topic_tracking_reset=raw.get("topic.tracking.allow.reset", "true").lower() != "false",
+            raw=dict(raw),
+        )

@@ -1,0 +1,75 @@
+"""What the herder says of itself: reasons when they change, and the stage it is in (for time-outs and health)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from spark_connect_rt.ports.clock import Clock
+from spark_connect_rt.ports.herder import StoryLine
+
+log = logging.getLogger(__name__)
+
+STORY_LINES = 500
+
+
+class Story:
+    """The last reasons, oldest first. Written by the tick, read by any thread."""
+
+    def __init__(self, clock: Clock, worker_id: str) -> None:
+        self._clock = clock
+        self._worker_id = worker_id
+        self._lines: deque[StoryLine] = deque(maxlen=STORY_LINES)
+        self._last: dict[str, str] = {}
+        self._lock = threading.Lock()
+        self._stage = ("initializing and reading to the end of internal topics", clock.now_ms(), 0)
+
+    def tell(self, step: str, reason: str) -> None:
+        """Note a step's reason; only a change is a new line (and a log line)."""
+        if self._last.get(step, "") == reason:
+            return
+        self._last[step] = reason
+        if not reason:
+            return
+        log.info("worker=%s %s: %s", self._worker_id, step, reason)
+        with self._lock:
+            newest = self._lines[-1] if self._lines else None
+            if newest is not None and (newest.step, newest.reason) == (step, reason):
+                self._lines[-1] = replace(newest, times=newest.times + 1)
+            else:
+                self._lines.append(StoryLine(self._clock.now_ms(), step, reason))
+
+    def lines(self) -> list[StoryLine]:
+        """Return a copy."""
+        with self._lock:
+            return list(self._lines)
+
+    @contextmanager
+    def stage(self, description: str) -> Iterator[None]:
+        """Say what the tick thread does while it is inside (nothing nested: the innermost stays named)."""
+        began_ms = self._clock.now_ms()
+        self._stage = (description, began_ms, 0)
+        try:
+            yield
+        finally:
+            self._stage = (description, began_ms, self._clock.now_ms())
+
+    def stage_summary(self) -> str:
+        """Return Java's sentence on the current or the last stage (facts 6.1)."""
+        description, began_ms, ended_ms = self._stage
+        if not ended_ms:
+            return f"The worker is currently {description}, which began at {_instant(began_ms)}."
+        return (
+            f"The last operation the worker completed was {description}, which began at {_instant(began_ms)}"
+            f" and completed at {_instant(ended_ms)}."
+        )
+
+
+def _instant(at_ms: int) -> str:
+    text = datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="milliseconds")
+    return text.replace("+00:00", "Z")

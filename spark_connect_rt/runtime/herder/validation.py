@@ -1,0 +1,63 @@
+"""A connector configuration is checked whole, every problem at once, before it is written.
+
+Runs the connector's own code, so never on the tick thread. Java ``AbstractHerder.validateConnectorConfig``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spark_connect_rt.api.connector import Connector
+from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
+from spark_connect_rt.ports.task_runner import TaskKind
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.worker.launches import kind_of
+
+
+def checked_config(deps: HerderDependencies, name: str, config: Mapping[str, str]) -> dict[str, str]:
+    """Return the configuration to write (its ``name`` filled in).
+
+    Raises:
+        BadRequestError: no connector class, an unknown one, or another connector's name in the configuration.
+        BadConfigError: settings are wrong; all of them are named.
+    """
+    named = {**config, "name": config.get("name") or name}
+    if named["name"] != name:
+        raise BadRequestError(
+            f"Connector name configuration ({named['name']}) doesn't match connector name in the URL ({name})"
+        )
+    class_name = named.get("connector.class")
+    if not class_name:
+        # Java shows the values too; without a class nobody can tell which of them are secrets.
+        raise BadRequestError(f"Connector config {{{', '.join(named)}}} contains no connector type")
+    try:
+        connector_class = deps.plugins.class_of(class_name)
+    except NotFoundError as error:
+        raise BadRequestError(str(error)) from error
+    problems = config_problems(deps, connector_class, named)
+    if problems:
+        raise BadConfigError(problems)
+    return named
+
+
+def config_problems(
+    deps: HerderDependencies, connector_class: type[Connector], config: Mapping[str, str]
+) -> dict[str, list[str]]:
+    """Return every problem: setting -> messages. The connector's own code runs here."""
+    connector = connector_class()
+    resolved = deps.resolve(config)
+    common = deps.source_config if kind_of(connector_class) is TaskKind.SOURCE else deps.sink_config
+    own = connector.config_def()
+    problems: dict[str, list[str]] = {}
+    _collect(problems, own if common is None else common + own, resolved)
+    for key, messages in connector.validate(resolved).items():
+        if messages:
+            problems.setdefault(key, []).extend(messages)
+    return problems
+
+
+def _collect(problems: dict[str, list[str]], definition: ConfigDef, config: Mapping[str, str]) -> None:
+    for value in definition.validate(config):
+        if value.errors:
+            problems.setdefault(value.name, []).extend(value.errors)

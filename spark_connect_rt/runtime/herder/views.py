@@ -1,0 +1,144 @@
+"""Answers to reads, made from immutable snapshots on the caller's thread; never waits for the tick."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spark_connect_rt.errors import ConnectError, ForbiddenError, NotFoundError
+from spark_connect_rt.planning.restart_plan import RestartPlan
+from spark_connect_rt.planning.task_clients import sink_group_id, with_prefix
+from spark_connect_rt.ports.herder import (
+    ConnectorInfo,
+    ConnectorOffset,
+    ConnectorStateInfo,
+    InstanceState,
+    PluginInfo,
+    TaskInfo,
+    TaskInstanceState,
+)
+from spark_connect_rt.ports.task_runner import TaskKind
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.worker.launches import kind_of
+from spark_connect_rt.state.connector_status import ConnectorStatus, State
+
+_UNASSIGNED = InstanceState(State.UNASSIGNED.value, "")
+
+
+class Views:
+    """Reads. Any thread."""
+
+    def __init__(self, deps: HerderDependencies) -> None:
+        self._deps = deps
+        self._types: dict[str, str] = {}
+
+    def list_connectors(self) -> list[str]:
+        """Return the names, sorted."""
+        return list(self._deps.config_store.snapshot().connectors())
+
+    def connector_info(self, name: str) -> ConnectorInfo:
+        """Raises NotFoundError."""
+        tasks = self._deps.config_store.snapshot().tasks(name)
+        return ConnectorInfo(name, self.connector_config(name), tasks, self.connector_type(name))
+
+    def connector_config(self, name: str) -> Mapping[str, str]:
+        """Raises NotFoundError."""
+        config = self._deps.config_store.snapshot().connector_config(name)
+        if config is None:
+            raise NotFoundError(f"Connector {name} not found")
+        return config
+
+    def connector_status(self, name: str) -> ConnectorStateInfo:
+        """A configured connector always has one: UNASSIGNED until a worker reports. Raises NotFoundError."""
+        snapshot, store = self._deps.config_store.snapshot(), self._deps.status_store
+        if not snapshot.contains(name):
+            raise NotFoundError(f"No status found for connector {name}")
+        reported = store.tasks(name)
+        tasks = tuple(TaskInstanceState(task.task, _instance(reported.get(task.task))) for task in snapshot.tasks(name))
+        return ConnectorStateInfo(name, _instance(store.connector(name)), tasks, self.connector_type(name))
+
+    def planned_status(self, plan: RestartPlan) -> ConnectorStateInfo:
+        """Return the status with RESTARTING where the plan restarts."""
+        status = self.connector_status(plan.request.connector)
+        connector = _restarting(status.connector) if plan.restart_connector else status.connector
+        tasks = tuple(
+            TaskInstanceState(t.task, _restarting(t.instance)) if t.task in plan.tasks else t for t in status.tasks
+        )
+        return ConnectorStateInfo(status.name, connector, tasks, status.type)
+
+    def task_status(self, task: ConnectorTaskId) -> InstanceState:
+        """Raises NotFoundError."""
+        if task not in self._deps.config_store.snapshot().tasks(task.connector):
+            raise NotFoundError(f"No status found for task {task}")
+        return _instance(self._deps.status_store.task(task))
+
+    def task_infos(self, name: str) -> list[TaskInfo]:
+        """Raises NotFoundError."""
+        snapshot = self._deps.config_store.snapshot()
+        self.connector_config(name)
+        return [TaskInfo(task, snapshot.task_config(task) or {}) for task in snapshot.tasks(name)]
+
+    def topics(self, name: str) -> tuple[str, ...]:
+        """Raises ForbiddenError."""
+        if not self._deps.settings.topic_tracking:
+            raise ForbiddenError("Topic tracking is disabled.")
+        return self._deps.status_store.topics(name)
+
+    def reset_topics(self, name: str) -> None:
+        """Raises ForbiddenError."""
+        if not self._deps.settings.topic_tracking:
+            raise ForbiddenError("Topic tracking is disabled.")
+        if not self._deps.settings.topic_tracking_reset:
+            raise ForbiddenError("Topic tracking reset is disabled.")
+        self._deps.status_store.reset_topics(name)
+
+    def plugins(self, connectors_only: bool) -> list[PluginInfo]:
+        """Return them in the catalogue's order."""
+        return [
+            PluginInfo(facts.java_class, facts.type, facts.version)
+            for facts in self._deps.plugins.list(connectors_only)
+        ]
+
+    def offsets(self, name: str) -> list[ConnectorOffset]:
+        """Where the connector is. Blocks for sinks (asks Kafka). Raises NotFoundError, RetriableError."""
+        config = self.connector_config(name)
+        if self.connector_type(name) != "sink":
+            pairs = self._deps.offset_store.connector_offsets(name)
+            return [ConnectorOffset(partition, offset) for partition, offset in pairs]
+        worker = self._deps.settings.raw
+        admin = {
+            "bootstrap.servers": worker.get("bootstrap.servers", ""),
+            **with_prefix(worker, "admin."),
+            **with_prefix(config, "admin.override."),
+        }
+        group = sink_group_id(config, name)
+        committed = self._deps.read_group_offsets(self._deps.resolve(admin), group)
+        return [
+            ConnectorOffset({"kafka_partition": p.partition, "kafka_topic": p.topic}, {"kafka_offset": offset})
+            for p, offset in sorted(committed.items())
+        ]
+
+    def connector_type(self, name: str) -> str:
+        """Return source, sink, or unknown (no such connector, or its class is not here)."""
+        config = self._deps.config_store.snapshot().connector_config(name) or {}
+        class_name = config.get("connector.class", "")
+        if class_name not in self._types:
+            self._types[class_name] = self._type_of_class(class_name)
+        return self._types[class_name]
+
+    def _type_of_class(self, class_name: str) -> str:
+        try:
+            kind = kind_of(self._deps.plugins.class_of(class_name))
+        except (ConnectError, ImportError, TypeError):
+            return "unknown"
+        return "source" if kind is TaskKind.SOURCE else "sink"
+
+
+def _instance(status: ConnectorStatus | None) -> InstanceState:
+    if status is None:
+        return _UNASSIGNED
+    return InstanceState(status.state.value, status.worker_id, status.trace or None, status.version)
+
+
+def _restarting(instance: InstanceState) -> InstanceState:
+    return InstanceState(State.RESTARTING.value, instance.worker_id, None, instance.version)
