@@ -18,17 +18,18 @@ from spark_connect_rt.ports.task_runner import (
     OnTaskEvent,
     PartitionsReleased,
     TaskEnded,
+    TaskEvent,
     TaskFailed,
     TaskLaunch,
     TaskPaused,
     TaskRunning,
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.driver.table_batch import TableBatches
+from spark_connect_rt.spark.driver.table_batch import TableBatches, columns_session
 from spark_connect_rt.spark.executor.kafka_ranges import load_clients
 
 POLL_MS = 250
-BEGINNING = -1
+CANCEL_MARGIN_S = 5.0
 
 
 def flush_rule(config: Mapping[str, str]) -> FlushRule:
@@ -117,7 +118,7 @@ class SparkSinkTaskHost:
         launch = self.launch
         clients = load_clients(self._clients)
         self._consumer = clients.consumer(clients.resolve(launch.client_config))
-        self._batches = TableBatches(launch, self._session(), self._clients, self._consumer)
+        self._batches = TableBatches(launch, columns_session(self._session()), self._clients, self._consumer)
         self._batches.recover()
         self._on_event((TaskPaused if self._paused else TaskRunning)(launch.task, launch.run))
 
@@ -203,35 +204,65 @@ class SparkSinkTaskHost:
 
 
 class SparkSinkRunner:
-    """Hosts every SPARK_SINK launch of this worker; the slot engine's counterpart for them."""
+    """Hosts every SPARK_SINK launch of this worker (task_runner.DriverHosted)."""
 
-    def __init__(self, session: Callable[[], Any], clients: str) -> None:
-        self._session = session
+    def __init__(self, clients: str) -> None:
         self._clients = clients
         self._hosts: dict[ConnectorTaskId, SparkSinkTaskHost] = {}
-        self._lock = threading.Lock()
-        self._on_event: OnTaskEvent = lambda event: None
+        self._changed = threading.Condition()
 
-    def open(self, on_event: OnTaskEvent) -> None:
+    def open(self, on_event: OnTaskEvent, session: Callable[[], Any]) -> None:
         """Begin; events go to ``on_event``."""
         self._on_event = on_event
+        self._session = session
 
     def start(self, launch: TaskLaunch) -> None:
         """Start a run."""
         host = SparkSinkTaskHost(launch, self._session, self._clients, self._forward)
-        with self._lock:
+        with self._changed:
             self._hosts[launch.task] = host
         host.start()
 
-    def host(self, task: ConnectorTaskId) -> SparkSinkTaskHost | None:
-        """Return the host of a running task: pause, resume, assign, revoke and stop are its methods."""
-        with self._lock:
-            return self._hosts.get(task)
+    def pause(self, task: ConnectorTaskId) -> None:
+        """Idle after the running batch."""
+        self._with_host(task, lambda host: host.pause())
 
-    def _forward(self, event: Any) -> None:
+    def resume(self, task: ConnectorTaskId) -> None:
+        """Go on."""
+        self._with_host(task, lambda host: host.resume())
+
+    def stop(self, task: ConnectorTaskId, timeout_ms: int) -> None:
+        """End after the running batch, cancelled at the deadline."""
+        self._with_host(task, lambda host: host.stop(timeout_ms))
+
+    def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
+        """Take these partitions too."""
+        self._with_host(task, lambda host: host.assign(offsets))
+
+    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition]) -> None:
+        """Give these partitions up."""
+        self._with_host(task, lambda host: host.revoke(partitions))
+
+    def close(self, timeout_ms: int) -> None:
+        """Stop every run and wait for its end."""
+        with self._changed:
+            hosts = list(self._hosts.values())
+        for host in hosts:
+            host.stop(timeout_ms)
+        with self._changed:
+            self._changed.wait_for(lambda: not self._hosts, timeout=timeout_ms / 1000 + CANCEL_MARGIN_S)
+
+    def _with_host(self, task: ConnectorTaskId, act: Callable[[SparkSinkTaskHost], None]) -> None:
+        with self._changed:
+            host = self._hosts.get(task)
+        if host is not None:
+            act(host)
+
+    def _forward(self, event: TaskEvent) -> None:
         if isinstance(event, TaskEnded):
-            with self._lock:
+            with self._changed:
                 host = self._hosts.get(event.task)
                 if host is not None and host.launch.run == event.run:
                     del self._hosts[event.task]
+                self._changed.notify_all()
         self._on_event(event)

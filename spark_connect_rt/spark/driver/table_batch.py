@@ -154,6 +154,14 @@ class TableBatches:
         return infer_schema(sample, launch.connector_config, launch.worker_config, clients.plugin)
 
 
+def columns_session(session: Any) -> Any:
+    """Return a session for whole columns: slices want a row at a time and a tiny buffer, tables the opposite."""
+    own = session.newSession()
+    own.conf.set("spark.sql.execution.arrow.maxRecordsPerBatch", "10000")
+    own.conf.set("spark.sql.execution.pandas.udf.buffer.size", "65536")
+    return own
+
+
 def _set_active(spark: Any) -> None:
     # A py4j thread has no active session; df.write looks the format up there.
     spark._jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)
