@@ -8,11 +8,14 @@ so that two runs of one implementation give the same answers.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import httpx
+
+from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.testing.connect_rest import ConnectRest, RestAnswer
 
 LIMIT_S = 60.0
@@ -85,15 +88,36 @@ class Said:
     body: str
 
 
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """All answers by the name of their step; ``broke`` says at which step the conversation ended early."""
+
+    answers: dict[str, Said]
+    broke: str = ""
+
+
 def converse(rest: ConnectRest, directory: Path, steps: Sequence[Step]) -> list[Said]:
     """Play the steps against one worker whose working directory is ``directory``; return the answers."""
-    said = []
+    return list(_play(rest, directory, steps))
+
+
+def listen(rest: ConnectRest, directory: Path, steps: Sequence[Step]) -> Heard:
+    """Play the steps; an effect that never comes ends the conversation and is told, not raised."""
+    answers: dict[str, Said] = {}
+    try:
+        for said in _play(rest, directory, steps):
+            answers[said.name] = said
+    except (ConnectError, AssertionError, httpx.HTTPError) as error:
+        return Heard(answers, str(error))
+    return Heard(answers)
+
+
+def _play(rest: ConnectRest, directory: Path, steps: Sequence[Step]) -> Iterator[Said]:
     for step in steps:
         if isinstance(step, Ask):
-            said.append(_said(step, rest.settled(step.method, step.path, step.body), rest))
+            yield _said(step, rest.settled(step.method, step.path, step.body), rest)
         else:
             _act(step, rest, directory)
-    return said
 
 
 def _said(step: Ask, answer: RestAnswer, rest: ConnectRest) -> Said:

@@ -19,14 +19,10 @@ from spark_connect_rt.testing.java_connect import JavaConnect
 from tests.parity.conversation import Said, Step, converse
 from tests.parity.scripts import CLUSTER_LOGGER, EVERYTHING, SOURCE_LIFE
 from tests.parity.topic_dump import dump
+from tests.parity.worker_settings import SETTINGS
 
 GOLDEN = Path(__file__).parent / "golden"
 STORES = ("configs", "offsets", "statuses")
-SETTINGS = {
-    "offset.storage.partitions": "3",
-    "status.storage.partitions": "2",
-    "offset.flush.interval.ms": "500",  # the conversation waits for offsets
-}
 REST_PORT = 18083  # the records hold the worker's address: a fixed one keeps a new recording comparable
 
 

@@ -1,0 +1,85 @@
+"""Java's worker and ours take over from each other on the same topics: nothing is lost, nothing read twice."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_connect_rt.embedded.java import Java
+from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.testing.java_connect import JavaConnect
+from spark_connect_rt.testing.worker_process import SparkWorkerProcess, WorkerProcess
+from tests.parity.conversation import AwaitBody, AwaitStates, AwaitText, converse
+from tests.parity.topic_dump import dump
+from tests.parity.worker_settings import SETTINGS
+
+GROUP = "handover"
+
+
+class Relay:
+    """One file source and one file sink, run by one worker after the other."""
+
+    def __init__(self, folder: Path, broker: EmbeddedKafka, java: Java, name: str) -> None:
+        self._folder, self._broker, self._java = folder, broker, java
+        self._group, self._topic = f"{GROUP}-{name}", f"{GROUP}-{name}-lines"
+        self.source, self.sink = f"{name}-src", f"{name}-snk"
+        self._file, self._copy = folder / "in.txt", folder / "out.txt"
+        self._position = 0
+
+    def run(self, kind: str, lines: list[str], first: bool = False) -> None:
+        """Start a worker, append the lines, see them at the far end, stop the worker in order."""
+        with self._worker(kind) as worker:
+            if first:
+                self._create(worker)
+            steps = [AwaitStates(name, "RUNNING", ("RUNNING",)) for name in (self.source, self.sink)]
+            converse(worker.rest, self._folder, steps)
+            self._append(lines)
+            offset = {"partition": {"filename": str(self._file)}, "offset": {"position": self._position}}
+            expected = AwaitBody(f"/connectors/{self.source}/offsets", {"offsets": [offset]})
+            converse(worker.rest, self._folder, [AwaitText("out.txt", self._text()), expected])
+
+    def values(self) -> list[str | None]:
+        """Return every value in the topic, in order."""
+        return [record["value"] for record in dump(self._broker.bootstrap_servers, self._topic)]
+
+    def copied(self) -> list[str]:
+        """Return the lines that the sink wrote."""
+        return self._copy.read_text().splitlines()
+
+    def _worker(self, kind: str) -> WorkerProcess:
+        servers = self._broker.bootstrap_servers
+        if kind == "java":
+            return JavaConnect(self._folder / "java", servers, self._group, properties=SETTINGS, java=self._java)
+        return SparkWorkerProcess(self._folder / "ours", servers, self._group, properties=SETTINGS)
+
+    def _create(self, worker: WorkerProcess) -> None:
+        source = {"connector.class": "FileStreamSource", "file": str(self._file), "topic": self._topic}
+        sink = {"connector.class": "FileStreamSink", "file": str(self._copy), "topics": self._topic}
+        worker.rest.create(self.source, source)
+        worker.rest.create(self.sink, sink)
+
+    def _append(self, lines: list[str]) -> None:
+        text = "".join(f"{line}\n" for line in lines)
+        with self._file.open("a", encoding="utf-8") as handle:
+            handle.write(text)
+        self._position += len(text.encode())
+
+    def _text(self) -> str:
+        return self._file.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "order", [("java", "ours", "java"), ("ours", "java", "ours")], ids=lambda order: "-".join(order)
+)
+def test_each_resumes_at_the_others_offsets(
+    order: tuple[str, ...], tmp_path: Path, broker: EmbeddedKafka, java: Java
+) -> None:
+    relay = Relay(tmp_path, broker, java, "-".join(order))
+    expected: list[str] = []
+    for turn, kind in enumerate(order):
+        lines = [f"turn {turn} line {number}" for number in range(3)]
+        expected += lines
+        relay.run(kind, lines, first=turn == 0)
+        assert relay.values() == expected
+    assert relay.copied() == expected
