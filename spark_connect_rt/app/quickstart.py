@@ -19,7 +19,7 @@ import httpx
 from rich.console import Console
 from rich.live import Live
 
-from spark_connect_rt.app.distributed import WorkerProcess, start_worker
+from spark_connect_rt.app.distributed import DistributedWorker, start_worker
 from spark_connect_rt.app.exit_codes import EXIT_COUNTS_DISAGREE
 from spark_connect_rt.app.quickstart_connectors import SINK, SOURCE, TOPIC, sink_config, source_config
 from spark_connect_rt.app.quickstart_view import Counts, final_report, progress_table
@@ -121,7 +121,9 @@ def _await_interrupt(stopped: threading.Event) -> None:
 class _Job:
     """One run of the two connectors, seen through REST."""
 
-    def __init__(self, rest: httpx.Client, worker: WorkerProcess, settings: Mapping[str, str], places: Places) -> None:
+    def __init__(
+        self, rest: httpx.Client, worker: DistributedWorker, settings: Mapping[str, str], places: Places
+    ) -> None:
         self._rest = rest
         self._worker = worker
         self._settings = settings

@@ -1,0 +1,159 @@
+"""One distributed worker: start-up in order, signals, orderly end (Java ``ConnectDistributed``).
+
+REST listens first, Spark starts beside everything, the herder reads the internal topics and joins. Nothing waits
+for Spark but the tasks.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+from spark_connect_rt.app.exit_codes import (
+    EXIT_BAD_TOPIC,
+    EXIT_BROKER_UNREACHABLE,
+    EXIT_TICK_CRASHED,
+)
+from spark_connect_rt.app.late_runner import LateRunner
+from spark_connect_rt.app.logging_setup import set_up_logging
+from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies
+from spark_connect_rt.config.distributed_config import DistributedConfig, parse_distributed, unknown_settings
+from spark_connect_rt.embedded.java import find_java
+from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError, StartupError
+from spark_connect_rt.kafka.admin import KafkaAdmin
+from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.rest.app import create_app
+from spark_connect_rt.rest.server import RestServer
+from spark_connect_rt.runtime.herder.herder import DistributedHerder
+
+BROKER_LIMIT_MS = 15_000
+STOP_LIMIT_S = 60.0
+START_LIMIT_S = 120.0
+
+log = logging.getLogger(__name__)
+
+
+class DistributedWorker:
+    """A worker and everything it owns. ``start`` returns when REST answers and the herder is on its way."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self.config: DistributedConfig = parse_distributed(settings)
+        for warning in unknown_settings(settings):
+            log.warning("%s", warning)
+        self._cluster = ClusterId()
+        self._admin: KafkaAdmin | None = None
+        self._rest: RestServer | None = None
+        self._runner: Any = None
+        self.herder: DistributedHerder | None = None
+
+    @property
+    def url(self) -> str:
+        """Return the advertised URL, with its trailing slash."""
+        return self.config.advertised_url
+
+    def start(self) -> None:
+        """Start everything. Raises StartupError with the documented exit code; what was started is stopped."""
+        os.environ["JAVA_HOME"] = str(find_java().home)
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> None:
+        from spark_connect_rt.app.wiring import spark_runner
+
+        self._admin = admin_of(self.config.raw)
+        self._runner = LateRunner(lambda: spark_runner(self.config.raw))
+        self.herder = DistributedHerder(herder_dependencies(self.config, self._admin, self._runner, self._cluster))
+        listener = self.config.listeners[0]
+        self._rest = RestServer(create_app(self.herder, self.herder_peers()), listener.host, listener.port)
+        self._rest.start()
+        self._reach_broker(self._admin)
+        self.herder.start()
+        self._runner.build()
+
+    def herder_peers(self) -> Any:
+        """Return the client that forwards requests to other workers."""
+        from spark_connect_rt.rest.peer_client import HttpPeerClient
+
+        return HttpPeerClient()
+
+    def _reach_broker(self, admin: KafkaAdmin) -> None:
+        try:
+            admin.check_reachable(BROKER_LIMIT_MS)
+            self._cluster.value = admin.cluster_id()
+        except RetriableError as error:
+            raise StartupError(str(error), exit_code=EXIT_BROKER_UNREACHABLE, code=error.code) from error
+
+    def await_started(self, limit_s: float = START_LIMIT_S) -> None:
+        """Wait until the internal topics are read. Raises StartupError."""
+        assert self.herder is not None
+        try:
+            self.herder.started.result(limit_s)
+        except BadConfigError as error:
+            raise StartupError(str(error), exit_code=EXIT_BAD_TOPIC, code="CRT-1086") from error
+        except RetriableError as error:
+            raise StartupError(str(error), exit_code=EXIT_BROKER_UNREACHABLE, code=error.code) from error
+
+    def stop(self) -> None:
+        """Stop in order: REST's writes, tasks (drained, committed), membership, stores, Spark."""
+        if self.herder is not None:
+            self.herder.stop(STOP_LIMIT_S)
+        if self._rest is not None:
+            self._rest.stop()
+        if self._runner is not None:
+            self._runner.close(self.config.task_shutdown_graceful_timeout_ms)
+
+    # What the quickstart needs beyond REST.
+
+    def spark(self) -> Any:
+        """Return the worker's SparkSession, waiting for it."""
+        return self._runner.real().session().newSession()
+
+    def create_topic(self, topic: str, partitions: int) -> None:
+        """Create a topic unless it exists."""
+        from spark_connect_rt.kafka.admin import TopicSpec
+
+        assert self._admin is not None
+        self._admin.create_topic(TopicSpec(topic, partitions))
+
+    def end_offsets(self, topic: str) -> dict[int, int]:
+        """Return the log end of each partition."""
+        assert self._admin is not None
+        count = self._admin.partition_count(topic) or 0
+        ends = self._admin.end_offsets([TopicPartition(topic, number) for number in range(count)])
+        return {partition.partition: end for partition, end in ends.items()}
+
+
+def start_worker(settings: Mapping[str, str]) -> DistributedWorker:
+    """Start a worker in this process and wait until it has read the internal topics."""
+    set_up_logging(settings)
+    worker = DistributedWorker(settings)
+    worker.start()
+    try:
+        worker.await_started()
+    except ConnectError:
+        worker.stop()
+        raise
+    return worker
+
+
+def run_worker(settings: Mapping[str, str]) -> int:
+    """Run one worker until SIGTERM or SIGINT; return the exit code."""
+    ended = threading.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: ended.set())
+    worker = start_worker(settings)
+    assert worker.herder is not None
+    log.info("worker=%s serves %s", worker.config.worker_id, worker.url)
+    while not ended.wait(0.5):
+        if worker.herder.stopped.is_set():
+            worker.stop()
+            return EXIT_TICK_CRASHED
+    worker.stop()
+    return 0

@@ -1,0 +1,86 @@
+"""A TaskRunner that is built a moment later, so that pyspark's import does not delay the REST API.
+
+Calls made before ``build`` are kept in order and handed on; afterwards it only passes through.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any
+
+from spark_connect_rt.ports.task_runner import OnTaskEvent, ReadOffsets, TaskLaunch, TaskRunner
+from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+
+
+class LateRunner:
+    """Port TaskRunner in front of one that ``factory`` makes on a thread of its own."""
+
+    def __init__(self, factory: Callable[[], TaskRunner]) -> None:
+        self._factory = factory
+        self._built: Future[TaskRunner] = Future()
+        self._lock = threading.Lock()
+        self._waiting: list[Callable[[TaskRunner], None]] = []
+        self._thread: threading.Thread | None = None
+
+    def build(self) -> None:
+        """Begin to build; returns at once."""
+        self._thread = threading.Thread(target=self._build, name="task-runner", daemon=True)
+        self._thread.start()
+
+    def real(self, timeout_s: float | None = None) -> Any:
+        """Wait for the runner behind. Raises what building it raised."""
+        return self._built.result(timeout_s)
+
+    def _build(self) -> None:
+        try:
+            runner = self._factory()
+        except BaseException as error:
+            self._built.set_exception(error)
+            raise
+        with self._lock:
+            for call in self._waiting:
+                call(runner)
+            self._waiting = []
+            self._built.set_result(runner)
+
+    def _call(self, call: Callable[[TaskRunner], None]) -> None:
+        with self._lock:
+            if not self._built.done():
+                self._waiting.append(call)
+                return
+        call(self._built.result())
+
+    def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
+        """See the port."""
+        self._call(lambda runner: runner.open(on_event, read_offsets))
+
+    def start(self, launch: TaskLaunch) -> None:
+        """See the port."""
+        self._call(lambda runner: runner.start(launch))
+
+    def pause(self, task: ConnectorTaskId) -> None:
+        """See the port."""
+        self._call(lambda runner: runner.pause(task))
+
+    def resume(self, task: ConnectorTaskId) -> None:
+        """See the port."""
+        self._call(lambda runner: runner.resume(task))
+
+    def stop(self, task: ConnectorTaskId, timeout_ms: int) -> None:
+        """See the port."""
+        self._call(lambda runner: runner.stop(task, timeout_ms))
+
+    def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
+        """See the port."""
+        self._call(lambda runner: runner.assign(task, offsets))
+
+    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition]) -> None:
+        """See the port."""
+        self._call(lambda runner: runner.revoke(task, partitions))
+
+    def close(self, timeout_ms: int) -> None:
+        """Close what was built, if it was begun."""
+        if self._thread is not None:
+            self._built.result().close(timeout_ms)
