@@ -1,0 +1,261 @@
+"""A whole worker group in one process: real herders and stores over in-memory topics, group and engine.
+
+Owns the wiring and a patient ``until``. For connector authors and for tests of the runtime: no broker, no Spark, no
+HTTP; a worker can be stopped, or killed so that the others find out by its silence.
+"""
+
+from __future__ import annotations
+
+import itertools
+import json
+import time
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from dataclasses import dataclass
+from typing import Any, TypeVar
+from urllib.parse import unquote, urlsplit
+
+from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
+from spark_connect_rt.converters.string import StringConverter
+from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError
+from spark_connect_rt.ports.peer_client import PeerAnswer
+from spark_connect_rt.protocol.internal_request import Verdict, verify
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.herder import DistributedHerder
+from spark_connect_rt.runtime.herder.settings import HerderSettings
+from spark_connect_rt.state.membership import Timing
+from spark_connect_rt.stores.config_store import ConfigStore
+from spark_connect_rt.stores.offset_store import OffsetStore
+from spark_connect_rt.stores.status_store import StatusStore
+from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
+from spark_connect_rt.testing.memory_connectors import MemorySink, MemorySource
+from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
+from spark_connect_rt.testing.memory_group import MemoryGroup, MemoryGroupMember
+from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
+
+T = TypeVar("T")
+
+LIMIT_S = 15.0
+
+
+class SystemClock:
+    """Port Clock on the machine's clocks."""
+
+    def now_ms(self) -> int:
+        """See Clock."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        """See Clock."""
+        return time.monotonic_ns() // 1_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class _Facts:
+    """A plug-in as the catalogue tells it."""
+
+    cls: type[Any]
+    type: str
+    version: str | None
+    java_class: str
+
+
+class MemoryPlugins:
+    """Port PluginCatalog over a mapping of names to classes."""
+
+    def __init__(self, classes: Mapping[str, type[Any]]) -> None:
+        self._classes = dict(classes)
+
+    def find(self, name: str) -> _Facts:
+        """See PluginCatalog."""
+        if name not in self._classes:
+            raise NotFoundError(f"Failed to find any class that implements Connector and which name matches {name}")
+        cls = self._classes[name]
+        return _Facts(cls, "sink" if "Sink" in cls.__name__ else "source", "1.0", name)
+
+    def class_of(self, name: str) -> type[Any]:
+        """See PluginCatalog."""
+        return self.find(name).cls
+
+    def list(self, connectors_only: bool) -> Sequence[_Facts]:
+        """See PluginCatalog."""
+        return [self.find(name) for name in sorted(self._classes)]
+
+
+class InProcessPeers:
+    """Port PeerClient: reaches the herders of one cluster by their URLs; internal requests only."""
+
+    def __init__(self, workers: Mapping[str, DistributedHerder]) -> None:
+        self._workers = workers
+        self.requests: list[tuple[str, str]] = []
+
+    def request(
+        self,
+        method: str,
+        url: str,
+        body: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+        timeout_ms: int = 90_000,
+    ) -> PeerAnswer:
+        """See PeerClient."""
+        parts = urlsplit(url)
+        herder = self._workers.get(f"{parts.scheme}://{parts.netloc}/")
+        if herder is None:
+            raise RetriableError(f"{url} is not reachable")
+        self.requests.append((method, parts.path))
+        key = herder.internal_key()
+        if key.required and verify(key.key, key.accepted_algorithms, headers or {}, body) is not Verdict.VALID:
+            return PeerAnswer(403, b"")
+        connector = unquote(parts.path.split("/")[2])
+        try:
+            herder.put_task_configs(connector, json.loads(body or b"[]")).result(timeout_ms / 1000)
+        except ConnectError as error:
+            return PeerAnswer(409, str(error).encode())
+        return PeerAnswer(204, b"")
+
+    def close(self) -> None:
+        """See PeerClient."""
+
+
+def _no_sink_groups(config):
+    raise RetriableError('none')
+
+
+class InProcessWorker:
+    """One worker of the cluster."""
+
+    def __init__(self, herder: DistributedHerder, member: MemoryGroupMember, runner: MemoryTaskRunner) -> None:
+        self.herder = herder
+        self.member = member
+        self.runner = runner
+
+    def running_tasks(self) -> set[str]:
+        """Return the tasks that run here, by name."""
+        return {str(task.task) for task in self.herder.progress().tasks if task.state == "RUNNING"}
+
+
+class InProcessCluster:
+    """Workers that share topics and a group. A context manager: leaving it stops every worker."""
+
+    def __init__(
+        self,
+        plugins: Mapping[str, type[Any]] | None = None,
+        worker_config: Mapping[str, str] | None = None,
+        timing: Timing | None = None,
+    ) -> None:
+        self._classes: dict[str, type[Any]] = {
+            "MemorySource": MemorySource,
+            "MemorySink": MemorySink,
+            "StringConverter": StringConverter,
+            "SimpleHeaderConverter": SimpleHeaderConverter,
+            **(plugins or {}),
+        }
+        self._config = {
+            "key.converter": "StringConverter",
+            "value.converter": "StringConverter",
+            "header.converter": "SimpleHeaderConverter",
+            "scheduled.rebalance.max.delay.ms": "0",
+            **(worker_config or {}),
+        }
+        self._timing = timing or Timing()
+        self._numbers = itertools.count(1)
+        self.group = MemoryGroup()
+        self.topics = MemoryTopics()
+        self.config_topic = MemoryLogTopic("configs")
+        self.status_topic = MemoryLogTopic("statuses")
+        self.offset_topic = MemoryLogTopic("offsets")
+        self.workers: dict[str, InProcessWorker] = {}
+        self._by_url: dict[str, DistributedHerder] = {}
+        self.peers = InProcessPeers(self._by_url)
+
+    def __enter__(self) -> InProcessCluster:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def add_worker(self, name: str | None = None, config: Mapping[str, str] | None = None) -> InProcessWorker:
+        """Start one more worker; it joins by itself."""
+        name = name or f"w{next(self._numbers)}"
+        clock = SystemClock()
+        plugins = MemoryPlugins(self._classes)
+        url = f"http://{name}:8083/"
+        member = self.group.member(name, timing=self._timing)
+        runner = MemoryTaskRunner(MemoryExecutorClients(self.topics, plugins.class_of))
+        herder = DistributedHerder(
+            HerderDependencies(
+                settings=HerderSettings.of(f"{name}:8083", url, {**self._config, **(config or {})}),
+                clock=clock,
+                member=member,
+                config_store=ConfigStore(MemoryCompactedLog(self.config_topic), clock),
+                status_store=StatusStore(MemoryCompactedLog(self.status_topic), clock),
+                offset_store=OffsetStore(MemoryCompactedLog(self.offset_topic)),
+                runner=runner,
+                sink_groups=_no_sink_groups,
+                plugins=plugins,
+                peers=self.peers,
+                new_key=lambda size: bytes(range(size)),
+            )
+        )
+        worker = self.workers[name] = InProcessWorker(herder, member, runner)
+        self._by_url[url] = herder
+        herder.start()
+        return worker
+
+    def stop_worker(self, name: str) -> None:
+        """Stop a worker in order."""
+        worker = self.workers.pop(name)
+        self._by_url.pop(worker.herder.worker_url(), None)
+        if not worker.herder.stop(LIMIT_S):
+            raise AssertionError(f"{name} did not stop: {worker.herder.story()[-5:]}")
+
+    def until(self, fact: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
+        """Wait for a fact. Raises AssertionError with every worker's last sentences when time is up."""
+        end_s = time.monotonic() + limit_s
+        while not fact():
+            if time.monotonic() > end_s:
+                raise AssertionError(f"not within {limit_s} s:\n{self.describe()}")
+            time.sleep(0.002)
+
+    def until_stable(self) -> None:
+        """Wait until every worker has adopted one generation and one of them leads."""
+
+        def stable() -> bool:
+            progress = [worker.herder.progress() for worker in self.workers.values()]
+            generations = {p.generation for p in progress}
+            healthy = all(worker.herder.health().status == "healthy" for worker in self.workers.values())
+            return healthy and len(generations) == 1 and sum(p.is_leader for p in progress) == 1
+
+        self.until(stable)
+
+    def leader(self) -> DistributedHerder:
+        """Return the leading herder."""
+        return next(worker.herder for worker in self.workers.values() if worker.herder.is_leader())
+
+    def on_leader(self, request: Callable[[DistributedHerder], Future[T]], limit_s: float = LIMIT_S) -> T:
+        """Send a request to the leader and wait for the answer."""
+        self.until_stable()
+        return request(self.leader()).result(limit_s)
+
+    def states(self, connector: str) -> dict[str, str]:
+        """Return the states that REST would show: the connector's name and its tasks'."""
+        herder = next(iter(self.workers.values())).herder
+        try:
+            status = herder.connector_status(connector)
+        except NotFoundError:
+            return {}
+        tasks = {f"{connector}-{task.task}": task.instance.state for task in status.tasks}
+        return {connector: status.connector.state, **tasks}
+
+    def describe(self) -> str:
+        """Return what every worker said last."""
+        lines: list[str] = []
+        for name, worker in self.workers.items():
+            lines.append(f"{name}: {worker.herder.progress()}")
+            lines += [f"  {line.step}: {line.reason}" for line in worker.herder.story()[-12:]]
+        return "\n".join(lines)
+
+    def close(self) -> None:
+        """Stop every worker."""
+        for name in list(self.workers):
+            self.stop_worker(name)
