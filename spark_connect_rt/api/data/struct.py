@@ -47,7 +47,7 @@ class Struct:
     def __getitem__(self, name: str) -> Any:
         return self.get(name)
 
-    def as_dict(self) -> dict[str, Any]:
+    def to_dict(self) -> dict[str, Any]:
         """Return the fields as a mapping, defaults filled in; nested structs stay structs."""
         return {member.name: self.get(member.name) for member in self.schema.fields}
 

@@ -114,11 +114,11 @@ def flight() -> Struct:
 
 def test_envelope_has_javas_key_order_and_reads_back() -> None:
     assert WRAPPED.from_connect_data("t", FLIGHT, flight()) == FLIGHT_TEXT
-    assert WRAPPED.from_connect_data("t", FLIGHT, flight().as_dict()) == FLIGHT_TEXT
+    assert WRAPPED.from_connect_data("t", FLIGHT, flight().to_dict()) == FLIGHT_TEXT
     for _ in range(2):  # the second time the envelope is known
         schema, value = WRAPPED.to_connect_data("t", FLIGHT_TEXT)
         assert schema == FLIGHT
-        assert value.as_dict() == flight().as_dict()
+        assert value.to_dict() == flight().to_dict()
 
 
 def test_decimals_as_numbers_keep_every_digit() -> None:

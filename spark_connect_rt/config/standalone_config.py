@@ -1,0 +1,31 @@
+"""Settings of a standalone worker (Java ``StandaloneConfig``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.validators import non_empty
+from spark_connect_rt.config.worker_config import PASSED_ON, WORKER, unknown_setting_warnings
+
+STANDALONE = (
+    ConfigDef(
+        [
+            ConfigKey(
+                "offset.storage.file.filename",
+                Type.STRING,
+                REQUIRED,
+                Importance.HIGH,
+                "File that keeps the source offsets.",
+                non_empty,
+            )
+        ]
+    )
+    + WORKER
+)
+
+
+def parse_standalone(raw: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """Return (typed settings, warnings). Raises BadConfigError with every problem."""
+    return STANDALONE.parse(raw), unknown_setting_warnings(STANDALONE, raw, PASSED_ON)

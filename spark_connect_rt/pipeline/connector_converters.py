@@ -1,0 +1,62 @@
+"""Which converters a connector's records go through: its own, else the worker's (Java ``Plugins.newConverter``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spark_connect_rt.api.converter import Converter, HeaderConverter
+from spark_connect_rt.config.config_def import prefixed
+from spark_connect_rt.errors import BadConfigError, NotFoundError
+
+DEFAULT_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorConverters:
+    """The three converters, configured."""
+
+    key: Converter
+    value: Converter
+    header: HeaderConverter
+
+    @classmethod
+    def from_config(
+        cls,
+        connector_config: Mapping[str, str],
+        worker_config: Mapping[str, str],
+        plugin: Callable[[str], type[Any]],
+    ) -> ConnectorConverters:
+        """Return the converters. Raises BadConfigError naming the setting: missing, unknown class, bad settings."""
+        configs = (connector_config, worker_config)
+        return cls(
+            key=_converter("key.converter", Converter, configs, plugin),
+            value=_converter("value.converter", Converter, configs, plugin),
+            header=_converter("header.converter", HeaderConverter, configs, plugin, DEFAULT_HEADER_CONVERTER),
+        )
+
+
+def _converter(
+    setting: str,
+    kind: type[Any],
+    configs: tuple[Mapping[str, str], Mapping[str, str]],
+    plugin: Callable[[str], type[Any]],
+    default: str | None = None,
+) -> Any:
+    # A converter's settings come from the place that names its class, never from both (as in Java).
+    chosen = next((config for config in configs if config.get(setting)), {})
+    name = chosen.get(setting) or default
+    if name is None:
+        raise BadConfigError({setting: ["neither the connector nor the worker names a converter"]})
+    try:
+        converter = plugin(name)()
+    except NotFoundError as error:
+        raise BadConfigError({setting: [str(error)]}) from error
+    if not isinstance(converter, kind):
+        raise BadConfigError({setting: [f"{name} is no {kind.__name__}"]})
+    try:
+        converter.configure(prefixed(chosen, f"{setting}."), setting == "key.converter")
+    except BadConfigError as error:
+        raise BadConfigError({f"{setting}.{key}": why for key, why in error.problems.items()}) from error
+    return converter

@@ -1,0 +1,69 @@
+"""Builds batches in produce form (pipeline.columns), from rows or from whole columns."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+
+from spark_connect_rt.pipeline.columns import PRODUCE_FIELDS, TOPIC
+
+ProduceRow = tuple[str, int | None, bytes | None, bytes | None, list[tuple[str, bytes | None]] | None, int | None]
+"""(topic, partition, key, value, headers, timestamp in ms)"""
+
+_ROW_BYTES = 48  # what a row costs beside its key and value, about
+
+
+def columns_batch(
+    topic: str, values: pa.Array, keys: pa.Array | None = None, timestamps_ms: pa.Array | None = None
+) -> pa.RecordBatch:
+    """Return a produce-form batch of one topic; ``values`` and ``keys`` are binary or string arrays."""
+    given = {"key": keys, "value": values, "timestamp": timestamps_ms}
+    columns = {name: column.cast(PRODUCE_FIELDS[name]) for name, column in given.items() if column is not None}
+    return _batch(columns, topic)
+
+
+class ProduceRows:
+    """Rows gathered until they are taken as one batch; columns that are null in every row are left out."""
+
+    def __init__(self) -> None:
+        """Start empty."""
+        self.bytes = 0
+        self._rows: list[ProduceRow] = []
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def append(self, row: ProduceRow) -> None:
+        """Add one row."""
+        self._rows.append(row)
+        self.bytes += len(row[2] or b"") + len(row[3] or b"") + _ROW_BYTES
+
+    def topics(self) -> tuple[str, ...]:
+        """Return the topics of the rows, in order of first sight."""
+        return tuple(dict.fromkeys(row[0] for row in self._rows))
+
+    def take(self) -> pa.RecordBatch:
+        """Return the rows as a batch and start anew."""
+        topics = self.topics()
+        by_column: list[Any] = list(zip(*self._rows, strict=True)) or [()] * len(PRODUCE_FIELDS)
+        columns = {
+            name: pa.array(_headers(values) if name == "headers" else values, kind)
+            for (name, kind), values in zip(PRODUCE_FIELDS.items(), by_column, strict=True)
+            if any(value is not None for value in values)
+        }
+        self._rows, self.bytes = [], 0
+        if len(topics) == 1:
+            del columns["topic"]
+        columns.setdefault("value", pa.nulls(0 if not topics else len(by_column[0]), pa.binary()))
+        return _batch(columns, topics[0] if len(topics) == 1 else None)
+
+
+def _headers(values: tuple[list[tuple[str, bytes | None]] | None, ...]) -> list[Any]:
+    return [value and [{"key": key, "value": data} for key, data in value] for value in values]
+
+
+def _batch(columns: dict[str, pa.Array], topic: str | None) -> pa.RecordBatch:
+    metadata = None if topic is None else {TOPIC: topic.encode()}
+    schema = pa.schema([pa.field(name, PRODUCE_FIELDS[name]) for name in columns], metadata=metadata)
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)

@@ -1,0 +1,142 @@
+"""From what was consumed to records for a sink task: key, value, headers, transform (Java's order)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_connect_rt.api.records import Header, SinkRecord
+from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
+from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
+from spark_connect_rt.pipeline.retry_tolerance import Errant, RetryTolerance, Stage, StageError, Waiting
+from spark_connect_rt.pipeline.transformation_chain import TransformationChain
+from spark_connect_rt.protocol.ids import TopicPartition
+
+ConsumeRow = tuple[str, int, int, int | None, bytes | None, bytes | None, list[dict[str, Any]] | None]
+"""(topic, partition, offset, timestamp in ms, key, value, headers)"""
+
+
+@dataclass(frozen=True, slots=True)
+class SinkConverted:
+    """Records in order per partition, and the next offset of every partition once they are put.
+
+    Skipped and dropped records count as put: ``next_offsets`` passes them.
+    """
+
+    records: list[SinkRecord]
+    next_offsets: dict[TopicPartition, int]
+    skipped: int
+    errants: tuple[Errant, ...] = ()
+
+
+class SinkPipeline:
+    """One connector's path from bytes to record. One thread."""
+
+    def __init__(
+        self, chain: TransformationChain, converters: ConnectorConverters, tolerance: RetryTolerance[ConsumeRow]
+    ) -> None:
+        """Take the parts; ``from_config`` makes them."""
+        self._chain = chain
+        self._converters = converters
+        self._tolerance = tolerance
+
+    @classmethod
+    def from_config(
+        cls,
+        connector_config: Mapping[str, str],
+        worker_config: Mapping[str, str],
+        plugin: Callable[[str], type[Any]],
+        waiting: Waiting | None = None,
+    ) -> SinkPipeline:
+        """Return the path a connector's configuration asks for. Raises BadConfigError."""
+        return cls(
+            TransformationChain.from_config(connector_config, plugin),
+            ConnectorConverters.from_config(connector_config, worker_config, plugin),
+            RetryTolerance(connector_config, place_of, waiting),
+        )
+
+    def close(self) -> None:
+        """Close the transformations."""
+        self._chain.close()
+
+    def convert(self, batch: pa.RecordBatch) -> SinkConverted:
+        """Return the records of a batch in consume form.
+
+        Raises:
+            DataError: a record failed and ``errors.tolerance`` is none; names stage, topic, partition, offset.
+        """
+        columns = _columns(batch)
+        records = []
+        for row in zip(*columns, strict=True):
+            record = self._tolerance.run(self._path, row)
+            if record is not None:
+                records.append(record)
+        errants = self._tolerance.take_errants()
+        return SinkConverted(records, next_offsets(batch), len(errants), errants)
+
+    def _path(self, row: ConsumeRow) -> SinkRecord | None:
+        """Return one record, None when a transformation dropped it. Raises StageError."""
+        topic, partition, offset, timestamp_ms, key_data, value_data, header_data = row
+        stage = Stage.KEY_CONVERTER
+        try:
+            key_schema, key = self._converters.key.to_connect_data(topic, key_data)
+            stage = Stage.VALUE_CONVERTER
+            value_schema, value = self._converters.value.to_connect_data(topic, value_data)
+            stage = Stage.HEADER_CONVERTER
+            headers = self._headers(topic, header_data) if header_data else ()
+            record = SinkRecord(topic, partition, offset, value, value_schema, key, key_schema, timestamp_ms, headers)
+            stage = Stage.TRANSFORMATION
+            return self._chain.apply(record) if self._chain.steps else record
+        except Exception as error:  # plug-in code: whatever it throws is this record's failure
+            raise StageError(stage) from error
+
+    def _headers(self, topic: str, given: list[dict[str, Any]]) -> tuple[Header, ...]:
+        read = self._converters.header.to_connect_header
+        headers = []
+        for header in given:
+            schema, value = read(topic, header["key"], header["value"])
+            headers.append(Header(header["key"], value, schema))
+        return tuple(headers)
+
+
+def place_of(row: ConsumeRow) -> str:
+    """Name a consumed record: topic, partition and offset."""
+    return f"record {row[0]}-{row[1]}@{row[2]}"
+
+
+def next_offsets(batch: pa.RecordBatch) -> dict[TopicPartition, int]:
+    """Return the offset after the last record of each partition in a consume-form batch."""
+    if batch.num_rows == 0:
+        return {}
+    topic, partition = _constant(batch, "topic"), _constant(batch, "partition")
+    if topic is not None and partition is not None:
+        return {TopicPartition(topic, int(partition)): pc.max(batch.column("offset")).as_py() + 1}
+    grouped: dict[TopicPartition, int] = {}
+    topics, partitions, offsets = _columns(batch)[:3]
+    for one_topic, one_partition, offset in zip(topics, partitions, offsets, strict=True):
+        key = TopicPartition(one_topic, one_partition)
+        grouped[key] = max(grouped.get(key, 0), offset + 1)
+    return grouped
+
+
+def _constant(batch: pa.RecordBatch, name: str) -> str | None:
+    """Return the topic or partition that stands once for the whole batch, None when it is a column."""
+    metadata = batch.schema.metadata or {}
+    stored = metadata.get(TOPIC if name == "topic" else PARTITION)
+    return None if name in batch.schema.names or stored is None else stored.decode()
+
+
+def _columns(batch: pa.RecordBatch) -> list[list[Any]]:
+    """Return the columns of ConsumeRow as lists."""
+    columns = []
+    for name in ("topic", "partition", "offset", "timestamp", "key", "value", "headers"):
+        if name in batch.schema.names:
+            columns.append(batch.column(name).to_pylist())
+            continue
+        stands = _constant(batch, name) if name in ("topic", "partition") else None
+        columns.append([int(stands) if stands and name == "partition" else stands] * batch.num_rows)
+    return columns

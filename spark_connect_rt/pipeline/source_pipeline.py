@@ -1,0 +1,188 @@
+"""From what a source task polled to batches for the producer: transform, headers, key, value (Java's order).
+
+A SourceBatch goes through as columns when nothing transforms it and the converters have a column form; else row
+by row. An errant record is skipped, but its source offset is taken: everything before it in the batch is durable
+when the batch is, so nothing is lost and nothing is read twice.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+
+from spark_connect_rt.api.records import SourceBatch, SourceRecord
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
+from spark_connect_rt.pipeline.produce_rows import ProduceRow, ProduceRows, columns_batch
+from spark_connect_rt.pipeline.retry_tolerance import Errant, RetryTolerance, Stage, StageError, Waiting
+from spark_connect_rt.pipeline.transformation_chain import TransformationChain
+
+SourceOffsets = tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]
+
+BATCH_BYTES = 2 << 20  # rows are handed on when they are this large
+
+
+@dataclass(frozen=True, slots=True)
+class ConvertedBatch:
+    """Rows in produce form, and where their source may resume once they are durable."""
+
+    batch: pa.RecordBatch
+    source_offsets: SourceOffsets
+    records: int
+    skipped: int
+    topics: tuple[str, ...]
+    errants: tuple[Errant, ...] = ()
+
+
+class _Offsets:
+    """The newest source offset of each source partition, in order of first sight."""
+
+    def __init__(self) -> None:
+        self._newest: dict[Any, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+
+    def note(self, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> None:
+        key = tuple(partition.items()) if partition else ()
+        self._newest[key] = (partition, offset)
+
+    def take(self) -> SourceOffsets:
+        newest = tuple(self._newest.values())
+        self._newest.clear()
+        return newest
+
+
+class SourcePipeline:
+    """One connector's path from record to bytes. One thread."""
+
+    def __init__(
+        self, chain: TransformationChain, converters: ConnectorConverters, tolerance: RetryTolerance[SourceRecord]
+    ) -> None:
+        """Take the parts; ``from_config`` makes them."""
+        self._chain = chain
+        self._converters = converters
+        self._tolerance = tolerance
+        self._rows = ProduceRows()
+        self._offsets = _Offsets()
+
+    @classmethod
+    def from_config(
+        cls,
+        connector_config: Mapping[str, str],
+        worker_config: Mapping[str, str],
+        plugin: Callable[[str], type[Any]],
+        waiting: Waiting | None = None,
+    ) -> SourcePipeline:
+        """Return the path a connector's configuration asks for. Raises BadConfigError."""
+        return cls(
+            TransformationChain.from_config(connector_config, plugin),
+            ConnectorConverters.from_config(connector_config, worker_config, plugin),
+            RetryTolerance(connector_config, place_of, waiting),
+        )
+
+    def close(self) -> None:
+        """Close the transformations."""
+        self._chain.close()
+
+    def convert(self, polled: Sequence[SourceRecord | SourceBatch]) -> list[ConvertedBatch]:
+        """Return the batches of one poll, in order; the last one's offsets cover everything polled.
+
+        Raises:
+            DataError: a record failed and ``errors.tolerance`` is none; names stage, topic, source partition, offset.
+        """
+        converted: list[ConvertedBatch] = []
+        for piece in polled:
+            columns = self._columns(piece) if isinstance(piece, SourceBatch) else None
+            if columns is not None and isinstance(piece, SourceBatch):
+                converted.extend(self._take_rows())
+                offsets: SourceOffsets = ((piece.source_partition, piece.source_offset),)
+                converted.append(ConvertedBatch(columns, offsets, columns.num_rows, 0, (piece.topic,)))
+                continue
+            for record, offset in _rows_of(piece):
+                self._convert_row(record, offset)
+                if self._rows.bytes >= BATCH_BYTES:
+                    converted.extend(self._take_rows())
+        converted.extend(self._take_rows())
+        return converted
+
+    def _take_rows(self) -> Iterator[ConvertedBatch]:
+        offsets, errants = self._offsets.take(), self._tolerance.take_errants()
+        if offsets or errants or len(self._rows):
+            records, topics = len(self._rows), self._rows.topics()
+            yield ConvertedBatch(self._rows.take(), offsets, records, len(errants), topics, errants)
+
+    def _columns(self, piece: SourceBatch) -> pa.RecordBatch | None:
+        """Return the batch in produce form, None when it has to go row by row."""
+        if self._chain.steps:
+            return None
+        key, value = self._converters.key, self._converters.value
+        try:
+            values = value.column_from_connect_data(piece.topic, piece.value_schema, piece.values)
+            if values is None:
+                return None
+            if piece.keys is not None:
+                keys = key.column_from_connect_data(piece.topic, piece.key_schema, piece.keys)
+                if keys is None:
+                    return None
+            else:
+                same = key.from_connect_data(piece.topic, piece.key_schema, None)
+                keys = None if same is None else pa.repeat(pa.scalar(same, pa.binary()), len(values))
+        except DataError:
+            return None  # row by row finds the record to blame
+        return columns_batch(piece.topic, values, keys, piece.timestamps_ms)
+
+    def _convert_row(self, record: SourceRecord, offset: Mapping[str, Any] | None) -> None:
+        row = self._tolerance.run(self._path, record)
+        if row is not None:
+            self._rows.append(row)
+        if offset is not None:
+            self._offsets.note(record.source_partition, offset)
+
+    def _path(self, record: SourceRecord) -> ProduceRow | None:
+        """Return one record in produce form, None when a transformation dropped it. Raises StageError."""
+        stage = Stage.TRANSFORMATION
+        try:
+            transformed = self._chain.apply(record) if self._chain.steps else record
+            if transformed is None:
+                return None
+            topic = transformed.topic
+            stage = Stage.HEADER_CONVERTER
+            write = self._converters.header.from_connect_header
+            headers = [(h.key, write(topic, h.key, h.schema, h.value)) for h in transformed.headers]
+            stage = Stage.KEY_CONVERTER
+            key = self._converters.key.from_connect_data(topic, transformed.key_schema, transformed.key)
+            stage = Stage.VALUE_CONVERTER
+            value = self._converters.value.from_connect_data(topic, transformed.value_schema, transformed.value)
+        except Exception as error:  # plug-in code: whatever it throws is this record's failure
+            raise StageError(stage) from error
+        return topic, transformed.partition, key, value, headers or None, transformed.timestamp_ms
+
+
+def place_of(record: SourceRecord) -> str:
+    """Name a source record: topic, partition if it has one, source partition and offset."""
+    partition = "" if record.partition is None else f"-{record.partition}"
+    source = f"source partition {dict(record.source_partition or {})} offset {dict(record.source_offset or {})}"
+    return f"record for topic {record.topic}{partition} of {source}"
+
+
+def _rows_of(piece: SourceRecord | SourceBatch) -> Iterator[tuple[SourceRecord, Mapping[str, Any] | None]]:
+    """Yield (record, offset to take after it); of a SourceBatch only the last record ends at its offset."""
+    if isinstance(piece, SourceRecord):
+        yield piece, piece.source_offset
+        return
+    count = len(piece.values)
+    keys = [None] * count if piece.keys is None else piece.keys.to_pylist()
+    times = [None] * count if piece.timestamps_ms is None else piece.timestamps_ms.to_pylist()
+    for index, value in enumerate(piece.values.to_pylist()):
+        record = SourceRecord(
+            piece.source_partition,
+            piece.source_offset,
+            piece.topic,
+            value=value,
+            value_schema=piece.value_schema,
+            key=keys[index],
+            key_schema=piece.key_schema,
+            timestamp_ms=times[index],
+        )
+        yield record, piece.source_offset if index == count - 1 else None

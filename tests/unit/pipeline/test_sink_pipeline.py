@@ -1,0 +1,77 @@
+"""From consume form to sink records: both shapes of a batch, offsets, headers, tolerance."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_connect_rt.api.data import schema as s
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
+from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
+from spark_connect_rt.protocol.ids import TopicPartition
+from tests.unit.pipeline.plugins_for_tests import WORKER, find
+
+
+def pipeline(**connector: str) -> SinkPipeline:
+    return SinkPipeline.from_config({k.replace("_", "."): v for k, v in connector.items()}, WORKER, find)
+
+
+def consumed(metadata: dict[bytes, bytes] | None = None, **columns: list[Any]) -> pa.RecordBatch:
+    schema = pa.schema([pa.field(name, CONSUME_FIELDS[name]) for name in columns], metadata=metadata)
+    arrays = [pa.array(values, CONSUME_FIELDS[name]) for name, values in columns.items()]
+    return pa.RecordBatch.from_arrays(arrays, schema=schema)
+
+
+ONE = {TOPIC: b"t", PARTITION: b"2"}
+
+
+def test_a_batch_of_one_partition() -> None:
+    batch = consumed(ONE, offset=[5, 6], value=[b'{"a":1}', None], key=[b"k", None], timestamp=[1, 2])
+    converted = pipeline().convert(batch)
+    first, second = converted.records
+    assert (first.topic, first.partition, first.offset, first.value, first.key) == ("t", 2, 5, {"a": 1}, "k")
+    assert (first.value_schema, first.key_schema, first.timestamp_ms) == (None, s.OPTIONAL_STRING, 1)
+    assert (second.value, second.key, second.headers) == (None, None, ())
+    assert converted.next_offsets == {TopicPartition("t", 2): 7}
+
+
+def test_a_batch_of_several_partitions() -> None:
+    batch = consumed(topic=["t", "u", "t"], partition=[0, 1, 0], offset=[3, 9, 4], value=[b"1", b"2", b"3"])
+    converted = pipeline().convert(batch)
+    assert [(r.topic, r.partition, r.offset, r.value) for r in converted.records] == [
+        ("t", 0, 3, 1),
+        ("u", 1, 9, 2),
+        ("t", 0, 4, 3),
+    ]
+    assert converted.next_offsets == {TopicPartition("t", 0): 5, TopicPartition("u", 1): 10}
+
+
+def test_headers_are_read() -> None:
+    batch = consumed(
+        ONE, offset=[0], value=[b"1"], headers=[[{"key": "h", "value": b"12"}, {"key": "n", "value": None}]]
+    )
+    (record,) = pipeline().convert(batch).records
+    assert [(h.key, h.value, h.schema) for h in record.headers] == [("h", 12, s.INT8), ("n", None, None)]
+
+
+def test_an_empty_batch_has_no_offsets() -> None:
+    converted = pipeline().convert(consumed(ONE, offset=[], value=[]))
+    assert (converted.records, converted.next_offsets, converted.skipped) == ([], {}, 0)
+
+
+def test_tolerance_none_names_stage_and_record() -> None:
+    with pytest.raises(DataError, match=r"record t-2@6: VALUE_CONVERTER failed: not JSON") as caught:
+        pipeline().convert(consumed(ONE, offset=[5, 6], value=[b"1", b"{"]))
+    assert caught.value.stage == "VALUE_CONVERTER"
+
+
+def test_tolerance_all_skips_counts_and_goes_past() -> None:
+    settings = {"errors_tolerance": "all", "transforms": "up", "transforms_up_type": "Upper"}
+    batch = consumed(ONE, offset=[5, 6, 7, 8], value=[b'"a"', b"{", b'"bad"', b'"drop"'])
+    converted = pipeline(**settings).convert(batch)
+    assert [record.value for record in converted.records] == ["A"]
+    assert (converted.skipped, converted.next_offsets) == (2, {TopicPartition("t", 2): 9})
+    assert [errant.place for errant in converted.errants] == ["record t-2@6", "record t-2@7"]
