@@ -201,6 +201,14 @@ def overdue(member: Member, timing: Timing, now_ms: int, last_poll_ms: int) -> C
     return PollExpired() if now_ms - last_poll_ms >= timing.rebalance_ms else None
 
 
+def next_deadline_ms(member: Member, timing: Timing, last_poll_ms: int) -> int | None:
+    """Return when ``overdue`` will have something to say if nothing else happens; None for never."""
+    if member.phase not in IN_GROUP:
+        return None
+    poll_ms = last_poll_ms + timing.rebalance_ms
+    return min(poll_ms, member.last_contact_ms + timing.session_ms) if member.holding else poll_ms
+
+
 def _is_stale(member: Member, event: object) -> bool:
     if isinstance(event, JoinOffered):
         return event.round != member.round
