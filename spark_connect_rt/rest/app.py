@@ -1,0 +1,94 @@
+"""The REST application: routers put together, errors turned into Connect's bodies.
+
+``create_app(herder)`` is an ASGI application over any HerderApi; rest/server.py serves it from a thread.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import BaseRoute, Match
+
+from spark_connect_rt._version import CONNECT_VERSION
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.ports.herder import HerderApi
+from spark_connect_rt.ports.peer_client import PeerClient
+from spark_connect_rt.protocol.json_text import encode_json
+from spark_connect_rt.rest import connector_plugins, connectors, health, internal, root
+from spark_connect_rt.rest.context import REQUEST_LIMIT_MS, Forwarded, JsonResponse, RestContext
+from spark_connect_rt.rest.error_mapping import ErrorAnswer, answer_of, answer_of_http, answer_of_unexpected
+from spark_connect_rt.rest.openapi import describe
+from spark_connect_rt.rest.paths import EncodedPaths
+
+_log = logging.getLogger(__name__)
+
+
+def create_app(
+    herder: HerderApi,
+    peers: PeerClient | None = None,
+    *,
+    version: str = CONNECT_VERSION,
+    commit: str = "unknown",
+    request_limit_ms: int = REQUEST_LIMIT_MS,
+) -> FastAPI:
+    """Return the application; ``peers`` None: a worker alone, nothing is forwarded."""
+    context = RestContext(herder, version, commit, peers, request_limit_ms)
+
+    @asynccontextmanager
+    async def lifespan(_: FastAPI) -> AsyncIterator[None]:
+        yield
+        context.close()
+
+    app = FastAPI(docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
+    routers = [it.router(context) for it in (root, health, connectors, internal, connector_plugins)]
+    for router in routers:
+        app.include_router(router)
+    app.add_middleware(EncodedPaths)  # type: ignore[arg-type]
+    _answer_errors(app, [route for router in routers for route in router.routes])
+    describe(app, version)
+    return app
+
+
+def _answer_errors(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
+    @app.exception_handler(ConnectError)
+    async def refused(_: Request, error: ConnectError) -> Response:
+        return _json(answer_of(error))
+
+    @app.exception_handler(Forwarded)
+    async def forwarded(_: Request, answer: Forwarded) -> Response:
+        return answer.response
+
+    @app.exception_handler(HTTPException)
+    async def http_refused(request: Request, error: HTTPException) -> Response:
+        # No content type, as Java: JAX-RS found no resource that could say what it produces.
+        answer = answer_of_http(error.status_code)
+        headers = {"Allow": ",".join(_methods(routes, request))} if answer.status == 405 else None
+        return Response(encode_json(answer.body), answer.status, headers=headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def no_such_parameter(_: Request, __: RequestValidationError) -> Response:
+        return _json(answer_of_http(404))  # JAX-RS: a path parameter of the wrong type is no path
+
+    @app.exception_handler(Exception)
+    async def unexpected(_: Request, error: Exception) -> Response:
+        return _json(answer_of_unexpected(error))
+
+
+def _methods(routes: Sequence[BaseRoute], request: Request) -> list[str]:
+    """Return what the path may be asked for; a route knows only its own methods."""
+    methods: set[str] = set()
+    for route in routes:
+        if route.matches(request.scope)[0] is not Match.NONE:
+            methods |= set(getattr(route, "methods", None) or ())
+    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
+
+
+def _json(answer: ErrorAnswer) -> Response:
+    return JsonResponse(answer.body, answer.status)

@@ -1,0 +1,177 @@
+"""``/connectors`` (Java ``ConnectorsResource``): reads from snapshots, writes through the herder's queue.
+
+Owns: the routes. Reads never wait for the tick; writes wait for it at most the request limit, and are forwarded
+when another worker must serve them.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.ports.herder import ConfigWritten
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.protocol.java_hash_order import in_java_hash_order, java_hash_order
+from spark_connect_rt.rest import entities
+from spark_connect_rt.rest.context import JsonResponse, RestContext, flag
+from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, connector_path, decoded
+from spark_connect_rt.rest.request_body import read_config, read_create
+
+
+def router(context: RestContext) -> APIRouter:
+    """Return all routes of connectors and their tasks."""
+    routes = APIRouter(tags=["connectors"])
+    _add_reads(routes, context)
+    _add_configuration(routes, context)
+    _add_steering(routes, context)
+    _add_tasks(routes, context)
+    return routes
+
+
+def _add_reads(routes: APIRouter, context: RestContext) -> None:
+    herder = context.herder
+
+    @routes.get("/connectors")
+    async def connectors(request: Request) -> Response:
+        """Return the names, or with ``expand=status`` / ``expand=info`` what is known of each."""
+        names = java_hash_order(herder.list_connectors())
+        if "expand" not in request.query_params:
+            return JsonResponse(names)
+        wanted = request.query_params.getlist("expand")
+        return JsonResponse(_expanded(context, names, wanted))
+
+    @routes.get("/connectors/{connector}")
+    async def info(connector: ConnectorName) -> Response:
+        """Return configuration and task ids."""
+        return JsonResponse(entities.info_entity(herder.connector_info(decoded(connector))))
+
+    @routes.get("/connectors/{connector}/config")
+    async def config(connector: ConnectorName) -> Response:
+        """Return the configuration."""
+        return JsonResponse(entities.config_entity(herder.connector_config(decoded(connector))))
+
+    @routes.get("/connectors/{connector}/status")
+    async def status(connector: ConnectorName) -> Response:
+        """Return the states of the connector and its tasks."""
+        return JsonResponse(entities.state_entity(herder.connector_status(decoded(connector))))
+
+    @routes.get("/connectors/{connector}/topics")
+    async def topics(connector: ConnectorName) -> Response:
+        """Return the topics used since creation or reset."""
+        name = decoded(connector)
+        return JsonResponse(entities.topics_entity(name, herder.topics(name)))
+
+    @routes.put("/connectors/{connector}/topics/reset")
+    async def reset_topics(connector: ConnectorName) -> Response:
+        """Forget the topics used so far."""
+        herder.reset_topics(decoded(connector))
+        return Response(status_code=202)
+
+    @routes.get("/connectors/{connector}/offsets")
+    async def offsets(request: Request, connector: ConnectorName) -> Response:
+        """Return where the connector is."""
+        found = await context.completed(request, herder.offsets(decoded(connector)))
+        return JsonResponse(entities.offsets_entity(found))
+
+
+def _add_configuration(routes: APIRouter, context: RestContext) -> None:
+    herder = context.herder
+
+    @routes.post("/connectors", status_code=201)
+    async def create(request: Request) -> Response:
+        """Create a connector: ``{"name": ..., "config": {...}, "initial_state": ...}``."""
+        wanted = read_create(await request.body())
+        answer = herder.create(wanted.name, wanted.config, wanted.initial_state)
+        return _written(request, await context.completed(request, answer))
+
+    @routes.put("/connectors/{connector}/config")
+    async def put_config(request: Request, connector: ConnectorName) -> Response:
+        """Create a connector or replace its configuration."""
+        name = decoded(connector)
+        answer = herder.put_config(name, read_config(name, await request.body()))
+        return _written(request, await context.completed(request, answer))
+
+    @routes.delete("/connectors/{connector}", status_code=204)
+    async def delete(request: Request, connector: ConnectorName) -> Response:
+        """Delete a connector; its offsets stay."""
+        await context.completed(request, herder.delete(decoded(connector)))
+        return Response(status_code=204)
+
+
+def _add_steering(routes: APIRouter, context: RestContext) -> None:
+    herder = context.herder
+
+    @routes.put("/connectors/{connector}/pause", status_code=202)
+    async def pause(request: Request, connector: ConnectorName) -> Response:
+        """Let the tasks idle."""
+        await context.completed(request, herder.pause(decoded(connector)))
+        return Response(status_code=202)
+
+    @routes.put("/connectors/{connector}/resume", status_code=202)
+    async def resume(request: Request, connector: ConnectorName) -> Response:
+        """Go on after a pause or a stop."""
+        await context.completed(request, herder.resume(decoded(connector)))
+        return Response(status_code=202)
+
+    @routes.put("/connectors/{connector}/stop", status_code=204)
+    async def stop(request: Request, connector: ConnectorName) -> Response:
+        """Drop the tasks, keep the configuration."""
+        await context.completed(request, herder.stop_connector(decoded(connector)))
+        return Response(status_code=204)
+
+    @routes.post("/connectors/{connector}/restart")
+    async def restart(request: Request, connector: ConnectorName) -> Response:
+        """Restart the connector (204), or with ``includeTasks`` / ``onlyFailed`` what the plan names (202)."""
+        include_tasks, only_failed = bool(flag(request, "includeTasks")), bool(flag(request, "onlyFailed"))
+        answer = herder.restart(decoded(connector), include_tasks, only_failed)
+        plan = await context.completed(request, answer)
+        return Response(status_code=204) if plan is None else JsonResponse(entities.state_entity(plan), 202)
+
+
+def _add_tasks(routes: APIRouter, context: RestContext) -> None:
+    herder = context.herder
+
+    @routes.get("/connectors/{connector}/tasks")
+    async def tasks(connector: ConnectorName) -> Response:
+        """Return the tasks with their raw configurations."""
+        return JsonResponse(entities.task_infos_entity(herder.task_infos(decoded(connector))))
+
+    @routes.get("/connectors/{connector}/tasks/{task}/status")
+    async def task_status(connector: ConnectorName, task: TaskNumber) -> Response:
+        """Return the state of one task."""
+        found = herder.task_status(ConnectorTaskId(decoded(connector), task))
+        return JsonResponse(entities.task_state_entity(task, found))
+
+    @routes.post("/connectors/{connector}/tasks/{task}/restart", status_code=204)
+    async def restart_task(request: Request, connector: ConnectorName, task: TaskNumber) -> Response:
+        """Restart one task, on the worker that owns it."""
+        answer = herder.restart_task(ConnectorTaskId(decoded(connector), task))
+        await context.completed(request, answer)
+        return Response(status_code=204)
+
+
+def _expanded(context: RestContext, names: list[str], wanted: list[str]) -> dict[str, Any]:
+    expanded: dict[str, Any] = {}
+    for name in names:
+        found: dict[str, Any] = {}
+        try:
+            if "status" in wanted:
+                found["status"] = entities.state_entity(context.herder.connector_status(name))
+            if "info" in wanted:
+                found["info"] = entities.info_entity(context.herder.connector_info(name))
+        except NotFoundError:
+            continue  # deleted since the list was taken
+        expanded[name] = in_java_hash_order(found)
+    return expanded
+
+
+def _written(request: Request, written: ConfigWritten) -> Response:
+    body = entities.info_entity(written.info, read_back=False)
+    if not written.created:
+        return JsonResponse(body, 200)
+    origin = f"{request.url.scheme}://{request.url.netloc}"
+    return JsonResponse(body, 201, headers={"Location": origin + connector_path(written.info.name)})

@@ -1,0 +1,130 @@
+"""Errors to HTTP: the only module that decides statuses (Java ``ConnectExceptionMapper``).
+
+Body: ``{"error_code": status, "message": Java's words}``; what Java does not say goes into new fields only:
+``code`` (stable), ``hint`` (what to do), ``problems`` (of a configuration, by key).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from http import HTTPStatus
+from typing import Any
+
+from spark_connect_rt.errors import (
+    AlreadyExistsError,
+    BadConfigError,
+    BadRequestError,
+    ConnectError,
+    ForbiddenError,
+    NotAssignedError,
+    NotFoundError,
+    NotLeaderError,
+    RebalanceInProgressError,
+    ShuttingDownError,
+    TimedOutError,
+)
+
+NO_LEADER = "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
+STALE = (
+    "Cannot complete request momentarily due to stale configuration (typically caused by a concurrent config change)"
+)
+CONFLICT = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
+
+
+class RestError(ConnectError):
+    """An answer whose status and words are settled already (a forwarded one, a signature check)."""
+
+    def __init__(self, status: int, message: str, *, code: str | None = None) -> None:
+        super().__init__(message, code=code)
+        self.status = status
+
+
+class UnreadableBodyError(ConnectError):
+    """The body is not the JSON that this endpoint reads. Java answers these 500, and so do we."""
+
+    code = "CRT-1032"
+
+
+HTTP_STATUS: dict[type[ConnectError], int] = {
+    BadConfigError: 400,
+    BadRequestError: 400,
+    ForbiddenError: 403,
+    NotFoundError: 404,
+    AlreadyExistsError: 409,
+    NotLeaderError: 409,
+    NotAssignedError: 409,
+    RebalanceInProgressError: 409,
+}
+
+HINTS: dict[type[ConnectError], str] = {
+    BadConfigError: "Correct every setting listed in 'problems', then send the request again.",
+    NotFoundError: "GET /connectors lists the connectors.",
+    AlreadyExistsError: "Choose another name, or PUT /connectors/{name}/config to change this one.",
+    NotLeaderError: "Send the request again in a moment.",
+    NotAssignedError: "Send the request again in a moment.",
+    RebalanceInProgressError: "Send the request again in a moment.",
+    TimedOutError: "GET /health and GET /admin/story say what the worker is doing.",
+    ShuttingDownError: "Send the request to another worker of the group.",
+    UnreadableBodyError: "Send JSON, with the header Content-Type: application/json.",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class ErrorAnswer:
+    """Status and body of a refusal."""
+
+    status: int
+    body: Mapping[str, Any]
+
+
+def status_of(error: ConnectError) -> int:
+    """Return the HTTP status of the nearest mapped ancestor, else 500."""
+    if isinstance(error, RestError):
+        return error.status
+    return next((HTTP_STATUS[kind] for kind in type(error).__mro__ if kind in HTTP_STATUS), 500)
+
+
+def answer_of(error: ConnectError) -> ErrorAnswer:
+    """Return what a refusal is answered with."""
+    status = status_of(error)
+    body: dict[str, Any] = {"error_code": status, "message": message_of(error), "code": error.code}
+    hint = next((HINTS[kind] for kind in type(error).__mro__ if kind in HINTS), None)
+    if hint is not None:
+        body["hint"] = hint
+    if isinstance(error, BadConfigError):
+        body["problems"] = {key: list(why) for key, why in error.problems.items()}
+    return ErrorAnswer(status, body)
+
+
+def message_of(error: ConnectError) -> str:
+    """Return Java's words for an error."""
+    if isinstance(error, BadConfigError):
+        return invalid_config_message(error.problems)
+    if isinstance(error, RebalanceInProgressError):
+        return STALE
+    return str(error)
+
+
+def invalid_config_message(problems: Mapping[str, Any]) -> str:
+    """Return Java's list of everything that is wrong with a configuration."""
+    lines = [line for why in problems.values() for line in why]
+    return "\n".join(
+        [
+            f"Connector configuration is invalid and contains the following {len(lines)} error(s):",
+            *lines,
+            "You can also find the above list of errors at the endpoint "
+            "`/connector-plugins/{connectorType}/config/validate`",
+        ]
+    )
+
+
+def answer_of_http(status: int) -> ErrorAnswer:
+    """Return the answer of the HTTP layer itself (no such path, wrong method), in JAX-RS's words."""
+    return ErrorAnswer(status, {"error_code": status, "message": f"HTTP {status} {HTTPStatus(status).phrase}"})
+
+
+def answer_of_unexpected(error: Exception) -> ErrorAnswer:
+    """Return the answer to a failure nobody foresaw; its trace goes to the log, not over the wire."""
+    body = {"error_code": 500, "message": str(error) or type(error).__name__, "code": ConnectError.code}
+    return ErrorAnswer(500, body)

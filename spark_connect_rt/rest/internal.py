@@ -1,0 +1,68 @@
+"""Requests between workers: a follower's task configurations, zombie fencing (Java ``InternalConnectResource``).
+
+Owns: checking the signature (KIP-507) before anything else of the request is looked at.
+"""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from spark_connect_rt.ports.herder import InternalKey
+from spark_connect_rt.protocol.internal_request import ALGORITHM_HEADER, Verdict, verify
+from spark_connect_rt.rest.context import RestContext
+from spark_connect_rt.rest.error_mapping import RestError
+from spark_connect_rt.rest.paths import ConnectorName, decoded
+from spark_connect_rt.rest.request_body import read_task_configs
+
+
+def router(context: RestContext) -> APIRouter:
+    """Return the routes."""
+    routes = APIRouter(tags=["between workers"], include_in_schema=False)
+    herder = context.herder
+
+    @routes.post("/connectors/{connector}/tasks", status_code=204)
+    async def put_task_configs(request: Request, connector: ConnectorName) -> Response:
+        """Write a task set that a follower generated."""
+        body = await request.body()
+        check_signature(herder.internal_key(), request, body)
+        answer = herder.put_task_configs(decoded(connector), read_task_configs(body))
+        await context.completed(request, answer)
+        return Response(status_code=204)
+
+    @routes.put("/connectors/{connector}/fence", status_code=204)
+    async def fence(request: Request, connector: ConnectorName) -> Response:
+        """Shut out older producers of a connector's tasks."""
+        check_signature(herder.internal_key(), request, await request.body())
+        await context.completed(request, herder.fence(decoded(connector)))
+        return Response(status_code=204)
+
+    return routes
+
+
+def check_signature(key: InternalKey, request: Request, body: bytes) -> None:
+    """Raise RestError or BadRequestError unless the request is signed with the group's key, where it must be."""
+    if not key.required:
+        return
+    verdict = verify(key.key, key.accepted_algorithms, dict(request.headers), body)
+    if verdict is not Verdict.VALID:
+        raise _refusal(verdict, key, request.headers.get(ALGORITHM_HEADER))
+
+
+def _refusal(verdict: Verdict, key: InternalKey, algorithm: str | None) -> RestError:
+    accepted = ", ".join(key.accepted_algorithms)
+    status, message = {
+        Verdict.MISSING: (400, "Internal request missing required signature"),
+        Verdict.ALGORITHM_REFUSED: (
+            400,
+            f"This worker does not support the '{algorithm}' key signing algorithm used by other workers. "
+            f"It accepts: {accepted}. Give every worker the same inter.worker.verification.algorithms.",
+        ),
+        Verdict.KEY_UNKNOWN: (
+            503,
+            "This worker is still starting up and has not been able to read a session key from the config topic yet",
+        ),
+        Verdict.MISMATCH: (403, "Internal request contained invalid signature."),
+    }[verdict]
+    return RestError(status, message, code="CRT-1033")

@@ -1,0 +1,45 @@
+"""Paths as the client sent them, so that ``%2F`` stays inside one segment; HEAD as GET; a last slash is ignored.
+
+Owns: the ASGI wrapper around the application, and decoding one path parameter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable, MutableMapping
+from typing import Annotated, Any
+from urllib.parse import quote, unquote
+
+from fastapi import Path
+
+Scope = MutableMapping[str, Any]
+AsgiApp = Callable[[Scope, Any, Any], Awaitable[None]]
+
+_SEGMENT_SAFE = "!$&'()*+,;=:@"  # what RFC 3986 allows in a segment unencoded, as Java's UriBuilder
+
+ConnectorName = Annotated[str, Path(description="Name of the connector, percent-encoded (a slash as %2F).")]
+TaskNumber = Annotated[int, Path(ge=-(2**31), lt=2**31, description="Number of the task.")]
+
+
+def decoded(segment: str) -> str:
+    """Return a path parameter as text."""
+    return unquote(segment)
+
+
+def connector_path(name: str) -> str:
+    """Return the path of a connector."""
+    return f"/connectors/{quote(name, safe=_SEGMENT_SAFE)}"
+
+
+class EncodedPaths:
+    """Routes on the raw path; the server itself drops the body of an answer to HEAD."""
+
+    def __init__(self, app: AsgiApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
+        if scope["type"] == "http":
+            raw = scope.get("raw_path") or scope["path"].encode("utf-8")
+            path = raw.partition(b"?")[0].decode("latin-1")
+            method = "GET" if scope["method"] == "HEAD" else scope["method"]
+            scope = {**scope, "path": path.rstrip("/") or "/", "method": method}
+        await self._app(scope, receive, send)

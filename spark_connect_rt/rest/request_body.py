@@ -1,0 +1,139 @@
+"""Reads request bodies as Jackson reads them into Java's request classes: scalars become text, nulls stay.
+
+Owns: CreateConnectorRequest, configuration maps, task configuration lists.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spark_connect_rt.errors import BadConfigError, BadRequestError
+from spark_connect_rt.rest.error_mapping import UnreadableBodyError
+from spark_connect_rt.state.target_state import TargetState
+
+_CREATE_FIELDS = ("config", "name", "initial_state")
+_INITIAL_STATES = {
+    "RUNNING": TargetState.STARTED,
+    "PAUSED": TargetState.PAUSED,
+    "STOPPED": TargetState.STOPPED,
+}
+_NULL_VALUE = "Null value can not be supplied as the configuration value."
+
+
+class _Number(str):
+    """A JSON number as it was written: a setting keeps its digits."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True, slots=True)
+class CreateRequest:
+    """Body of ``POST /connectors``; ``config`` holds the name already."""
+
+    name: str
+    config: Mapping[str, str]
+    initial_state: TargetState | None
+
+
+def read_create(body: bytes) -> CreateRequest:
+    """Return the request. Raises UnreadableBodyError, BadRequestError, BadConfigError."""
+    fields = _read_json(body)
+    if fields is None:
+        raise UnreadableBodyError("The request body is empty: a connector's name and config are needed")
+    if not isinstance(fields, dict):
+        raise UnreadableBodyError(_wrong_type("CreateConnectorRequest", fields))
+    for field in fields:
+        if field not in _CREATE_FIELDS:
+            known = ", ".join(f'"{name}"' for name in _CREATE_FIELDS)
+            raise UnreadableBodyError(f'Unrecognized field "{field}" (3 known properties: {known})')
+    name = (_text(fields.get("name")) or "").strip()
+    if fields.get("config") is None:
+        raise UnreadableBodyError("The request has no 'config'")
+    initial_state = _initial_state(_text(fields.get("initial_state")))
+    return CreateRequest(name, with_name(name, _settings(fields["config"])), initial_state)
+
+
+def read_config(name: str, body: bytes) -> dict[str, str]:
+    """Return the configuration of ``PUT /connectors/{name}/config``, the name put in."""
+    fields = _read_json(body)
+    if fields is None:
+        raise UnreadableBodyError("The request body is empty: a configuration is needed")
+    return with_name(name, _settings(fields))
+
+
+def read_task_configs(body: bytes) -> list[dict[str, str]]:
+    """Return the task configurations of the internal ``POST /connectors/{name}/tasks``."""
+    fields = _read_json(body)
+    if not isinstance(fields, list):
+        raise UnreadableBodyError(_wrong_type("List", fields))
+    return [_settings(one) for one in fields]
+
+
+def with_name(name: str, config: Mapping[str, str]) -> dict[str, str]:
+    """Put the connector's name into its configuration. Raises BadRequestError when it names another."""
+    included = config.get("name", name)
+    if included != name:
+        raise BadRequestError(
+            f"Connector name configuration ({included}) doesn't match connector name in the URL ({name})"
+        )
+    return {**config, "name": name}
+
+
+def _initial_state(text: str | None) -> TargetState | None:
+    if text is None:
+        return None
+    if text.upper() not in _INITIAL_STATES:
+        raise UnreadableBodyError(f"No initial_state {text}: it is one of {', '.join(_INITIAL_STATES)}")
+    return _INITIAL_STATES[text.upper()]
+
+
+def _settings(fields: Any) -> dict[str, str]:
+    if not isinstance(fields, dict):
+        raise UnreadableBodyError(_wrong_type("Map", fields))
+    texts = {str(_text(key)): _text(value) for key, value in fields.items()}
+    problems = {key: [_NULL_VALUE] for key, value in texts.items() if value is None}
+    if problems:
+        raise BadConfigError(problems)
+    return {key: value for key, value in texts.items() if value is not None}
+
+
+def _text(value: Any) -> str | None:
+    """Return a scalar as text, as Jackson coerces it; None stays None."""
+    if value is None:
+        return None
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if not isinstance(value, str):
+        raise UnreadableBodyError(_wrong_type("String", value))
+    try:
+        value.encode("utf-8")
+    except UnicodeEncodeError as error:
+        raise UnreadableBodyError(f"Text that UTF-8 cannot hold: {error.reason}") from error
+    return str(value)
+
+
+def _read_json(body: bytes) -> Any:
+    if not body.strip():
+        return None
+    try:
+        text = body.decode("utf-8").lstrip(" \t\r\n")
+        value, _ = _DECODER.raw_decode(text)
+    except (ValueError, RecursionError) as error:
+        raise UnreadableBodyError(f"The request body is not JSON: {error}") from error
+    return value
+
+
+def _wrong_type(wanted: str, value: Any) -> str:
+    kinds: dict[type[Any], tuple[str, str]] = {dict: ("Object", "START_OBJECT"), list: ("Array", "START_ARRAY")}
+    kind, token = kinds.get(type(value), ("scalar", "VALUE_STRING"))
+    return f"Cannot deserialize value of type `{wanted}` from {kind} value (token `JsonToken.{token}`)"
+
+
+def _refuse(literal: str) -> None:
+    raise ValueError(f"{literal} is not JSON")
+
+
+_DECODER = json.JSONDecoder(parse_int=_Number, parse_float=_Number, parse_constant=_refuse)

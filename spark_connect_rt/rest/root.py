@@ -1,0 +1,22 @@
+"""``GET /``: version and Kafka cluster (Java ``RootResource``)."""
+
+from __future__ import annotations
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from spark_connect_rt.rest.context import JsonResponse, RestContext
+from spark_connect_rt.rest.entities import root_entity
+
+
+def router(context: RestContext) -> APIRouter:
+    """Return the routes."""
+    routes = APIRouter(tags=["worker"])
+
+    @routes.get("/")
+    async def root() -> Response:
+        """Return the Connect version this worker speaks, its commit, the id of the Kafka cluster."""
+        cluster_id = context.herder.kafka_cluster_id()
+        return JsonResponse(root_entity(context.version, context.commit, cluster_id))
+
+    return routes

@@ -1,0 +1,104 @@
+"""Serves the application from one thread with uvicorn; the port is bound before ``start`` returns."""
+
+from __future__ import annotations
+
+import socket
+import threading
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Any
+
+from spark_connect_rt.errors import StartupError
+
+if TYPE_CHECKING:
+    import uvicorn
+
+EXIT_LISTENER_TAKEN = 16
+BACKLOG = 128
+STARTED_LIMIT_S = 30.0
+
+Asgi = Callable[[Any, Any, Any], Awaitable[None]]
+
+
+class RestServer:
+    """``RestServer(create_app(herder), "127.0.0.1", 8083)``; port 0 takes a free one, then see ``port``."""
+
+    def __init__(self, app: Asgi, host: str, port: int) -> None:
+        self._app = app
+        self.host = host
+        self.port = port
+        self._socket: socket.socket | None = None
+        self._server: uvicorn.Server | None = None
+        self._thread: threading.Thread | None = None
+
+    def bind(self) -> None:
+        """Take the port, answering nothing yet: clients wait instead of being refused. Idempotent.
+
+        Raises StartupError (exit code 16) naming the listener.
+        """
+        if self._socket is not None:
+            return
+        try:
+            self._socket = _listening(self.host, self.port)
+        except OSError as error:
+            listener = f"http://{self.host or '0.0.0.0'}:{self.port}"
+            raise StartupError(
+                f"cannot listen on {listener} (setting 'listeners'): {error.strerror or error}. "
+                "Stop what uses the port, or give this worker another one.",
+                exit_code=EXIT_LISTENER_TAKEN,
+                code="CRT-1085",
+            ) from error
+        self.port = int(self._socket.getsockname()[1])
+
+    def start(self) -> None:
+        """Bind if need be, then answer from a thread. Raises StartupError (exit code 16)."""
+        import uvicorn
+
+        self.bind()
+        config = uvicorn.Config(
+            self._app,
+            log_config=None,
+            access_log=False,
+            lifespan="on",
+            loop="asyncio",
+            http="h11",
+            ws="none",
+            server_header=False,
+            timeout_graceful_shutdown=5,
+        )
+        self._server = server = uvicorn.Server(config)
+        sockets = [self._socket] if self._socket else []
+        self._thread = threading.Thread(target=lambda: server.run(sockets=sockets), name="rest-server", daemon=True)
+        self._thread.start()
+        waiting = threading.Event()
+        for _ in range(int(STARTED_LIMIT_S / 0.005)):
+            if server.started or not self._thread.is_alive():
+                break
+            waiting.wait(0.005)
+        if not server.started:
+            raise StartupError("the REST server did not start", exit_code=EXIT_LISTENER_TAKEN)
+
+    def stop(self, timeout_s: float = 10.0) -> None:
+        """Answer what is under way, then close the port. Safe to call twice."""
+        if self._server is not None:
+            self._server.should_exit = True
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join(timeout_s)
+        if self._socket is not None:
+            self._socket.close()
+        self._server = self._thread = self._socket = None
+
+
+def _listening(host: str, port: int) -> socket.socket:
+    """Return a bound, listening socket. SO_REUSEADDR only lets a restart pass over connections in TIME_WAIT."""
+    family, kind, protocol, _, address = socket.getaddrinfo(
+        host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+    )[0]
+    listener = socket.socket(family, kind, protocol)
+    try:
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen(BACKLOG)
+    except OSError:
+        listener.close()
+        raise
+    return listener

@@ -1,0 +1,43 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+import httpx
+import pytest
+from starlette.types import ASGIApp
+
+from spark_connect_rt.rest.app import create_app
+from tests.unit.rest.fake_herder import FakeHerder
+
+Asked = Callable[..., httpx.Response]
+
+
+def ask(app: ASGIApp, method: str, path: str, body: bytes | None = None, **headers: str) -> httpx.Response:
+    """Send one request to an application, no socket between."""
+
+    async def send() -> httpx.Response:
+        transport = httpx.ASGITransport(app=app, raise_app_exceptions=False)
+        async with httpx.AsyncClient(transport=transport, base_url="http://h:8083") as client:
+            sent = {name.replace("_", "-"): value for name, value in headers.items()}
+            if body is not None:
+                sent.setdefault("Content-Type", "application/json")
+            return await client.request(method, path, content=body, headers=sent)
+
+    return asyncio.run(send())
+
+
+@pytest.fixture
+def herder() -> FakeHerder:
+    return FakeHerder()
+
+
+@pytest.fixture
+def rest(herder: FakeHerder) -> Asked:
+    app = create_app(herder, request_limit_ms=200)
+
+    def asked(method: str, path: str, body: bytes | None = None, **headers: Any) -> httpx.Response:
+        return ask(app, method, path, body, **headers)
+
+    return asked

@@ -1,0 +1,180 @@
+"""Bodies byte for byte as the recording of Java Connect 4.1.1 has them (tests/parity/golden)."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_connect_rt.ports.herder import ConnectorInfo, ConnectorOffset, Health
+from tests.unit.rest.conftest import Asked
+from tests.unit.rest.fake_herder import FakeHerder
+
+SRC_CONFIG = '{"connector.class":"FileStreamSource","file":"in.txt","tasks.max":"1","name":"src","topic":"lines"}'
+SRC_INFO = f'{{"name":"src","config":{SRC_CONFIG},"tasks":[{{"connector":"src","task":0}}],"type":"source"}}'
+SRC_TASK = '{"id":0,"state":"FAILED","worker_id":"h:8083","version":"4.1.1","trace":"boom\\n\\tat x"}'
+SRC_STATUS = (
+    '{"name":"src","connector":{"state":"RUNNING","worker_id":"h:8083","version":"4.1.1"},'
+    f'"tasks":[{SRC_TASK}],"type":"source"}}'
+)
+TASK_CONFIG = (
+    '{"connector.class":"FileStreamSource","file":"in.txt","task.class":"T",'
+    '"tasks.max":"1","name":"src","topic":"lines"}'
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/", '{"version":"4.1.1","commit":"unknown","kafka_cluster_id":"cluster"}'),
+        (
+            "/health",
+            '{"status":"healthy","message":"Worker has completed startup and is ready to handle requests."}',
+        ),
+        ("/connectors", '["src"]'),
+        ("/connectors/", '["src"]'),
+        ("/connectors?expand=info", f'{{"src":{{"info":{SRC_INFO}}}}}'),
+        ("/connectors?expand=info&expand=status", f'{{"src":{{"status":{SRC_STATUS},"info":{SRC_INFO}}}}}'),
+        ("/connectors?expand=colour", '{"src":{}}'),
+        ("/connectors/src", SRC_INFO),
+        ("/connectors/src/config", SRC_CONFIG),
+        ("/connectors/src/status", SRC_STATUS),
+        ("/connectors/src/tasks", f'[{{"id":{{"connector":"src","task":0}},"config":{TASK_CONFIG}}}]'),
+        ("/connectors/src/tasks/0/status", SRC_TASK),
+        ("/connectors/src/topics", '{"src":{"topics":["lines"]}}'),
+        ("/connectors/none/topics", '{"none":{"topics":[]}}'),
+        (
+            "/connector-plugins",
+            '[{"class":"org.apache.kafka.connect.file.FileStreamSinkConnector","type":"sink","version":"4.1.1"}]',
+        ),
+        ("/admin/story", '{"story":[{"at_ms":1,"step":"poll","reason":"waiting for the group","times":3}]}'),
+    ],
+)
+def test_bodies(rest: Asked, path: str, body: str) -> None:
+    answer = rest("GET", path)
+    assert (answer.status_code, answer.text) == (200, body)
+    assert answer.headers["content-type"] == "application/json"
+
+
+def test_plugins_of_all_kinds(rest: Asked) -> None:
+    answer = rest("GET", "/connector-plugins?connectorsOnly=false")
+    assert answer.json()[1] == {"class": "x.Predicate", "type": "predicate"}
+
+
+def test_progress_is_the_herders_own(rest: Asked) -> None:
+    progress = rest("GET", "/admin/progress").json()
+    assert progress["connectors"] == {"src": "RUNNING"}
+    assert progress["tasks"][0]["task"] == {"connector": "src", "task": 0}
+    assert progress["tasks"][0]["records"] == 5
+
+
+def test_offsets_print_as_hash_maps(rest: Asked, herder: FakeHerder) -> None:
+    herder.answers["offsets"] = [
+        ConnectorOffset({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 3}),
+        ConnectorOffset(None, None),
+    ]
+    answer = rest("GET", "/connectors/src/offsets")
+    assert answer.text == (
+        '{"offsets":[{"partition":{"kafka_partition":0,"kafka_topic":"t"},"offset":{"kafka_offset":3}},'
+        '{"partition":null,"offset":null}]}'
+    )
+
+
+@pytest.mark.parametrize(
+    ("path", "message"),
+    [
+        ("/connectors/none", "Connector none not found"),
+        ("/connectors/none/config", "Connector none not found"),
+        ("/connectors/none/tasks", "Connector none not found"),
+        ("/connectors/none/status", "No status found for connector none"),
+        ("/connectors/none/tasks/0/status", "No status found for task none-0"),
+        ("/connectors/src/tasks/7/status", "No status found for task src-7"),
+    ],
+)
+def test_what_is_not_there_is_404(rest: Asked, path: str, message: str) -> None:
+    answer = rest("GET", path)
+    assert answer.status_code == 404
+    assert answer.text.startswith(f'{{"error_code":404,"message":"{message}","code":"CRT-1020"')
+
+
+@pytest.mark.parametrize("path", ["/nope", "/connectors/a/b/c/d", "/docs", "/connectors/a/tasks/0"])
+def test_an_unknown_path_is_answered_as_by_java(rest: Asked, path: str) -> None:
+    answer = rest("GET", path)
+    assert (answer.status_code, answer.text) == (404, '{"error_code":404,"message":"HTTP 404 Not Found"}')
+    assert "content-type" not in answer.headers
+
+
+@pytest.mark.parametrize("number", ["x", "1.5", "99999999999"])
+def test_a_task_number_that_is_none_is_404(rest: Asked, number: str) -> None:
+    answer = rest("GET", f"/connectors/src/tasks/{number}/status")
+    assert (answer.status_code, answer.text) == (404, '{"error_code":404,"message":"HTTP 404 Not Found"}')
+
+
+@pytest.mark.parametrize(
+    ("method", "path", "allow"),
+    [
+        ("POST", "/", "GET,HEAD"),
+        ("DELETE", "/connectors", "GET,HEAD,POST"),
+        ("POST", "/connectors/src", "DELETE,GET,HEAD"),
+    ],
+)
+def test_a_wrong_method_is_405_and_names_the_right_ones(rest: Asked, method: str, path: str, allow: str) -> None:
+    answer = rest(method, path)
+    assert (answer.status_code, answer.text) == (
+        405,
+        '{"error_code":405,"message":"HTTP 405 Method Not Allowed"}',
+    )
+    assert answer.headers["allow"] == allow
+
+
+def test_names_may_hold_anything(rest: Asked, herder: FakeHerder) -> None:
+    herder.infos["a/b ü"] = ConnectorInfo("a/b ü", {}, (), "sink")
+    answer = rest("GET", "/connectors/a%2Fb%20%C3%BC")
+    assert answer.text == '{"name":"a/b ü","config":{},"tasks":[],"type":"sink"}'
+    assert rest("GET", "/connectors/a/b%20%C3%BC").status_code == 404
+
+
+def test_a_connector_deleted_while_it_is_listed_is_left_out(rest: Asked, herder: FakeHerder) -> None:
+    herder.infos["gone"] = ConnectorInfo("gone", {}, (), "sink")  # has no status
+    assert list(rest("GET", "/connectors?expand=status").json()) == ["src"]
+
+
+@pytest.mark.parametrize(
+    ("state", "status", "text"),
+    [
+        (
+            Health("starting", "reading the config topic"),
+            503,
+            '{"status":"starting","message":"Worker is still starting up. reading the config topic"}',
+        ),
+        (
+            Health("unhealthy"),
+            500,
+            '{"status":"unhealthy","message":"Worker was unable to handle this request '
+            'and may be unable to handle other requests."}',
+        ),
+    ],
+)
+def test_health(rest: Asked, herder: FakeHerder, state: Health, status: int, text: str) -> None:
+    herder.state = state
+    answer = rest("GET", "/health")
+    assert (answer.status_code, answer.text) == (status, text)
+
+
+def test_topics_may_be_off(rest: Asked, herder: FakeHerder) -> None:
+    assert rest("PUT", "/connectors/src/topics/reset").status_code == 202
+    assert herder.calls == [("reset_topics", "src")]
+    herder.tracking = False
+    answer = rest("GET", "/connectors/src/topics")
+    assert (answer.status_code, answer.json()["message"]) == (403, "Topic tracking is disabled.")
+    answer = rest("PUT", "/connectors/src/topics/reset")
+    assert (answer.status_code, answer.json()["message"]) == (403, "Topic tracking reset is disabled.")
+
+
+def test_head_is_answered_like_get(rest: Asked) -> None:
+    assert rest("HEAD", "/connectors").status_code == 200
+
+
+def test_the_api_describes_itself(rest: Asked) -> None:
+    document = rest("GET", "/openapi.json").json()
+    assert "/connectors/{connector}/restart" in document["paths"]
+    assert "/connectors/{connector}/fence" not in document["paths"]
+    assert "422" not in str(document)
