@@ -1,0 +1,40 @@
+"""What is really in a topic: the ground truth of tests."""
+
+from __future__ import annotations
+
+from confluent_kafka import Consumer, KafkaException, TopicPartition
+
+
+def count_records(bootstrap_servers: str, topic: str) -> int:
+    """Return the sum of the partitions' end offsets less their beginnings; 0 for no such topic."""
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "count"})
+    try:
+        metadata = consumer.list_topics(topic, timeout=10).topics[topic]
+        total = 0
+        for number in metadata.partitions:
+            low, high = consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=10)
+            total += high - low
+        return total
+    except KafkaException:
+        return 0
+    finally:
+        consumer.close()
+
+
+def read_values(bootstrap_servers: str, topic: str, count: int, limit_s: float = 30.0) -> list[bytes | None]:
+    """Return the values of the first ``count`` records of a topic, partition by partition."""
+    import time
+
+    consumer = Consumer(
+        {"bootstrap.servers": bootstrap_servers, "group.id": "read", "enable.auto.commit": False, "log_level": 0}
+    )
+    values: list[bytes | None] = []
+    deadline = time.monotonic() + limit_s
+    try:
+        partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
+        consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
+        while len(values) < count and time.monotonic() < deadline:
+            values += [one.value() for one in consumer.consume(1000, 0.5) if one.error() is None]
+    finally:
+        consumer.close()
+    return values
