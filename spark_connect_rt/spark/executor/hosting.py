@@ -7,12 +7,17 @@ the driver decides, a host obeys.
 from __future__ import annotations
 
 import importlib
+import logging
 import threading
+import time
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.pipeline.retry_tolerance import Errant
+
+log = logging.getLogger(__name__)
 
 
 class Switches:
@@ -37,12 +42,31 @@ class Switches:
         """Wake the host: there is something else for it."""
         self.set()
 
+    def wait_ms(self, wait_ms: int) -> bool:
+        """Wait between attempts at one record; False when the host is to stop."""
+        end_s = time.monotonic() + wait_ms / 1000
+        while not self.stopping and (left_s := end_s - time.monotonic()) > 0:
+            self.wait(left_s)
+        return not self.stopping
+
     def wait(self, timeout_s: float | None) -> None:
         """Sleep until a switch turns, a nudge, or the time is up. A nudge before the call counts."""
         with self._changed:
             if not self._nudged:
                 self._changed.wait(timeout_s)
             self._nudged = False
+
+
+def monotonic_ms() -> int:
+    """Return the monotonic clock, ms."""
+    return int(time.monotonic() * 1000)
+
+
+def log_errants(task: object, errants: Iterable[Errant]) -> None:
+    """Log records that were given up; never their content."""
+    for errant in errants:
+        error = f"{type(errant.error).__name__}: {errant.error}"
+        log.warning("task=%s skipped %s, stage %s: %s", task, errant.place, errant.stage.value, error)
 
 
 def load_class(name: str) -> type[Any]:

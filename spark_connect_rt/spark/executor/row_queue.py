@@ -48,11 +48,9 @@ class RowQueue:
             if not self._rows:
                 return None
             row = self._rows.popleft()
-            left = self._queued_bytes[row.host] - row.size_bytes()
-            if left:
+            left = self._queued_bytes.pop(row.host, 0) - row.size_bytes()
+            if left > 0:
                 self._queued_bytes[row.host] = left
-            else:
-                del self._queued_bytes[row.host]
             if row.data is not None:
                 self._not_full.notify_all()
             return row

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Sequence
+from collections.abc import Set as AbstractSet
+
+import pyarrow as pa
 
 from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.errors import RetriableError
-from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
+from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
+from spark_connect_rt.pipeline.retry_tolerance import Waiting
+from spark_connect_rt.pipeline.sink_pipeline import SinkConverted, SinkPipeline
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.control_wire import encode_offsets
 from spark_connect_rt.spark.executor.frames import Row, RowKind, decode_partitions, decode_records
-from spark_connect_rt.spark.executor.hosting import load_class
+from spark_connect_rt.spark.executor.hosting import load_class, log_errants, monotonic_ms
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
 
 COMMIT_EACH_S = 1.0  # at most; less if offset.flush.interval.ms is less
@@ -57,6 +61,7 @@ class SinkLane(Lane):
         self._hurry = threading.Event()  # a revocation or the end waits: retries must not hold it up
         self._leaving_lock = threading.Lock()
         self._leaving: frozenset[TopicPartition] = frozenset()
+        self._released: frozenset[TopicPartition] = frozenset()  # ahead of their REVOKED row
         self._ending = False
 
     def give(self, row: Row) -> None:
@@ -79,7 +84,9 @@ class SinkLane(Lane):
         """Make and start the task."""
         worker_config = self._clients.resolve(self.launch.worker_config)
         connector_config = self._clients.resolve(self.launch.connector_config)
-        self._pipeline = SinkPipeline.from_config(connector_config, worker_config, self._clients.plugin)
+        self._pipeline = SinkPipeline.from_config(
+            connector_config, worker_config, self._clients.plugin, Waiting(monotonic_ms, self._wait_ms)
+        )
         flush_ms = int(worker_config.get("offset.flush.interval.ms", 60_000))
         self._commit_each_s = min(COMMIT_EACH_S, flush_ms / 1000)
         self._task = load_class(self.launch.task_class)()
@@ -97,7 +104,7 @@ class SinkLane(Lane):
             case RowKind.ASSIGNED:
                 self._open(_partitions(row))
             case RowKind.REVOKED:
-                self._release(_partitions(row))
+                self._let_go(_partitions(row))
             case RowKind.PAUSED:
                 self._commit()
                 self.report("paused")
@@ -112,44 +119,46 @@ class SinkLane(Lane):
             self._task.open(sorted(new))
 
     def _put(self, row: Row) -> None:
-        assert self._task is not None
+        """Deliver one batch; tried again for as long as the task asks, or until its partitions leave."""
         assert row.data is not None
-        if self._ending:
-            return  # the next owner reads it again
-        converted = self._pipeline.convert(decode_records(row.data))
-        records: Sequence[SinkRecord] = converted.records
-        offsets = dict(converted.next_offsets)
-        wait_s = RETRY_FIRST_S
-        while True:
-            records, offsets = self._without_leaving(records, offsets)
-            if not offsets:
+        batch, wait_s = decode_records(row.data), RETRY_FIRST_S
+        while not self._ending:  # what is not put is read again by the next owner
+            leaving = self._leaving
+            self._release(leaving - self._released)  # a target that refuses must not hold them
+            batch = without_partitions(batch, leaving)
+            if not batch.num_rows:
                 return
-            try:
-                self._task.put(records)
-                break
-            except RetriableError as error:
-                log.warning("task=%s: put will be tried again: %s", self.launch.task, error)
-            self._hurry.wait(wait_s)
-            self._hurry.clear()
-            if self._ending:
-                return
-            wait_s = min(RETRY_LAST_S, wait_s * 2)
-        self._offsets.update(offsets)
-        self._records += len(records)
-        self._data_bytes += row.data.size
+            converted = self._pipeline.convert(batch)
+            log_errants(self.launch.task, converted.errants)
+            while not self._ending and self._leaving is leaving:
+                if self._delivered(converted.records):
+                    self._took(converted, row.data.size)
+                    return
+                self._hurry.wait(wait_s)
+                self._hurry.clear()
+                wait_s = min(RETRY_LAST_S, wait_s * 2)
+
+    def _delivered(self, records: list[SinkRecord]) -> bool:
+        assert self._task is not None
+        try:
+            self._task.put(records)
+        except RetriableError as error:
+            log.warning("task=%s: put will be tried again: %s", self.launch.task, error)
+            return False
+        return True
+
+    def _took(self, converted: SinkConverted, data_bytes: int) -> None:
+        self._offsets.update(converted.next_offsets)
+        self._records += len(converted.records)
+        self._data_bytes += data_bytes
         self._skipped += converted.skipped
         self._dirty = True
         self._commit_when_due(self._committed_s + self._commit_each_s)
 
-    def _without_leaving(
-        self, records: Sequence[SinkRecord], offsets: dict[TopicPartition, int]
-    ) -> tuple[Sequence[SinkRecord], dict[TopicPartition, int]]:
-        """Drop what belongs to partitions on their way out: their next owner reads it again."""
-        leaving = self._leaving
-        if not leaving.intersection(offsets):
-            return records, offsets
-        kept = {tp: offset for tp, offset in offsets.items() if tp not in leaving}
-        return [r for r in records if TopicPartition(r.topic, r.partition) in kept], kept
+    def _wait_ms(self, wait_ms: int) -> bool:
+        """Wait between attempts at converting one record; False when a revocation or the end waits."""
+        hurried = self._hurry.wait(wait_ms / 1000)
+        return not hurried
 
     def _commit_when_due(self, due_s: float) -> None:
         if self._commit_at_s is None:
@@ -169,10 +178,7 @@ class SinkLane(Lane):
         if self._dirty:
             self._commit()
         elif self._task is not None and self._context.partitions:
-            try:
-                self._task.put([])
-            except RetriableError as error:
-                log.warning("task=%s: put will be tried again: %s", self.launch.task, error)
+            self._delivered([])
 
     def wait_s(self) -> float | None:
         """Wait until the next commit, else until the next empty put."""
@@ -213,8 +219,10 @@ class SinkLane(Lane):
         )
 
     def _release(self, partitions: frozenset[TopicPartition]) -> None:
-        """Flush, report, close, in Java's order; afterwards the partitions may come back anew."""
+        """Flush, report, close, in Java's order; also partitions that were never open are reported."""
         assert self._task is not None
+        if not partitions:
+            return
         held = partitions & self._context.partitions
         self._commit()
         if held:
@@ -223,9 +231,15 @@ class SinkLane(Lane):
         for partition in held:
             self._offsets.pop(partition, None)
             self._reported.pop(partition, None)
+        self._released |= partitions
+        self.report("released", partitions=[(tp.topic, tp.partition) for tp in sorted(partitions)])
+
+    def _let_go(self, partitions: frozenset[TopicPartition]) -> None:
+        """The REVOKED row: nothing of these partitions is behind it; they may come back anew."""
+        self._release(partitions - self._released)
+        self._released -= partitions
         with self._leaving_lock:
             self._leaving -= partitions
-        self.report("released", partitions=[(tp.topic, tp.partition) for tp in sorted(partitions)])
 
     def drain(self) -> None:
         """Commit what was put and close every partition."""
@@ -240,7 +254,22 @@ class SinkLane(Lane):
         task, self._task = self._task, None
         if task is not None:
             task.stop()
+            self._pipeline.close()
 
 
 def _partitions(row: Row) -> frozenset[TopicPartition]:
     return frozenset(TopicPartition(topic, partition) for topic, partition in decode_partitions(row.head))
+
+
+def without_partitions(batch: pa.RecordBatch, leaving: AbstractSet[TopicPartition]) -> pa.RecordBatch:
+    """Drop the rows of ``leaving`` from a batch in consume form: their next owner reads them again."""
+    if not leaving:
+        return batch
+    metadata = batch.schema.metadata or {}
+    columns = []
+    for name, key, read in (("topic", TOPIC, bytes.decode), ("partition", PARTITION, int)):
+        stands = metadata.get(key)
+        fixed = None if stands is None or name in batch.schema.names else read(stands)
+        columns.append(batch.column(name).to_pylist() if fixed is None else [fixed] * batch.num_rows)
+    kept = [TopicPartition(*pair) not in leaving for pair in zip(*columns, strict=True)]
+    return batch if all(kept) else batch.filter(pa.array(kept))

@@ -15,11 +15,19 @@ from typing import Any, Protocol
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import OffsetReader, SourceTask, SourceTaskContext
 from spark_connect_rt.errors import DataError, RetriableError, ShuttingDownError
+from spark_connect_rt.pipeline.retry_tolerance import Waiting
 from spark_connect_rt.pipeline.source_pipeline import ConvertedBatch, SourcePipeline
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, encode_records
-from spark_connect_rt.spark.executor.hosting import Switches, load_class, tolerates_errors, trace_of
+from spark_connect_rt.spark.executor.hosting import (
+    Switches,
+    load_class,
+    log_errants,
+    monotonic_ms,
+    tolerates_errors,
+    trace_of,
+)
 from spark_connect_rt.spark.executor.row_queue import RowQueue
 
 
@@ -111,18 +119,20 @@ class SourceHost(threading.Thread):
         task.context = self._context
         worker_config = self._clients.resolve(self._launch.worker_config)
         connector_config = self._clients.resolve(self._launch.connector_config)
-        pipeline = SourcePipeline.from_config(connector_config, worker_config, self._clients.plugin)
+        waiting = Waiting(monotonic_ms, self.switches.wait_ms)
+        pipeline = SourcePipeline.from_config(connector_config, worker_config, self._clients.plugin, waiting)
         try:
             task.start(self._clients.resolve(self._launch.config))
             self._rows.put(Row(self._host, RowKind.RUNNING))
             self._poll_until_stopped(task, pipeline)
         finally:
-            self._stop(task)
+            self._stop(task, pipeline)
 
-    def _stop(self, task: SourceTask) -> None:
+    def _stop(self, task: SourceTask, pipeline: SourcePipeline) -> None:
         try:
             self._tell_durable(task)
             task.stop()
+            pipeline.close()
         except Exception:
             log.exception("task=%s: stop failed, ignored", self._launch.task)
 
@@ -164,6 +174,7 @@ class SourceHost(threading.Thread):
             self.switches.wait(None)
 
     def _send(self, converted: ConvertedBatch) -> None:
+        log_errants(self._launch.task, converted.errants)
         skipped, self._context.skipped = self._context.skipped, 0
         head = BatchHead(
             converted.records,

@@ -26,6 +26,7 @@ class WriterSide:
         self._report = report
         self._lanes: dict[int, Lane] = {}
         self._ended: set[int] = set()  # hosts whose ENDED row was seen; the lane may still drain
+        self._abandoned = False
         self._totals: dict[int, Totals] = {}
 
     def run(self, rows: Iterator[Row]) -> dict[int, Totals]:
@@ -41,6 +42,8 @@ class WriterSide:
             self.abandon()
             raise
         for lane in self._lanes.values():
+            if self._abandoned:
+                break  # a lane may be stuck in its task; its process is about to die
             if lane.host not in self._ended:  # its host never said so: end it all the same
                 lane.give(Row(lane.host, RowKind.ENDED))
             lane.join()
@@ -69,5 +72,6 @@ class WriterSide:
 
     def abandon(self) -> None:
         """The slice is over: no lane may report any more."""
+        self._abandoned = True
         for lane in list(self._lanes.values()):
             lane.abandon()

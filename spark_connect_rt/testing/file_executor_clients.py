@@ -1,0 +1,159 @@
+"""ExecutorClients whose topics are files: for tests in which reader, writer and test are different processes.
+
+Owns the file form: one JSON line a record, one file a partition. ``bootstrap.servers`` is ``file:<folder>``.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pyarrow as pa
+
+from spark_connect_rt.errors import BadConfigError, ConnectError
+from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.spark.executor.hosting import load_class
+from spark_connect_rt.testing.memory_executor_clients import Row, consume_batch, rows_of
+
+
+class FileTopics:
+    """Topics in a folder."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        folder.mkdir(parents=True, exist_ok=True)
+
+    def append(self, rows: Sequence[Row]) -> None:
+        """Write rows; those without a partition go to partition 0."""
+        by_file: dict[Path, list[bytes]] = {}
+        for row in rows:
+            stored = {name: _text(row.get(name)) for name in ("key", "value")}
+            path = self._path(TopicPartition(row["topic"], row.get("partition") or 0))
+            by_file.setdefault(path, []).append(orjson.dumps(stored) + b"\n")
+        for path, lines in by_file.items():
+            with path.open("ab") as file:
+                fcntl.flock(file, fcntl.LOCK_EX)
+                file.write(b"".join(lines))
+
+    def read(self, partition: TopicPartition, offset: int, limit: int) -> list[Row]:
+        """Return at most ``limit`` rows from ``offset`` on."""
+        path = self._path(partition)
+        lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
+        rows = []
+        for index, line in enumerate(lines[offset : offset + limit], offset):
+            stored = {name: _bytes(value) for name, value in orjson.loads(line).items()}
+            rows.append({"topic": partition.topic, "partition": partition.partition, "offset": index, **stored})
+        return rows
+
+    def end(self, partition: TopicPartition) -> int:
+        """Return the next offset of a partition."""
+        return len(self.read(partition, 0, 1 << 60))
+
+    def values(self, topic: str) -> list[bytes | None]:
+        """Return every value of a topic, partition by partition."""
+        found = []
+        for path in sorted(self.folder.glob(f"{topic}-*.jsonl")):
+            partition = TopicPartition(topic, int(path.stem.rpartition("-")[2]))
+            found.extend(row["value"] for row in self.read(partition, 0, 1 << 60))
+        return found
+
+    def _path(self, partition: TopicPartition) -> Path:
+        return self.folder / f"{partition.topic}-{partition.partition}.jsonl"
+
+
+def _text(data: bytes | None) -> str | None:
+    return None if data is None else data.decode("latin-1")
+
+
+def _bytes(text: str | None) -> bytes | None:
+    return None if text is None else text.encode("latin-1")
+
+
+def _topics(config: Mapping[str, str]) -> FileTopics:
+    address = config.get("bootstrap.servers", "")
+    if not address.startswith("file:"):
+        raise BadConfigError({"bootstrap.servers": ["file clients want file:<folder>"]})
+    return FileTopics(Path(address.removeprefix("file:")))
+
+
+class _FileProducer:
+    """BatchProducer whose rows appear at flush; ``fail.value`` names a value that cannot be delivered."""
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        self._topics = _topics(config)
+        self._fail_value = config.get("fail.value", "").encode() or None
+        self._queued: list[Row] = []
+
+    def produce(self, batch: pa.RecordBatch) -> None:
+        self._queued.extend(rows_of(batch))
+
+    def flush(self, timeout_ms: int) -> None:
+        queued, self._queued = self._queued, []
+        values = [row["value"] for row in queued]
+        if self._fail_value in values and self._fail_value is not None:
+            self._topics.append(queued[: values.index(self._fail_value)])
+            raise ConnectError(f"delivery of {self._fail_value!r} was refused")
+        self._topics.append(queued)
+
+    def close(self) -> None:
+        self._queued = []
+
+
+class _FileConsumer:
+    """BatchConsumer over FileTopics."""
+
+    def __init__(self, topics: FileTopics) -> None:
+        self._topics = topics
+        self._positions: dict[TopicPartition, int] = {}
+
+    def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
+        for partition, offset in offsets.items():
+            self._positions[partition] = self._topics.end(partition) if offset == -2 else max(0, offset)
+
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        for partition in partitions:
+            self._positions.pop(partition, None)
+
+    def poll(self, max_records: int, timeout_ms: int) -> pa.RecordBatch | None:
+        end_s = time.monotonic() + timeout_ms / 1000
+        while True:
+            rows: list[Row] = []
+            for partition, position in self._positions.items():
+                read = self._topics.read(partition, position, max_records - len(rows))
+                self._positions[partition] = position + len(read)
+                rows.extend(read)
+            if rows:
+                return consume_batch(rows)
+            if time.monotonic() >= end_s:
+                return None
+            time.sleep(0.01)
+
+    def close(self) -> None:
+        self._positions = {}
+
+
+class FileExecutorClients:
+    """Port ExecutorClients over files; plug-ins are named "package.module:Class"."""
+
+    def producer(self, config: Mapping[str, str]) -> _FileProducer:
+        """Return a new producer."""
+        return _FileProducer(config)
+
+    def consumer(self, config: Mapping[str, str]) -> _FileConsumer:
+        """Return a new consumer."""
+        return _FileConsumer(_topics(config))
+
+    def plugin(self, name: str) -> type[Any]:
+        """Return a class by name. Raises NotFoundError."""
+        return load_class(name)
+
+    def resolve(self, config: Mapping[str, str]) -> dict[str, str]:
+        """Return the configuration as it is."""
+        return dict(config)
+
+
+factory: Callable[[], FileExecutorClients] = FileExecutorClients

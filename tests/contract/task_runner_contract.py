@@ -1,0 +1,408 @@
+"""What every TaskRunner does. Inherited by tests/unit (threads) and tests/integration/spark (Spark).
+
+The harness plays the worker: it keeps the events and commits source offsets, as the real one does.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol, TypeVar
+
+import pytest
+
+from spark_connect_rt.ports.task_runner import (
+    BatchDurable,
+    PartitionsReleased,
+    TaskEnded,
+    TaskEvent,
+    TaskFailed,
+    TaskKind,
+    TaskLaunch,
+    TaskPaused,
+    TaskRunner,
+    TaskRunning,
+)
+from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from tests.contract.task_samples import notes
+
+E = TypeVar("E")
+STRING = "spark_connect_rt.converters.string:StringConverter"
+HEADERS = "spark_connect_rt.converters.simple_header:SimpleHeaderConverter"
+
+
+class Topics(Protocol):
+    """The topics behind a runner's clients."""
+
+    def append(self, rows: Sequence[dict[str, Any]]) -> None:
+        """Write rows."""
+
+    def values(self, topic: str) -> list[Any]:
+        """Return every value."""
+
+
+@dataclass
+class Worker:
+    """Plays the worker around one runner."""
+
+    runner: TaskRunner
+    topics: Topics
+    folder: Path
+    client_config: Mapping[str, str] = field(default_factory=dict)
+    limit_s: float = 10.0
+
+    def __post_init__(self) -> None:
+        self.events: list[TaskEvent] = []
+        self.offsets: dict[tuple[str, str], Mapping[str, Any]] = {}
+        self.lock = threading.Condition()
+        self.runs = 0
+
+    def on_event(self, event: TaskEvent) -> None:
+        """Keep the event; commit its offsets."""
+        with self.lock:
+            self.events.append(event)
+            if isinstance(event, BatchDurable):
+                for partition, offset in event.source_offsets:
+                    if offset is not None:
+                        self.offsets[event.task.connector, partition["name"]] = offset
+            self.lock.notify_all()
+
+    def read_offsets(self, task: ConnectorTaskId, partitions: Sequence[Mapping[str, Any]]) -> list[Any]:
+        """Answer the OffsetReader."""
+        with self.lock:
+            return [self.offsets.get((task.connector, one["name"])) for one in partitions]
+
+    def launch(self, name: str, sample: str, kind: TaskKind = TaskKind.SOURCE, **config: str) -> TaskLaunch:
+        """Return a launch of a sample task; ``paused``, ``isolation``, ``tolerance`` are taken out of ``config``."""
+        self.runs += 1
+        folder = self.folder / name
+        folder.mkdir(exist_ok=True)
+        converters = {"key.converter": STRING, "value.converter": STRING, "header.converter": HEADERS}
+        connector_config = {"connectrt.isolation": config.pop("isolation", "auto")}
+        connector_config["errors.tolerance"] = config.pop("tolerance", "none")
+        paused = config.pop("paused", "") == "yes"
+        client_config = {**self.client_config, **({"fail.value": config.pop("refuse")} if "refuse" in config else {})}
+        return TaskLaunch(
+            ConnectorTaskId(name, 0),
+            run=self.runs,
+            generation=7,
+            kind=kind,
+            task_class=f"tests.contract.task_samples:{sample}",
+            config={"name": name, "folder": str(folder), **{k.replace("_", "."): v for k, v in config.items()}},
+            connector_config=connector_config,
+            worker_config=converters,
+            client_config=client_config,
+            paused=paused,
+        )
+
+    def start(self, name: str, sample: str = "CountingSource", **config: str) -> TaskLaunch:
+        """Start a source task."""
+        launch = self.launch(name, sample, **config)
+        self.runner.start(launch)
+        return launch
+
+    def start_sink(self, name: str, **config: str) -> TaskLaunch:
+        """Start a sink task."""
+        launch = self.launch(name, "CollectingSink", TaskKind.SINK, **config)
+        self.runner.start(launch)
+        return launch
+
+    def of(self, launch: TaskLaunch, kind: type[E]) -> list[E]:
+        """Return the run's events of a kind."""
+        with self.lock:
+            return [e for e in self.events if isinstance(e, kind) and e.run == launch.run]
+
+    def until(self, fact: Callable[[], object], limit_s: float | None = None) -> None:
+        """Wait for a fact; shows the events when it does not come."""
+        end = time.monotonic() + (limit_s or self.limit_s)
+        while not fact():
+            with self.lock:
+                if time.monotonic() > end:
+                    raise AssertionError("not in time; last events:\n" + "\n".join(map(str, self.events[-12:])))
+                self.lock.wait(0.02)
+
+    def sent(self, name: str) -> list[int]:
+        """Return the numbers of a counting source that reached the topic."""
+        values = [value.decode() for value in self.topics.values("numbers")]
+        return [int(v.rpartition("-")[2]) for v in values if v.rpartition("-")[0] == name]
+
+    def wait_sent(self, name: str, count: int) -> None:
+        """Wait until 0 ... count-1 are all there."""
+        self.until(lambda: set(range(count)) <= set(self.sent(name)))
+
+    def notes(self, name: str) -> list[str]:
+        """Return what the sample task noted."""
+        return notes(self.folder / name)
+
+    def end(self, launch: TaskLaunch, timeout_ms: int = 5_000) -> TaskEnded:
+        """Stop a run and return how it ended."""
+        self.runner.stop(launch.task, timeout_ms)
+        return self.ended(launch)
+
+    def ended(self, launch: TaskLaunch) -> TaskEnded:
+        """Wait for the end of a run; checks that it is the run's last event."""
+        self.until(lambda: self.of(launch, TaskEnded))
+        with self.lock:
+            assert [e for e in self.events if e.run == launch.run][-1] == self.of(launch, TaskEnded)[0]
+        return self.of(launch, TaskEnded)[0]
+
+
+class TaskRunnerContract:
+    """One test per promise of ports.task_runner."""
+
+    def lose_infrastructure(self, worker: Worker) -> None:
+        """Kill whatever hosts the tasks, without a word to the runner."""
+        raise NotImplementedError
+
+    @pytest.fixture
+    def worker(self) -> Iterator[Worker]:
+        """Yield a worker around an open runner; closed afterwards."""
+        raise NotImplementedError
+
+    # -- sources
+
+    def test_a_source_task_runs_and_its_offsets_come_after_its_records(self, worker: Worker) -> None:
+        launch = worker.start("a", count="12")
+        worker.wait_sent("a", 12)
+        worker.until(lambda: sum(b.records for b in worker.of(launch, BatchDurable)) == 12)
+        assert isinstance(worker.events[0], TaskRunning)
+        batch = worker.of(launch, BatchDurable)[-1]
+        assert batch.source_offsets == (({"name": "a"}, {"next": 12}),)
+        assert (batch.generation, batch.topics, batch.skipped) == (7, ("numbers",), 0)
+        assert batch.data_bytes > 0
+        end = worker.end(launch)
+        assert (end.drained, end.records) == (True, 12)
+        assert worker.sent("a") == list(range(12))
+        assert worker.notes("a")[-1] == "stop a"
+
+    def test_a_restarted_task_goes_on_from_the_committed_offsets(self, worker: Worker) -> None:
+        first = worker.start("a", count="5")
+        worker.wait_sent("a", 5)
+        worker.end(first)
+        second = worker.start("a", count="9")
+        worker.wait_sent("a", 9)
+        worker.end(second)
+        assert worker.sent("a") == list(range(9))
+
+    def test_stop_drains_what_was_polled(self, worker: Worker) -> None:
+        launch = worker.start("a", count="1000000", per_poll="7", pause_s="0.001")
+        worker.wait_sent("a", 20)
+        end = worker.end(launch)
+        sent = worker.sent("a")
+        assert end.drained
+        assert sent == list(range(len(sent)))
+        assert worker.offsets["a", "a"] == {"next": len(sent)}
+        assert end.records == len(sent)
+
+    def test_pause_drains_and_resume_goes_on(self, worker: Worker) -> None:
+        launch = worker.start("a", count="1000000", per_poll="3", pause_s="0.001")
+        worker.wait_sent("a", 10)
+        worker.runner.pause(launch.task)
+        worker.until(lambda: worker.of(launch, TaskPaused))
+        sent = worker.sent("a")
+        assert worker.offsets["a", "a"] == {"next": len(sent)}
+        worker.runner.resume(launch.task)
+        worker.until(lambda: len(worker.of(launch, TaskRunning)) == 2)
+        worker.wait_sent("a", len(sent) + 10)
+        assert worker.end(launch).drained
+        assert worker.sent("a") == list(range(len(worker.sent("a"))))
+
+    def test_a_task_started_paused_reads_nothing_until_resumed(self, worker: Worker) -> None:
+        launch = worker.start("a", count="4", paused="yes")
+        worker.until(lambda: worker.of(launch, TaskPaused))
+        assert worker.sent("a") == []
+        worker.runner.resume(launch.task)
+        worker.wait_sent("a", 4)
+        assert worker.end(launch).drained
+
+    def test_pausing_twice_is_said_twice(self, worker: Worker) -> None:
+        launch = worker.start("a", count="1")
+        worker.wait_sent("a", 1)
+        worker.runner.pause(launch.task)
+        worker.until(lambda: len(worker.of(launch, TaskPaused)) == 1)
+        worker.runner.pause(launch.task)
+        worker.until(lambda: len(worker.of(launch, TaskPaused)) == 2)
+        assert worker.end(launch).drained
+
+    @pytest.mark.parametrize("place", ["start", "poll", "convert"])
+    def test_a_failing_source_task_fails_alone(self, worker: Worker, place: str) -> None:
+        neighbour = worker.start("good", count="1000000", per_poll="1", pause_s="0.005")
+        bad = worker.start("bad", count="8", fail=place, per_poll="4")
+        end = worker.ended(bad)
+        failed = worker.of(bad, TaskFailed)
+        assert len(failed) == 1
+        assert ("VALUE_CONVERTER failed" if place == "convert" else "fails as told") in failed[0].trace
+        assert end.records == {"start": 0, "poll": 8, "convert": 4}[place]
+        here = len(worker.sent("good"))
+        worker.wait_sent("good", here + 5)
+        assert not worker.of(neighbour, TaskFailed)
+        assert worker.end(neighbour).drained
+
+    def test_a_refused_delivery_fails_the_task_and_commits_nothing_behind_it(self, worker: Worker) -> None:
+        neighbour = worker.start("good", count="3")
+        bad = worker.start("bad", count="20", per_poll="20", refuse="bad-7")
+        worker.ended(bad)
+        assert "bad-7" in worker.of(bad, TaskFailed)[0].trace
+        assert ("bad", "bad") not in worker.offsets
+        worker.wait_sent("good", 3)
+        assert worker.end(neighbour).drained
+
+    def test_a_retriable_poll_is_tried_again(self, worker: Worker) -> None:
+        launch = worker.start("a", count="3", fail="retriable")
+        worker.wait_sent("a", 3)
+        assert not worker.of(launch, TaskFailed)
+        worker.end(launch)
+
+    def test_unreadable_input_fails_the_task_naming_the_place(self, worker: Worker) -> None:
+        launch = worker.start("a", count="3", fail="errant")
+        worker.ended(launch)
+        assert "file f line 7 offset 70" in worker.of(launch, TaskFailed)[0].trace
+        assert worker.sent("a") == [0, 1, 2]
+
+    def test_unreadable_input_is_skipped_and_counted_when_tolerated(self, worker: Worker) -> None:
+        launch = worker.start("a", count="3", fail="errant", tolerance="all")
+        worker.until(lambda: sum(b.skipped for b in worker.of(launch, BatchDurable)) == 1)
+        assert not worker.of(launch, TaskFailed)
+        worker.end(launch)
+
+    def test_a_task_hears_when_its_records_are_durable(self, worker: Worker) -> None:
+        launch = worker.start("a", "CommittedSource", count="6", per_poll="2")
+        worker.until(lambda: "committed a-5" in worker.notes("a") and worker.notes("a")[-1] == "commit a")
+        committed = [line for line in worker.notes("a") if line.startswith("committed")]
+        assert committed == [f"committed a-{n}" for n in range(6)]
+        worker.end(launch)
+
+    def test_a_second_run_of_a_live_task_is_refused(self, worker: Worker) -> None:
+        first = worker.start("a", count="2")
+        worker.wait_sent("a", 2)
+        second = worker.start("a", count="2")
+        assert worker.ended(second).records == 0
+        assert worker.of(second, TaskFailed)
+        assert worker.end(first).drained
+
+    # -- sinks
+
+    def test_a_sink_task_gets_its_partitions_and_reports_what_is_safe(self, worker: Worker) -> None:
+        worker.topics.append([{"topic": "t", "partition": p, "value": b"v%d" % n} for p in (0, 1) for n in range(3)])
+        launch = worker.start_sink("s")
+        zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
+        worker.runner.assign(launch.task, {zero: 1, one: -1})
+        worker.until(lambda: _committed(worker, launch) == {zero: 3, one: 3})
+        puts = sorted(line for line in worker.notes("s") if line.startswith("put"))
+        assert puts == ["put t-0@1 v1", "put t-0@2 v2", "put t-1@0 v0", "put t-1@1 v1", "put t-1@2 v2"]
+        assert worker.of(launch, BatchDurable)[-1].topics == ("t",)
+        end = worker.end(launch)
+        assert (end.drained, end.records) == (True, 5)
+        assert worker.notes("s")[-2:] == ["close t-0,t-1", "stop"]
+
+    def test_revoked_partitions_are_flushed_and_closed_before_they_are_released(self, worker: Worker) -> None:
+        zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
+        worker.topics.append([{"topic": "t", "partition": p, "value": b"x"} for p in (0, 1)])
+        launch = worker.start_sink("s")
+        worker.runner.assign(launch.task, {zero: 0, one: 0})
+        worker.until(lambda: _committed(worker, launch) == {zero: 1, one: 1})
+        worker.runner.revoke(launch.task, [zero])
+        worker.until(lambda: worker.of(launch, PartitionsReleased))
+        assert worker.of(launch, PartitionsReleased)[0].partitions == frozenset([zero])
+        assert "close t-0" in worker.notes("s")
+        worker.topics.append([{"topic": "t", "partition": p, "value": b"y"} for p in (0, 1)])
+        worker.until(lambda: _committed(worker, launch)[one] == 2)
+        assert _committed(worker, launch)[zero] == 1
+        worker.runner.assign(launch.task, {zero: 1})
+        worker.until(lambda: _committed(worker, launch)[zero] == 2)
+        assert worker.end(launch).drained
+
+    def test_a_refusing_target_gets_the_same_records_again(self, worker: Worker) -> None:
+        worker.topics.append([{"topic": "t", "value": b"x"}])
+        launch = worker.start_sink("s", fail="retriable")
+        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.until(lambda: worker.notes("s").count("refused") >= 2)
+        assert not worker.of(launch, BatchDurable)
+        (worker.folder / "s" / "go").touch()
+        worker.until(lambda: _committed(worker, launch) == {TopicPartition("t", 0): 1})
+        worker.end(launch)
+        assert [line for line in worker.notes("s") if line.startswith("put")] == ["put t-0@0 x"]
+
+    def test_a_refusing_target_holds_up_neither_stop_nor_revocation(self, worker: Worker) -> None:
+        worker.topics.append([{"topic": "t", "partition": p, "value": b"x"} for p in (0, 1)])
+        launch = worker.start_sink("s", fail="retriable")
+        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0, TopicPartition("t", 1): 0})
+        worker.until(lambda: "refused" in worker.notes("s"))
+        worker.runner.revoke(launch.task, [TopicPartition("t", 0)])
+        worker.until(lambda: worker.of(launch, PartitionsReleased))
+        assert worker.end(launch).drained
+        assert not worker.of(launch, BatchDurable)
+
+    @pytest.mark.parametrize("place", ["start", "put"])
+    def test_a_failing_sink_task_fails_alone_and_commits_nothing(self, worker: Worker, place: str) -> None:
+        neighbour = worker.start("good", count="3")
+        worker.topics.append([{"topic": "t", "value": b"x"}])
+        launch = worker.start_sink("s", fail=place)
+        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.ended(launch)
+        assert "fails as told" in worker.of(launch, TaskFailed)[0].trace
+        assert not worker.of(launch, BatchDurable)
+        worker.wait_sent("good", 3)
+        assert not worker.of(neighbour, TaskFailed)
+        worker.end(neighbour)
+
+    def test_a_paused_sink_takes_nothing_and_says_so(self, worker: Worker) -> None:
+        launch = worker.start_sink("s")
+        zero = TopicPartition("t", 0)
+        worker.runner.assign(launch.task, {zero: 0})
+        worker.until(lambda: worker.of(launch, TaskRunning))
+        worker.runner.pause(launch.task)
+        worker.until(lambda: worker.of(launch, TaskPaused))
+        worker.topics.append([{"topic": "t", "value": b"x"}])
+        worker.runner.resume(launch.task)
+        worker.until(lambda: _committed(worker, launch) == {zero: 1})
+        assert len(worker.of(launch, TaskRunning)) == 2
+        worker.end(launch)
+
+    # -- faults
+
+    def test_lost_infrastructure_is_mended_and_nothing_is_lost(self, worker: Worker) -> None:
+        worker.topics.append([{"topic": "t", "value": b"%d" % n} for n in range(50)])
+        source = worker.start("a", count="60", per_poll="1", pause_s="0.01")
+        sink = worker.start_sink("s")
+        worker.runner.assign(sink.task, {TopicPartition("t", 0): 0})
+        worker.wait_sent("a", 5)
+        worker.until(lambda: worker.of(sink, TaskRunning))
+        self.lose_infrastructure(worker)
+        worker.topics.append([{"topic": "t", "value": b"%d" % n} for n in range(50, 60)])
+        worker.wait_sent("a", 60)
+        worker.until(lambda: _committed(worker, sink) == {TopicPartition("t", 0): 60})
+        assert not worker.of(source, TaskFailed)
+        assert not worker.of(sink, TaskFailed)
+        put = {line.split()[-1] for line in worker.notes("s") if line.startswith("put")}
+        assert put == {str(n) for n in range(60)}
+        assert worker.end(source).drained
+        assert worker.end(sink).drained
+
+    def test_a_task_that_does_not_stop_is_cut_off_and_its_neighbour_goes_on(self, worker: Worker) -> None:
+        neighbour = worker.start("good", count="1000000", per_poll="1", pause_s="0.005")
+        stuck = worker.start("stuck", count="2", fail="hang", hang_s="30")
+        worker.until(lambda: any(line.startswith("hangs") for line in worker.notes("stuck")))
+        worker.wait_sent("good", 3)
+        end = worker.end(stuck, timeout_ms=300)
+        assert not end.drained
+        here = len(worker.sent("good"))
+        worker.wait_sent("good", here + 20)
+        assert not worker.of(neighbour, TaskFailed)
+        assert worker.end(neighbour).drained
+        sent = worker.sent("good")
+        assert sorted(set(sent)) == list(range(len(set(sent))))
+
+    def test_close_ends_every_run(self, worker: Worker) -> None:
+        launches = [worker.start(name, count="3") for name in ("a", "b")]
+        worker.wait_sent("b", 3)
+        worker.runner.close(5_000)
+        assert all(worker.of(launch, TaskEnded) for launch in launches)
+        assert all(worker.of(launch, TaskEnded)[0].drained for launch in launches)
+
+
+def _committed(worker: Worker, launch: TaskLaunch) -> dict[TopicPartition, int]:
+    return {tp: offset for batch in worker.of(launch, BatchDurable) for tp, offset in batch.sink_offsets}

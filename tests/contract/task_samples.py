@@ -1,0 +1,125 @@
+"""Tasks that the task runner contract runs: importable on executors, steered by their configuration."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from spark_connect_rt.api.records import SinkRecord, SourceRecord
+from spark_connect_rt.api.task import SinkTask, SourceTask
+from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.protocol.ids import TopicPartition
+
+
+def note(folder: str, line: str) -> None:
+    """Append one line to a folder's notes; atomic between processes."""
+    with (Path(folder) / "notes").open("a") as file:
+        file.write(line + "\n")
+
+
+def notes(folder: Path) -> list[str]:
+    """Return the notes."""
+    path = folder / "notes"
+    return path.read_text().splitlines() if path.exists() else []
+
+
+class _Unprintable:
+    """A value no converter can write."""
+
+    def __str__(self) -> str:
+        raise TypeError("no text")
+
+
+class CountingSource(SourceTask):
+    """Sends <name>-0 ... <name>-(count-1), ``per.poll`` at a time, and notes its life."""
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self.config = config
+        self.name, self.folder = config["name"], config["folder"]
+        note(self.folder, f"start {self.name} pid {os.getpid()}")
+        if config.get("fail") == "start":
+            raise ValueError("start fails as told")
+        stored = self.context.offset_reader.offsets([{"name": self.name}])[0]
+        self.next = stored["next"] if stored else 0
+
+    def poll(self) -> Sequence[SourceRecord] | None:
+        count = int(self.config.get("count", "10"))
+        if self.config.get("fail") == "retriable" and not (Path(self.folder) / "retried").exists():
+            (Path(self.folder) / "retried").touch()
+            raise RetriableError("once")
+        if self.next >= count:
+            return self._at_the_end()
+        upto = min(count, self.next + int(self.config.get("per.poll", "5")))
+        records = [self._record(n) for n in range(self.next, upto)]
+        self.next = upto
+        time.sleep(float(self.config.get("pause.s", "0")))
+        return records
+
+    def _at_the_end(self) -> None:
+        if self.config.get("fail") == "poll":
+            raise ValueError("poll fails as told")
+        if self.config.get("fail") == "errant":
+            self.config = {**self.config, "fail": ""}
+            self.context.report_errant("file f line 7 offset 70", ValueError("unreadable"))
+        if self.config.get("fail") == "hang":
+            note(self.folder, f"hangs {self.name} pid {os.getpid()}")
+            time.sleep(float(self.config.get("hang.s", "60")))
+
+    def _record(self, n: int) -> SourceRecord:
+        value = _Unprintable() if self.config.get("fail") == "convert" and n == 7 else f"{self.name}-{n}"
+        return SourceRecord({"name": self.name}, {"next": n + 1}, "numbers", value=value)
+
+    def idle_wait_ms(self) -> int:
+        return 20
+
+    def stop(self) -> None:
+        note(self.folder, f"stop {self.name}")
+
+
+class CommittedSource(CountingSource):
+    """Notes what the runtime says is durable."""
+
+    def commit(self) -> None:
+        note(self.folder, f"commit {self.name}")
+
+    def commit_record(self, record: SourceRecord, offset: int | None) -> None:
+        note(self.folder, f"committed {record.value}")
+
+
+class CollectingSink(SinkTask):
+    """Notes every record and every call."""
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self.config = config
+        self.folder = config["folder"]
+        note(self.folder, f"start pid {os.getpid()}")
+        if config.get("fail") == "start":
+            raise ValueError("start fails as told")
+
+    def open(self, partitions: Sequence[TopicPartition]) -> None:
+        note(self.folder, f"open {','.join(map(str, partitions))}")
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        if not records:
+            return
+        if self.config.get("fail") == "put":
+            raise ValueError("put fails as told")
+        if self.config.get("fail") == "retriable" and not (Path(self.folder) / "go").exists():
+            note(self.folder, "refused")
+            raise RetriableError("the target is away")
+        if self.config.get("fail") == "hang":
+            note(self.folder, "hangs")
+            time.sleep(60)
+        for record in records:
+            note(self.folder, f"put {record.topic}-{record.partition}@{record.offset} {record.value}")
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
+        note(self.folder, "flush")
+
+    def close(self, partitions: Sequence[TopicPartition]) -> None:
+        note(self.folder, f"close {','.join(map(str, partitions))}")
+
+    def stop(self) -> None:
+        note(self.folder, "stop")

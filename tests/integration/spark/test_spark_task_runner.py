@@ -1,0 +1,142 @@
+"""The Spark task runner keeps the contract, and mends what only real processes can lose."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_connect_rt.ports.task_runner import BatchDurable, TaskFailed
+from spark_connect_rt.spark.driver.model import EngineSettings
+from spark_connect_rt.spark.driver.session import build_session
+from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
+from spark_connect_rt.testing.file_executor_clients import FileTopics
+from tests.contract.task_runner_contract import TaskRunnerContract, Worker
+
+CLIENTS = "spark_connect_rt.testing.file_executor_clients:factory"
+SETTINGS = EngineSettings(housekeeping_ms=100, loss_backoff_ms=50)
+
+
+@pytest.fixture(scope="module")
+def session() -> Iterator[SparkSession]:
+    session = build_session({"spark.master": "local[*]"})
+    yield session
+    session.stop()
+
+
+def new_worker(session: SparkSession, folder: Path, settings: EngineSettings = SETTINGS) -> Worker:
+    topics = FileTopics(folder / "topics")
+    runner = SparkTaskRunner({}, CLIENTS, session_factory=lambda: session, settings=settings)
+    client_config = {"bootstrap.servers": f"file:{topics.folder}"}
+    worker = Worker(runner, topics, folder, client_config, limit_s=40)
+    runner.open(worker.on_event, worker.read_offsets)
+    return worker
+
+
+def slice_processes() -> set[int]:
+    """Return the pids of this test's Python workers: children of a daemon that is a child of the JVM."""
+    family = psutil.Process().children(recursive=True)
+    return {one.pid for one in family if "spark_connect_rt.spark.executor.daemon" in " ".join(one.cmdline())}
+
+
+def pids(worker: Worker, name: str) -> list[int]:
+    return [int(line.split()[-1]) for line in worker.notes(name) if line.startswith("start")]
+
+
+class TestSparkTaskRunner(TaskRunnerContract):
+    """The contract on a local SparkSession."""
+
+    @pytest.fixture
+    def worker(self, session: SparkSession, tmp_path: Path) -> Iterator[Worker]:
+        worker = new_worker(session, tmp_path)
+        yield worker
+        worker.runner.close(5_000)
+
+    def lose_infrastructure(self, worker: Worker) -> None:
+        """Kill the process that polls; the writer must go, too."""
+        os.kill(pids(worker, "a")[-1], signal.SIGKILL)
+
+
+def test_a_killed_writer_process_is_mended(session: SparkSession, tmp_path: Path) -> None:
+    worker = new_worker(session, tmp_path)
+    source = worker.start("a", count="200", per_poll="1", pause_s="0.01")
+    sink = worker.start_sink("s")
+    worker.until(lambda: pids(worker, "s"))
+    worker.wait_sent("a", 20)
+    os.kill(pids(worker, "s")[0], signal.SIGKILL)  # a sink task runs in the writer
+    worker.wait_sent("a", 200)
+    worker.until(lambda: len(pids(worker, "s")) == 2)
+    assert not worker.of(source, TaskFailed)
+    assert worker.end(source).drained
+    assert worker.end(sink).drained
+    sent = worker.sent("a")
+    assert set(sent) == set(range(200))
+    repeated = len(sent) - 200
+    # At least once: only what was polled and not yet reported durable comes again.
+    assert repeated < 60
+    worker.runner.close(5_000)
+
+
+def test_a_cut_control_channel_stops_both_processes_before_the_task_runs_again(
+    session: SparkSession, tmp_path: Path
+) -> None:
+    worker = new_worker(session, tmp_path)
+    launch = worker.start("a", count="150", per_poll="1", pause_s="0.01")
+    worker.wait_sent("a", 10)
+    (pid,) = pids(worker, "a")
+    assert isinstance(worker.runner, SparkTaskRunner)
+    channel = worker.runner._engine._launcher.channel()  # type: ignore[attr-defined]
+    for connection in list(channel._connections):
+        channel.cut(connection)
+    worker.until(lambda: len(pids(worker, "a")) == 2)
+    assert not psutil.pid_exists(pid) or psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    worker.wait_sent("a", 150)
+    assert not worker.of(launch, TaskFailed)
+    assert worker.end(launch).drained
+    worker.runner.close(5_000)
+
+
+def test_a_silent_process_is_given_up_after_the_session_timeout(session: SparkSession, tmp_path: Path) -> None:
+    topics = FileTopics(tmp_path / "topics")
+    runner = SparkTaskRunner(
+        {"connectrt.channel.timeout.ms": "1500"}, CLIENTS, session_factory=lambda: session, settings=SETTINGS
+    )
+    worker = Worker(runner, topics, tmp_path, {"bootstrap.servers": f"file:{topics.folder}"}, limit_s=40)
+    runner.open(worker.on_event, worker.read_offsets)
+    launch = worker.start("a", count="100000", per_poll="1", pause_s="0.01")
+    worker.wait_sent("a", 10)
+    (pid,) = pids(worker, "a")
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        worker.until(lambda: len(pids(worker, "a")) == 2)
+    finally:
+        if psutil.pid_exists(pid):
+            os.kill(pid, signal.SIGCONT)
+    before = len(worker.sent("a"))
+    worker.wait_sent("a", before)
+    assert not worker.of(launch, TaskFailed)
+    end = worker.end(launch)
+    assert end.drained
+    sent = worker.sent("a")
+    assert set(sent) == set(range(max(sent) + 1))
+    runner.close(5_000)
+
+
+def test_slices_follow_one_another_and_their_books_balance(session: SparkSession, tmp_path: Path) -> None:
+    settings = EngineSettings(housekeeping_ms=100, slice_length_ms=1_500)
+    worker = new_worker(session, tmp_path, settings)
+    launch = worker.start("a", count="1000000", per_poll="2", pause_s="0.01")
+    worker.until(lambda: len(pids(worker, "a")) == 3)
+    here = len(worker.sent("a"))
+    worker.wait_sent("a", here + 20)
+    end = worker.end(launch)
+    assert end.drained
+    sent = worker.sent("a")
+    assert sent == list(range(len(sent)))
+    assert end.records == len(sent) == sum(b.records for b in worker.of(launch, BatchDurable))
+    worker.runner.close(5_000)

@@ -1,0 +1,141 @@
+"""The in-memory task runner keeps the contract, and the engine's own promises that need no Spark."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.planning.slot_packing import PackingLimits
+from spark_connect_rt.ports.task_runner import BatchDurable, TaskEnded, TaskFailed
+from spark_connect_rt.spark.driver.model import EngineSettings
+from spark_connect_rt.spark.executor.hosting import load_class
+from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
+from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
+from tests.contract.task_runner_contract import TaskRunnerContract, Worker
+
+
+class _Clients(MemoryExecutorClients):
+    """Memory clients that honour ``fail.value`` as the file clients do."""
+
+    def producer(self, config: Any) -> Any:
+        refused = config.get("fail.value", "").encode()
+        producer = super().producer(config)
+        if refused:
+            producer._topics = _Refusing(self.topics, refused)
+        return producer
+
+
+class _Refusing:
+    def __init__(self, topics: MemoryTopics, refused: bytes) -> None:
+        self.append = topics.append
+        self.fail_produce = lambda row: (
+            ConnectError(f"delivery of {refused!r} was refused") if row["value"] == refused else None
+        )
+
+
+def new_worker(folder: Path, settings: EngineSettings) -> Worker:
+    clients = _Clients(find_plugin=load_class)
+    worker = Worker(MemoryTaskRunner(clients, settings), clients.topics, folder)
+    worker.runner.open(worker.on_event, worker.read_offsets)
+    return worker
+
+
+class TestMemoryTaskRunner(TaskRunnerContract):
+    """The contract on threads."""
+
+    @pytest.fixture
+    def worker(self, tmp_path: Path) -> Iterator[Worker]:
+        settings = EngineSettings(housekeeping_ms=20, loss_backoff_ms=10, neighbour_grace_ms=100)
+        worker = new_worker(tmp_path, settings)
+        yield worker
+        worker.runner.close(2_000)
+
+    def lose_infrastructure(self, worker: Worker) -> None:
+        assert isinstance(worker.runner, MemoryTaskRunner)
+        worker.runner.lose_slices()
+
+
+def test_tasks_share_a_slot_and_process_isolation_does_not(tmp_path: Path) -> None:
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
+    for name in ("a", "b", "c"):
+        worker.start(name, count="1")
+    alone = worker.start("d", count="1", isolation="process")
+    for name in ("a", "b", "c", "d"):
+        worker.wait_sent(name, 1)
+    assert isinstance(worker.runner, MemoryTaskRunner)
+    assert len(worker.runner.launcher.slices) == 2
+    assert worker.end(alone).drained
+    worker.runner.close(2_000)
+
+
+def test_a_slice_that_is_old_hands_its_tasks_to_a_new_one(tmp_path: Path) -> None:
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20, slice_length_ms=150))
+    launch = worker.start("a", count="1000000", per_poll="1", pause_s="0.002")
+    assert isinstance(worker.runner, MemoryTaskRunner)
+    slices = worker.runner.launcher.slices
+    worker.until(lambda: len(slices) >= 4)
+    end = worker.end(launch)
+    assert end.drained
+    sent = worker.sent("a")
+    assert sent == list(range(len(sent)))
+    assert end.records == len(sent)
+    assert not worker.of(launch, TaskFailed)
+    worker.runner.close(2_000)
+
+
+def test_a_busy_task_leaves_a_shared_slot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_connect_rt.spark.driver.reports.WINDOW_MS", 200.0)
+    limits = PackingLimits(busy_bytes_per_s=1e12, busy_records_per_s=500)
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20, limits=limits))
+    quiet = worker.start("quiet", count="1")
+    worker.wait_sent("quiet", 1)
+    busy = worker.start("busy", count="1000000", per_poll="20", pause_s="0.005")
+    assert isinstance(worker.runner, MemoryTaskRunner)
+    worker.until(lambda: len(worker.runner.launcher.slices) == 2)  # type: ignore[attr-defined]
+    here = len(worker.sent("busy"))
+    worker.wait_sent("busy", here + 200)
+    assert worker.end(busy).drained
+    assert worker.end(quiet).drained
+    sent = worker.sent("busy")
+    assert sent == list(range(len(sent)))
+    assert [line.split()[0] for line in worker.notes("quiet")] == ["start", "stop"]
+    worker.runner.close(2_000)
+
+
+def test_losses_without_progress_fail_the_task(tmp_path: Path) -> None:
+    settings = EngineSettings(housekeeping_ms=20, loss_backoff_ms=1, losses_max=2)
+    worker = new_worker(tmp_path, settings)
+    launch = worker.start("a", count="0")
+    assert isinstance(worker.runner, MemoryTaskRunner)
+    for starts in (1, 2, 3):
+        worker.until(lambda starts=starts: sum("start" in n for n in worker.notes("a")) == starts)  # type: ignore[misc]
+        worker.runner.lose_slices("executor 3 lost")
+    end = worker.ended(launch)
+    assert not end.drained
+    assert "executor 3 lost" in worker.of(launch, TaskFailed)[0].trace
+    worker.runner.close(2_000)
+
+
+def test_reports_of_a_lost_slice_are_refused(tmp_path: Path) -> None:
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
+    launch = worker.start("a", count="3")
+    worker.wait_sent("a", 3)
+    worker.until(lambda: worker.of(launch, BatchDurable))
+    assert isinstance(worker.runner, MemoryTaskRunner)
+    old = worker.runner.launcher.slices[0]
+    worker.runner.lose_slices()
+    worker.until(lambda: len(worker.runner.launcher.slices) == 2)  # type: ignore[attr-defined]
+    before = len(worker.events)
+    zombie = {"op": "durable", "host": 1, "n": 99, "bytes": 1, "skipped": 0, "topics": [], "rows": 1}
+    from spark_connect_rt.spark.driver.slices import SliceMessage
+
+    old._on_event(SliceMessage(old.slice_id, zombie))
+    worker.end(launch)
+    assert not [b for b in worker.of(launch, BatchDurable) if b.records == 99]
+    assert isinstance(worker.events[-1], TaskEnded)
+    assert before
+    worker.runner.close(2_000)
