@@ -1,0 +1,106 @@
+"""Worker properties as a membership's times, limits and security arguments."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.kafka.group_security import connection_arguments
+from spark_connect_rt.kafka.group_settings import member_settings
+from spark_connect_rt.state.membership import Timing
+
+LEAST = {"group.id": "g", "bootstrap.servers": "one:9092,two:9092"}
+
+
+def test_connects_defaults() -> None:
+    settings = member_settings(LEAST)
+    assert settings.timing == Timing(10_000, 3_000, 60_000)
+    assert settings.link.bootstrap_servers == "one:9092,two:9092"
+    assert settings.link.security == {"security_protocol": "PLAINTEXT"}
+
+
+def test_a_quick_request_fails_well_within_the_session() -> None:
+    link = member_settings(LEAST | {"session.timeout.ms": 6_000}).link
+    assert link.answer_limit_ms == 3_000
+    assert link.setup_limit_ms == 3_000
+    assert member_settings(LEAST | {"request.timeout.ms": "1000"}).link.answer_limit_ms == 1_000
+
+
+def test_a_waiting_request_outlives_the_rebalance() -> None:
+    assert member_settings(LEAST).link.rebalance_limit_ms == 65_000
+    assert member_settings(LEAST | {"request.timeout.ms": 90_000}).link.rebalance_limit_ms == 90_000
+
+
+def test_typed_values_and_lists_are_taken_too() -> None:
+    settings = member_settings({"group.id": "g", "bootstrap.servers": ["a:1", "b:2"], "client.id": ""})
+    assert settings.link.bootstrap_servers == "a:1,b:2"
+    assert settings.link.client_id == "connect"
+    assert member_settings(LEAST, "worker-7").link.client_id == "worker-7"
+
+
+def test_back_off_doubles_up_to_its_maximum() -> None:
+    settings = member_settings(LEAST)
+    assert [settings.backoff_ms(n) for n in (1, 2, 3, 4, 5, 6, 400)] == [100, 200, 400, 800, 1_000, 1_000, 1_000]
+
+
+def test_every_problem_is_reported_at_once() -> None:
+    with pytest.raises(BadConfigError) as caught:
+        member_settings({"session.timeout.ms": "soon", "rebalance.timeout.ms": "0"})
+    assert set(caught.value.problems) == {
+        "group.id",
+        "bootstrap.servers",
+        "session.timeout.ms",
+        "rebalance.timeout.ms",
+    }
+
+
+def test_a_heartbeat_slower_than_the_session_is_refused() -> None:
+    with pytest.raises(BadConfigError, match=r"heartbeat\.interval\.ms"):
+        member_settings(LEAST | {"heartbeat.interval.ms": "10000"})
+
+
+JAAS = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="p\\"w";'
+
+
+def test_sasl_user_and_password() -> None:
+    arguments = connection_arguments(
+        {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "SCRAM-SHA-512",
+            "sasl.jaas.config": JAAS,
+        }
+    )
+    assert arguments == {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "SCRAM-SHA-512",
+        "sasl_plain_username": "u",
+        "sasl_plain_password": 'p"w',
+    }
+
+
+@pytest.mark.parametrize(
+    ("config", "named"),
+    [
+        ({"security.protocol": "PLAIN"}, "security.protocol"),
+        ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "DIGEST"}, "sasl.mechanism"),
+        ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}, "sasl.mechanism"),
+        ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "sasl.jaas.config"),
+        ({"security.protocol": "SSL", "ssl.truststore.location": "/nowhere/t.jks"}, "ssl.truststore.location"),
+        ({"security.protocol": "SSL", "ssl.keystore.location": "/nowhere/k.p12"}, "ssl.keystore.location"),
+        (
+            {"security.protocol": "SSL", "ssl.keystore.location": "/nowhere/k.pem", "ssl.keystore.type": "PEM"},
+            "ssl.keystore.location",
+        ),
+    ],
+)
+def test_what_cannot_be_had_is_refused_by_name(config: dict[str, str], named: str) -> None:
+    with pytest.raises(BadConfigError) as caught:
+        connection_arguments(config)
+    assert list(caught.value.problems) == [named]
+
+
+def test_tls_checks_the_host_name_unless_told_otherwise() -> None:
+    context = connection_arguments({"security.protocol": "SSL"})["ssl_context"]
+    assert context.check_hostname
+    config = {"security.protocol": "SSL", "ssl.endpoint.identification.algorithm": ""}
+    assert not connection_arguments(config)["ssl_context"].check_hostname
