@@ -9,6 +9,7 @@ from __future__ import annotations
 import logging
 import os
 import signal
+import socket
 import threading
 from collections.abc import Mapping
 from typing import Any
@@ -21,7 +22,8 @@ from spark_connect_rt.app.exit_codes import (
 from spark_connect_rt.app.late_runner import LateRunner
 from spark_connect_rt.app.logging_setup import set_up_logging
 from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies
-from spark_connect_rt.config.distributed_config import DistributedConfig, parse_distributed, unknown_settings
+from spark_connect_rt.config.distributed_config import DistributedConfig, parse_distributed
+from spark_connect_rt.config.listeners import Advertised, advertised, parse_listeners
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError, StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin
@@ -42,8 +44,10 @@ class DistributedWorker:
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         self.config: DistributedConfig = parse_distributed(settings)
-        for warning in unknown_settings(settings):
+        for warning in self.config.warnings:
             log.warning("%s", warning)
+        self.listeners = parse_listeners(self.config.listeners)
+        self.address: Advertised = advertised(self.listeners, self.config.raw, socket.getfqdn())
         self._cluster = ClusterId()
         self._admin: KafkaAdmin | None = None
         self._rest: RestServer | None = None
@@ -53,7 +57,7 @@ class DistributedWorker:
     @property
     def url(self) -> str:
         """Return the advertised URL, with its trailing slash."""
-        return self.config.advertised_url
+        return self.address.url
 
     def start(self) -> None:
         """Start everything. Raises StartupError with the documented exit code; what was started is stopped."""
@@ -69,19 +73,14 @@ class DistributedWorker:
 
         self._admin = admin_of(self.config.raw)
         self._runner = LateRunner(lambda: spark_runner(self.config.raw))
-        self.herder = DistributedHerder(herder_dependencies(self.config, self._admin, self._runner, self._cluster))
-        listener = self.config.listeners[0]
-        self._rest = RestServer(create_app(self.herder, self.herder_peers()), listener.host, listener.port)
+        dependencies = herder_dependencies(self.config, self.address, self._admin, self._runner, self._cluster)
+        self.herder = DistributedHerder(dependencies)
+        listener = self.listeners[0]
+        self._rest = RestServer(create_app(self.herder, dependencies.peers), listener.host, listener.port)
         self._rest.start()
         self._reach_broker(self._admin)
         self.herder.start()
         self._runner.build()
-
-    def herder_peers(self) -> Any:
-        """Return the client that forwards requests to other workers."""
-        from spark_connect_rt.rest.peer_client import HttpPeerClient
-
-        return HttpPeerClient()
 
     def _reach_broker(self, admin: KafkaAdmin) -> None:
         try:
@@ -150,7 +149,7 @@ def run_worker(settings: Mapping[str, str]) -> int:
         signal.signal(number, lambda *_: ended.set())
     worker = start_worker(settings)
     assert worker.herder is not None
-    log.info("worker=%s serves %s", worker.config.worker_id, worker.url)
+    log.info("worker=%s serves %s", worker.address.worker_id, worker.url)
     while not ended.wait(0.5):
         if worker.herder.stopped.is_set():
             worker.stop()

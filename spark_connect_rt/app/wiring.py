@@ -14,7 +14,8 @@ from spark_connect_rt.config.client_properties import (
     shared_admin_properties,
 )
 from spark_connect_rt.config.connector_config import SINK, SOURCE
-from spark_connect_rt.config.distributed_config import DistributedConfig, InternalTopic
+from spark_connect_rt.config.distributed_config import DistributedConfig
+from spark_connect_rt.config.listeners import Advertised
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.group_member import KafkaGroupMember
@@ -38,47 +39,61 @@ class ClusterId:
     value: str = ""
 
 
-def internal_log(config: DistributedConfig, admin: KafkaAdmin, kind: str, topic: InternalTopic) -> KafkaCompactedLog:
-    """Return the log of one internal topic; ``kind`` is configs, offsets or statuses."""
-    return KafkaCompactedLog(
-        TopicSpec(topic.name, topic.partitions, topic.replication_factor, topic.settings),
-        admin,
-        log_client_properties(config.raw, kind),
-        exact_partitions=1 if kind == "configs" else None,
-    )
+def internal_log(config: DistributedConfig, admin: KafkaAdmin, topic: TopicSpec, clients: str) -> KafkaCompactedLog:
+    """Return the log of one internal topic; ``clients`` (configs, offsets, statuses) ends the client ids."""
+    exact = 1 if clients == "configs" else None  # its order is the order of everything
+    return KafkaCompactedLog(topic, admin, log_client_properties(config.raw, clients), exact_partitions=exact)
 
 
-def group_offsets(
-    config: Mapping[str, str], admin_properties: Mapping[str, str], group: str
-) -> dict[TopicPartition, int]:
+def internal_topics(config: DistributedConfig) -> dict[str, TopicSpec]:
+    """Return how the three internal topics are created, by the word that ends their clients' ids."""
+    return {
+        "configs": TopicSpec(
+            config.config_storage_topic,
+            1,
+            config.config_storage_replication_factor,
+            config.topic_settings("config"),
+        ),
+        "offsets": TopicSpec(
+            config.offset_storage_topic,
+            config.offset_storage_partitions,
+            config.offset_storage_replication_factor,
+            config.topic_settings("offset"),
+        ),
+        "statuses": TopicSpec(
+            config.status_storage_topic,
+            config.status_storage_partitions,
+            config.status_storage_replication_factor,
+            config.topic_settings("status"),
+        ),
+    }
+
+
+def group_offsets(properties: Mapping[str, str], group: str) -> dict[TopicPartition, int]:
     """Return the committed offsets of a sink connector's group, from the connector's own cluster."""
-    admin = KafkaAdmin({**admin_properties, "bootstrap.servers": _servers(config, admin_properties)})
-    return dict(admin.group_offsets(group, timeout_ms=ADMIN_TIMEOUT_MS))
-
-
-def _servers(config: Mapping[str, str], properties: Mapping[str, str]) -> str:
-    return properties.get("bootstrap.servers") or config.get("bootstrap.servers", "localhost:9092")
+    return dict(KafkaAdmin(properties).group_offsets(group, timeout_ms=ADMIN_TIMEOUT_MS))
 
 
 def herder_dependencies(
-    config: DistributedConfig, admin: KafkaAdmin, runner: TaskRunner, cluster: ClusterId
+    config: DistributedConfig, address: Advertised, admin: KafkaAdmin, runner: TaskRunner, cluster: ClusterId
 ) -> HerderDependencies:
     """Return everything the herder of one worker needs."""
     clock = SystemClock()
     raw = config.raw
+    logs = {kind: internal_log(config, admin, topic, kind) for kind, topic in internal_topics(config).items()}
     return HerderDependencies(
-        settings=HerderSettings.of(config.worker_id, config.advertised_url, raw),
+        settings=HerderSettings.of(address.worker_id, address.url, raw),
         clock=clock,
         member=KafkaGroupMember(raw),
-        config_store=ConfigStore(internal_log(config, admin, "configs", config.config_topic), clock),
-        status_store=StatusStore(internal_log(config, admin, "statuses", config.status_topic)),
-        offset_store=OffsetStore(internal_log(config, admin, "offsets", config.offset_topic)),
+        config_store=ConfigStore(logs["configs"], clock),
+        status_store=StatusStore(logs["statuses"]),
+        offset_store=OffsetStore(logs["offsets"]),
         runner=runner,
         sink_groups=KafkaSinkGroup,
         plugins=bundled_plugins(),
         peers=HttpPeerClient(),
         new_key=os.urandom,
-        read_group_offsets=lambda properties, group: group_offsets(raw, properties, group),
+        read_group_offsets=group_offsets,
         kafka_cluster_id=lambda: cluster.value,
         source_config=SOURCE,
         sink_config=SINK,

@@ -1,0 +1,30 @@
+from __future__ import annotations
+
+import pytest
+
+from spark_connect_rt.config.listeners import Listener, advertised, parse_listeners
+from spark_connect_rt.errors import BadConfigError
+
+
+def test_listeners_are_read() -> None:
+    assert parse_listeners(["http://:8083", "https://a.b:1", "HTTP://[::1]:2/"]) == [
+        Listener("http", "", 8083),
+        Listener("https", "a.b", 1),
+        Listener("http", "::1", 2),
+    ]
+
+
+@pytest.mark.parametrize("text", ["localhost:8083", "http://x", "ftp://x:1", "http://x:99999", ""])
+def test_a_bad_listener_is_named(text: str) -> None:
+    with pytest.raises(BadConfigError) as refused:
+        parse_listeners([text])
+    assert repr(text) in refused.value.problems["listeners"][0]
+
+
+def test_the_advertised_address_is_what_was_set_then_the_listener_then_this_host() -> None:
+    listeners = parse_listeners(["http://0.0.0.0:8083", "https://in.example:8443"])
+    assert advertised(listeners, {}, "here").url == "http://here:8083/"
+    assert advertised(listeners, {"rest.advertised.listener": "https"}, "here").worker_id == "in.example:8443"
+    own = {"rest.advertised.host.name": "out", "rest.advertised.port": "9"}
+    assert advertised(listeners, own, "here").url == "http://out:9/"
+    assert advertised(parse_listeners(["http://[::1]:2"]), {}, "here").url == "http://[::1]:2/"
