@@ -7,9 +7,10 @@ planner processes, so it must stay quick to import.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from spark_connect_rt.ports.executor_clients import BatchConsumer, BatchProducer
+if TYPE_CHECKING:  # the port brings pyarrow, which the driver's start must not wait for
+    from spark_connect_rt.ports.executor_clients import BatchConsumer, BatchProducer
 
 FACTORY = "spark_connect_rt.app.executor_clients:executor_clients"
 
