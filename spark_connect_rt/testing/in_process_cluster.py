@@ -118,7 +118,7 @@ class InProcessPeers:
 
 
 def _no_sink_groups(config):
-    raise RetriableError('none')
+    raise RetriableError("none")
 
 
 class InProcessWorker:

@@ -62,7 +62,7 @@ _NAME = ConfigKey("name", Type.STRING, REQUIRED, Importance.HIGH, "Name of the c
 _TOPIC = ConfigKey("topic", Type.STRING, REQUIRED, Importance.HIGH, "Topic to write to.")
 _TOPICS = ConfigKey("topics", Type.STRING, REQUIRED, Importance.HIGH, "Topics to read, with commas.")
 _RECORDS = ConfigKey("records", Type.LONG, 0, Importance.MEDIUM, "Records each task emits.")
-_TASKS = ConfigKey("tasks", Type.INT, -1, Importance.LOW, "Task configurations to make; -1: tasks.max.")
+_SPLIT = ConfigKey("split", Type.INT, -1, Importance.LOW, "Task configurations to make; -1: tasks.max.")
 
 
 class MemorySource(SourceConnector):
@@ -70,7 +70,7 @@ class MemorySource(SourceConnector):
 
     def config_def(self) -> ConfigDef:
         """See Connector."""
-        return ConfigDef((_NAME, _TOPIC, _RECORDS, _TASKS))
+        return ConfigDef((_NAME, _TOPIC, _RECORDS, _SPLIT))
 
     def task_class(self) -> type[SourceTask]:
         """See Connector."""
@@ -89,7 +89,7 @@ class MemorySource(SourceConnector):
         """See Connector."""
         name = self.config["name"]
         faults.at(f"{name}.task_configs")
-        wanted = int(self.config.get("tasks", "-1"))
+        wanted = int(self.config.get("split", "-1"))
         shared = {key: self.config[key] for key in ("topic", "records") if key in self.config}
         count = max_tasks if wanted < 0 else wanted
         return [{"task": f"{name}-{number}", **shared} for number in range(count)]

@@ -23,6 +23,8 @@ class Leading:
         self._state = state
         self._story = story
         self._cleaned_generation = -1
+        self._known: set[str] = set()
+        self._deleted: dict[str, int] = {}  # connector -> generations in which its statuses are still looked for
         self._key_expires_ms: int | None = None  # monotonic
         self._key_seen: SessionKey | None = None
 
@@ -65,12 +67,24 @@ class Leading:
 
     def _forget_old_statuses(self) -> None:
         store, snapshot = self._deps.status_store, self._state.adopted
-        for name in sorted(store.connectors()):
+        self._note_deleted(set(snapshot.connectors()))
+        if self._deleted:
+            # Last words of tasks that just stopped may be on their way: read them before they are removed.
+            with self._story.stage("flushing updates to the status topic"):
+                store.flush(self._deps.settings.worker_sync_timeout_ms)
+        for name in sorted(store.connectors() | self._deleted.keys()):
             if not snapshot.contains(name):
-                store.remove_connector(name)
+                if store.connector(name) is not None:
+                    store.remove_connector(name)
                 store.reset_topics(name)
             configured = set(snapshot.tasks(name))
             for number in store.tasks(name):
                 task = ConnectorTaskId(name, number)
                 if task not in configured and name not in snapshot.inconsistent:
                     store.remove_task(task)
+
+    def _note_deleted(self, connectors: set[str]) -> None:
+        # Two generations: in the first one a Java worker may only learn that it must stop the deleted work.
+        self._deleted = {name: left - 1 for name, left in self._deleted.items() if left > 1}
+        self._deleted.update(dict.fromkeys(self._known - connectors, 2))
+        self._known = connectors

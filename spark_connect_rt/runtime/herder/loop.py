@@ -163,13 +163,16 @@ class HerderLoop:
 
     def _serve_requests(self, now_ms: int) -> Verdict:
         stable = self._state.resolved and bool(self._state.member_id)
+        served = 0
         while (request := self._requests.take_due(now_ms, stable)) is not None:
             request.run()
+            served += 1
         self._requests.expire(now_ms, self.story.stage_summary())
         waiting = self._requests.waiting()
         if waiting and not stable:
             return Verdict(f"{len(waiting)} requests wait for the rebalance", now_ms + 1_000)
-        return Verdict(wake_at_ms=self._requests.next_due_ms())
+        # What a request decided (a restart) is done by earlier steps: tick again at once.
+        return Verdict(wake_at_ms=now_ms if served else self._requests.next_due_ms())
 
 
 def _worker_dependencies(deps: HerderDependencies) -> WorkerDependencies:

@@ -1,40 +1,21 @@
-"""One worker, and several, through the whole story: create, run, durable, offsets, restart, delete."""
-
-from collections.abc import Iterator
+"""One worker through the whole story: create, run, durable, offsets, pause, fail, restart, change, delete."""
 
 import pytest
 
-from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, NotFoundError
-from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.errors import (
+    AlreadyExistsError,
+    BadConfigError,
+    BadRequestError,
+    NotFoundError,
+    ShuttingDownError,
+)
 from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import faults
+from tests.unit.runtime.cluster_stories import create, emitted, expected, source
 
-
-@pytest.fixture()
-def cluster() -> Iterator[InProcessCluster]:
-    faults.clear()
-    with InProcessCluster() as running:
-        yield running
-        faults.clear()
-
-
-def source(records: int = 10, tasks: int = 1, **more: str) -> dict[str, str]:
-    return {
-        "connector.class": "MemorySource",
-        "tasks.max": str(tasks),
-        "topic": "t",
-        "records": str(records),
-        **more,
-    }
-
-
-def create(cluster: InProcessCluster, name: str, config: dict[str, str], state: TargetState | None = None):
-    return cluster.on_leader(lambda herder: herder.create(name, config, state))
-
-
-def values(cluster: InProcessCluster) -> list[str]:
-    return sorted(value.decode() for value in cluster.topics.values("t"))
+RUNNING_1 = {"a": "RUNNING", "a-0": "RUNNING"}
 
 
 def test_a_created_connector_runs_and_its_offsets_are_stored(cluster: InProcessCluster) -> None:
@@ -43,10 +24,220 @@ def test_a_created_connector_runs_and_its_offsets_are_stored(cluster: InProcessC
     assert written.created
     assert written.info.config["name"] == "a"
     assert written.info.type == "source"
-    assert cluster.states("a")["a"] in {"UNASSIGNED", "RUNNING"}
-    cluster.until(lambda: len(cluster.topics.values("t")) == 250)
-    cluster.until(lambda: cluster.states("a") == {"a": "RUNNING", "a-0": "RUNNING"})
+    assert cluster.states("a")["a"] in {"UNASSIGNED", "RUNNING"}  # never 404 after the answer
+    cluster.until(lambda: emitted(cluster) == expected("a-0", 250))
+    cluster.until(lambda: cluster.states("a") == RUNNING_1)
     cluster.until(lambda: [o.offset for o in worker.herder.offsets("a").result(5)] == [{"position": 250}])
     cluster.until(lambda: worker.herder.topics("a") == ("t",))
     (progress,) = worker.herder.progress().tasks
-    assert (progress.records, progress.state) == (250, "RUNNING")
+    assert (progress.records, progress.state, progress.topics) == (250, "RUNNING", ("t",))
+    assert progress.records_per_s > 0
+
+
+def test_a_second_worker_on_the_same_topics_resumes_and_repeats_nothing(cluster: InProcessCluster) -> None:
+    cluster.add_worker("w1")
+    create(cluster, "a", source(records=30))
+    cluster.until(lambda: emitted(cluster) == expected("a-0", 30))
+    cluster.stop_worker("w1")
+    worker = cluster.add_worker("w2")
+    cluster.until(lambda: worker.running_tasks() == {"a-0"})
+    cluster.on_leader(lambda herder: herder.put_config("a", source(records=35)))
+    cluster.until(lambda: emitted(cluster) == expected("a-0", 35))
+
+
+def test_stopping_a_worker_drains_and_reports_unassigned(cluster: InProcessCluster) -> None:
+    worker = cluster.add_worker("w1")
+    create(cluster, "a", source(records=5))
+    cluster.until(lambda: cluster.states("a") == RUNNING_1)
+    cluster.stop_worker("w1")
+    assert worker.herder.health().status == "unhealthy"
+    with pytest.raises(ShuttingDownError):
+        worker.herder.delete("a").result(1)
+    status = worker.herder.connector_status("a")
+    assert (status.connector.state, status.tasks[0].instance.state) == ("UNASSIGNED", "UNASSIGNED")
+    assert cluster.group.member_ids == ()
+
+
+def test_a_failing_task_is_failed_with_its_trace_and_its_neighbour_goes_on(cluster: InProcessCluster) -> None:
+    worker = cluster.add_worker()
+    faults.raises("a-0.poll", ValueError("disk on fire"))
+    create(cluster, "a", source(records=10, tasks=2))
+    cluster.until(lambda: cluster.states("a") == {"a": "RUNNING", "a-0": "FAILED", "a-1": "RUNNING"})
+    cluster.until(lambda: emitted(cluster) == expected("a-1", 10))
+    assert "disk on fire" in (worker.herder.task_status(ConnectorTaskId("a", 0)).trace or "")
+    faults.raises("a-0.poll", None)
+    cluster.on_leader(lambda herder: herder.restart_task(ConnectorTaskId("a", 0)))
+    cluster.until(lambda: emitted(cluster) == sorted(expected("a-0", 10) + expected("a-1", 10)))
+    cluster.until(lambda: cluster.states("a")["a-0"] == "RUNNING")
+
+
+def test_restart_by_plan_touches_failed_instances_only(cluster: InProcessCluster) -> None:
+    cluster.add_worker()
+    faults.raises("a-1.poll", ValueError("no"))
+    create(cluster, "a", source(tasks=2))
+    cluster.until(lambda: cluster.states("a") == {"a": "RUNNING", "a-0": "RUNNING", "a-1": "FAILED"})
+    starts = faults.calls["a.start"], faults.calls["a-0.start"]
+    faults.raises("a-1.poll", None)
+    plan = cluster.on_leader(lambda herder: herder.restart("a", include_tasks=True, only_failed=True))
+    assert plan is not None
+    assert [t.instance.state for t in plan.tasks] == ["RUNNING", "RESTARTING"]
+    assert plan.connector.state == "RUNNING"
+    cluster.until(lambda: cluster.states("a")["a-1"] == "RUNNING")
+    assert (faults.calls["a.start"], faults.calls["a-0.start"]) == starts
+
+
+def test_restart_of_the_connector_alone_starts_it_once_more(cluster: InProcessCluster) -> None:
+    cluster.add_worker()
+    create(cluster, "a", source())
+    cluster.until(lambda: cluster.states("a") == RUNNING_1)
+    assert cluster.on_leader(lambda herder: herder.restart("a", False, False)) is None
+    cluster.until(lambda: faults.calls["a.start"] == 2)
+    cluster.until(lambda: cluster.states("a") == RUNNING_1)
+    assert faults.calls["a-0.start"] == 1
+
+
+def test_pause_and_resume(cluster: InProcessCluster) -> None:
+    worker = cluster.add_worker()
+    create(cluster, "a", source())
+    cluster.until(lambda: cluster.states("a") == RUNNING_1)
+    worker.herder.pause("a").result(5)
+    cluster.until(lambda: cluster.states("a") == {"a": "PAUSED", "a-0": "PAUSED"})
+    worker.herder.resume("a").result(5)
+    cluster.until(lambda: cluster.states("a") == RUNNING_1)
+
+
+def test_stop_drops_the_tasks_and_resume_makes_them_anew(cluster: InProcessCluster) -> None:
+    worker = cluster.add_worker()
+    create(cluster, "a", source(tasks=2))
+    cluster.until(lambda: cluster.states("a") == {"a": "RUNNING", "a-0": "RUNNING", "a-1": "RUNNING"})
+    cluster.on_leader(lambda herder: herder.stop_connector("a"))
+    cluster.until(lambda: cluster.states("a") == {"a": "STOPPED"})
+    cluster.until(lambda: worker.herder.progress().tasks == ())
+    worker.herder.resume("a").result(5)
+    cluster.until(lambda: cluster.states("a") == {"a": "RUNNING", "a-0": "RUNNING", "a-1": "RUNNING"})
+
+
+@pytest.mark.parametrize("state", [TargetState.PAUSED, TargetState.STOPPED])
+def test_an_initial_state_keeps_the_connector_from_starting(cluster: InProcessCluster, state: TargetState) -> None:
+    worker = cluster.add_worker()
+    create(cluster, "a", source(), state)
+    cluster.until(lambda: cluster.states("a") == {"a": state.value})
+    assert faults.calls["a.start"] == 0
+    worker.herder.resume("a").result(5)
+    cluster.until(lambda: cluster.states("a") == RUNNING_1)
+
+
+def test_a_changed_configuration_restarts_connector_and_tasks(cluster: InProcessCluster) -> None:
+    cluster.add_worker()
+    create(cluster, "a", source(records=5))
+    cluster.until(lambda: cluster.states("a") == RUNNING_1)
+    written = cluster.on_leader(lambda herder: herder.put_config("a", source(records=5, note="new")))
+    assert not written.created
+    cluster.until(lambda: faults.calls["a.start"] == 2)
+    # The task's own configuration is the same; it restarts because the connector's changed (KAFKA-9228).
+    cluster.until(lambda: faults.calls["a-0.start"] == 2)
+    cluster.until(lambda: cluster.states("a") == RUNNING_1)
+    assert emitted(cluster) == expected("a-0", 5)
+
+
+def test_fewer_tasks_stop_the_rest_and_remove_their_statuses(cluster: InProcessCluster) -> None:
+    worker = cluster.add_worker()
+    create(cluster, "a", source(tasks=3))
+    cluster.until(lambda: len(worker.running_tasks()) == 3)
+    cluster.on_leader(lambda herder: herder.put_config("a", source(tasks=1)))
+    cluster.until(lambda: cluster.states("a") == RUNNING_1)
+    cluster.until(lambda: worker.running_tasks() == {"a-0"})
+    with pytest.raises(NotFoundError, match="No status found for task a-2"):
+        worker.herder.task_status(ConnectorTaskId("a", 2))
+
+
+def test_delete_stops_everything_and_a_new_one_of_the_name_may_follow(cluster: InProcessCluster) -> None:
+    worker = cluster.add_worker()
+    create(cluster, "a", source(records=5))
+    cluster.until(lambda: cluster.states("a") == RUNNING_1)
+    cluster.on_leader(lambda herder: herder.delete("a"))
+    with pytest.raises(NotFoundError, match="No status found for connector a"):
+        worker.herder.connector_status("a")
+    cluster.until(lambda: worker.herder.progress().tasks == ())
+    cluster.until(lambda: worker.herder.topics("a") == ())
+    live = {record.key: record.value for record in cluster.status_topic.records()}
+    assert [key for key, value in live.items() if value is not None] == []
+    create(cluster, "a", source(records=7))
+    cluster.until(lambda: emitted(cluster) == expected("a-0", 7))
+
+
+def test_refusals_name_what_is_wrong(cluster: InProcessCluster) -> None:
+    cluster.add_worker()
+    create(cluster, "a", source())
+    with pytest.raises(AlreadyExistsError, match="Connector a already exists"):
+        create(cluster, "a", source())
+    with pytest.raises(BadRequestError, match="which name matches Nope"):
+        create(cluster, "b", source(**{"connector.class": "Nope"}))
+    with pytest.raises(BadRequestError, match=r"\(c\) doesn't match connector name in the URL \(b\)"):
+        create(cluster, "b", source(name="c"))
+    with pytest.raises(BadConfigError) as refused:
+        create(cluster, "b", {"connector.class": "MemorySource", "records": "many"})
+    assert set(refused.value.problems) == {"topic", "records"}
+    for request in (
+        lambda herder: herder.delete("x"),
+        lambda herder: herder.pause("x"),
+        lambda herder: herder.stop_connector("x"),
+        lambda herder: herder.restart("x", True, True),
+        lambda herder: herder.restart_task(ConnectorTaskId("a", 9)),
+    ):
+        with pytest.raises(NotFoundError):
+            cluster.on_leader(request)
+
+
+def test_a_connector_that_cannot_start_is_failed_and_others_run(cluster: InProcessCluster) -> None:
+    worker = cluster.add_worker()
+    faults.raises("bad.start", RuntimeError("no licence"))
+    create(cluster, "bad", source())
+    create(cluster, "a", source(records=3))
+    cluster.until(lambda: cluster.states("bad") == {"bad": "FAILED"})
+    assert "no licence" in (worker.herder.connector_status("bad").connector.trace or "")
+    cluster.until(lambda: emitted(cluster) == expected("a-0", 3))
+    faults.raises("bad.start", None)
+    cluster.on_leader(lambda herder: herder.restart("bad", False, False))
+    cluster.until(lambda: cluster.states("bad") == {"bad": "RUNNING", "bad-0": "RUNNING"})
+
+
+def test_a_connector_that_blocks_keeps_nobody_else_waiting(cluster: InProcessCluster) -> None:
+    cluster.add_worker()
+    gate = faults.blocks("slow.start")
+    create(cluster, "slow", source())
+    create(cluster, "a", source(records=3))
+    cluster.until(lambda: emitted(cluster) == expected("a-0", 3))
+    assert cluster.states("slow") == {"slow": "UNASSIGNED"}
+    gate.set()
+    cluster.until(lambda: cluster.states("slow")["slow"] == "RUNNING")
+
+
+def test_too_many_tasks_fail_the_connector(cluster: InProcessCluster) -> None:
+    worker = cluster.add_worker()
+    create(cluster, "a", source(split="3"))
+    cluster.until(lambda: cluster.states("a") == {"a": "FAILED"})
+    assert "tasks.max is 1" in (worker.herder.connector_status("a").connector.trace or "")
+
+
+def test_task_configs_that_cannot_be_made_are_tried_again(cluster: InProcessCluster) -> None:
+    cluster.add_worker()
+    faults.raises("a.task_configs", RuntimeError("not yet"))
+    create(cluster, "a", source())
+    cluster.until(lambda: faults.calls["a.task_configs"] >= 2)
+    assert cluster.states("a") == {"a": "RUNNING"}
+    faults.raises("a.task_configs", None)
+    cluster.until(lambda: cluster.states("a") == RUNNING_1)
+
+
+def test_internal_requests_are_compared_before_they_are_written(cluster: InProcessCluster) -> None:
+    worker = cluster.add_worker()
+    create(cluster, "a", source())
+    cluster.until(lambda: cluster.states("a") == RUNNING_1)
+    stored = [info.config for info in worker.herder.task_infos("a")]
+    before = len(cluster.config_topic.records())
+    cluster.on_leader(lambda herder: herder.put_task_configs("a", stored))
+    assert len(cluster.config_topic.records()) == before
+    cluster.on_leader(lambda herder: herder.stop_connector("a"))
+    with pytest.raises(BadRequestError, match="stopped connector a"):
+        cluster.on_leader(lambda herder: herder.put_task_configs("a", stored))

@@ -1,0 +1,24 @@
+"""What the cluster tests share: configurations, and what ought to have been emitted."""
+
+from spark_connect_rt.ports.herder import ConfigWritten
+from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.testing.in_process_cluster import InProcessCluster
+
+
+def source(records: int = 10, tasks: int = 1, **more: str) -> dict[str, str]:
+    config = {"connector.class": "MemorySource", "tasks.max": str(tasks), "topic": "t", "records": str(records)}
+    return {**config, **more}
+
+
+def create(
+    cluster: InProcessCluster, name: str, config: dict[str, str], state: TargetState | None = None
+) -> ConfigWritten:
+    return cluster.on_leader(lambda herder: herder.create(name, config, state))
+
+
+def emitted(cluster: InProcessCluster) -> list[str]:
+    return sorted(value.decode() for value in cluster.topics.values("t"))
+
+
+def expected(task: str, records: int) -> list[str]:
+    return sorted(f"{task}:{number}" for number in range(records))

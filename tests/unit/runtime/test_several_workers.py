@@ -1,0 +1,135 @@
+"""Several workers: work is shared, moves when workers come and go, runs nowhere twice, requests find their owner."""
+
+import pytest
+
+from spark_connect_rt.errors import NotAssignedError, NotLeaderError
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.state.membership import Timing
+from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
+from spark_connect_rt.testing.memory_connectors import faults
+from tests.unit.runtime.cluster_stories import create, emitted, expected, source
+
+QUICK = Timing(session_ms=400, heartbeat_ms=20, rebalance_ms=10_000)
+
+
+def tasks_of(cluster: InProcessCluster) -> list[str]:
+    return sorted(task for worker in cluster.workers.values() for task in worker.running_tasks())
+
+
+def balanced(cluster: InProcessCluster, tasks: int) -> bool:
+    shares = [len(worker.running_tasks()) for worker in cluster.workers.values()]
+    return sum(shares) == tasks and max(shares) - min(shares) <= 1 and len(set(tasks_of(cluster))) == tasks
+
+
+def follower(cluster: InProcessCluster) -> InProcessWorker:
+    return next(worker for worker in cluster.workers.values() if not worker.herder.is_leader())
+
+
+@pytest.mark.parametrize("protocol", ["sessioned", "compatible", "eager"])
+def test_work_is_shared_and_moves_to_a_newcomer(protocol: str) -> None:
+    faults.clear()
+    with InProcessCluster(worker_config={"connect.protocol": protocol}, timing=QUICK) as cluster:
+        cluster.add_worker("w1")
+        create(cluster, "a", source(records=50, tasks=4))
+        cluster.until(lambda: balanced(cluster, 4))
+        cluster.add_worker("w2")
+        cluster.until(lambda: balanced(cluster, 4))
+        cluster.until(lambda: len(emitted(cluster)) == 200)
+        assert emitted(cluster) == sorted(v for n in range(4) for v in expected(f"a-{n}", 50))
+        cluster.stop_worker("w1")
+        cluster.until(lambda: balanced(cluster, 4))
+        assert len(emitted(cluster)) == 200  # offsets moved with the tasks: nothing is read twice
+
+
+def test_a_follower_hands_its_task_configs_to_the_leader_signed() -> None:
+    faults.clear()
+    with InProcessCluster(timing=QUICK) as cluster:
+        cluster.add_worker("w1")
+        cluster.add_worker("w2")
+        for name in ("a", "b", "c"):
+            create(cluster, name, source(records=5))
+        cluster.until(lambda: tasks_of(cluster) == ["a-0", "b-0", "c-0"])
+        posted = [path for method, path in cluster.peers.requests if method == "POST"]
+        assert posted
+        assert {path.split("/")[2] for path in posted} <= {"a", "b", "c"}
+
+
+def test_a_vanished_worker_is_replaced_and_what_it_had_not_committed_is_read_again() -> None:
+    faults.clear()
+    with InProcessCluster(timing=QUICK) as cluster:
+        cluster.add_worker("w1")
+        create(cluster, "a", source(records=20, tasks=2))
+        lost = cluster.add_worker("w2")
+        cluster.until(lambda: balanced(cluster, 2))
+        lost.member.vanish()
+        lost.runner.lose_slices()
+        del cluster.workers["w2"]
+        cluster.until(lambda: balanced(cluster, 2))
+        cluster.until(lambda: set(emitted(cluster)) == {*expected("a-0", 20), *expected("a-1", 20)})
+        lost.herder.stop(10)
+
+
+def test_a_worker_cut_off_from_its_coordinator_stops_its_work_and_comes_back() -> None:
+    faults.clear()
+    with InProcessCluster(timing=QUICK) as cluster:
+        worker = cluster.add_worker("w1")
+        create(cluster, "a", source(records=10))
+        cluster.until(lambda: worker.running_tasks() == {"a-0"})
+        worker.member.cut_off()
+        cluster.until(lambda: worker.herder.progress().tasks == ())
+        assert not worker.herder.is_leader()
+        assert worker.herder.list_connectors() == ["a"]  # reads go on
+        worker.member.reconnect()
+        cluster.until(lambda: worker.running_tasks() == {"a-0"})
+        assert emitted(cluster) == expected("a-0", 10)
+
+
+def test_requests_say_who_must_serve_them() -> None:
+    faults.clear()
+    with InProcessCluster(timing=QUICK) as cluster:
+        cluster.add_worker("w1")
+        cluster.add_worker("w2")
+        create(cluster, "a", source(records=5, tasks=4))
+        cluster.until(lambda: balanced(cluster, 4))
+        cluster.until_stable()
+        leader, other = cluster.leader(), follower(cluster)
+        with pytest.raises(NotLeaderError) as refused:
+            other.herder.delete("a").result(5)
+        assert refused.value.leader_url == leader.worker_url()
+        elsewhere = ConnectorTaskId("a", int(sorted(other.running_tasks())[0].removeprefix("a-")))
+        with pytest.raises(NotAssignedError) as sent_on:
+            leader.restart_task(elsewhere).result(5)
+        assert sent_on.value.owner_url == other.herder.worker_url()
+        other.herder.restart_task(elsewhere).result(5)
+        other.herder.pause("a").result(5)  # any worker may
+        cluster.until(lambda: set(cluster.states("a").values()) == {"PAUSED"})
+
+
+def test_a_restart_by_plan_reaches_every_worker() -> None:
+    faults.clear()
+    with InProcessCluster(timing=QUICK) as cluster:
+        cluster.add_worker("w1")
+        cluster.add_worker("w2")
+        create(cluster, "a", source(tasks=4))
+        cluster.until(lambda: balanced(cluster, 4))
+        before = sum(faults.calls[f"a-{n}.start"] for n in range(4))
+        cluster.on_leader(lambda herder: herder.restart("a", include_tasks=True, only_failed=False))
+        cluster.until(lambda: sum(faults.calls[f"a-{n}.start"] for n in range(4)) == before + 4)
+        cluster.until(lambda: balanced(cluster, 4))
+        cluster.until(lambda: set(cluster.states("a").values()) == {"RUNNING"})
+
+
+def test_writes_during_a_rebalance_wait_for_it() -> None:
+    faults.clear()
+    with InProcessCluster(timing=QUICK) as cluster:
+        worker = cluster.add_worker("w1")
+        gate = faults.blocks("a-0.stop_task")
+        create(cluster, "a", source())
+        cluster.until(lambda: worker.running_tasks() == {"a-0"})
+        cluster.on_leader(lambda herder: herder.delete("a"))
+        waiting = worker.herder.create("b", source(records=3), None)
+        assert worker.herder.list_connectors() == []
+        assert not waiting.done()
+        gate.set()
+        assert waiting.result(10).created
+        cluster.until(lambda: emitted(cluster)[-3:] == expected("b-0", 3))
