@@ -157,7 +157,9 @@ def log_client_properties(worker: Mapping[str, str], kind: str) -> LogClientProp
         kind: "configs", "offsets" or "statuses"; ends the client id.
     """
     shared = {**shared_client_properties(worker), "client.id": f"{_client_prefix(worker)}{kind}"}
-    return LogClientProperties({**shared, **LOG_PRODUCER_DEFAULTS}, {**shared, **LOG_CONSUMER_DEFAULTS})
+    # The group is never joined: librdkafka wants an id, and this one the worker is surely allowed to look up.
+    group = {"group.id": worker.get("group.id") or kind}
+    return LogClientProperties({**shared, **LOG_PRODUCER_DEFAULTS}, {**shared, **LOG_CONSUMER_DEFAULTS, **group})
 
 
 def _servers(worker: Mapping[str, str]) -> dict[str, str]:

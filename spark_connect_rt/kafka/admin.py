@@ -6,7 +6,10 @@ Every method blocks up to its limit and raises this package's errors; any thread
 
 from __future__ import annotations
 
+import contextlib
 import logging
+import threading
+import time
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
@@ -24,6 +27,17 @@ from spark_connect_rt.protocol.ids import TopicPartition
 _log = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT_MS = 30_000
+RETRY_WAIT_S = 0.02  # between attempts to find the leaders of a topic just created
+_LEADER_UNSETTLED = (
+    "_NOENT",
+    "FENCED_LEADER_EPOCH",
+    "LEADER_NOT_AVAILABLE",
+    "NOT_LEADER_FOR_PARTITION",
+    "OFFSET_NOT_AVAILABLE",
+    "REPLICA_NOT_AVAILABLE",
+    "UNKNOWN_LEADER_EPOCH",
+    "UNKNOWN_TOPIC_OR_PART",
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +178,31 @@ class KafkaAdmin:
         asked = {_ClientPartition(one.topic, one.partition): spec for one in partitions}
         if not asked:
             return {}
-        answers = self._admin.list_offsets(asked, request_timeout=timeout_ms / 1000)
-        return {
-            TopicPartition(one.topic, one.partition): self._result(
-                future, f"reading the end of {one.topic}-{one.partition}", timeout_ms
-            ).offset
-            for one, future in answers.items()
-        }
+        deadline = time.monotonic() + timeout_ms / 1000
+        while True:
+            left_ms = max(1, int((deadline - time.monotonic()) * 1000))
+            answers = self._admin.list_offsets(asked, request_timeout=left_ms / 1000)
+            try:
+                return {
+                    TopicPartition(one.topic, one.partition): future.result(left_ms / 1000 + 5).offset
+                    for one, future in answers.items()
+                }
+            except KafkaException as error:
+                if time.monotonic() >= deadline or not is_code(error, *_LEADER_UNSETTLED):
+                    raise connect_error(error, self._offsets_of(partitions)) from error
+            self._learn_leaders({one.topic for one in asked}, deadline)
+
+    def _offsets_of(self, partitions: Iterable[TopicPartition]) -> str:
+        names = ", ".join(sorted({one.topic for one in partitions}))
+        return f"reading the offsets of {names} (bootstrap.servers={self.bootstrap_servers})"
+
+    def _learn_leaders(self, topics: Iterable[str], deadline: float) -> None:
+        """Have the client forget that a topic just created has no leaders: it believes its cache for ever."""
+        threading.Event().wait(RETRY_WAIT_S)
+        left_s = max(0.1, deadline - time.monotonic())
+        with contextlib.suppress(KafkaException):
+            for future in self._admin.describe_topics(TopicCollection(list(topics)), request_timeout=left_s).values():
+                future.result(left_s + 5)
 
     def _result(self, future: Future[Any], doing: str, timeout_ms: int) -> Any:
         try:

@@ -1,0 +1,259 @@
+"""A compacted topic as a log with one reader thread (Java ``KafkaBasedLog``).
+
+Owns: one consumer of all partitions without a group, one producer, one thread. Must not: decode anything.
+
+How the end is known: the consumer's next offset per partition is compared with the log end. It moves with each
+record and with each end-of-partition event, which lies behind transaction markers that are never delivered.
+Start offsets are asked for and given as numbers: librdkafka takes 1 s to find "the beginning" by itself.
+End offsets come from the admin client, because a broker answers nothing on a connection whose fetch it holds back.
+The reader thread also collects delivery reports: a new record of our own wakes it when the append was acknowledged.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as _ClientPartition
+
+from spark_connect_rt.config.client_properties import LogClientProperties
+from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
+from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.client_factory import make_consumer, make_producer
+from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
+from spark_connect_rt.protocol.ids import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+READ_BATCH_COUNT = 10_000
+IDLE_WAIT_S = 0.1  # the reader wakes at once for records; this bounds how long ``stop`` waits for it
+PENDING_WAIT_S = 0.005  # while an append is not answered yet
+STALLED_MS = 30_000  # a start that reads nothing for so long fails
+
+_CONSUMER = {
+    "enable.partition.eof": "true",
+    "queued.min.messages": "50000",
+    "fetch.queue.backoff.ms": "5",  # the default second would halve the speed of a long read
+    "fetch.message.max.bytes": "4194304",
+}
+_PRODUCER = {"linger.ms": "0", "queue.buffering.max.kbytes": "16384"}
+
+
+class _Answer:
+    """Counts the delivery reports of one append; the last one answers it."""
+
+    __slots__ = ("_error", "_left", "_log", "_on_appended")
+
+    def __init__(self, log: KafkaCompactedLog, count: int, on_appended: OnAppended | None) -> None:
+        self._log = log
+        self._left = count
+        self._error: Exception | None = None
+        self._on_appended = on_appended
+
+    def __call__(self, error: Any, _message: Any) -> None:
+        if error is not None and self._error is None:
+            self._error = connect_error(error, f"appending to {self._log.topic}")
+        self._left -= 1
+        if self._left == 0:
+            self._log._answer(self._on_appended, self._error)
+
+
+class KafkaCompactedLog:
+    """A CompactedLog on Kafka. ``append``, ``flush`` and ``read_to_end`` from any thread but the reader's."""
+
+    def __init__(
+        self,
+        spec: TopicSpec,
+        admin: KafkaAdmin,
+        clients: LogClientProperties,
+        *,
+        exact_partitions: int | None = None,
+        start_timeout_ms: int = 30_000,
+    ) -> None:
+        self.topic = spec.name
+        self._spec = spec
+        self._admin = admin
+        self._clients = clients
+        self._exact_partitions = exact_partitions
+        self._start_timeout_ms = start_timeout_ms
+        self._changed = threading.Condition()
+        self._positions: dict[int, int] = {}  # partition -> next offset to read
+        self._unanswered = 0  # appends
+        self._failed: Exception | None = None  # of the appends since the last flush
+        self._broken: Exception | None = None  # the reader ended by this
+        self._last_error = ""
+        self._stopping = False
+        self._on_records: OnRecords = _ignore
+        self._consumer: Any = None
+        self._producer: Any = None
+        self._thread: threading.Thread | None = None
+
+    def start(self, on_records: OnRecords) -> None:
+        """See the port."""
+        self._admin.check_reachable(self._start_timeout_ms)
+        count = self._admin.ensure_compacted(self._spec, self._exact_partitions, self._start_timeout_ms)
+        partitions = [TopicPartition(self.topic, number) for number in range(count)]
+        beginning = self._admin.earliest_offsets(partitions, self._start_timeout_ms)
+        end = self._admin.end_offsets(partitions, self._start_timeout_ms)
+        self._on_records = on_records
+        self._producer = make_producer(self._clients.producer, {**_PRODUCER, "error_cb": self._note})
+        self._consumer = make_consumer(
+            {"group.id": self.topic, **self._clients.consumer}, {**_CONSUMER, "error_cb": self._note}
+        )
+        self._positions = {one.partition: offset for one, offset in beginning.items()}
+        self._consumer.assign(
+            [_ClientPartition(self.topic, number, offset) for number, offset in self._positions.items()]
+        )
+        self._thread = threading.Thread(target=self._run, name=f"log-{self.topic}", daemon=True)
+        self._thread.start()
+        try:
+            self._wait_progressing(end)
+        except BaseException:
+            self.stop()
+            raise
+
+    def append(self, records: Sequence[tuple[bytes, bytes | None]], on_appended: OnAppended | None = None) -> None:
+        """See the port."""
+        if self._stopping or self._producer is None:
+            raise ConnectError(f"topic {self.topic}: the log is stopped")
+        with self._changed:
+            self._unanswered += 1
+        if not records:
+            self._answer(on_appended, None)
+            return
+        answer = _Answer(self, len(records), on_appended)
+        for key, value in records:
+            self._produce(key, value, answer)
+
+    def flush(self, timeout_ms: int) -> None:
+        """See the port."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        if self._producer is not None:
+            self._producer.flush(timeout_ms / 1000)
+        with self._changed:
+            while self._unanswered:  # reports may still be in the hands of the reader's thread
+                left_s = deadline - time.monotonic()
+                if left_s <= 0 or not self._changed.wait(left_s):
+                    raise TimedOutError(self._late("acknowledge every append", timeout_ms))
+            failed, self._failed = self._failed, None
+        if failed is not None:
+            raise RetriableError(str(failed)) from failed
+
+    def read_to_end(self, timeout_ms: int) -> None:
+        """See the port."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        self.flush(timeout_ms)
+        left_ms = max(1, int((deadline - time.monotonic()) * 1000))
+        end = self._admin.end_offsets(self._partitions(), left_ms)
+        with self._changed:
+            while not self._reached(end):
+                left_s = deadline - time.monotonic()
+                if left_s <= 0 or not self._changed.wait(left_s):
+                    if self._reached(end):
+                        return
+                    raise TimedOutError(self._late("read to the end", timeout_ms))
+
+    def stop(self) -> None:
+        """See the port."""
+        if self._stopping or self._producer is None:
+            self._stopping = True
+            return
+        self._stopping = True
+        self._producer.flush(5)
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        if self._unanswered:
+            self._producer.purge()
+            self._producer.flush(1)  # every append is answered, be it with an error
+
+    def _produce(self, key: bytes, value: bytes | None, answer: _Answer) -> None:
+        while True:
+            try:
+                self._producer.produce(self.topic, value, key, on_delivery=answer)
+            except BufferError:
+                self._producer.poll(0.05)
+            except KafkaException as error:
+                answer(error, None)
+                return
+            else:
+                return
+
+    def _answer(self, on_appended: OnAppended | None, error: Exception | None) -> None:
+        if on_appended is not None:
+            on_appended(error)
+        with self._changed:
+            self._unanswered -= 1
+            self._failed = self._failed or error
+            self._changed.notify_all()
+
+    def _wait_progressing(self, end: Mapping[TopicPartition, int]) -> None:
+        with self._changed:
+            while not self._reached(end):
+                before = dict(self._positions)
+                if not self._changed.wait(STALLED_MS / 1000) and before == self._positions:
+                    raise RetriableError(self._late("read on", STALLED_MS))
+
+    def _reached(self, end: Mapping[TopicPartition, int]) -> bool:
+        if self._broken is not None:
+            raise ConnectError(f"topic {self.topic}: the reader failed: {self._broken}") from self._broken
+        return all(self._positions[one.partition] >= offset for one, offset in end.items())
+
+    def _partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, number) for number in self._positions]
+
+    def _late(self, doing: str, timeout_ms: int) -> str:
+        why = f"; the client's last error: {self._last_error}" if self._last_error else ""
+        return f"topic {self.topic}: could not {doing} in {timeout_ms} ms{why}"
+
+    def _note(self, error: Any) -> None:
+        self._last_error = f"{error.str()} ({error.name()})"
+
+    def _run(self) -> None:
+        try:
+            while not self._stopping:
+                first = self._consumer.poll(PENDING_WAIT_S if self._unanswered else IDLE_WAIT_S)
+                self._producer.poll(0)
+                if first is not None:
+                    self._take([first, *self._consumer.consume(READ_BATCH_COUNT, 0)])
+        except Exception as error:  # noqa: BLE001 - top of the thread: every waiter hears of it
+            _log.exception("topic %s: the reader failed", self.topic)
+            with self._changed:
+                self._broken = error
+                self._changed.notify_all()
+        finally:
+            self._consumer.close()
+
+    def _take(self, messages: Sequence[Any]) -> None:
+        records = [
+            LogRecord(one.partition(), one.offset(), one.key(), one.value(), one.timestamp()[1])
+            for one in messages
+            if one.error() is None
+        ]
+        if records:
+            self._on_records(records)
+        moved = {record.partition: record.offset + 1 for record in records}
+        if len(records) < len(messages):
+            for one in messages:
+                if one.error() is not None:
+                    self._take_event(one, moved)
+        with self._changed:
+            self._positions.update(moved)
+            self._changed.notify_all()
+
+    def _take_event(self, message: Any, moved: dict[int, int]) -> None:
+        error = message.error()
+        if error.code() == KafkaError._PARTITION_EOF:
+            at = message.offset()
+            moved[message.partition()] = max(at, moved.get(message.partition(), 0))
+        else:
+            self._note(error)
+            _log.warning("topic %s: %s", self.topic, self._last_error)
+
+
+def _ignore(records: Sequence[LogRecord]) -> None:
+    """Stand in until ``start`` names the reader."""

@@ -1,0 +1,158 @@
+"""The Kafka log keeps the contract, and what only a real broker can show."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+
+import pytest
+from confluent_kafka import Producer
+
+from spark_connect_rt.config.client_properties import LogClientProperties, log_client_properties
+from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.errors import BadConfigError, RetriableError
+from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
+from spark_connect_rt.ports.compacted_log import LogRecord
+from spark_connect_rt.protocol.ids import TopicPartition
+from tests.contract.compacted_log_contract import LIMIT_MS, CompactedLogContract, Seen, fresh_name, until
+
+
+def clients_of(servers: str, **worker: str) -> LogClientProperties:
+    return log_client_properties({"bootstrap.servers": servers, "group.id": "g", **worker}, "configs")
+
+
+@pytest.fixture(scope="module")
+def admin(broker: EmbeddedKafka) -> Iterator[KafkaAdmin]:
+    made = KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers})
+    yield made
+    made.close()
+
+
+class TestKafkaCompactedLog(CompactedLogContract):
+    @pytest.fixture(autouse=True)
+    def _cluster(self, broker: EmbeddedKafka, admin: KafkaAdmin) -> None:
+        self.broker, self.admin = broker, admin
+
+    def new_log(self, topic: str, partitions: int = 1) -> KafkaCompactedLog:
+        spec = TopicSpec(topic, partitions, 1)
+        return KafkaCompactedLog(spec, self.admin, clients_of(self.broker.bootstrap_servers))
+
+    def test_a_missing_topic_is_created_compacted(self, topic: str) -> None:
+        log, _ = self.started(topic, partitions=3)
+        log.stop()
+        assert self.admin.cleanup_policy(topic) == "compact"
+        assert self.admin.partition_count(topic) == 3
+
+    def test_a_topic_that_would_lose_records_is_refused(self, topic: str) -> None:
+        self.admin.create_topic(TopicSpec(topic, 1, 1, {"cleanup.policy": "compact,delete"}))
+        with pytest.raises(BadConfigError, match="must be compact"):
+            self.new_log(topic).start(Seen())
+
+    def test_a_second_partition_of_the_config_topic_is_refused(self, topic: str) -> None:
+        self.admin.create_topic(TopicSpec(topic, 2, 1, {"cleanup.policy": "compact"}))
+        clients = clients_of(self.broker.bootstrap_servers)
+        log = KafkaCompactedLog(TopicSpec(topic, 1, 1), self.admin, clients, exact_partitions=1)
+        with pytest.raises(BadConfigError, match="2 partitions, must be 1"):
+            log.start(Seen())
+
+    def test_keys_go_where_java_puts_them(self, topic: str) -> None:
+        log, seen = self.started(topic, partitions=25)
+        keys = [b'["c",{"filename":"a.txt"}]', b"connector-fs1", b"", b"21"]
+        log.append([(key, b"v") for key in keys])
+        log.read_to_end(LIMIT_MS)
+        log.stop()
+        # Java Utils.toPositive(Utils.murmur2(key)) % 25; murmur2 of "21" is -973932308 in Kafka's own tests
+        assert {record.key: record.partition for record in seen.records}[b"21"] == 1173551340 % 25
+
+    def test_the_end_lies_behind_transaction_markers(self, topic: str) -> None:
+        log, seen = self.started(topic)
+        settings = {
+            "bootstrap.servers": self.broker.bootstrap_servers,
+            "transactional.id": topic,
+        }
+        producer = Producer(settings)
+        producer.init_transactions(20)
+        producer.begin_transaction()
+        producer.produce(topic, b"1", b"a")
+        producer.commit_transaction(20)
+        only = TopicPartition(topic, 0)
+        until(lambda: self.admin.end_offsets([only]) == {only: 2})  # the marker is written a little later
+        log.read_to_end(LIMIT_MS)
+        assert seen.pairs() == [(b"a", b"1")]
+        log.stop()
+        again, seen = self.started(topic)
+        again.stop()
+        assert seen.pairs() == [(b"a", b"1")]
+
+    def test_records_deleted_from_the_beginning_do_not_stall_the_start(self, topic: str) -> None:
+        log, _ = self.started(topic)
+        log.append([(b"a", b"1"), (b"b", b"2")])
+        log.flush(LIMIT_MS)
+        log.stop()
+        self._delete_records(topic, before=2)
+        log, seen = self.started(topic)
+        log.append([(b"c", b"3")])
+        log.read_to_end(LIMIT_MS)
+        log.stop()
+        assert seen.pairs() == [(b"c", b"3")]
+
+    def test_a_record_that_is_too_large_is_answered_and_the_log_goes_on(self, topic: str) -> None:
+        log, seen = self.started(topic)
+        answers: list[Exception | None] = []
+        log.append([(b"a", b"x" * 3_000_000)], answers.append)
+        with pytest.raises(RetriableError, match="MSG_SIZE_TOO_LARGE"):
+            log.flush(LIMIT_MS)
+        log.append([(b"a", b"1")], answers.append)
+        log.read_to_end(LIMIT_MS)
+        log.stop()
+        assert "MSG_SIZE_TOO_LARGE" in str(answers[0])
+        assert answers[1] is None
+        assert seen.pairs() == [(b"a", b"1")]
+
+    def test_many_writers_at_once_lose_nothing(self, topic: str) -> None:
+        log, seen = self.started(topic, partitions=5)
+
+        def write(writer: int) -> None:
+            for n in range(200):
+                log.append([(b"w%d-%d" % (writer, n), b"v")])
+            log.read_to_end(LIMIT_MS)
+
+        threads = [threading.Thread(target=write, args=(writer,)) for writer in range(4)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+        log.stop()
+        assert len({record.key for record in seen.records}) == len(seen.records) == 800
+
+    def _delete_records(self, topic: str, before: int) -> None:
+        from confluent_kafka import TopicPartition as ClientPartition
+        from confluent_kafka.admin import AdminClient
+
+        client = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers})
+        for future in client.delete_records([ClientPartition(topic, 0, before)]).values():
+            future.result(20)
+
+
+def test_an_unreachable_broker_is_named() -> None:
+    servers = f"127.0.0.1:{free_ports(1)[0]}"
+    quiet = {"bootstrap.servers": servers}
+    log = KafkaCompactedLog(TopicSpec(fresh_name("log")), KafkaAdmin(quiet), clients_of(servers), start_timeout_ms=500)
+    with pytest.raises(RetriableError, match=servers):
+        log.start(_nobody)
+    log.stop()
+
+
+def _nobody(records: Sequence[LogRecord]) -> None:
+    raise AssertionError(f"nothing can be read: {records}")
+
+
+def test_a_setting_without_effect_is_said_once(caplog: pytest.LogCaptureFixture) -> None:
+    properties: Mapping[str, str] = {"bootstrap.servers": "127.0.0.1:1", "metric.reporters": "x.Y"}
+    with caplog.at_level("WARNING"):
+        KafkaAdmin(properties)
+        KafkaAdmin(properties)
+    assert [r.message for r in caplog.records if "metric.reporters" in r.message] == [
+        "admin property metric.reporters has no effect: librdkafka has no such setting"
+    ]
