@@ -9,7 +9,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI
+from fastapi import Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -24,6 +24,7 @@ from spark_connect_rt.protocol.json_text import encode_json
 from spark_connect_rt.rest import connector_plugins, connectors, health, internal, root
 from spark_connect_rt.rest.context import REQUEST_LIMIT_MS, Forwarded, JsonResponse, RestContext
 from spark_connect_rt.rest.error_mapping import ErrorAnswer, answer_of, answer_of_http, answer_of_unexpected
+from spark_connect_rt.rest.negotiation import speaks_json
 from spark_connect_rt.rest.openapi import describe
 from spark_connect_rt.rest.paths import EncodedPaths
 
@@ -46,7 +47,9 @@ def create_app(
         yield
         context.close()
 
-    app = FastAPI(docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan)
+    app = FastAPI(
+        docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan, dependencies=[Depends(speaks_json)]
+    )
     routers = [it.router(context) for it in (root, health, connectors, internal, connector_plugins)]
     for router in routers:
         app.include_router(router)
@@ -69,8 +72,13 @@ def _answer_errors(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     async def http_refused(request: Request, error: HTTPException) -> Response:
         # No content type, as Java: JAX-RS found no resource that could say what it produces.
         answer = answer_of_http(error.status_code)
-        headers = {"Allow": ",".join(_methods(routes, request))} if answer.status == 405 else None
-        return Response(encode_json(answer.body), answer.status, headers=headers)
+        if answer.status != 405:
+            return Response(encode_json(answer.body), answer.status)
+        methods = _methods(routes, request)
+        allow = {"Allow": ",".join(methods)}
+        if request.method == "OPTIONS":
+            return Response(", ".join(methods), 200, headers=allow, media_type="text/plain")
+        return Response(encode_json(answer.body), answer.status, headers=allow)
 
     @app.exception_handler(RequestValidationError)
     async def no_such_parameter(_: Request, __: RequestValidationError) -> Response:
@@ -87,7 +95,7 @@ def _methods(routes: Sequence[BaseRoute], request: Request) -> list[str]:
     for route in routes:
         if route.matches(request.scope)[0] is not Match.NONE:
             methods |= set(getattr(route, "methods", None) or ())
-    return sorted(methods | ({"HEAD"} if "GET" in methods else set()))
+    return sorted(methods | ({"HEAD", "OPTIONS"} if "GET" in methods else {"OPTIONS"}))
 
 
 def _json(answer: ErrorAnswer) -> Response:

@@ -18,6 +18,7 @@ from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.java_hash_order import in_java_hash_order, java_hash_order
 from spark_connect_rt.rest import entities
 from spark_connect_rt.rest.context import JsonResponse, RestContext, flag
+from spark_connect_rt.rest.negotiation import json_body
 from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, connector_path, decoded
 from spark_connect_rt.rest.request_body import read_config, read_create
 
@@ -84,7 +85,7 @@ def _add_configuration(routes: APIRouter, context: RestContext) -> None:
     @routes.post("/connectors", status_code=201)
     async def create(request: Request) -> Response:
         """Create a connector: ``{"name": ..., "config": {...}, "initial_state": ...}``."""
-        wanted = read_create(await request.body())
+        wanted = read_create(await json_body(request))
         answer = herder.create(wanted.name, wanted.config, wanted.initial_state)
         return _written(request, await context.completed(request, answer))
 
@@ -92,7 +93,7 @@ def _add_configuration(routes: APIRouter, context: RestContext) -> None:
     async def put_config(request: Request, connector: ConnectorName) -> Response:
         """Create a connector or replace its configuration."""
         name = decoded(connector)
-        answer = herder.put_config(name, read_config(name, await request.body()))
+        answer = herder.put_config(name, read_config(name, await json_body(request)))
         return _written(request, await context.completed(request, answer))
 
     @routes.delete("/connectors/{connector}", status_code=204)

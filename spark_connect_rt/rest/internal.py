@@ -13,6 +13,7 @@ from spark_connect_rt.ports.herder import InternalKey
 from spark_connect_rt.protocol.internal_request import ALGORITHM_HEADER, Verdict, verify
 from spark_connect_rt.rest.context import RestContext
 from spark_connect_rt.rest.error_mapping import RestError
+from spark_connect_rt.rest.negotiation import json_body
 from spark_connect_rt.rest.paths import ConnectorName, decoded
 from spark_connect_rt.rest.request_body import read_task_configs
 
@@ -25,7 +26,7 @@ def router(context: RestContext) -> APIRouter:
     @routes.post("/connectors/{connector}/tasks", status_code=204)
     async def put_task_configs(request: Request, connector: ConnectorName) -> Response:
         """Write a task set that a follower generated."""
-        body = await request.body()
+        body = await json_body(request)
         check_signature(herder.internal_key(), request, body)
         answer = herder.put_task_configs(decoded(connector), read_task_configs(body))
         await context.completed(request, answer)

@@ -41,5 +41,5 @@ class EncodedPaths:
             raw = scope.get("raw_path") or scope["path"].encode("utf-8")
             path = raw.partition(b"?")[0].decode("latin-1")
             method = "GET" if scope["method"] == "HEAD" else scope["method"]
-            scope = {**scope, "path": path.rstrip("/") or "/", "method": method}
+            scope = {**scope, "path": path.removesuffix("/") or "/", "method": method}
         await self._app(scope, receive, send)

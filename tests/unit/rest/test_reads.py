@@ -111,9 +111,9 @@ def test_a_task_number_that_is_none_is_404(rest: Asked, number: str) -> None:
 @pytest.mark.parametrize(
     ("method", "path", "allow"),
     [
-        ("POST", "/", "GET,HEAD"),
-        ("DELETE", "/connectors", "GET,HEAD,POST"),
-        ("POST", "/connectors/src", "DELETE,GET,HEAD"),
+        ("POST", "/", "GET,HEAD,OPTIONS"),
+        ("DELETE", "/connectors", "GET,HEAD,OPTIONS,POST"),
+        ("POST", "/connectors/src", "DELETE,GET,HEAD,OPTIONS"),
     ],
 )
 def test_a_wrong_method_is_405_and_names_the_right_ones(rest: Asked, method: str, path: str, allow: str) -> None:
@@ -171,6 +171,27 @@ def test_topics_may_be_off(rest: Asked, herder: FakeHerder) -> None:
 
 def test_head_is_answered_like_get(rest: Asked) -> None:
     assert rest("HEAD", "/connectors").status_code == 200
+
+
+def test_options_names_the_methods(rest: Asked) -> None:
+    answer = rest("OPTIONS", "/connectors")
+    assert (answer.status_code, answer.text) == (200, "GET, HEAD, OPTIONS, POST")
+    assert rest("OPTIONS", "/nope").status_code == 404
+
+
+@pytest.mark.parametrize(
+    ("accept", "status"),
+    [("*/*", 200), ("text/html,*/*;q=0.8", 200), ("application/json", 200), ("text/html", 406), ("", 200)],
+)
+def test_answers_are_json_or_406(rest: Asked, accept: str, status: int) -> None:
+    answer = rest("GET", "/connectors", Accept=accept)
+    assert answer.status_code == status
+    if status == 406:
+        assert answer.text == '{"error_code":406,"message":"HTTP 406 Not Acceptable"}'
+
+
+def test_empty_segments_are_no_path(rest: Asked) -> None:
+    assert rest("GET", "/connectors//").status_code == 404
 
 
 def test_the_api_describes_itself(rest: Asked) -> None:

@@ -53,6 +53,28 @@ def test_create(rest: Asked, herder: FakeHerder) -> None:
     assert list(herder.calls[0][2]) == list(config)
 
 
+@pytest.mark.parametrize(
+    "content_type", ["text/plain", "application/x-www-form-urlencoded", "application/vnd.api+json", "*/*", ""]
+)
+def test_what_a_strangers_page_can_send_is_refused(rest: Asked, herder: FakeHerder, content_type: str) -> None:
+    for method, path, body in (
+        ("POST", "/connectors", CREATE),
+        ("PUT", "/connectors/src/config", b"{}"),
+        ("POST", "/connectors/src/restart", b""),
+        ("POST", "/connectors/src/tasks", b"[]"),
+    ):
+        answer = rest(method, path, body, Content_Type=content_type)
+        assert answer.status_code == 415
+        assert answer.text == '{"error_code":415,"message":"HTTP 415 Unsupported Media Type"}'
+    assert herder.calls == []
+
+
+def test_a_charset_is_no_matter_and_steering_needs_no_type(rest: Asked, herder: FakeHerder) -> None:
+    herder.answers["create"] = created()
+    assert rest("POST", "/connectors", CREATE, Content_Type="application/json; charset=utf-8").status_code == 201
+    assert rest("PUT", "/connectors/src/pause").status_code == 202
+
+
 def test_the_location_is_encoded(rest: Asked, herder: FakeHerder) -> None:
     herder.answers["create"] = created("odd name/ü:1")
     answer = rest("POST", "/connectors", CREATE)
