@@ -19,7 +19,7 @@ from spark_connect_rt.config.listeners import Advertised
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.group_member import KafkaGroupMember
-from spark_connect_rt.kafka.sink_group import KafkaSinkGroup
+from spark_connect_rt.ports.sink_group import SinkGroup
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.rest.peer_client import HttpPeerClient
@@ -74,6 +74,13 @@ def group_offsets(properties: Mapping[str, str], group: str) -> dict[TopicPartit
     return dict(KafkaAdmin(properties).group_offsets(group, timeout_ms=ADMIN_TIMEOUT_MS))
 
 
+def sink_group(properties: Mapping[str, str]) -> SinkGroup:
+    """Return one sink task's membership in its consumer group."""
+    from spark_connect_rt.kafka.sink_group import KafkaSinkGroup
+
+    return KafkaSinkGroup(properties)
+
+
 def herder_dependencies(
     config: DistributedConfig, address: Advertised, admin: KafkaAdmin, runner: TaskRunner, cluster: ClusterId
 ) -> HerderDependencies:
@@ -89,7 +96,7 @@ def herder_dependencies(
         status_store=StatusStore(logs["statuses"]),
         offset_store=OffsetStore(logs["offsets"]),
         runner=runner,
-        sink_groups=KafkaSinkGroup,
+        sink_groups=sink_group,
         plugins=bundled_plugins(),
         peers=HttpPeerClient(),
         new_key=os.urandom,
