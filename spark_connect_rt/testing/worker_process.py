@@ -1,4 +1,4 @@
-"""A Connect worker as an operating-system process, ours or Java's, driven only through files, signals and REST.
+"""A Connect worker as an operating-system process, ours or Java's, driven through files, signals and REST.
 
 Owns: the worker's properties file, its process group, its log file, waiting until it answers. Tests and
 benchmarks use it so that one driver serves both implementations; it must know nothing of what runs inside.
@@ -88,9 +88,7 @@ class WorkerProcess(ABC):
         """Start the process and return at once."""
         self.directory.mkdir(parents=True, exist_ok=True)
         file = self.directory / "worker.properties"
-        file.write_text(
-            "".join(f"{key}={value}\n" for key, value in self.properties.items()), encoding="utf-8"
-        )
+        file.write_text("".join(f"{key}={value}\n" for key, value in self.properties.items()), encoding="utf-8")
         with self.log_file.open("ab") as log:
             self._process = subprocess.Popen(
                 self.command(file),
@@ -110,18 +108,16 @@ class WorkerProcess(ABC):
 
     def await_answer(self, path: str, limit_s: float = START_LIMIT_S) -> None:
         """Wait until ``GET path`` answers 200. Raises StartupError with the end of the log."""
-        deadline = time.monotonic() + limit_s
-        while time.monotonic() < deadline:
-            if self._process is None or self._process.poll() is not None:
-                break
+        begun = time.monotonic()
+        while (waited_s := time.monotonic() - begun) < limit_s and not self._ended():
             if self.rest.probe(path):
                 return
             time.sleep(0.02)
-        state = "ended" if self._process is None or self._process.poll() is not None else "runs"
+        state = "ended" if self._ended() else "runs"
         tail = self.log_file.read_text(encoding="utf-8", errors="replace")[-3000:]
         self.stop()
         raise StartupError(
-            f"GET {path} of worker {self.rest.url} did not answer 200 in {limit_s:.0f} s, the process {state}; "
+            f"GET {path} of worker {self.rest.url} gave no 200 in {waited_s:.0f} s, the process {state}; "
             f"{self.log_file} ends:\n{tail}",
             exit_code=EXIT_WORKER_FAILED,
         )
@@ -158,6 +154,9 @@ class WorkerProcess(ABC):
     def __exit__(self, *_: object) -> None:
         self.stop()
         self.rest.close()
+
+    def _ended(self) -> bool:
+        return self._process is None or self._process.poll() is not None
 
     def _reap(self, descendants: list[psutil.Process]) -> int:
         process = self._process
