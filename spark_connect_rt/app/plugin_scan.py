@@ -8,7 +8,9 @@ from spark_connect_rt.plugins.registry import PluginDesc, Plugins, bundled
 
 _CONNECTORS = "spark_connect_rt.connectors"
 _CONVERTERS = "spark_connect_rt.converters"
+_CONFIG_PROVIDERS = "spark_connect_rt.config_providers"
 _JAVA = "org.apache.kafka.connect"
+_JAVA_CONFIG_PROVIDERS = "org.apache.kafka.common.config.provider"
 
 BUNDLED: tuple[PluginDesc, ...] = (
     bundled(
@@ -30,6 +32,21 @@ BUNDLED: tuple[PluginDesc, ...] = (
         f"{_CONVERTERS}.simple_header:SimpleHeaderConverter",
         "header_converter",
         f"{_JAVA}.storage.SimpleHeaderConverter",
+    ),
+    bundled(
+        f"{_CONFIG_PROVIDERS}.file:FileConfigProvider",
+        "configprovider",
+        f"{_JAVA_CONFIG_PROVIDERS}.FileConfigProvider",
+    ),
+    bundled(
+        f"{_CONFIG_PROVIDERS}.directory:DirectoryConfigProvider",
+        "configprovider",
+        f"{_JAVA_CONFIG_PROVIDERS}.DirectoryConfigProvider",
+    ),
+    bundled(
+        f"{_CONFIG_PROVIDERS}.env_var:EnvVarConfigProvider",
+        "configprovider",
+        f"{_JAVA_CONFIG_PROVIDERS}.EnvVarConfigProvider",
     ),
 )
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from spark_connect_rt.config.validators import Check, anything
+from spark_connect_rt.config.validators import AtLeast, Between, Check, anything
 from spark_connect_rt.errors import BadConfigError
 
 
@@ -146,7 +146,10 @@ class ConfigKey:
         try:
             value = parse_value(self.type, given)
         except ValueError as error:
-            return None, [f"Invalid value {shown} for configuration {self.name}: {error}"]
+            complaints = [f"Invalid value {shown} for configuration {self.name}: {error}"]
+            if isinstance(self.check, AtLeast | Between):  # Java then checks the null that is left, and says so
+                complaints.append(f"Invalid value null for configuration {self.name}: Value must be non-null")
+            return None, complaints
         complaint = self.check(value)
         return value, [f"Invalid value {shown} for configuration {self.name}: {complaint}"] if complaint else []
 

@@ -335,9 +335,10 @@ def sink_problems(config: Mapping[str, Any], worker_group: str | None = None) ->
     queue = str(config.get("errors.deadletterqueue.topic.name") or "").strip()
     problems: dict[str, list[str]] = {}
     if bool(topics) == bool(pattern):
-        said = "both are set" if topics else "neither is set"
+        # Java's words: clients of the REST API look for them.
+        both = "topics and topics.regex are mutually exclusive options, but both are set."
         for name in ("topics", "topics.regex"):
-            problems[name] = [f"exactly one of topics and topics.regex must be set, {said}"]
+            problems[name] = [both if topics else "Must configure one of topics or topics.regex"]
     if queue and (queue in topics or (pattern and not java_regex(pattern) and re.fullmatch(pattern, queue))):
         place = "topics" if queue in topics else "topics.regex"
         problems.setdefault(place, []).append(

@@ -1,0 +1,75 @@
+"""Java properties syntax."""
+
+from __future__ import annotations
+
+import contextlib
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_connect_rt.config.java_properties import load_properties, parse_properties
+from spark_connect_rt.errors import BadConfigError
+
+
+@pytest.mark.parametrize(
+    ("text", "settings"),
+    [
+        ("a=1\nb: 2\nc 3\nd", {"a": "1", "b": "2", "c": "3", "d": ""}),
+        ("# no\n! no\n\n  a = x y \n", {"a": "x y "}),
+        ("a=1,\\\n   2\nb=\\\\\nc=3", {"a": "1,2", "b": "\\", "c": "3"}),
+        ("a\\ b\\==\\u00e9\\t\\q", {"a b=": "é\tq"}),
+        ("e=\\ud83d\\ude00", {"e": "😀"}),
+        ("a=1\r\nb=2\rc=3", {"a": "1", "b": "2", "c": "3"}),
+        ("a=1\na=2", {"a": "2"}),
+        ("a==b", {"a": "=b"}),
+        ("a=1\\", {"a": "1"}),
+        ("a=b#c", {"a": "b#c"}),
+        ("x=1\\\n# not a comment", {"x": "1# not a comment"}),
+        ("", {}),
+    ],
+)
+def test_grammar(text: str, settings: dict[str, str]) -> None:
+    assert parse_properties(text) == settings
+
+
+def test_a_broken_escape_names_file_and_line(tmp_path: Path) -> None:
+    file = tmp_path / "w.properties"
+    file.write_text("a=1\nb=\\u12\n")
+    with pytest.raises(BadConfigError) as caught:
+        load_properties(file)
+    assert list(caught.value.problems) == [f"{file} line 2"]
+
+
+def test_files_are_utf8_or_else_latin1(tmp_path: Path) -> None:
+    file = tmp_path / "w.properties"
+    file.write_bytes("a=é".encode())
+    assert load_properties(file) == {"a": "é"}
+    file.write_bytes("a=é".encode("latin-1"))
+    assert load_properties(str(file)) == {"a": "é"}
+
+
+def test_a_missing_file_is_named(tmp_path: Path) -> None:
+    with pytest.raises(BadConfigError, match=r"nothing here.*cannot be read: No such file"):
+        load_properties(tmp_path / "nothing here")
+
+
+def escaped(text: str) -> str:
+    return "".join(f"\\u{ord(char):04x}" for char in text)
+
+
+@given(
+    st.dictionaries(
+        st.text(st.characters(max_codepoint=0xD7FF), min_size=1), st.text(st.characters(max_codepoint=0xD7FF))
+    )
+)
+def test_escaped_settings_come_back(settings: dict[str, str]) -> None:
+    text = "\n".join(f"{escaped(name)}={escaped(value)}" for name, value in settings.items())
+    assert parse_properties(text) == settings
+
+
+@given(st.text(max_size=40))
+def test_any_text_parses_or_is_refused(text: str) -> None:
+    with contextlib.suppress(BadConfigError):
+        assert all(isinstance(value, str) for value in parse_properties(text).values())

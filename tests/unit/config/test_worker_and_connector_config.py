@@ -1,0 +1,132 @@
+"""The settings of workers and connectors: types, defaults, checks between settings."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_connect_rt.config.connector_config import SINK, SOURCE, sink_problems
+from spark_connect_rt.config.distributed_config import DISTRIBUTED, parse_distributed
+from spark_connect_rt.config.standalone_config import parse_standalone
+from spark_connect_rt.errors import BadConfigError
+
+WORKER = {
+    "bootstrap.servers": "a:9092,b:9092",
+    "group.id": "g",
+    "config.storage.topic": "c",
+    "offset.storage.topic": "o",
+    "status.storage.topic": "s",
+    "key.converter": "StringConverter",
+    "value.converter": "StringConverter",
+}
+
+
+def test_a_minimal_worker_gets_kafkas_defaults() -> None:
+    config = parse_distributed({**WORKER, "offset.storage.segment.bytes": "1000", "offset.storage.cleanup.policy": "x"})
+    assert config.bootstrap_servers == ["a:9092", "b:9092"]
+    assert (config.session_timeout_ms, config.heartbeat_interval_ms, config.rebalance_timeout_ms) == (
+        10_000,
+        3_000,
+        60_000,
+    )
+    assert (config.connect_protocol, config.scheduled_rebalance_max_delay_ms) == ("sessioned", 300_000)
+    assert (config.offset_storage_topic, config.offset_storage_partitions) == ("o", 25)
+    assert (config.offset_storage_replication_factor, config.status_storage_partitions) == (3, 5)
+    assert config.topic_settings("offset") == {"segment.bytes": "1000"}
+    assert config.raw["group.id"] == "g"
+    assert config.listeners == ["http://:8083"]
+    assert "group.id" not in repr(config)
+
+
+def test_every_problem_of_a_worker_file_is_named() -> None:
+    with pytest.raises(BadConfigError) as caught:
+        parse_distributed(
+            {
+                "bootstrap.servers": "",
+                "offset.storage.partitions": "0",
+                "session.timeout.ms": "3000",
+                "inter.worker.signature.algorithm": "HmacSHA1",
+                "connect.protocol": "new",
+                "listeners": "",
+            }
+        )
+    assert set(caught.value.problems) == {
+        "bootstrap.servers",
+        "group.id",
+        "config.storage.topic",
+        "offset.storage.topic",
+        "status.storage.topic",
+        "key.converter",
+        "value.converter",
+        "offset.storage.partitions",
+        "heartbeat.interval.ms",
+        "inter.worker.signature.algorithm",
+        "connect.protocol",
+        "listeners",
+    }
+
+
+def test_two_internal_topics_must_differ() -> None:
+    with pytest.raises(BadConfigError, match=r"status.storage.topic: must not be the topic of config.storage.topic"):
+        parse_distributed({**WORKER, "status.storage.topic": "c"})
+
+
+def test_unknown_settings_are_warned_about_with_a_hint() -> None:
+    raw = {
+        **WORKER,
+        "grop.id": "x",
+        "spark.master": "local",
+        "producer.acks": "1",
+        "colour": "red",
+        "ssl.key.password": "p",
+    }
+    assert parse_distributed(raw).warnings == (
+        "setting grop.id is not known and has no effect; did you mean group.id?",
+        "setting colour is not known and has no effect",
+    )
+
+
+def test_every_setting_has_a_doc_a_unit_and_a_default_that_passes_its_own_check() -> None:
+    for key in (*DISTRIBUTED, *SOURCE, *SINK):
+        assert key.doc.endswith("."), key.name
+        if key.name.endswith(".ms"):
+            assert "ms" in key.doc, key.name
+        if not key.required:
+            assert key.parse({})[1] == [], key.name
+            assert key.check(key.parse({})[0]) is None, key.name
+
+
+def test_a_standalone_worker_needs_its_offset_file() -> None:
+    values, warnings = parse_standalone(
+        {"offset.storage.file.filename": "/x", "key.converter": "A", "value.converter": "B", "odd": "1"}
+    )
+    assert values["offset.storage.file.filename"] == "/x"
+    assert warnings == ["setting odd is not known and has no effect"]
+    with pytest.raises(BadConfigError):
+        parse_standalone({"key.converter": "A", "value.converter": "B"})
+
+
+def test_connector_settings() -> None:
+    values = SOURCE.parse({"name": "a", "connector.class": "X", "transforms": "t1,t2"})
+    assert (values["tasks.max"], values["errors.tolerance"], values["transforms"]) == (1, "none", ["t1", "t2"])
+    with pytest.raises(BadConfigError) as caught:
+        SINK.parse({"name": "a\nb", "tasks.max": "0", "topics.regex": "(", "transforms": "t,t"})
+    assert set(caught.value.problems) == {"name", "connector.class", "tasks.max", "topics.regex", "transforms"}
+
+
+@pytest.mark.parametrize(
+    ("config", "worker_group", "problems"),
+    [
+        ({"topics": "a"}, "g", set()),
+        ({"topics.regex": "a.*"}, "g", set()),
+        ({}, "g", {"topics", "topics.regex"}),
+        ({"topics": "a", "topics.regex": "b"}, "g", {"topics", "topics.regex"}),
+        ({"topics": "a,dlq", "errors.deadletterqueue.topic.name": "dlq"}, "g", {"topics"}),
+        ({"topics.regex": "d.*", "errors.deadletterqueue.topic.name": "dlq"}, "g", {"topics.regex"}),
+        ({"topics": "a"}, "connect-n", {"name"}),
+        ({"topics": "a", "consumer.override.group.id": "g"}, "g", {"name"}),
+    ],
+)
+def test_sink_settings_that_contradict_each_other(
+    config: dict[str, str], worker_group: str, problems: set[str]
+) -> None:
+    assert set(sink_problems({"name": "n", **config}, worker_group)) == problems

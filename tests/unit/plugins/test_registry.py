@@ -1,0 +1,99 @@
+"""Plug-ins by Java class, alias and Python name."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from spark_connect_rt.api.predicate import Predicate
+from spark_connect_rt.app.plugin_scan import BUNDLED, bundled_plugins
+from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.plugins.registry import TYPES, Plugins, bundled, kind_of
+
+
+class OwnPredicate(Predicate):
+    """A user's plug-in."""
+
+    def test(self, record: object) -> bool:
+        return True
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "org.apache.kafka.connect.file.FileStreamSourceConnector",
+        "FileStreamSourceConnector",
+        "FileStreamSource",
+        " FileStreamSource ",
+        "spark_connect_rt.connectors.file_stream_source:FileStreamSourceConnector",
+        "spark_connect_rt.connectors.file_stream_source.FileStreamSourceConnector",
+    ],
+)
+def test_every_spelling_finds_the_file_source(name: str) -> None:
+    found = bundled_plugins().find(name)
+    assert (found.type, found.java_class) == ("source", "org.apache.kafka.connect.file.FileStreamSourceConnector")
+    assert found.cls.__name__ == "FileStreamSourceConnector"
+
+
+def test_every_bundled_plugin_is_what_its_description_says() -> None:
+    for one in BUNDLED:
+        assert issubclass(one.cls, TYPES[one.type][0]), one
+        assert bundled_plugins().find(one.java_class) is one
+
+
+def test_short_names_of_the_bundled_ones() -> None:
+    plugins = bundled_plugins()
+    for name in (
+        "FileStreamSink",
+        "DelimitedFileSource",
+        "SparkTableSink",
+        "StringConverter",
+        "Json",
+        "EnvVar",
+        "SimpleHeader",
+    ):
+        assert plugins.find(name).target.startswith("spark_connect_rt.")
+
+
+def test_users_own_plugins_need_no_registration() -> None:
+    for name in (f"{__name__}:OwnPredicate", f"{__name__}.OwnPredicate"):
+        found = Plugins().find(name)
+        assert (found.cls, found.type, found.version) == (OwnPredicate, "predicate", None)
+        assert found.java_class == f"{__name__}.OwnPredicate"
+
+
+@pytest.mark.parametrize(
+    "name", ["Nope", "no.such.module:Nope", "no.such.Nope", "os:path", "builtins:int", "builtins:nope", ":", "."]
+)
+def test_unknown_names_are_not_found(name: str) -> None:
+    with pytest.raises(NotFoundError):
+        bundled_plugins().class_of(name)
+
+
+def test_an_unknown_connector_lists_those_there_are() -> None:
+    with pytest.raises(NotFoundError, match=r"which name matches Nope, available connectors are: org\.apache"):
+        bundled_plugins().find("Nope")
+
+
+def test_an_alias_of_two_is_ambiguous_but_whole_names_are_not() -> None:
+    plugins = Plugins([bundled("a.b:XSource", "source"), bundled("c.d:XSource", "source")])
+    with pytest.raises(NotFoundError, match="ambiguous"):
+        plugins.find("XSource")
+    assert plugins.find("a.b:XSource").target == "a.b:XSource"
+
+
+def test_the_list_is_sinks_then_sources_by_name() -> None:
+    plugins = bundled_plugins()
+    assert [one.type for one in plugins.list(connectors_only=True)] == ["sink", "sink", "source", "source"]
+    assert len(plugins.list(connectors_only=False)) == len(BUNDLED)
+    assert kind_of(int) is None
+
+
+def test_listing_imports_no_plugin() -> None:
+    code = (
+        "import sys; from spark_connect_rt.app.plugin_scan import bundled_plugins; bundled_plugins().list(False); "
+        "assert not [m for m in sys.modules if '.connectors.' in m or '.converters.' in m]"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
