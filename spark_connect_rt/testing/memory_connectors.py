@@ -90,7 +90,7 @@ class MemorySource(SourceConnector):
         name = self.config["name"]
         faults.at(f"{name}.task_configs")
         wanted = int(self.config.get("split", "-1"))
-        shared = {key: self.config[key] for key in ("topic", "records") if key in self.config}
+        shared: dict[str, str] = {key: self.config[key] for key in ("topic", "records") if key in self.config}
         count = max_tasks if wanted < 0 else wanted
         return [{"task": f"{name}-{number}", **shared} for number in range(count)]
 

@@ -23,7 +23,7 @@ from spark_connect_rt.runtime.herder.membership import STOP_MARGIN_MS, Membershi
 from spark_connect_rt.runtime.herder.publishing import Publishing
 from spark_connect_rt.runtime.herder.reconciling import Reconciling
 from spark_connect_rt.runtime.herder.requests import RequestQueue
-from spark_connect_rt.runtime.herder.services import start_stores, stop_stores
+from spark_connect_rt.runtime.herder.services import start_stores, stop_each, stop_stores
 from spark_connect_rt.runtime.herder.story import Story
 from spark_connect_rt.runtime.herder.tick import Step, Verdict, blocking_limit_ms, tick
 from spark_connect_rt.runtime.herder.views import Views
@@ -71,6 +71,7 @@ class HerderLoop:
         self._stop_asked = threading.Event()
         self._last_tick_ms = deps.clock.monotonic_ms()
         self._stop_by_ms = 0
+        self._joined = False
 
     @property
     def view(self) -> GroupView:
@@ -126,6 +127,7 @@ class HerderLoop:
             start_stores(self._deps, self._changes.put)
             self.worker.open()
             self._deps.member.start()
+            self._joined = True
 
     def _tick_guarded(self) -> None:
         now_ms = self._last_tick_ms = self._deps.clock.monotonic_ms()
@@ -155,9 +157,12 @@ class HerderLoop:
             self._requests.close()
             self._state.member_id = ""
             self._state.publish()
-            self._membership.leave()
-            self._forwarding.close()
-            self.worker.close(self._deps.settings.task_shutdown_graceful_timeout_ms)
+            limit_ms = self._deps.settings.task_shutdown_graceful_timeout_ms
+            if self._joined:
+                stop_each(("leave the group", self._deps.member.stop))
+            stop_each(
+                ("stop forwarding", self._forwarding.close), ("stop the engine", lambda: self.worker.close(limit_ms))
+            )
             stop_stores(self._deps)
         self.stopped.set()
 

@@ -10,7 +10,7 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 
-from spark_connect_rt.errors import ConnectError, RetriableError
+from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.planning.rebalance_plan import (
     Adoption,
     adoption,
@@ -246,13 +246,6 @@ class Membership:
         state.rejoin_asked = True
         state.publish()
         return Verdict("left the group: the config topic cannot be read", state.read_again_ms, stop=True)
-
-    def leave(self) -> None:
-        """Leave for good, best effort."""
-        try:
-            self._deps.member.stop()
-        except ConnectError as error:
-            log.warning("worker=%s left the group in disorder: %s", self._deps.settings.worker_id, error)
 
 
 def _named(items: list[str]) -> str:

@@ -42,16 +42,22 @@ def start_stores(deps: HerderDependencies, on_event: Callable[[ConfigEvent], Non
 
 
 def stop_stores(deps: HerderDependencies) -> None:
-    """Flush offsets and statuses, then close the topics; best effort, each for itself."""
-    calls: tuple[tuple[str, Callable[[], None]], ...] = (
-        ("offsets flushed", lambda: deps.offset_store.flush(FLUSH_LIMIT_MS)),
-        ("statuses flushed", lambda: deps.status_store.flush(FLUSH_LIMIT_MS)),
-        ("offset store stopped", deps.offset_store.stop),
-        ("status store stopped", deps.status_store.stop),
-        ("config store stopped", deps.config_store.stop),
+    """Flush offsets and statuses, then close the topics."""
+    stop_each(
+        ("flush offsets", lambda: deps.offset_store.flush(FLUSH_LIMIT_MS)),
+        ("flush statuses", lambda: deps.status_store.flush(FLUSH_LIMIT_MS)),
+        ("stop the offset store", deps.offset_store.stop),
+        ("stop the status store", deps.status_store.stop),
+        ("stop the config store", deps.config_store.stop),
     )
+
+
+def stop_each(*calls: tuple[str, Callable[[], None]]) -> None:
+    """Run every call whatever the others raise: the end of a worker is best effort."""
     for what, call in calls:
         try:
             call()
         except ConnectError as error:
-            log.warning("worker=%s not %s: %s", deps.settings.worker_id, what, error)
+            log.warning("could not %s: %s", what, error)
+        except Exception:
+            log.exception("could not %s", what)

@@ -7,6 +7,9 @@ from dataclasses import dataclass, field
 
 from spark_connect_rt.protocol.subprotocol import ConnectProtocol
 
+_OWN_KEY_BITS = {"hmacmd5": 512, "hmacsha1": 512, "hmacsha224": 224, "hmacsha384": 384, "hmacsha512": 512}
+"""Java's key generators' own sizes where they are not 256."""
+
 
 @dataclass(frozen=True, slots=True)
 class HerderSettings:
@@ -36,6 +39,8 @@ class HerderSettings:
         def ms(key: str, default: int) -> int:
             return int(raw.get(key, default))
 
+        generation = raw.get("inter.worker.key.generation.algorithm", "HmacSHA256")
+        key_bits = int(raw.get("inter.worker.key.size") or _OWN_KEY_BITS.get(generation.lower(), 256))
         algorithms = raw.get("inter.worker.verification.algorithms", "HmacSHA256")
         return HerderSettings(
             worker_id=worker_id,
@@ -46,8 +51,8 @@ class HerderSettings:
             worker_unsync_backoff_ms=ms("worker.unsync.backoff.ms", 300_000),
             task_shutdown_graceful_timeout_ms=ms("task.shutdown.graceful.timeout.ms", 5_000),
             key_ttl_ms=ms("inter.worker.key.ttl.ms", 3_600_000),
-            key_size_bytes=int(raw.get("inter.worker.key.size") or 256) // 8,
-            key_algorithm=raw.get("inter.worker.key.generation.algorithm", "HmacSHA256"),
+            key_size_bytes=key_bits // 8,
+            key_algorithm=generation,
             signature_algorithm=raw.get("inter.worker.signature.algorithm", "HmacSHA256"),
             verification_algorithms=tuple(name.strip() for name in algorithms.split(",")),
             topic_tracking=raw.get("topic.tracking.enable", "true").lower() != "false",

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from spark_connect_rt.config.client_properties import connector_admin_properties, sink_group_id
 from spark_connect_rt.errors import ConnectError, ForbiddenError, NotFoundError
 from spark_connect_rt.planning.restart_plan import RestartPlan
-from spark_connect_rt.planning.task_clients import sink_group_id, with_prefix
 from spark_connect_rt.ports.herder import (
     ConnectorInfo,
     ConnectorOffset,
@@ -105,12 +105,7 @@ class Views:
         if self.connector_type(name) != "sink":
             pairs = self._deps.offset_store.connector_offsets(name)
             return [ConnectorOffset(partition, offset) for partition, offset in pairs]
-        worker = self._deps.settings.raw
-        admin = {
-            "bootstrap.servers": worker.get("bootstrap.servers", ""),
-            **with_prefix(worker, "admin."),
-            **with_prefix(config, "admin.override."),
-        }
+        admin = connector_admin_properties(self._deps.settings.raw, config, name, 0)
         group = sink_group_id(config, name)
         committed = self._deps.read_group_offsets(self._deps.resolve(admin), group)
         return [

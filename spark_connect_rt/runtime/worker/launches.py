@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_connect_rt.api.connector import Connector, SinkConnector, SparkSinkConnector
+from spark_connect_rt.config.client_properties import sink_consumer_properties, source_producer_properties
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.planning.task_clients import consumer_properties, producer_properties
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -52,7 +52,7 @@ def make_launch(
     """Raises NotFoundError (unknown connector class); what the connector's own code raises."""
     connector = new_connector(plugins, spec.connector_config)
     kind = kind_of(type(connector))
-    properties = producer_properties if kind is TaskKind.SOURCE else consumer_properties
+    properties = source_producer_properties if kind is TaskKind.SOURCE else sink_consumer_properties
     return TaskLaunch(
         task=spec.task,
         run=run,
@@ -62,7 +62,7 @@ def make_launch(
         config=dict(spec.task_config),
         connector_config=dict(spec.connector_config),
         worker_config={k: v for k, v in worker_config.items() if k.startswith(_FOR_EXECUTORS)},
-        client_config=properties(worker_config, spec.connector_config, spec.task),
+        client_config=properties(worker_config, spec.connector_config, spec.task.connector, spec.task.task),
         paused=spec.paused,
     )
 
@@ -81,7 +81,8 @@ def sink_settings(launch: TaskLaunch, resolved_client: Mapping[str, str]) -> Sin
     topics = launch.config.get("topics") or launch.connector_config.get("topics") or ""
     pattern = launch.config.get("topics.regex") or launch.connector_config.get("topics.regex")
     return SinkSettings(
-        consumer_config=resolved_client,
+        # Offsets are committed when they are durable, by the worker only, whatever anybody configured.
+        consumer_config={**resolved_client, "enable.auto.commit": "false"},
         topics=tuple(topic.strip() for topic in topics.split(",") if topic.strip()),
         pattern=pattern if not topics.strip() else None,
     )

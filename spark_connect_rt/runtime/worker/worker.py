@@ -12,7 +12,6 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any
 
 from spark_connect_rt.planning.work_plan import Actual, Life
@@ -27,7 +26,7 @@ from spark_connect_rt.runtime.worker.launches import TaskSpec, make_launch, new_
 from spark_connect_rt.runtime.worker.status_reports import StatusReports
 from spark_connect_rt.runtime.worker.worker_connector import ConnectorPlan, WorkerConnector
 from spark_connect_rt.runtime.worker.worker_sink_task import SinkTaskMembership
-from spark_connect_rt.runtime.worker.worker_task import Offsets, TaskServices, WorkerTask
+from spark_connect_rt.runtime.worker.worker_task import TaskServices, WorkerTask
 from spark_connect_rt.state.connector_status import State
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.stores.status_store import StatusStore
@@ -202,7 +201,7 @@ class Worker:
             clock=deps.clock,
             runner=deps.runner,
             report=self._reports.of_task(launch.task),
-            put_offsets=self._put_offsets,
+            put_offsets=deps.offset_store.put,
             put_topic=self._reports.topic_used,
             changed=lambda what: self._notify(LifeChanged(what)),
         )
@@ -229,18 +228,10 @@ class Worker:
             return
         task.on_event(event)
 
-    def _put_offsets(self, connector: str, offsets: Offsets) -> None:
-        self._deps.offset_store.put(connector, offsets, partial(_offsets_written, connector))
-
     def _read_offsets(
         self, task: ConnectorTaskId, partitions: Sequence[Mapping[str, Any]]
     ) -> list[Mapping[str, Any] | None]:
         return list(self._deps.offset_store.read(task.connector, partitions))
-
-
-def _offsets_written(connector: str, error: Exception | None) -> None:
-    if error is not None:
-        log.error("connector=%s source offsets could not be written: %s", connector, error)
 
 
 def _progress_of(task: WorkerTask) -> TaskProgress:

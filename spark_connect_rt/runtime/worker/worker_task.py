@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import logging
 import threading
+import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.task_runner import (
@@ -35,7 +37,8 @@ from spark_connect_rt.state.connector_status import State
 log = logging.getLogger(__name__)
 
 Offsets = list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
-PutOffsets = Callable[[str, Offsets], None]
+OnWritten = Callable[[Exception | None], None]
+PutOffsets = Callable[[str, Offsets, OnWritten], None]
 PutTopic = Callable[[ConnectorTaskId, str], None]
 
 
@@ -85,6 +88,7 @@ class WorkerTask:
         self._fenced = False
         self._left = False
         self._run_ended = False
+        self._offsets_under_way = 0
         self._trace: str | None = None
         self._status_after_stop: State | None = State.UNASSIGNED
         self._counters = TaskCounters(services.clock.monotonic_ms())
@@ -177,13 +181,28 @@ class WorkerTask:
         self._counters.add(now_ms, event.records, event.data_bytes, event.skipped)
         # I3: offsets are written after the batch is durable; a crash between them repeats, never loses.
         if event.source_offsets:
-            self._services.put_offsets(self.id.connector, list(event.source_offsets))
+            self._put_offsets(list(event.source_offsets))
         if event.sink_offsets and self.membership is not None:
             self.membership.durable(dict(event.sink_offsets))
         for topic in event.topics:
             if topic not in self.topics:
                 self.topics.add(topic)
                 self._services.put_topic(self.id, topic)
+
+    def _put_offsets(self, offsets: Offsets) -> None:
+        self._offsets_under_way += 1
+        try:
+            self._services.put_offsets(self.id.connector, offsets, self._offsets_written)
+        except ConnectError:
+            self._offsets_under_way -= 1
+            self.fail(traceback.format_exc())
+
+    def _offsets_written(self, error: Exception | None) -> None:
+        if error is not None:
+            log.error("task=%s source offsets not written, tried again with the next: %s", self.id, error)
+        with self._lock:
+            self._offsets_under_way -= 1
+            self._finish_if_over()
 
     def _on_released(self, event: PartitionsReleased) -> None:
         if self.membership is not None:
@@ -208,19 +227,22 @@ class WorkerTask:
             )
         if self.membership is not None and not self._left:
             self.membership.leave(commit=not self._fenced)
-        else:
-            self._finish()
+        self._finish_if_over()
 
     def membership_left(self) -> None:
         """The task is out of its consumer group, the last offsets are committed. Any thread."""
         with self._lock:
             self._left = True
-            if self._run_ended:
-                self._finish()
+            self._finish_if_over()
+
+    def _finish_if_over(self) -> None:
+        # I5: a run is over when its last offsets are durable too, else the next owner would read them too early.
+        in_group = self.membership is not None and not self._left
+        over = self._run_ended and not in_group and self._offsets_under_way == 0
+        if over and self._life in (Life.ALIVE, Life.STOPPING):
+            self._finish()
 
     def _finish(self) -> None:
-        if self._life in (Life.STOPPED, Life.FAILED):
-            return
         asked = self._life is Life.STOPPING
         self._life = Life.STOPPED if asked else Life.FAILED
         # A task that failed while it was being stopped keeps its FAILED status and trace (Java: same).

@@ -1,0 +1,228 @@
+"""A run is believed only while it is the current one; its end waits for its last offsets."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.planning.work_plan import Life
+from spark_connect_rt.ports.task_runner import (
+    BatchDurable,
+    TaskEnded,
+    TaskFailed,
+    TaskKind,
+    TaskLaunch,
+    TaskPaused,
+    TaskRunning,
+)
+from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.runtime.worker.worker_task import TaskServices, WorkerTask
+from spark_connect_rt.state.connector_status import State
+
+TASK = ConnectorTaskId("a", 0)
+
+
+class StandingClock:
+    def now_ms(self) -> int:
+        return 0
+
+    def monotonic_ms(self) -> int:
+        return 0
+
+
+@dataclass
+class Calls:
+    """What the task asked of its worker and of the engine."""
+
+    told: list[tuple[str, Any]] = field(default_factory=list)
+    statuses: list[State | None] = field(default_factory=list)
+    traces: list[str | None] = field(default_factory=list)
+    offsets: list[Any] = field(default_factory=list)
+    written: list[Callable[[Exception | None], None]] = field(default_factory=list)
+    topics: list[str] = field(default_factory=list)
+    durable_at_once: bool = True
+    refuse: Exception | None = None
+
+    def __getattr__(self, name: str) -> Callable[..., None]:
+        return lambda *args: self.told.append((name, args))
+
+    def put_offsets(self, connector: str, offsets: Any, on_done: Callable[[Exception | None], None]) -> None:
+        if self.refuse:
+            raise self.refuse
+        self.offsets.append((connector, offsets))
+        self.written.append(on_done)
+        if self.durable_at_once:
+            on_done(None)
+
+    def report(self, state: State | None, trace: str | None = None, version: str | None = None) -> None:
+        self.statuses.append(state)
+        self.traces.append(trace)
+
+
+class FakeMembership:
+    lag: int | None = None
+
+    def __init__(self) -> None:
+        self.calls: list[Any] = []
+
+    def join(self) -> None:
+        self.calls.append("join")
+
+    def durable(self, offsets: Mapping[TopicPartition, int]) -> None:
+        self.calls.append(dict(offsets))
+
+    def released(self, partitions: frozenset[TopicPartition]) -> None:
+        self.calls.append(("released", partitions))
+
+    def leave(self, commit: bool) -> None:
+        self.calls.append(("leave", commit))
+
+
+def make(calls: Calls, kind: TaskKind = TaskKind.SOURCE) -> WorkerTask:
+    launch = TaskLaunch(TASK, 7, 3, kind, "m:C", {}, {}, {})
+    services = TaskServices(
+        clock=StandingClock(),
+        runner=calls,  # type: ignore[arg-type]
+        report=calls.report,
+        put_offsets=calls.put_offsets,
+        put_topic=lambda task, topic: calls.topics.append(topic),
+        changed=lambda what: None,
+    )
+    return WorkerTask(launch, "key", services)
+
+
+def durable(run: int = 7, generation: int = 3, position: int = 1, topics: Sequence[str] = ("t",)) -> BatchDurable:
+    return BatchDurable(
+        TASK, run, generation, 10, 100, source_offsets=(({"f": 1}, {"p": position}),), topics=tuple(topics)
+    )
+
+
+def test_a_run_is_reported_running_paused_and_unassigned() -> None:
+    calls = Calls()
+    task = make(calls)
+    task.start()
+    task.on_event(TaskRunning(TASK, 7))
+    task.switch(True)
+    task.on_event(TaskPaused(TASK, 7))
+    task.stop(500, State.UNASSIGNED)
+    assert task.actual().life is Life.STOPPING
+    task.on_event(TaskEnded(TASK, 7, True))
+    assert calls.statuses == [State.RUNNING, State.PAUSED, State.UNASSIGNED]
+    assert [name for name, _ in calls.told] == ["start", "pause", "stop"]
+    assert task.actual().life is Life.STOPPED
+
+
+def test_a_durable_batch_is_counted_and_its_offsets_written() -> None:
+    calls = Calls()
+    task = make(calls)
+    task.on_event(TaskRunning(TASK, 7))
+    task.on_event(durable())
+    task.on_event(durable(position=2))
+    assert calls.offsets == [("a", [({"f": 1}, {"p": 1})]), ("a", [({"f": 1}, {"p": 2})])]
+    assert task.counters()[:3] == (20, 200, 0)
+    assert calls.topics == ["t"]
+
+
+@pytest.mark.parametrize(
+    "zombie",
+    [
+        pytest.param(durable(run=6), id="older run"),
+        pytest.param(durable(generation=2), id="older generation"),
+    ],
+)
+def test_i2_a_zombies_batch_commits_nothing(zombie: BatchDurable) -> None:
+    calls = Calls()
+    task = make(calls)
+    task.on_event(TaskRunning(TASK, 7))
+    task.on_event(zombie)
+    assert calls.offsets == []
+    assert task.counters()[0] == 0
+
+
+def test_i2_a_fenced_run_commits_and_reports_nothing_more() -> None:
+    calls = Calls()
+    task = make(calls)
+    task.on_event(TaskRunning(TASK, 7))
+    task.fence()
+    task.on_event(durable())
+    task.stop(500, State.UNASSIGNED)
+    task.on_event(TaskEnded(TASK, 7, True))
+    assert calls.offsets == []
+    assert calls.statuses == [State.RUNNING]
+    assert task.actual().life is Life.STOPPED
+
+
+def test_i5_a_run_is_over_when_its_last_offsets_are_durable() -> None:
+    calls = Calls(durable_at_once=False)
+    task = make(calls)
+    task.on_event(TaskRunning(TASK, 7))
+    task.on_event(durable())
+    task.stop(500, State.UNASSIGNED)
+    task.on_event(TaskEnded(TASK, 7, True))
+    assert task.actual().life is Life.STOPPING
+    calls.written[0](None)
+    assert task.actual().life is Life.STOPPED
+
+
+def test_a_failed_task_keeps_its_trace_until_it_is_restarted() -> None:
+    calls = Calls()
+    task = make(calls)
+    task.on_event(TaskRunning(TASK, 7))
+    task.on_event(TaskFailed(TASK, 7, "Trace\nValueError: no"))
+    task.stop(500, State.UNASSIGNED)
+    task.on_event(TaskEnded(TASK, 7, True))
+    assert calls.statuses == [State.RUNNING, State.FAILED]
+    assert calls.traces[-1] == "Trace\nValueError: no"
+
+
+def test_a_failure_nobody_stopped_leaves_it_failed() -> None:
+    calls = Calls()
+    task = make(calls)
+    task.on_event(TaskFailed(TASK, 7, "no"))
+    task.on_event(TaskEnded(TASK, 7, True))
+    assert task.actual().life is Life.FAILED
+
+
+def test_an_end_nobody_asked_for_is_a_failure() -> None:
+    calls = Calls()
+    task = make(calls)
+    task.on_event(TaskRunning(TASK, 7))
+    task.on_event(TaskEnded(TASK, 7, False))
+    assert calls.statuses == [State.RUNNING, State.FAILED]
+    assert task.actual().life is Life.FAILED
+
+
+def test_a_status_of_none_removes_a_task_that_is_configured_no_more() -> None:
+    calls = Calls()
+    task = make(calls)
+    task.on_event(TaskRunning(TASK, 7))
+    task.stop(500, None)
+    task.on_event(TaskEnded(TASK, 7, True))
+    assert calls.statuses == [State.RUNNING, None]
+
+
+def test_offsets_of_a_forbidden_type_fail_the_task() -> None:
+    calls = Calls(refuse=DataError("offset 'p' is a list"))
+    task = make(calls)
+    task.on_event(TaskRunning(TASK, 7))
+    task.on_event(durable())
+    assert calls.statuses == [State.RUNNING, State.FAILED]
+    assert "is a list" in (calls.traces[-1] or "")
+    assert ("stop", (TASK, 0)) in calls.told
+
+
+def test_a_sink_task_joins_its_group_when_it_runs_and_leaves_before_it_is_over() -> None:
+    calls, membership = Calls(), FakeMembership()
+    task = make(calls, TaskKind.SINK)
+    task.membership = membership
+    task.on_event(TaskRunning(TASK, 7))
+    part = TopicPartition("t", 0)
+    task.on_event(BatchDurable(TASK, 7, 3, 5, 50, sink_offsets=((part, 5),)))
+    task.stop(500, State.UNASSIGNED)
+    task.on_event(TaskEnded(TASK, 7, True))
+    assert membership.calls == ["join", {part: 5}, ("leave", True)]
+    assert task.actual().life is Life.STOPPING
+    task.membership_left()
+    assert task.actual().life is Life.STOPPED
