@@ -1,0 +1,137 @@
+"""Kafka records as consume-form Arrow batches.
+
+Owns: one consumer with the partitions it was told, no group. Must not: decode, commit, start threads.
+"Beginning" and "end" are asked for (1 ms, all partitions at once) and assigned as numbers, since librdkafka itself
+takes up to 1 s to look them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as _ClientPartition
+
+from spark_connect_rt.kafka.client_factory import make_consumer
+from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.pipeline.columns import HEADERS_TYPE, PARTITION, TOPIC
+from spark_connect_rt.protocol.ids import TopicPartition
+
+LOOKUP_TIMEOUT_S = 30.0
+_EARLIEST, _LATEST = -2, -1  # the protocol's timestamps for the two ends; the port says -1 and -2
+_AS_TIMESTAMP = {-1: _EARLIEST, -2: _LATEST}
+_PASSING = (
+    KafkaError._PARTITION_EOF,
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._RESOLVE,
+    KafkaError._TIMED_OUT,
+)
+
+_DEFAULTS = {
+    "enable.partition.eof": "false",
+    "fetch.queue.backoff.ms": "5",  # the default second would starve a fast reader
+    "queued.max.messages.kbytes": "32768",
+    "max.poll.interval.ms": "86400000",  # no group, so nobody asks how often we poll
+}
+
+
+class KafkaBatchConsumer:
+    """A BatchConsumer on confluent-kafka. One thread."""
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        own = {name: value for name, value in _DEFAULTS.items() if name not in config}
+        properties = {"group.id": "unused", **config}
+        properties.pop("group.instance.id", None)
+        self._consumer: Any = make_consumer(properties, own)
+        self._assigned: set[TopicPartition] = set()
+
+    def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """See the port. A partition already read goes on from the new offset."""
+        self.unassign([one for one in offsets if one in self._assigned])
+        try:
+            found = self._found(offsets)
+            self._consumer.incremental_assign(
+                [_ClientPartition(one.topic, one.partition, found[one]) for one in offsets]
+            )
+        except KafkaException as error:
+            raise connect_error(error, "assigning " + ", ".join(map(str, offsets))) from error
+        self._assigned.update(offsets)
+
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        """See the port."""
+        known = [one for one in partitions if one in self._assigned]
+        if known:
+            self._consumer.incremental_unassign([_ClientPartition(one.topic, one.partition) for one in known])
+            self._assigned.difference_update(known)
+
+    def poll(self, max_records: int, timeout_ms: int) -> pa.RecordBatch | None:
+        """See the port. Returns as soon as there is one record, with what else is there."""
+        first = self._consumer.poll(timeout_ms / 1000)
+        if first is None:
+            return None
+        messages = [first]
+        if max_records > 1:
+            messages += self._consumer.consume(max_records - 1, 0)
+        good = [one for one in messages if one.error() is None]
+        if len(good) < len(messages):
+            for one in messages:
+                _raise_for(one)
+        return _batch(good) if good else None
+
+    def close(self) -> None:
+        """See the port."""
+        self._consumer.close()
+
+    def _found(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the offsets with the two ends replaced by numbers."""
+        asked = [
+            _ClientPartition(one.topic, one.partition, _AS_TIMESTAMP[offset])
+            for one, offset in offsets.items()
+            if offset in _AS_TIMESTAMP
+        ]
+        found = dict(offsets)
+        if asked:
+            for answer in self._consumer.offsets_for_times(asked, timeout=LOOKUP_TIMEOUT_S):
+                if answer.error is not None:
+                    raise KafkaException(answer.error)
+                found[TopicPartition(answer.topic, answer.partition)] = answer.offset
+        return found
+
+
+def _raise_for(message: Any) -> None:
+    """Raise for an error that waiting does not mend; librdkafka goes on by itself after the others."""
+    error = message.error()
+    if error is None or error.code() in _PASSING or (error.retriable() and not error.fatal()):
+        return
+    raise connect_error(error, f"reading {message.topic()}-{message.partition()}")
+
+
+def _batch(messages: Sequence[Any]) -> pa.RecordBatch:
+    """Return the consume form; topic and partition stand once in the metadata when all rows share them."""
+    columns: dict[str, pa.Array] = {}
+    metadata: dict[bytes, bytes] = {}
+    partitions = [one.partition() for one in messages]
+    topics = [one.topic() for one in messages]
+    if len(set(topics)) == 1:
+        metadata[TOPIC] = topics[0].encode()
+    else:
+        columns["topic"] = pa.array(topics, pa.string())
+    if len(set(partitions)) == 1:
+        metadata[PARTITION] = str(partitions[0]).encode()
+    else:
+        columns["partition"] = pa.array(partitions, pa.int32())
+    columns["offset"] = pa.array([one.offset() for one in messages], pa.int64())
+    columns["timestamp"] = pa.array([one.timestamp()[1] for one in messages], pa.int64())
+    keys = [one.key() for one in messages]
+    if any(key is not None for key in keys):
+        columns["key"] = pa.array(keys, pa.binary())
+    columns["value"] = pa.array([one.value() for one in messages], pa.binary())
+    headers = [one.headers() for one in messages]
+    if any(headers):
+        rows = [[{"key": name, "value": value} for name, value in one or ()] for one in headers]
+        columns["headers"] = pa.array(rows, HEADERS_TYPE)
+    schema = pa.schema([pa.field(name, column.type) for name, column in columns.items()], metadata=metadata)
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)

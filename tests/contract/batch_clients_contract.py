@@ -1,0 +1,196 @@
+"""What every BatchProducer and BatchConsumer promise. Inherited by tests/unit/testing and tests/integration/kafka."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_connect_rt.pipeline.columns import PARTITION, PRODUCE_FIELDS, TOPIC, produce_batch
+from spark_connect_rt.ports.executor_clients import BatchConsumer, BatchProducer
+from spark_connect_rt.protocol.ids import TopicPartition
+from tests.contract.compacted_log_contract import fresh_name, until
+
+LIMIT_MS = 20_000
+BEGINNING, END = -1, -2
+Row = dict[str, Any]
+
+
+def rows_batch(rows: Sequence[Row], metadata: dict[bytes, bytes] | None = None) -> pa.RecordBatch:
+    """Return a produce-form batch with the columns that any row has."""
+    names = [name for name in PRODUCE_FIELDS if any(name in row for row in rows)]
+    schema = pa.schema([pa.field(name, PRODUCE_FIELDS[name]) for name in names], metadata=metadata)
+    return pa.RecordBatch.from_pylist([{n: row.get(n) for n in names} for row in rows], schema=schema)
+
+
+def rows_of(batch: pa.RecordBatch) -> list[Row]:
+    """Return a consume-form batch as rows of every column, topic and partition filled in."""
+    rows = batch.to_pylist()
+    metadata = batch.schema.metadata or {}
+    for row in rows:
+        if TOPIC in metadata:
+            row["topic"] = metadata[TOPIC].decode()
+        if PARTITION in metadata:
+            row["partition"] = int(metadata[PARTITION])
+    return rows
+
+
+class BatchClientsContract:
+    """The subclass makes topics and clients."""
+
+    def new_topic(self, name: str, partitions: int) -> None:
+        raise NotImplementedError
+
+    def new_producer(self) -> BatchProducer:
+        raise NotImplementedError
+
+    def new_consumer(self) -> BatchConsumer:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def topic(self) -> str:
+        name = fresh_name("batch")
+        self.new_topic(name, 2)
+        return name
+
+    def written(self, *batches: pa.RecordBatch) -> None:
+        producer = self.new_producer()
+        for batch in batches:
+            producer.produce(batch)
+        producer.flush(LIMIT_MS)
+        producer.close()
+
+    def read(self, consumer: BatchConsumer, count: int) -> list[Row]:
+        rows: list[Row] = []
+
+        def enough() -> bool:
+            batch = consumer.poll(1_000, 200)
+            rows.extend(rows_of(batch) if batch is not None else [])
+            return len(rows) >= count
+
+        until(enough)
+        return rows
+
+    def values(self, topic: str, count: int, partitions: int = 2) -> list[bytes | None]:
+        consumer = self.new_consumer()
+        consumer.assign({TopicPartition(topic, p): BEGINNING for p in range(partitions)})
+        rows = self.read(consumer, count)
+        consumer.close()
+        return [row["value"] for row in rows]
+
+    def test_values_arrive_in_order_in_one_partition(self, topic: str) -> None:
+        values = [b"%d" % n for n in range(3_000)]
+        batch = rows_batch([{"value": v} for v in values], {TOPIC: topic.encode(), PARTITION: b"1"})
+        self.written(batch.slice(0, 2_000), batch.slice(2_000))
+        assert self.values(topic, 3_000) == values
+
+    def test_a_batch_of_one_topic_without_partition_arrives_whole(self, topic: str) -> None:
+        self.written(produce_batch(topic, pa.array(["a", "b", "c"])))
+        assert sorted(self.values(topic, 3)) == [b"a", b"b", b"c"]
+
+    def test_a_key_always_goes_to_the_same_partition(self, topic: str) -> None:
+        keys = pa.array([f"k{n % 5}" for n in range(50)])
+        self.written(produce_batch(topic, pa.array([str(n) for n in range(50)]), keys))
+        consumer = self.new_consumer()
+        consumer.assign({TopicPartition(topic, p): BEGINNING for p in range(2)})
+        rows = self.read(consumer, 50)
+        consumer.close()
+        for key in {row["key"] for row in rows}:
+            mine = [row for row in rows if row["key"] == key]
+            assert len({row["partition"] for row in mine}) == 1
+            assert [int(row["value"]) for row in mine] == sorted(int(row["value"]) for row in mine)
+
+    def test_nulls_and_empties_are_told_apart_everywhere(self, topic: str) -> None:
+        row: Row = {"topic": topic, "partition": 0, "timestamp": 5}
+        headers = [{"key": "h", "value": None}, {"key": "h", "value": b""}, {"key": "g", "value": b"1"}]
+        self.written(
+            rows_batch(
+                [
+                    {**row, "key": b"", "value": b"", "headers": headers},
+                    {**row, "key": None, "value": None, "headers": None},
+                ]
+            )
+        )
+        consumer = self.new_consumer()
+        consumer.assign({TopicPartition(topic, 0): BEGINNING})
+        first, second = self.read(consumer, 2)
+        consumer.close()
+        assert (first["key"], first["value"], first["headers"]) == (b"", b"", headers)
+        assert (second["key"], second["value"]) == (None, None)
+        assert not second.get("headers")
+        assert [(r["offset"], r["timestamp"], r["partition"], r["topic"]) for r in (first, second)] == [
+            (0, 5, 0, topic),
+            (1, 5, 0, topic),
+        ]
+
+    def test_a_batch_may_hold_several_topics(self, topic: str) -> None:
+        other = fresh_name("batch")
+        self.new_topic(other, 1)
+        self.written(rows_batch([{"topic": topic, "value": b"1"}, {"topic": other, "value": b"2"}]))
+        consumer = self.new_consumer()
+        consumer.assign(
+            {TopicPartition(topic, 0): BEGINNING, TopicPartition(topic, 1): -1, TopicPartition(other, 0): -1}
+        )
+        rows = self.read(consumer, 2)
+        consumer.close()
+        assert {(row["topic"], row["value"]) for row in rows} == {(topic, b"1"), (other, b"2")}
+
+    def test_reading_starts_where_told(self, topic: str) -> None:
+        batch = rows_batch([{"value": b"%d" % n} for n in range(10)], {TOPIC: topic.encode(), PARTITION: b"0"})
+        self.written(batch)
+        consumer = self.new_consumer()
+        consumer.assign({TopicPartition(topic, 0): 7})
+        assert [row["offset"] for row in self.read(consumer, 3)] == [7, 8, 9]
+        consumer.assign({TopicPartition(topic, 0): 9})  # a rewind
+        assert [row["offset"] for row in self.read(consumer, 1)] == [9]
+        consumer.close()
+
+    def test_reading_from_the_end_shows_only_what_comes(self, topic: str) -> None:
+        place = {TOPIC: topic.encode(), PARTITION: b"0"}
+        self.written(rows_batch([{"value": b"old"}], place))
+        consumer = self.new_consumer()
+        consumer.assign({TopicPartition(topic, 0): END})
+        assert consumer.poll(10, 100) is None
+        self.written(rows_batch([{"value": b"new"}], place))
+        assert [row["value"] for row in self.read(consumer, 1)] == [b"new"]
+        consumer.close()
+
+    def test_partitions_are_added_and_taken_away_while_reading(self, topic: str) -> None:
+        both = [{"topic": topic, "partition": p, "value": b"%d" % p} for p in (0, 1)]
+        self.written(rows_batch(both))
+        consumer = self.new_consumer()
+        consumer.assign({TopicPartition(topic, 0): BEGINNING})
+        assert [row["value"] for row in self.read(consumer, 1)] == [b"0"]
+        consumer.assign({TopicPartition(topic, 1): BEGINNING})
+        assert [row["value"] for row in self.read(consumer, 1)] == [b"1"]
+        consumer.unassign([TopicPartition(topic, 0)])
+        self.written(rows_batch(both))
+        assert [row["partition"] for row in self.read(consumer, 1)] == [1]
+        assert consumer.poll(10, 300) is None
+        consumer.close()
+
+    def test_no_poll_returns_more_than_asked(self, topic: str) -> None:
+        batch = rows_batch([{"value": b"x"}] * 25, {TOPIC: topic.encode(), PARTITION: b"0"})
+        self.written(batch)
+        consumer = self.new_consumer()
+        consumer.assign({TopicPartition(topic, 0): BEGINNING})
+        sizes: list[int] = []
+
+        def all_read() -> bool:
+            got = consumer.poll(10, 200)
+            sizes.append(got.num_rows if got is not None else 0)
+            return sum(sizes) == 25
+
+        until(all_read)
+        consumer.close()
+        assert max(sizes) <= 10
+
+    def test_an_idle_consumer_returns_nothing(self, topic: str) -> None:
+        consumer = self.new_consumer()
+        assert consumer.poll(10, 10) is None
+        consumer.assign({TopicPartition(topic, 0): BEGINNING})
+        assert consumer.poll(10, 50) is None
+        consumer.unassign([TopicPartition(topic, 0), TopicPartition(topic, 1)])
+        consumer.close()

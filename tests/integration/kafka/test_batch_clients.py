@@ -1,0 +1,105 @@
+"""The Kafka batch clients keep the contract, and what only a real broker can show."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from spark_connect_rt.config.client_properties import sink_consumer_properties, source_producer_properties
+from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, TimedOutError
+from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.batch_consumer import KafkaBatchConsumer
+from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
+from spark_connect_rt.pipeline.columns import produce_batch
+from spark_connect_rt.protocol.ids import TopicPartition
+from tests.contract.batch_clients_contract import LIMIT_MS, BatchClientsContract, rows_batch
+from tests.contract.compacted_log_contract import fresh_name
+
+
+class TestKafkaBatchClients(BatchClientsContract):
+    @pytest.fixture(autouse=True)
+    def _cluster(self, broker: EmbeddedKafka) -> None:
+        self.worker = {"bootstrap.servers": broker.bootstrap_servers}
+        self.admin = KafkaAdmin(self.worker)
+
+    def new_topic(self, name: str, partitions: int) -> None:
+        self.admin.create_topic(TopicSpec(name, partitions, 1))
+
+    def new_producer(self, **overrides: str) -> KafkaBatchProducer:
+        given = {f"producer.override.{name}": value for name, value in overrides.items()}
+        return KafkaBatchProducer(source_producer_properties(self.worker, given, "c", 0))
+
+    def new_consumer(self) -> KafkaBatchConsumer:
+        return KafkaBatchConsumer(sink_consumer_properties(self.worker, {}, "c", 0))
+
+    def test_a_full_buffer_delays_but_loses_and_reorders_nothing(self, topic: str) -> None:
+        producer = self.new_producer(**{"queue.buffering.max.messages": "100"})
+        values = [b"%d" % n for n in range(5_000)]
+        for start in range(0, 5_000, 1_000):
+            rows = [{"topic": topic, "partition": 0, "value": v} for v in values[start : start + 1_000]]
+            producer.produce(rows_batch(rows))
+        keyed = pa.array([b"k"] * 500, pa.binary())
+        producer.produce(produce_batch(topic, pa.array(values[:500], pa.binary()), keyed))
+        producer.produce(produce_batch(topic, pa.array(values[:500], pa.binary())))
+        producer.flush(LIMIT_MS)
+        producer.close()
+        got = self.values(topic, 6_000)
+        assert len(got) == 6_000
+        consumer = self.new_consumer()
+        consumer.assign({TopicPartition(topic, 0): 0})
+        assert [row["value"] for row in self.read(consumer, 5_000)][:5_000] == values
+        consumer.close()
+
+    def test_a_record_too_large_for_the_client_is_a_data_error(self, topic: str) -> None:
+        producer = self.new_producer()
+        with pytest.raises(DataError, match="MSG_SIZE_TOO_LARGE"):
+            producer.produce(produce_batch(topic, pa.array([b"x" * 2_000_000], pa.binary())))
+        producer.close()
+
+    def test_a_record_too_large_for_the_topic_fails_the_flush_and_stays_failed(self) -> None:
+        topic = fresh_name("small")
+        self.admin.create_topic(TopicSpec(topic, 1, 1, {"max.message.bytes": "2000"}))
+        producer = self.new_producer()
+        producer.produce(produce_batch(topic, pa.array([b"x" * 50_000], pa.binary())))
+        for _ in range(2):
+            with pytest.raises(DataError, match=f"producing to {topic}-0"):
+                producer.flush(LIMIT_MS)
+        producer.close()
+
+    def test_a_partition_that_does_not_exist_is_a_data_error(self, topic: str) -> None:
+        producer = self.new_producer()
+        producer.produce(produce_batch(topic, pa.array([b"known now"])))
+        producer.flush(LIMIT_MS)
+        with pytest.raises(DataError, match="_UNKNOWN_PARTITION"):
+            producer.produce(rows_batch([{"topic": topic, "partition": 9, "value": b"x"}]))
+        producer.close()
+
+    def test_idempotence_and_compression_are_had_by_asking(self, topic: str) -> None:
+        producer = self.new_producer(
+            **{"enable.idempotence": "true", "compression.type": "zstd", "compression.zstd.level": "3"}
+        )
+        producer.produce(produce_batch(topic, pa.array([b"x" * 100] * 100, pa.binary())))
+        producer.flush(LIMIT_MS)
+        producer.close()
+        assert len(self.values(topic, 100)) == 100
+
+    def test_reading_a_topic_that_is_not_there_is_refused(self) -> None:
+        consumer = self.new_consumer()
+        with pytest.raises(ConnectError, match="assigning none-.*UNKNOWN_"):
+            consumer.assign({TopicPartition(fresh_name("none"), 3): -1})
+        consumer.close()
+
+
+def test_nothing_is_lost_silently_when_no_broker_answers() -> None:
+    worker = {"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"}
+    producer = KafkaBatchProducer(source_producer_properties(worker, {}, "c", 0))
+    producer.produce(produce_batch("t", pa.array(["x"])))
+    with pytest.raises(TimedOutError, match="1 records not acknowledged in 300 ms"):
+        producer.flush(300)
+    producer.close()
+
+
+def test_a_bad_value_names_the_setting() -> None:
+    with pytest.raises(BadConfigError, match=r"linger\.ms"):
+        KafkaBatchProducer({"bootstrap.servers": "127.0.0.1:1", "linger.ms": "soon"})
