@@ -1,0 +1,154 @@
+"""Makes docs/reference/{worker_settings,connector_settings,exit_codes}.md from what the program itself reads.
+
+``python -m spark_connect_rt.app.reference_docs`` writes them; tests/unit/app/test_reference_docs.py fails when a
+committed page says something else than the declarations.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from spark_connect_rt.app.exit_codes import EXIT_CODES
+from spark_connect_rt.app.plugin_scan import bundled_plugins
+from spark_connect_rt.config import connector_config, distributed_config, own_settings, validators, worker_config
+from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Password, text_of
+
+FOLDER = Path("docs/reference")
+_MADE_BY = "<!-- Made by `python -m spark_connect_rt.app.reference_docs`; change the declaration, not this page. -->"
+_WORDS_OF_CHECKS: dict[Any, str] = {
+    validators.anything: "",
+    validators.non_empty: "not empty",
+    validators.no_control_characters: "not empty, no control characters",
+    validators.unique: "no alias twice",
+    validators.java_regex: "a regular expression",
+}
+_WORKER_SECTIONS = (
+    ("Group", distributed_config.GROUP),
+    ("Internal topics", distributed_config.STORAGE),
+    ("Converters", worker_config.CONVERTERS),
+    ("Runtime", worker_config.RUNTIME),
+    ("REST API", worker_config.REST),
+    ("Signed requests between workers", distributed_config.SESSION_KEYS),
+    ("Connections to Kafka", distributed_config.CLIENTS),
+    ("Engine (only here, not in Java)", own_settings.ENGINE),
+    ("Quickstart (only here, not in Java)", own_settings.QUICKSTART),
+)
+_WORKER_PREFIXES = (
+    ("key.converter.*, value.converter.*, header.converter.*", "Settings of that converter."),
+    ("config.providers.<alias>.class, .param.*", "Class and settings of one config provider."),
+    ("producer.*", "Kafka producer settings for source tasks and dead letter queues."),
+    ("consumer.*", "Kafka consumer settings for sink tasks."),
+    ("admin.*", "Kafka admin settings for connectors."),
+    ("ssl.*, sasl.*", "How the worker's own clients reach Kafka. Tasks see only what has their prefix."),
+    ("config.storage.*, offset.storage.*, status.storage.*", "Topic settings for the creation of that topic."),
+    ("spark.*", "Passed to the SparkSession, but for the few that the engine sets itself."),
+)
+_CONNECTOR_PREFIXES = (
+    ("key.converter.*, value.converter.*, header.converter.*", "Settings of a converter that the connector names."),
+    ("transforms.<alias>.type, .predicate, .negate", "Class of a transformation; the predicate that decides."),
+    ("predicates.<alias>.type", "Class of a predicate."),
+    ("topic.creation.<group>.include, .exclude", "Which topics belong to the group: regular expressions."),
+    ("topic.creation.<group>.replication.factor, .partitions", "How they are created; -1: the broker's default."),
+    ("producer.override.*, consumer.override.*, admin.override.*", "Kafka client settings of this connector."),
+)
+
+
+def settings_table(keys: Iterable[ConfigKey]) -> str:
+    """Return one Markdown row a setting, in order of declaration."""
+    rows = ["| Setting | Type | Default | Values | Importance | Meaning |", "|---|---|---|---|---|---|"]
+    for key in keys:
+        cells = (f"`{key.name}`", key.type.value.lower(), _default(key), _values(key), key.importance.value.lower())
+        rows.append("| " + " | ".join((*cells, _cell(key.doc))) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def worker_settings() -> str:
+    """Return the page of everything a distributed worker's file may hold."""
+    parts = [
+        f"# Worker settings\n\n{_MADE_BY}\n\n"
+        "What the properties file of a distributed worker may hold. Names, defaults and meaning are Kafka Connect's,\n"
+        "so a Java worker's file works here. Every wrong setting is reported at once; an unknown one is a warning.\n"
+    ]
+    parts += [f"## {title}\n\n{settings_table(definition)}" for title, definition in _WORKER_SECTIONS]
+    return "\n".join([*parts, "## Names by prefix\n\n" + _prefix_table(_WORKER_PREFIXES)])
+
+
+def connector_settings() -> str:
+    """Return the page of the settings of connectors: common ones first, then those of each bundled connector."""
+    common = connector_config.COMMON
+    parts = [
+        f"# Connector settings\n\n{_MADE_BY}\n\n"
+        "What the configuration of a connector may hold, beside the settings of its own class.\n",
+        f"## Every connector\n\n{settings_table(common)}",
+        f"## Source connectors\n\n{settings_table(_without(connector_config.SOURCE, common))}",
+        f"## Sink connectors\n\n{settings_table(_without(connector_config.SINK, common))}",
+        "## Names by prefix\n\n" + _prefix_table(_CONNECTOR_PREFIXES),
+    ]
+    return "\n".join([*parts, *_bundled_connectors()])
+
+
+def exit_codes() -> str:
+    """Return the page of the process's exit codes."""
+    rows = "\n".join(f"| {code} | {_cell(meaning)} |" for code, meaning in sorted(EXIT_CODES.items()))
+    return f"# Exit codes\n\n{_MADE_BY}\n\n| Code | The process |\n|---|---|\n{rows}\n"
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "worker_settings.md": worker_settings,
+    "connector_settings.md": connector_settings,
+    "exit_codes.md": exit_codes,
+}
+
+
+def write_pages(folder: Path = FOLDER) -> None:
+    """Write every page into ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, render in PAGES.items():
+        (folder / name).write_text(render(), encoding="utf-8")
+
+
+def _bundled_connectors() -> list[str]:
+    plugins = bundled_plugins()
+    found = sorted(plugins.list(connectors_only=True), key=lambda plugin: plugin.java_class)
+    parts = []
+    for plugin in found:
+        keys = plugins.class_of(plugin.java_class)().config_def()
+        parts.append(f"## {plugin.java_class.rpartition('.')[2]} ({plugin.type})\n\n{settings_table(keys)}")
+    return parts
+
+
+def _without(definition: ConfigDef, less: ConfigDef) -> list[ConfigKey]:
+    return [key for key in definition if key.name not in less]
+
+
+def _prefix_table(rows: Sequence[tuple[str, str]]) -> str:
+    lines = [f"| `{names.replace(', ', '`, `')}` | {meaning} |" for names, meaning in rows]
+    return "\n".join(["| Names | What they are |", "|---|---|", *lines]) + "\n"
+
+
+def _default(key: ConfigKey) -> str:
+    if key.required:
+        return "**required**"
+    if isinstance(key.default, Password):
+        return "hidden"
+    text = text_of(key.default)
+    return "not set" if text is None else f"`{text}`" if text else "empty"
+
+
+def _values(key: ConfigKey) -> str:
+    words = _WORDS_OF_CHECKS.get(key.check)
+    if words is None:
+        words = str(key.check) if type(key.check).__str__ is not object.__str__ else ""
+    return _cell(words or getattr(key.check, "__doc__", "") if words != "" else "")
+
+
+def _cell(text: str) -> str:
+    """Return text that a cell shows as it is."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").replace("\n", " ")
+
+
+if __name__ == "__main__":
+    write_pages(*map(Path, sys.argv[1:2]))

@@ -1,0 +1,119 @@
+"""Settings that only this product has: ``connectrt.*``, ``quickstart.*``. Java workers ignore them.
+
+``spark.*`` worker properties are not declared: they are Spark's own and go to the session as they are.
+"""
+
+from __future__ import annotations
+
+from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.validators import AtLeast, one_of
+
+MEDIUM, LOW = Importance.MEDIUM, Importance.LOW
+LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
+
+ENGINE = ConfigDef(
+    [
+        ConfigKey(
+            "connectrt.job",
+            Type.STRING,
+            "worker",
+            LOW,
+            "What ./spark-submit.sh runs with this file: a distributed worker, or the quickstart.",
+            one_of("worker", "quickstart"),
+        ),
+        ConfigKey(
+            "connectrt.log.level",
+            Type.STRING,
+            None,
+            LOW,
+            "Level of the log on standard error. Not set: INFO for a worker, WARNING for the quickstart.",
+            one_of("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL", ignore_case=True),
+        ),
+        ConfigKey(
+            "connectrt.spark.log.level",
+            Type.STRING,
+            "WARN",
+            LOW,
+            "Level of Spark's own log.",
+            one_of(*LOG_LEVELS),
+        ),
+        ConfigKey(
+            "connectrt.slots.max",
+            Type.INT,
+            48,
+            MEDIUM,
+            "Most slots, that is Spark jobs with a reader and a writer process, which this worker keeps open.",
+            AtLeast(1),
+        ),
+        ConfigKey(
+            "connectrt.slot.tasks.max",
+            Type.INT,
+            25,
+            MEDIUM,
+            "Most tasks that share one slot.",
+            AtLeast(1),
+        ),
+        ConfigKey(
+            "connectrt.slice.length.ms",
+            Type.LONG,
+            600_000,
+            LOW,
+            "Length of one Spark job of a slot, ms; then its tasks go on in the next one.",
+            AtLeast(1_000),
+        ),
+        ConfigKey(
+            "connectrt.channel.timeout.ms",
+            Type.LONG,
+            10_000,
+            LOW,
+            "Silence on the control channel after which driver and executors give each other up, ms.",
+            AtLeast(1),
+        ),
+    ]
+)
+QUICKSTART = ConfigDef(
+    [
+        ConfigKey(
+            "quickstart.directory",
+            Type.STRING,
+            ".connectrt/quickstart",
+            LOW,
+            "Folder for everything the quickstart writes: Kafka's data, the CSV, the table.",
+        ),
+        ConfigKey(
+            "quickstart.table.format",
+            Type.STRING,
+            "parquet",
+            LOW,
+            "Format of the quickstart's table.",
+            one_of("parquet", "delta"),
+        ),
+        ConfigKey(
+            "quickstart.topic.partitions",
+            Type.INT,
+            2,
+            LOW,
+            "Partitions of the quickstart's topic when it is created.",
+            AtLeast(1),
+        ),
+    ]
+)
+
+CONNECTOR = ConfigDef(
+    [
+        ConfigKey(
+            "connectrt.isolation",
+            Type.STRING,
+            "auto",
+            LOW,
+            "Where tasks run. process: each in a slot of its own; thread: always with others; "
+            "auto: with others until busy.",
+            one_of("auto", "process", "thread", ignore_case=True),
+            "Execution",
+            1,
+            "SHORT",
+            "Isolation of tasks",
+            recommended=("auto", "process", "thread"),
+        ),
+    ]
+)
