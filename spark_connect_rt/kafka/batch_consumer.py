@@ -21,7 +21,8 @@ from spark_connect_rt.protocol.ids import TopicPartition
 
 LOOKUP_TIMEOUT_S = 30.0
 _EARLIEST, _LATEST = -2, -1  # the protocol's timestamps for the two ends; the port says -1 and -2
-_AS_TIMESTAMP = {-1: _EARLIEST, -2: _LATEST}
+END = -2
+_AS_TIMESTAMP = {-1: _EARLIEST, END: _LATEST}
 _PASSING = (
     KafkaError._PARTITION_EOF,
     KafkaError._TRANSPORT,
@@ -46,7 +47,7 @@ class KafkaBatchConsumer:
         properties = {"group.id": "unused", **config}
         properties.pop("group.instance.id", None)
         self._consumer: Any = make_consumer(properties, own)
-        self._assigned: set[TopicPartition] = set()
+        self._assigned: dict[TopicPartition, int] = {}  # -> the offset it was assigned at
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         """See the port. A partition already read goes on from the new offset."""
@@ -58,14 +59,15 @@ class KafkaBatchConsumer:
             )
         except KafkaException as error:
             raise connect_error(error, "assigning " + ", ".join(map(str, offsets))) from error
-        self._assigned.update(offsets)
+        self._assigned.update({one: found[one] for one in offsets})
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
         """See the port."""
         known = [one for one in partitions if one in self._assigned]
         if known:
             self._consumer.incremental_unassign([_ClientPartition(one.topic, one.partition) for one in known])
-            self._assigned.difference_update(known)
+            for one in known:
+                del self._assigned[one]
 
     def poll(self, max_records: int, timeout_ms: int) -> pa.RecordBatch | None:
         """See the port. Returns as soon as there is one record, with what else is there."""
@@ -80,6 +82,18 @@ class KafkaBatchConsumer:
             for one in messages:
                 _raise_for(one)
         return _batch(good) if good else None
+
+    def position(self, partition: TopicPartition) -> int:
+        """See the port."""
+        (found,) = self._consumer.position([_ClientPartition(partition.topic, partition.partition)])
+        return int(found.offset) if found.offset >= 0 else self._assigned[partition]
+
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """See the port."""
+        try:
+            return self._found(dict.fromkeys(partitions, END))
+        except KafkaException as error:
+            raise connect_error(error, "asking for the ends of " + ", ".join(map(str, partitions))) from error
 
     def close(self) -> None:
         """See the port."""
