@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from dataclasses import dataclass
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.errors import DataError
@@ -16,7 +16,7 @@ from spark_connect_rt.state.config_fold import ConfigFold
 
 Record = tuple[int, bytes, bytes | None]
 Change = tuple[bytes, bytes | None]
-NAMES = ("a", "a-1", "b")
+NAMES = ("a", "a-1")
 
 
 @dataclass(frozen=True)
@@ -38,7 +38,9 @@ def visible(state: ClusterConfigState) -> Visible:
             [state.task_config(task) for task in tasks],
             state.applied_config(name),
             name in state.inconsistent,
-            name in state.pending_fencing,
+            # Java leaves a deleted connector pending until its next commit; what nothing was committed of
+            # since has no producers to fence.
+            state.applied_config(name) is not None and name in state.pending_fencing,
         )
 
     return Visible({name: of(name) for name in state.connectors()}, dict(state.task_count_records))
@@ -46,58 +48,74 @@ def visible(state: ClusterConfigState) -> Visible:
 
 def fold(history: list[Record]) -> ConfigFold:
     folded = ConfigFold()
-    for offset, key, value in history:
+    for offset, key, value in history:  # an old tombstone may be what is left of a key: it says nothing
         folded.apply(offset, key, value)
     return folded
 
 
-def configure(name: str, version: int, count: int, target: str | None, fence: bool) -> list[Change]:
-    """The records of one create or update, as the leader writes them: tasks follow every configuration."""
-    changes: list[Change] = []
-    if target is not None:
-        changes.append((records.target_state_key(name), records.encode_target_state(target)))
-    changes.append((records.connector_key(name), records.encode_properties({"v": str(version)})))
-    for number in range(count):
-        task = ConnectorTaskId(name, number)
-        changes.append((records.task_key(task), records.encode_properties({"t": f"{version}-{number}"})))
-    changes.append((records.commit_key(name), records.encode_commit(count)))
-    if fence:
-        changes.append((records.task_count_key(name), records.encode_task_count(count)))
-    return changes
+def target(name: str, state: str) -> list[Change]:
+    return [(records.target_state_key(name), records.encode_target_state(state))]
+
+
+def configure(name: str, version: int) -> list[Change]:
+    return [(records.connector_key(name), records.encode_properties({"v": str(version)}))]
+
+
+def task_set(name: str, version: int, count: int) -> list[Change]:
+    tasks = [
+        (records.task_key(ConnectorTaskId(name, number)), records.encode_properties({"t": f"{version}-{number}"}))
+        for number in range(count)
+    ]
+    return [*tasks, (records.commit_key(name), records.encode_commit(count))]
 
 
 def delete(name: str) -> list[Change]:
     return [(records.connector_key(name), None), (records.target_state_key(name), None)]
 
 
-names = st.sampled_from(NAMES)
-states = st.sampled_from(["STARTED", "PAUSED", "STOPPED"])
-operations = st.one_of(
-    st.builds(configure, names, st.integers(0, 9), st.integers(0, 3), st.none() | states, st.booleans()),
-    st.builds(delete, names),
-    st.builds(lambda n, s: [(records.target_state_key(n), records.encode_target_state(s))], names, states),
-)
-
-
 @st.composite
 def histories(draw: st.DrawFn) -> list[Record]:
-    changes = [change for operation in draw(st.lists(operations, max_size=12)) for change in operation]
+    """What leaders write: an update is followed by its tasks; a new connector may not have generated any yet."""
+    changes: list[Change] = []
+    there: set[str] = set()
+    for version in range(draw(st.integers(0, 10))):
+        name = draw(st.sampled_from(NAMES))
+        action = draw(st.sampled_from(["configure", "configure", "delete", "delete", "target"]))
+        if action == "target":
+            changes += target(name, draw(st.sampled_from(["STARTED", "PAUSED", "STOPPED"])))
+        elif action == "delete":
+            changes += delete(name)
+            there.discard(name)
+        else:
+            changes += configure(name, version)
+            if name in there or draw(st.booleans()):
+                count = draw(st.integers(0, 3))
+                changes += task_set(name, version, count)
+                if draw(st.booleans()):
+                    changes.append((records.task_count_key(name), records.encode_task_count(count)))
+            there.add(name)
     return [(offset, key, value) for offset, (key, value) in enumerate(changes)]
 
 
 @st.composite
 def compacted(draw: st.DrawFn, history: list[Record]) -> list[Record]:
-    """Some superseded records removed; the last of every key always stays."""
-    last = {key: offset for offset, key, _ in history}
-    return [it for it in history if last[it[1]] == it[0] or draw(st.booleans())]
+    """As a broker cleans: up to some offset only the last of every key stays, and old tombstones go."""
+    end = draw(st.integers(0, len(history)))
+    old = draw(st.integers(0, end))
+    last = {key: offset for offset, key, _ in history[:end]}
+    return [
+        (offset, key, value)
+        for offset, key, value in history
+        if offset >= end or (last[key] == offset and (value is not None or offset >= old))
+    ]
 
 
+@settings(max_examples=400, deadline=None)
 @given(st.data())
-def test_compaction_of_superseded_records_does_not_change_the_snapshot(data: st.DataObject) -> None:
+def test_compaction_does_not_change_the_snapshot(data: st.DataObject) -> None:
     history = data.draw(histories())
     less = data.draw(compacted(history))
     assert visible(fold(less).snapshot()) == visible(fold(history).snapshot())
-    assert fold(less).snapshot().offset == fold(history).snapshot().offset
 
 
 @given(histories(), st.integers(0, 40))
