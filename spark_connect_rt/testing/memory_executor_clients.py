@@ -127,6 +127,12 @@ class _MemoryConsumer:
             taken.extend(rows)
         return taken
 
+    def position(self, partition: TopicPartition) -> int:
+        return self._positions[partition]
+
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return {partition: self._topics.end(partition) for partition in partitions}
+
     def close(self) -> None:
         self._positions = {}
 

@@ -147,6 +147,17 @@ class BatchClientsContract:
         assert [row["offset"] for row in self.read(consumer, 1)] == [9]
         consumer.close()
 
+    def test_position_and_end_are_known_before_the_first_read_and_after(self, topic: str) -> None:
+        partition = TopicPartition(topic, 0)
+        self.written(rows_batch([{"value": b"%d" % n} for n in range(5)], {TOPIC: topic.encode(), PARTITION: b"0"}))
+        consumer = self.new_consumer()
+        assert consumer.end_offsets([partition]) == {partition: 5}
+        consumer.assign({partition: BEGINNING})
+        assert consumer.position(partition) == 0
+        self.read(consumer, 5)
+        assert consumer.position(partition) == 5
+        consumer.close()
+
     def test_reading_from_the_end_shows_only_what_comes(self, topic: str) -> None:
         place = {TOPIC: topic.encode(), PARTITION: b"0"}
         self.written(rows_batch([{"value": b"old"}], place))
