@@ -1,8 +1,4 @@
-"""Appends topics to a table through Spark: Parquet, Delta, any format that ``df.write`` knows.
-
-Configuration only: the driver runs it as bounded Spark jobs (spark/driver/spark_sink.py). Files and Delta are
-exactly once; other formats repeat a batch after a crash between the write and the offset commit.
-"""
+"""A table that Spark writes: the configuration of it (the driver does the work, see spark/driver/spark_sink.py)."""
 
 from __future__ import annotations
 
@@ -11,7 +7,10 @@ from typing import Any
 
 from spark_connect_rt.api.connector import SparkSinkConnector, SparkSinkTask
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
-from spark_connect_rt.config.validators import AtLeast
+from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
+
+HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+OPTION_PREFIX = "spark.option."
 
 CONFIG = ConfigDef(
     [
@@ -19,70 +18,86 @@ CONFIG = ConfigDef(
             "spark.format",
             Type.STRING,
             "parquet",
-            Importance.HIGH,
-            "The table's format: parquet, json, csv, orc, delta, jdbc, or any other that Spark can append to.",
+            HIGH,
+            "Spark's name of the table's format: parquet, orc, json, csv, delta, jdbc ...",
+            non_empty,
         ),
-        ConfigKey("path", Type.STRING, "", Importance.HIGH, "The table's folder, any Hadoop file system."),
-        ConfigKey("table", Type.STRING, "", Importance.HIGH, "The table's name in Spark's catalog, instead of path."),
+        ConfigKey("path", Type.STRING, None, HIGH, "Folder of the table; this or table must be set."),
+        ConfigKey("table", Type.STRING, None, HIGH, "Name of the table in Spark's catalog; this or path must be set."),
         ConfigKey(
             "table.schema",
             Type.STRING,
             "",
-            Importance.MEDIUM,
-            "Columns as Spark DDL (`year INT, carrier STRING`). Empty: taken from the first batch.",
+            HIGH,
+            "Columns as Spark's DDL, such as 'id BIGINT, name STRING'. Empty: told from the first records.",
         ),
+        ConfigKey("mode", Type.STRING, "append", LOW, "How batches are written.", one_of("append")),
         ConfigKey(
             "flush.size",
             Type.INT,
-            "100000",
-            Importance.MEDIUM,
-            "Append as soon as so many records wait.",
-            check=AtLeast(1),
+            100_000,
+            MEDIUM,
+            "Records that make a batch; so many waiting are written at once.",
+            AtLeast(1),
         ),
         ConfigKey(
             "flush.interval.ms",
             Type.LONG,
-            "10000",
-            Importance.MEDIUM,
-            "Append when the oldest record has waited so long, ms.",
-            check=AtLeast(0),
+            10_000,
+            MEDIUM,
+            "Longest time that records wait to be written, ms.",
+            AtLeast(1),
         ),
         ConfigKey(
             "batch.max.records",
             Type.INT,
-            "1000000",
-            Importance.LOW,
-            "The most records one append holds.",
-            check=AtLeast(1),
+            1_000_000,
+            LOW,
+            "Most records of one batch, when many wait.",
+            AtLeast(1),
         ),
     ]
 )
 
 
 class SparkTableSinkConnector(SparkSinkConnector):
-    """Splits the topics' partitions between its tasks by their consumer group."""
+    """Appends topics to a table; any number of tasks."""
 
     def config_def(self) -> ConfigDef:
-        """Return the settings; ``spark.option.*`` go to Spark's writer as they are."""
+        """Declare the settings; ``spark.option.*`` go to Spark's writer as they are."""
         return CONFIG
 
     def task_class(self) -> type[Any]:
-        """Return the marker of a task that the driver runs."""
+        """Return the marker of tasks that Spark itself runs."""
         return SparkSinkTask
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
-        """The group divides the work: every task has the same configuration."""
+        """Return the same configuration for every task."""
         return [dict(self.config) for _ in range(max_tasks)]
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """A file format needs a folder, any table needs a place."""
-        path, table = config.get("path", ""), config.get("table", "")
-        if path and table:
-            return {"table": ["set either path or table, not both"]}
-        if (
-            not path
-            and not table
-            and config.get("spark.format", "parquet") in ("parquet", "json", "csv", "orc", "delta")
-        ):
-            return {"path": ["set the table's folder (path) or its name in Spark's catalog (table)"]}
-        return {}
+        """Refuse a sink without a place to write to, and a schema that cannot be one."""
+        problems: dict[str, list[str]] = {}
+        if not config.get("path") and not config.get("table") and not _has_options(config):
+            problems["path"] = ["path or table must be set"]
+        schema = (config.get("table.schema") or "").strip()
+        if schema and any(len(column.split()) < 2 for column in _columns(schema)):
+            problems["table.schema"] = [f"must be columns as 'name TYPE, name TYPE', not {schema!r}"]
+        return problems
+
+
+def _has_options(config: Mapping[str, str]) -> bool:
+    """A format such as jdbc takes its place from options alone."""
+    return any(name.startswith(OPTION_PREFIX) for name in config)
+
+
+def _columns(ddl: str) -> list[str]:
+    """Return the columns of a DDL text; commas inside ``<>`` and ``()`` do not part columns."""
+    columns, depth = [""], 0
+    for letter in ddl:
+        depth += (letter in "<(") - (letter in ">)")
+        if letter == "," and depth == 0:
+            columns.append("")
+        else:
+            columns[-1] += letter
+    return columns

@@ -1,0 +1,115 @@
+"""A growing file, read by position: what every file source here stands on.
+
+Owns: opening, waiting for a missing file, truncation and replacement. An idle look at the file is one ``stat``.
+
+A file that became shorter than the position starts over at its beginning: its old content is gone. When the name
+stands for another file (rotation, editors that rename), the old one is read to its end first; the new one starts at
+its beginning if it is shorter than the position, else it goes on at the position, exactly as after a restart.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+
+from spark_connect_rt.errors import ConnectError
+
+log = logging.getLogger(__name__)
+
+
+class FileInput:
+    """One file and how far it was read. ``position`` counts bytes and only moves when ``advance`` says so."""
+
+    def __init__(self, path: str, position: int = 0) -> None:
+        """Remember the file; it is opened when first looked at."""
+        self.path = path
+        self.position = position
+        self.restarts = 0
+        self._descriptor = -1
+        self._identity: tuple[int, int] | None = None
+        self._missing_told = False
+
+    def available(self, seen_bytes: int = 0) -> int:
+        """Return how many bytes lie past the position; 0 as well when the file is not there (yet).
+
+        Args:
+            seen_bytes: what the caller has seen past the position and cannot use; not a reason to stay with a
+                file that lost its name.
+
+        Raises:
+            ConnectError: the file is there and cannot be opened.
+        """
+        try:
+            found = os.stat(self.path)
+        except FileNotFoundError:
+            return self._available_without_name()
+        except OSError as error:
+            raise self._refused(error) from error
+        if (found.st_dev, found.st_ino) != self._identity:
+            left_bytes = self._left_bytes()
+            if left_bytes > seen_bytes:
+                return left_bytes
+            self._open()
+        if found.st_size < self.position:
+            log.warning(
+                "file %s is %d bytes long, shorter than position %d: reading it from its beginning",
+                self.path,
+                found.st_size,
+                self.position,
+            )
+            self.position = 0
+            self.restarts += 1
+        return found.st_size - self.position
+
+    def read(self, size_bytes: int, ahead_bytes: int = 0) -> bytes:
+        """Return up to ``size_bytes`` from ``ahead_bytes`` past the position on; the position stays."""
+        try:
+            return os.pread(self._descriptor, size_bytes, self.position + ahead_bytes)
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def advance(self, size_bytes: int) -> None:
+        """Move the position."""
+        self.position += size_bytes
+
+    def close(self) -> None:
+        """Close the file; looking at it opens it again."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+        self._descriptor, self._identity = -1, None
+
+    def _open(self) -> None:
+        self.close()
+        try:
+            self._descriptor = os.open(self.path, os.O_RDONLY | os.O_CLOEXEC)
+        except OSError as error:
+            raise self._refused(error) from error
+        opened = os.fstat(self._descriptor)
+        self._identity = (opened.st_dev, opened.st_ino)
+        self._missing_told = False
+
+    def _available_without_name(self) -> int:
+        """The name is gone: read on what is open (rotation), else wait for the file."""
+        if self._descriptor < 0 and not self._missing_told:
+            log.warning("file %s does not exist: waiting for it", self.path)
+            self._missing_told = True
+        return self._left_bytes()
+
+    def _left_bytes(self) -> int:
+        """Return what the open file holds past the position."""
+        return max(0, os.fstat(self._descriptor).st_size - self.position) if self._descriptor >= 0 else 0
+
+    def _refused(self, error: OSError) -> ConnectError:
+        return ConnectError(f"file {self.path} cannot be read: {error.strerror or error}")
+
+
+def stored_position(offset: object, path: str) -> int:
+    """Return the ``position`` of a stored offset, 0 where there is none. Raises ConnectError: it is no position."""
+    if offset is None:
+        return 0
+    position = offset.get("position") if hasattr(offset, "get") else None
+    if position is None:
+        return 0
+    if isinstance(position, bool) or not isinstance(position, int) or position < 0:
+        raise ConnectError(f"file {path}: the stored offset has position {position!r}, not a number of bytes")
+    return position

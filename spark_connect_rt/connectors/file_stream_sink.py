@@ -1,0 +1,83 @@
+"""Records as lines of a file (Java ``FileStreamSinkConnector``): ``toString`` of each value, appended.
+
+At-least-once: after a crash between append and commit the same lines come again.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spark_connect_rt.api.connector import SinkConnector
+from spark_connect_rt.api.data.java_text import java_text
+from spark_connect_rt.api.records import SinkRecord
+from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.protocol.ids import TopicPartition
+
+FILE = "file"
+CONFIG = ConfigDef(
+    [ConfigKey(FILE, Type.STRING, None, Importance.HIGH, "File to append to; it is made when it is not there.")]
+)
+
+
+class FileStreamSinkConnector(SinkConnector):
+    """Any number of tasks append to one file."""
+
+    def config_def(self) -> ConfigDef:
+        """Declare the one setting."""
+        return CONFIG
+
+    def task_class(self) -> type[Any]:
+        """Return the task."""
+        return FileStreamSinkTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """Return the same configuration for every task."""
+        return [dict(self.config) for _ in range(max_tasks)]
+
+    def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
+        """Refuse standard output: tasks run on executors, where nobody reads it."""
+        return {} if config.get(FILE) else {FILE: [f"{FILE} must be set: nobody reads an executor's standard output"]}
+
+
+class FileStreamSinkTask(SinkTask):
+    """Appends; a put is one or few writes, so that tasks sharing a file do not mix within lines."""
+
+    _descriptor = -1
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """Open the file for appending. Raises ConnectError naming it."""
+        path = CONFIG.parse(config)[FILE]
+        if not path:
+            raise ConnectError(f"{FILE} must be set: nobody reads an executor's standard output")
+        self._path: str = path
+        try:
+            flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
+            self._descriptor = os.open(path, flags, 0o644)
+        except OSError as error:
+            raise ConnectError(f"file {path} cannot be opened for writing: {error.strerror or error}") from error
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        """Append a line each. Raises ConnectError: the disk is full, or the like."""
+        if not records:
+            return
+        lines = [value if type(value := record.value) is str else java_text(value) for record in records]
+        lines.append("")
+        left = memoryview("\n".join(lines).encode("utf-8", "replace"))
+        try:
+            while left:
+                left = left[os.write(self._descriptor, left) :]
+        except OSError as error:
+            raise ConnectError(f"file {self._path} cannot be written: {error.strerror or error}") from error
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Nothing is buffered: what was put is with the operating system, as in Java."""
+
+    def stop(self) -> None:
+        """Close the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1

@@ -1,0 +1,210 @@
+"""Bytes of a file -> rows in typed Arrow columns: CSV and JSON lines. Pure; whoever calls brings the bytes.
+
+A format cuts bytes into whole records and parses many at once; when one of many is unreadable, ``segments`` finds it
+by halving, so that good rows keep their columns and a bad one is named alone.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.csv
+import pyarrow.json
+
+from spark_connect_rt.api.data import schema as schemas
+from spark_connect_rt.api.data.schema import Schema, struct_of
+from spark_connect_rt.errors import DataError
+
+TYPES: dict[str, tuple[pa.DataType, Schema]] = {
+    "int8": (pa.int8(), schemas.OPTIONAL_INT8),
+    "int16": (pa.int16(), schemas.OPTIONAL_INT16),
+    "int32": (pa.int32(), schemas.OPTIONAL_INT32),
+    "int64": (pa.int64(), schemas.OPTIONAL_INT64),
+    "float32": (pa.float32(), schemas.OPTIONAL_FLOAT32),
+    "float64": (pa.float64(), schemas.OPTIONAL_FLOAT64),
+    "boolean": (pa.bool_(), schemas.OPTIONAL_BOOLEAN),
+    "string": (pa.string(), schemas.OPTIONAL_STRING),
+}
+_CSV_COLUMN = re.compile(r"CSV column #(\d+): ")
+
+
+def parse_types(text: str) -> dict[str, str]:
+    """Return column -> type of ``name:type,name:type``. Raises ValueError with the reason."""
+    columns: dict[str, str] = {}
+    for part in filter(None, (piece.strip() for piece in text.split(","))):
+        name, colon, kind = part.rpartition(":")
+        if not colon or not name.strip() or kind.strip().lower() not in TYPES:
+            raise ValueError(f"{part!r} is not name:type with one of {', '.join(TYPES)}")
+        if name.strip() in columns:
+            raise ValueError(f"column {name.strip()} is there twice")
+        columns[name.strip()] = kind.strip().lower()
+    return columns
+
+
+def row_schema(columns: Mapping[str, str]) -> Schema:
+    """Return the Connect schema of a row; every column may be null."""
+    return struct_of({name: TYPES[kind][1] for name, kind in columns.items()})
+
+
+@dataclass(frozen=True, slots=True)
+class CsvFormat:
+    """Comma-separated rows; quotes may hide delimiters and line breaks (RFC 4180). A header is read by ``header``."""
+
+    columns: Mapping[str, str]
+    delimiter: str = ","
+    null_values: tuple[str, ...] = ()
+    _record: re.Pattern[bytes] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_record", csv_record(self.delimiter))
+
+    def complete_end(self, chunk: bytes) -> int:
+        """Return where the last whole record ends, 0 when there is none."""
+        if b'"' not in chunk:
+            return chunk.rfind(b"\n") + 1
+        end = 0
+        for end in self._ends(chunk):  # noqa: B007 - the last one is wanted
+            pass
+        return end
+
+    def _ends(self, chunk: bytes) -> Iterator[int]:
+        end = 0
+        while found := self._record.match(chunk, end):
+            end = found.end()
+            yield end
+
+    def record_ends(self, records: bytes) -> list[int]:
+        """Return where each record ends."""
+        return list(self._ends(records))
+
+    def parse(self, records: bytes) -> pa.StructArray:
+        """Return one struct a row. Raises DataError with the reason."""
+        try:
+            table = pyarrow.csv.read_csv(
+                pa.BufferReader(records),
+                read_options=pyarrow.csv.ReadOptions(
+                    column_names=list(self.columns), use_threads=False, block_size=len(records) + 1
+                ),
+                parse_options=pyarrow.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=b'"' in records),
+                convert_options=pyarrow.csv.ConvertOptions(
+                    column_types={name: TYPES[kind][0] for name, kind in self.columns.items()},
+                    null_values=["", *self.null_values],
+                    strings_can_be_null=True,
+                    quoted_strings_can_be_null=False,
+                ),
+            )
+        except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
+            raise DataError(self._reason(str(error))) from None
+        return _structs(table)
+
+    def _reason(self, text: str) -> str:
+        names = list(self.columns)
+        return _CSV_COLUMN.sub(lambda found: f"column {names[int(found.group(1))]}: ", text)
+
+
+def csv_record(delimiter: str) -> re.Pattern[bytes]:
+    """Return the pattern of one whole CSV record with its line end."""
+    cut = re.escape(delimiter.encode())
+    quoted = rb'"(?:[^"]|"")*+"[^%b\r\n]*+' % cut
+    plain = rb'[^%b"\r\n][^%b\r\n]*+(?:\r(?!\n)[^%b\r\n]*+)*+' % (cut, cut, cut)
+    one = rb"(?:%b|%b|)" % (quoted, plain)
+    return re.compile(rb"%b(?:%b%b)*+\r?\n" % (one, cut, one))
+
+
+def header_names(record: bytes, delimiter: str) -> list[str]:
+    """Return the column names of a header record. Raises DataError: unreadable, empty or double names."""
+    try:
+        rows = pyarrow.csv.read_csv(
+            pa.BufferReader(record.removeprefix(b"\xef\xbb\xbf")),
+            read_options=pyarrow.csv.ReadOptions(autogenerate_column_names=True, use_threads=False),
+            parse_options=pyarrow.csv.ParseOptions(delimiter=delimiter, newlines_in_values=True),
+            convert_options=pyarrow.csv.ConvertOptions(strings_can_be_null=False, null_values=[]),
+        )
+    except pa.ArrowInvalid as error:
+        raise DataError(f"header: {error}") from None
+    names = [str(column[0].as_py()).strip() for column in rows.columns]
+    if "" in names or len(set(names)) != len(names):
+        raise DataError(f"header: column names must be there and differ, got {names}")
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class JsonLinesFormat:
+    """One JSON object a line; members without a column are left out, missing ones are null."""
+
+    columns: Mapping[str, str]
+
+    def complete_end(self, chunk: bytes) -> int:
+        """Return where the last whole line ends, 0 when there is none."""
+        return chunk.rfind(b"\n") + 1
+
+    def record_ends(self, records: bytes) -> list[int]:
+        """Return where each line ends."""
+        return [found.end() for found in re.finditer(rb"\n", records)]
+
+    def parse(self, records: bytes) -> pa.StructArray:
+        """Return one struct a line. Raises DataError with the reason."""
+        try:
+            table = pyarrow.json.read_json(
+                pa.BufferReader(records),
+                read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(records) + 1),
+                parse_options=pyarrow.json.ParseOptions(
+                    explicit_schema=pa.schema([(name, TYPES[kind][0]) for name, kind in self.columns.items()]),
+                    unexpected_field_behavior="ignore",
+                ),
+            )
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise DataError(str(error)) from None
+        lines = sum(1 for line in records.split(b"\n") if line.strip())
+        if table.num_rows != lines:
+            raise DataError(f"{table.num_rows} JSON objects on {lines} lines: each needs a line of its own")
+        return _structs(table.select(list(self.columns)))
+
+
+def _structs(table: pa.Table) -> pa.StructArray:
+    batches = table.combine_chunks().to_batches()
+    if not batches:
+        return pa.array([], pa.struct(list(table.schema)))
+    return batches[0].to_struct_array()
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """Neighbouring records: parsed ones (``rows``), or one that cannot be (``reason``). Offsets are in the chunk."""
+
+    start: int
+    end: int
+    rows: Any = None
+    reason: str | None = None
+
+
+def segments(records: bytes, ends: Sequence[int], parse: Callable[[bytes], Any]) -> Iterator[Segment]:
+    """Yield the records in order, as many good ones at a time as halving finds, each bad one alone.
+
+    Args:
+        records: whole records; ``ends`` is where each of them ends.
+    """
+    starts = [0, *ends[:-1]]
+
+    def cut(first: int, last: int) -> Iterator[Segment]:
+        start, end = starts[first], ends[last]
+        piece = records[start:end]
+        if not piece.strip():
+            yield Segment(start, end)
+            return
+        try:
+            yield Segment(start, end, rows=parse(piece))
+        except DataError as error:
+            if first == last:
+                yield Segment(start, end, reason=str(error))
+                return
+            middle = (first + last) // 2
+            yield from cut(first, middle)
+            yield from cut(middle + 1, last)
+
+    if ends:
+        yield from cut(0, len(ends) - 1)
