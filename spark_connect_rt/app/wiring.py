@@ -93,7 +93,7 @@ def herder_dependencies(
         clock=clock,
         member=KafkaGroupMember(raw),
         config_store=ConfigStore(logs["configs"], clock),
-        status_store=StatusStore(logs["statuses"]),
+        status_store=StatusStore(logs["statuses"], clock),
         offset_store=OffsetStore(logs["offsets"]),
         runner=runner,
         sink_groups=sink_group,
