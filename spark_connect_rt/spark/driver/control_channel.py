@@ -2,7 +2,7 @@
 
 Owns connections, from hello to certain death. A stranger (wrong token, no hello within seconds, not our bytes) is
 cut off. A half is dead when its kernel closed the connection, or when it was silent or cut for longer than the
-session timeout, by which time it has stopped itself (I6).
+session timeout, by which time it has stopped itself (E3).
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """The life of runs: started, paused, moved, mended after losses, ended (ports.task_runner, its policy).
 
 Owns every run of this worker and the order of its events. Everything here runs on one loop, so nothing is locked;
-reports of hostings that are over find no run and are refused (I5). Transport is behind SliceLauncher.
+reports of hostings that are over find no run and are refused (E2). Transport is behind SliceLauncher.
 """
 
 from __future__ import annotations
@@ -210,7 +210,7 @@ class Engine:
             case SliceMessage(number, message):
                 slot = self._slots.get(number)
                 run = slot.hosts.get(message.get("host", 0)) if slot is not None else None
-                if slot is not None and run is not None:  # else: a hosting that is over (I5)
+                if slot is not None and run is not None:  # else: a hosting that is over (E2)
                     self._on_report(run, slot, message)
 
     def _on_report(self, run: Run, slot: Slot, message: Message) -> None:
@@ -240,7 +240,7 @@ class Engine:
             if partition in run.positions:
                 run.positions[partition] = offset
         remember_moved(run, _now_ms(), durable.data_bytes, durable.records)
-        if not run.failed:  # I5: nothing more comes from a failed run
+        if not run.failed:  # E2: nothing more comes from a failed run
             self._emit(durable)
         if run.wants_commits:
             self._send(run, {"op": "durable", "rows": message["rows"]})

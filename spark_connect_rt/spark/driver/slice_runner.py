@@ -1,7 +1,7 @@
 """Runs slices as Spark jobs of one partition each, and knows when one is certainly dead.
 
 Owns the job's thread, its ticket, its connections. A slice is gone when its job ended AND every half that ever
-connected is dead: only then may its tasks run elsewhere (I6).
+connected is dead: only then may its tasks run elsewhere (E3).
 """
 
 from __future__ import annotations
@@ -217,7 +217,7 @@ class SparkSlice:
         self._check_gone()
 
     def _close_books(self) -> None:
-        """Answer the committer (I7): only when the writer's connection ended is everything it said in."""
+        """Answer the committer (E4): only when the writer's connection ended is everything it said in."""
         with self._lock:
             if self._committer is None or "writer" in self._halves or self._books_closed:
                 return

@@ -64,7 +64,7 @@ class SliceLauncher(Protocol):
 
 
 class ReportedTotals:
-    """What one slice reported durable, counted where the reports arrive (I7: a slice's books must balance)."""
+    """What one slice reported durable, counted where the reports arrive (E4: a slice's books must balance)."""
 
     def __init__(self) -> None:
         self._by_host: dict[int, tuple[int, int]] = {}

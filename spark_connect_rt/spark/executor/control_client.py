@@ -1,7 +1,7 @@
 """The executor's end of the control channel.
 
 Owns one connection and its thread. Losing the driver (end of stream at once, silence for the session timeout)
-calls ``on_lost``: the half must then stop by itself, for the driver may already have given its tasks away (I6).
+calls ``on_lost``: the half must then stop by itself, for the driver may already have given its tasks away (E3).
 """
 
 from __future__ import annotations

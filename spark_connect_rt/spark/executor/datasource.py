@@ -59,7 +59,7 @@ def make_clients(name: str) -> ExecutorClients:
 
 
 def exit_when_lost(why: str) -> None:
-    """End this process now: its tasks may already run elsewhere (I6)."""
+    """End this process now: its tasks may already run elsewhere (E3)."""
     sys.stderr.write(f"connectrt slice process {os.getpid()} exits: {why}\n")
     sys.stderr.flush()
     os._exit(LOST_EXIT_CODE)
@@ -131,7 +131,7 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
         return SliceTotals({host: (one.records, one.batches) for host, one in totals.items()})
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Close the slice's books: what was written must be what the driver heard (I7)."""
+        """Close the slice's books: what was written must be what the driver heard (E4)."""
         totals: dict[int, tuple[int, int]] = {}
         for message in messages:
             if not isinstance(message, SliceTotals):

@@ -3,7 +3,7 @@
 Owns the row schema and the payload of data rows. A row is (host, kind, head, data): ``host`` names one hosting of
 one run (the driver hands the numbers out), ``head`` is small JSON, ``data`` an Arrow IPC stream. Life-cycle news
 travels in the same stream as the data, so "failed", "paused" and "released" can only come after what was read
-before them (I4: in-band order is the proof that a report's data came first).
+before them (E1: in-band order is the proof that a report's data came first).
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ import pyarrow as pa
 
 ROW_DDL = "host long, kind int, head binary, data binary"
 ROW_SCHEMA = pa.schema([("host", pa.int64()), ("kind", pa.int32()), ("head", pa.binary()), ("data", pa.binary())])
-_MARKER_FILL = b" " * 128  # larger than Spark's 64-byte buffers, so a marker always pushes what is before it
+_LAST = 100  # added to the kind of a row behind which the reader had nothing queued
 
 
 class RowKind(IntEnum):
     """What a row says about its host."""
 
-    MARKER = 0  # the reader has nothing queued (host is 0); also its heartbeat
+    MARKER = 0  # pushes the row before it through the JVM; also the reader's heartbeat (host is 0)
     LAUNCH = 1  # head: the launch; the writer opens a lane
     BATCH = 2  # head: offsets and counts; data: records
     RUNNING = 3  # the source task started or resumed; sinks: resumed
@@ -44,13 +44,16 @@ class Row:
     kind: RowKind
     head: bytes = b""
     data: pa.Buffer | None = None
+    last: bool = False  # the reader had nothing more queued: time to flush
 
     def size_bytes(self) -> int:
         """Return what the row weighs in a queue."""
         return len(self.head) + (self.data.size if self.data is not None else 0)
 
 
-MARKER_ROW = Row(0, RowKind.MARKER, _MARKER_FILL)
+# The JVM hands a row on when it has read the next one whole, and the last bytes written stay in the reader's
+# 64-byte buffer unless the last write is larger: so each run-out is followed by a marker that ends in 128 bytes.
+MARKER_ROW = Row(0, RowKind.MARKER, data=pa.py_buffer(b" " * 128), last=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,7 +102,7 @@ def to_arrow(row: Row) -> pa.RecordBatch:
     """Return the one-row batch that the DataSource reader yields."""
     columns = [
         pa.array([row.host], pa.int64()),
-        pa.array([int(row.kind)], pa.int32()),
+        pa.array([int(row.kind) + (_LAST if row.last else 0)], pa.int32()),
         _binary_cell(row.head),
         _binary_cell(row.data),
     ]
@@ -110,13 +113,10 @@ def from_arrow(batch: pa.RecordBatch) -> Iterator[Row]:
     """Yield the rows of a batch that the DataSource writer was given."""
     hosts, kinds, heads, datas = batch.columns
     for index in range(batch.num_rows):
-        data = datas[index].as_buffer()
-        yield Row(
-            hosts[index].as_py(),
-            RowKind(kinds[index].as_py()),
-            heads[index].as_py() or b"",
-            data if data is not None and data.size else None,
-        )
+        last, kind = divmod(kinds[index].as_py(), _LAST)
+        head, data = heads[index].as_py() or b"", datas[index].as_buffer()
+        some = data if data is not None and data.size else None
+        yield Row(hosts[index].as_py(), RowKind(kind), head, some, bool(last))
 
 
 def encode_partitions(partitions: Sequence[tuple[str, int]]) -> bytes:

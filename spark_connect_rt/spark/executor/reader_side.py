@@ -10,6 +10,7 @@ import itertools
 import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import orjson
@@ -57,8 +58,9 @@ class ReaderSide:
             if row is not None:
                 if row.kind is RowKind.ENDED:
                     self._hosts.pop(row.host, None)
-                yield row
-                if not self._rows.empty():
+                last = self._rows.empty()
+                yield replace(row, last=last)
+                if not last:
                     continue
             elif self._ending:
                 self._rows.close()

@@ -33,11 +33,11 @@ class WriterSide:
         """Serve rows until the reader ends; return host -> what was reported durable."""
         try:
             for row in rows:
-                if row.kind is RowKind.MARKER:
+                if row.kind is not RowKind.MARKER:
+                    self._serve(row)
+                if row.last:
                     for lane in self._lanes.values():
                         lane.hint_idle()
-                else:
-                    self._serve(row)
         except BaseException:
             self.abandon()
             raise
