@@ -5,11 +5,11 @@ Java ``DistributedHerder``, whose loop is in loop.py and whose decisions are in 
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import Future
 from typing import TypeVar
 
-from spark_connect_rt.errors import ShuttingDownError
 from spark_connect_rt.planning.restart_plan import RestartRequest
 from spark_connect_rt.ports.herder import (
     ConfigWritten,
@@ -42,7 +42,6 @@ class DistributedHerder:
         self._deps = dependencies
         self._views = Views(dependencies)
         self._loop = HerderLoop(dependencies, self._views)
-        self._blocking = ThreadPoolExecutor(max_workers=4, thread_name_prefix="herder-request")
 
     @property
     def started(self) -> Future[None]:
@@ -55,9 +54,7 @@ class DistributedHerder:
 
     def stop(self, timeout_s: float = 60.0) -> bool:
         """Stop work, commit, leave the group, close the stores; return whether all of it ended in time."""
-        ended = self._loop.stop(timeout_s)
-        self._blocking.shutdown(wait=False, cancel_futures=True)
-        return ended
+        return self._loop.stop(timeout_s)
 
     # Reads.
 
@@ -155,7 +152,7 @@ class DistributedHerder:
 
     def offsets(self, name: str) -> Future[list[ConnectorOffset]]:
         """See HerderApi."""
-        return self._run_blocking(lambda: self._views.offsets(name))
+        return _answer_beside(lambda: self._views.offsets(name))
 
     def create(self, name: str, config: Mapping[str, str], initial_state: TargetState | None) -> Future[ConfigWritten]:
         """See HerderApi."""
@@ -236,23 +233,24 @@ class DistributedHerder:
             queued = self._loop.add(what, lambda: action(checked))
             queued.add_done_callback(lambda done: copy_outcome(done, answer))
 
-        self._submit(check_and_queue, answer)
+        _beside(check_and_queue)
         return answer
 
-    def _run_blocking(self, call: Callable[[], T]) -> Future[T]:
-        answer: Future[T] = Future()
 
-        def run() -> None:
-            try:
-                answer.set_result(call())
-            except Exception as error:  # noqa: BLE001 - the request's failure is its answer
-                answer.set_exception(error)
+def _answer_beside(call: Callable[[], T]) -> Future[T]:
+    """Answer a call that blocks (it asks Kafka)."""
+    answer: Future[T] = Future()
 
-        self._submit(run, answer)
-        return answer
-
-    def _submit(self, call: Callable[[], None], answer: Future[T]) -> None:
+    def run() -> None:
         try:
-            self._blocking.submit(call)
-        except RuntimeError:  # the pool is shut down
-            answer.set_exception(ShuttingDownError("Worker is shutting down"))
+            answer.set_result(call())
+        except Exception as error:  # noqa: BLE001 - the request's failure is its answer
+            answer.set_exception(error)
+
+    _beside(run)
+    return answer
+
+
+def _beside(call: Callable[[], None]) -> None:
+    """Run plug-in code or a client's call on a thread of its own: one that never returns holds up nobody else."""
+    threading.Thread(target=call, name="herder-request", daemon=True).start()

@@ -5,14 +5,19 @@ Runs the connector's own code, so never on the tick thread. Java ``AbstractHerde
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 
 from spark_connect_rt.api.connector import Connector
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
 from spark_connect_rt.ports.task_runner import TaskKind
+from spark_connect_rt.protocol.java_hash_order import java_hash_order
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.worker.launches import kind_of
+
+CONVERTERS = ("key.converter", "value.converter", "header.converter")
+_SUSPICIOUS = re.compile(r"pass|secret|token|credential|jaas|private|api.?key", re.IGNORECASE)
 
 
 def checked_config(deps: HerderDependencies, name: str, config: Mapping[str, str]) -> dict[str, str]:
@@ -22,15 +27,14 @@ def checked_config(deps: HerderDependencies, name: str, config: Mapping[str, str
         BadRequestError: no connector class, an unknown one, or another connector's name in the configuration.
         BadConfigError: settings are wrong; all of them are named.
     """
-    named = {**config, "name": config.get("name") or name}
+    named = {**config, "name": config.get("name") or name}  # added last, as Java does
     if named["name"] != name:
         raise BadRequestError(
             f"Connector name configuration ({named['name']}) doesn't match connector name in the URL ({name})"
         )
     class_name = named.get("connector.class")
     if not class_name:
-        # Java shows the values too; without a class nobody can tell which of them are secrets.
-        raise BadRequestError(f"Connector config {{{', '.join(named)}}} contains no connector type")
+        raise BadRequestError(f"Connector config {{{_shown(named)}}} contains no connector type")
     try:
         connector_class = deps.plugins.class_of(class_name)
     except NotFoundError as error:
@@ -51,6 +55,7 @@ def config_problems(
     own = connector.config_def()
     problems: dict[str, list[str]] = {}
     _collect(problems, own if common is None else common + own, resolved)
+    _add_missing_classes(problems, deps, resolved)
     for key, messages in connector.validate(resolved).items():
         if messages:
             problems.setdefault(key, []).extend(messages)
@@ -61,3 +66,26 @@ def _collect(problems: dict[str, list[str]], definition: ConfigDef, config: Mapp
     for value in definition.validate(config):
         if value.errors:
             problems.setdefault(value.name, []).extend(value.errors)
+
+
+def _add_missing_classes(problems: dict[str, list[str]], deps: HerderDependencies, config: Mapping[str, str]) -> None:
+    """Look up every converter, transformation and predicate that the connector names."""
+    keys = [*CONVERTERS]
+    for kind in ("transforms", "predicates"):
+        aliases = (alias.strip() for alias in config.get(kind, "").split(","))
+        keys += [f"{kind}.{alias}.type" for alias in aliases if alias]
+    for key in keys:
+        name = config.get(key)
+        if name is None or key in problems:
+            continue
+        try:
+            deps.plugins.class_of(name)
+        except NotFoundError:
+            problems[key] = [f"Invalid value {name} for configuration {key}: Class {name} could not be found."]
+
+
+def _shown(config: Mapping[str, str]) -> str:
+    """Return Java's rendering of a map. Without a class nobody can tell what is secret: suspicious names are hidden."""
+    return ", ".join(
+        f"{key}={'[hidden]' if _SUSPICIOUS.search(key) else config[key]}" for key in java_hash_order(config)
+    )

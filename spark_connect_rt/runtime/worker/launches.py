@@ -12,7 +12,6 @@ from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.runtime.worker.worker_connector import executor_name
 from spark_connect_rt.runtime.worker.worker_sink_task import SinkSettings
 
 # Worker settings an executor needs; the rest (secrets of the REST listener ...) does not leave the driver.
@@ -27,6 +26,8 @@ _FOR_EXECUTORS = (
     "errors.",
     "connectrt.",
 )
+
+_APACHE, _CONNECTOR = "org.apache.kafka.", "Connector"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,9 @@ def kind_of(connector_class: type[Any]) -> TaskKind:
 
 
 def make_launch(
-    spec: TaskSpec, plugins: PluginCatalog, worker_config: Mapping[str, str], run: int, generation: int
+    spec: TaskSpec, connector: Connector, worker_config: Mapping[str, str], run: int, generation: int
 ) -> TaskLaunch:
-    """Raises NotFoundError (unknown connector class); what the connector's own code raises."""
-    connector = new_connector(plugins, spec.connector_config)
+    """Return the launch; ``connector`` is an unstarted instance. Raises what the connector's own code raises."""
     kind = kind_of(type(connector))
     properties = source_producer_properties if kind is TaskKind.SOURCE else sink_consumer_properties
     return TaskLaunch(
@@ -74,6 +74,21 @@ def new_connector(plugins: PluginCatalog, config: Mapping[str, str]) -> Connecto
     if not issubclass(cls, Connector):
         raise BadConfigError({"connector.class": [f"{name} is not a connector"]})
     return cls()
+
+
+def executor_name(task_class: type[Any]) -> str:
+    """Return ``package.module:ClassName``, what an executor imports."""
+    return f"{task_class.__module__}:{task_class.__qualname__}"
+
+
+def stored_task_class(connector: Connector, java_class: str) -> str:
+    """Return ``task.class`` as the config topic holds it: Java's where Java has the task, so that it runs there too.
+
+    Apache's own connectors name their task classes alike: ``FileStreamSourceConnector``, ``FileStreamSourceTask``.
+    """
+    if java_class.startswith(_APACHE) and java_class.endswith(_CONNECTOR):
+        return java_class.removesuffix(_CONNECTOR) + "Task"
+    return executor_name(connector.task_class())
 
 
 def sink_settings(launch: TaskLaunch, resolved_client: Mapping[str, str]) -> SinkSettings:

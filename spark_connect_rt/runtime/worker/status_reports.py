@@ -44,17 +44,26 @@ class StatusReports:
 
         return report
 
-    def of_task(self, task: ConnectorTaskId) -> ReportStatus:
-        """Return the reporter of one task; None as state removes its status."""
+    def of_task(self, task: ConnectorTaskId, its_version: str | None = None) -> ReportStatus:
+        """Return the reporter of one task; None as state removes its status.
+
+        A task that says nothing of its version has its connector's (``its_version``).
+        """
 
         def report(state: State | None, trace: str | None = None, version: str | None = None) -> None:
             if state is None:
                 self._quietly(lambda: self._store.remove_task(task))
                 return
-            status = self._status(state, trace, version)
+            status = self._status(state, trace, version or its_version)
             self._quietly(lambda: self._store.put_task(task, status, safe=state in _SAFELY))
 
         return report
+
+    def restarting(self, connector: str, task: ConnectorTaskId | None) -> None:
+        """Mark a connector, or one of its tasks, as RESTARTING under the version it had."""
+        known = self._store.task(task) if task else self._store.connector(connector)
+        report = self.of_task(task) if task else self.of_connector(connector)
+        report(State.RESTARTING, version=known.version if known else None)
 
     def topic_used(self, task: ConnectorTaskId, topic: str) -> None:
         """Remember that a task used a topic (KIP-558)."""

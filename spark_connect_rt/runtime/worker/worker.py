@@ -22,7 +22,13 @@ from spark_connect_rt.ports.sink_group import SinkGroupFactory
 from spark_connect_rt.ports.task_runner import TaskEvent, TaskKind, TaskLaunch, TaskRunner
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.worker.events import LifeChanged, Notify
-from spark_connect_rt.runtime.worker.launches import TaskSpec, make_launch, new_connector, sink_settings
+from spark_connect_rt.runtime.worker.launches import (
+    TaskSpec,
+    make_launch,
+    new_connector,
+    sink_settings,
+    stored_task_class,
+)
 from spark_connect_rt.runtime.worker.status_reports import StatusReports
 from spark_connect_rt.runtime.worker.worker_connector import ConnectorPlan, WorkerConnector
 from spark_connect_rt.runtime.worker.worker_sink_task import SinkTaskMembership
@@ -105,7 +111,10 @@ class Worker:
         """Start a new incarnation (the previous one has ended)."""
         connector = WorkerConnector(
             plan,
-            new_connector=lambda _: new_connector(self._deps.plugins, plan.config),
+            new_connector=lambda: new_connector(self._deps.plugins, plan.config),
+            name_task_class=lambda connector: stored_task_class(
+                connector, self._deps.plugins.find(plan.config["connector.class"]).java_class
+            ),
             resolve=self._deps.resolve,
             report=self._reports.of_connector(plan.name),
             notify=self._notify,
@@ -148,8 +157,9 @@ class Worker:
         """Start a new run (the previous one has ended)."""
         generation = self._reports.generation
         try:
-            launch = make_launch(spec, self._deps.plugins, self._deps.worker_config, next(self._runs), generation)
-            task = self._new_task(launch, key)
+            connector = new_connector(self._deps.plugins, spec.connector_config)
+            launch = make_launch(spec, connector, self._deps.worker_config, next(self._runs), generation)
+            task = self._new_task(launch, key, connector.version())
         except Exception:  # noqa: BLE001 - the plug-in's code or configuration: the task's failure
             self._task_broken(spec, key, traceback.format_exc())
             return
@@ -181,8 +191,7 @@ class Worker:
 
     def report_restarting(self, task: ConnectorTaskId | None, connector: str) -> None:
         """Mark as RESTARTING (KIP-745)."""
-        report = self._reports.of_task(task) if task else self._reports.of_connector(connector)
-        report(State.RESTARTING)
+        self._reports.restarting(connector, task)
 
     def connector_states(self) -> dict[str, str]:
         """Return the states of this worker's connectors, for the console. Any thread."""
@@ -195,12 +204,12 @@ class Worker:
             tasks = sorted(self._tasks.values(), key=lambda task: task.id)
         return tuple(map(_progress_of, tasks))
 
-    def _new_task(self, launch: TaskLaunch, key: Any) -> WorkerTask:
+    def _new_task(self, launch: TaskLaunch, key: Any, version: str) -> WorkerTask:
         deps = self._deps
         services = TaskServices(
             clock=deps.clock,
             runner=deps.runner,
-            report=self._reports.of_task(launch.task),
+            report=self._reports.of_task(launch.task, version),
             put_offsets=deps.offset_store.put,
             put_topic=self._reports.topic_used,
             changed=lambda what: self._notify(LifeChanged(what)),

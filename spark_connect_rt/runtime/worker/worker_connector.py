@@ -11,7 +11,7 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
 from spark_connect_rt.api.connector import Connector, SinkConnector
 from spark_connect_rt.planning.task_configs import checked_count, completed_task_config, raw_task_config
@@ -53,13 +53,16 @@ class WorkerConnector:
     def __init__(
         self,
         plan: ConnectorPlan,
-        new_connector: Callable[[str], Connector],
+        new_connector: Callable[[], Connector],
+        name_task_class: Callable[[Connector], str],
         resolve: Callable[[Mapping[str, str]], dict[str, str]],
         report: ReportStatus,
         notify: Notify,
     ) -> None:
         self.plan = plan
         self._new_connector = new_connector
+        self._name_task_class = name_task_class
+        self._version: str | None = None
         self._resolve = resolve
         self._report = report
         self._notify = notify
@@ -132,7 +135,8 @@ class WorkerConnector:
 
     def _enter_mode(self) -> None:
         if self._instance is None:
-            self._instance = self._new_connector(self.plan.config["connector.class"])
+            self._instance = self._new_connector()
+            self._version = self._instance.version()
             self._instance.context = _Context(self)
         idle = self.plan.stopped or self._paused
         if idle and self._running:
@@ -146,7 +150,7 @@ class WorkerConnector:
             return
         stopped_or_paused = State.STOPPED if self.plan.stopped else State.PAUSED
         self._state = stopped_or_paused if idle else State.RUNNING
-        self._report(self._state, version=self._instance.version())
+        self._report(self._state, version=self._version)
         self._notify(LifeChanged(f"connector {self.plan.name} is {self._state.name}"))
         if not idle:
             self._notify(ReconfigurationRequested(self.plan.name))
@@ -159,7 +163,7 @@ class WorkerConnector:
         try:
             tasks_max = int(raw.get("tasks.max", "1"))
             generated = instance.task_configs(tasks_max)
-            task_class = task_class_name(instance)
+            task_class = self._name_task_class(instance)
         except Exception as error:
             log.warning("connector=%s task configurations could not be generated", name, exc_info=True)
             self._notify(TaskConfigsFailed(name, f"{type(error).__name__}: {error}"))
@@ -186,7 +190,7 @@ class WorkerConnector:
             self._state = State.FAILED
         self._stop_quietly()
         log.error("connector=%s FAILED: %s", self.plan.name, trace.strip().splitlines()[-1])
-        self._report(State.FAILED, trace=trace)
+        self._report(State.FAILED, trace=trace, version=self._version)
         with self._lock:
             if self._life is Life.ALIVE:
                 self._life = Life.FAILED
@@ -208,7 +212,7 @@ class WorkerConnector:
             log.warning("connector=%s raised while stopping", self.plan.name, exc_info=True)
 
     def _ended(self, status: State | None) -> None:
-        self._report(status)
+        self._report(status, version=self._version)
         with self._lock:
             self._life = Life.STOPPED
             self._state = status or State.DESTROYED
@@ -238,14 +242,3 @@ class _Context:
     def raise_error(self, error: Exception) -> None:
         """See ConnectorContext."""
         self._host.failure_raised(error)
-
-
-def task_class_name(connector: Connector) -> str:
-    """Return the stored ``task.class``: Java's name where the connector has one, so that Java workers run it."""
-    java_name: Any = getattr(connector, "java_task_class", None)
-    return str(java_name) if java_name else executor_name(connector.task_class())
-
-
-def executor_name(task_class: type[Any]) -> str:
-    """Return ``package.module:ClassName``, what an executor imports."""
-    return f"{task_class.__module__}:{task_class.__qualname__}"
