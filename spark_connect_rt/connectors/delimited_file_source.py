@@ -157,13 +157,13 @@ class DelimitedFileSourceTask(SourceTask):
         self._restarts = 0
         self._pending: deque[Segment] = deque()
         self._pending_chunk = b""
-        self._open_row_bytes = 0  # how far past the position no row end was found
         self._eager_polls = 0
 
     def poll(self) -> Sequence[SourceRecord | SourceBatch] | None:
         """Return the next rows as one batch, None when there are none."""
         if not self._pending:
-            chunk = self._complete_rows()
+            while (chunk := self._complete_rows()) is None:
+                pass  # a row without end was given up: look behind it
             if not chunk:
                 self._eager_polls = max(0, self._eager_polls - 1)
                 return None
@@ -184,12 +184,12 @@ class DelimitedFileSourceTask(SourceTask):
         if hasattr(self, "_input"):
             self._input.close()
 
-    def _complete_rows(self) -> bytes:
-        """Return the whole records of the next chunk, empty when there are none."""
-        available = self._input.available(self._open_row_bytes)
+    def _complete_rows(self) -> bytes | None:
+        """Return the whole records of the next chunk, empty when there are none; None: a row was given up."""
+        available = self._input.available()
         if self._input.restarts != self._restarts:
-            self._restarts, self._line, self._open_row_bytes, self._format = self._input.restarts, 0, 0, None
-        if available <= self._open_row_bytes or not self._has_format(available):
+            self._restarts, self._line, self._format = self._input.restarts, 0, None
+        if not available or not self._has_format(available):
             return b""
         assert self._format is not None
         size_bytes = CHUNK_BYTES
@@ -197,17 +197,17 @@ class DelimitedFileSourceTask(SourceTask):
             chunk = self._input.read(size_bytes)
             end = self._format.complete_end(chunk)
             if end or len(chunk) < size_bytes:
-                self._open_row_bytes = 0 if end else len(chunk)
+                self._input.incomplete_bytes = 0 if end else len(chunk)
                 return chunk[:end]
             if size_bytes >= ROW_LIMIT_BYTES:
-                return self._give_up_endless(chunk)
+                self._give_up_endless(chunk)
+                return None
             size_bytes *= 4  # one row is longer than the chunk, or a quote is never closed
 
-    def _give_up_endless(self, chunk: bytes) -> bytes:
+    def _give_up_endless(self, chunk: bytes) -> None:
         error = DataError(f"no row end within {len(chunk)} bytes; is a quote never closed?")
         self.context.report_errant(self._place(), error)
         self._advance(chunk[: chunk.find(b"\n") + 1] or chunk)
-        return b""
 
     def _has_format(self, available: int) -> bool:
         """Learn the columns, from the header if there is one; False while the header is not complete."""
@@ -221,7 +221,7 @@ class DelimitedFileSourceTask(SourceTask):
         else:
             header = self._read_header()
             if header is None:
-                self._open_row_bytes = available if not self._input.position else 0
+                self._input.incomplete_bytes = available
                 return False
             self._format = self._csv({name: columns.get(name, "string") for name in header})
             missing = [name for name in columns if name not in header]

@@ -18,27 +18,30 @@ log = logging.getLogger(__name__)
 
 
 class FileInput:
-    """One file and how far it was read. ``position`` counts bytes and only moves when ``advance`` says so."""
+    """One file and how far it was read. ``position`` counts bytes and only moves when ``advance`` says so.
+
+    ``incomplete_bytes`` is what the reader has seen past the position and cannot use before more comes.
+    """
 
     def __init__(self, path: str, position: int = 0) -> None:
         """Remember the file; it is opened when first looked at."""
         self.path = path
         self.position = position
+        self.incomplete_bytes = 0
         self.restarts = 0
         self._descriptor = -1
         self._identity: tuple[int, int] | None = None
         self._missing_told = False
 
-    def available(self, seen_bytes: int = 0) -> int:
-        """Return how many bytes lie past the position; 0 as well when the file is not there (yet).
+    def available(self) -> int:
+        """Return how many bytes lie past the position; 0 when there is nothing new, or no file (yet).
 
-        Args:
-            seen_bytes: what the caller has seen past the position and cannot use; not a reason to stay with a
-                file that lost its name.
-
-        Raises:
-            ConnectError: the file is there and cannot be opened.
+        Raises ConnectError: the file is there and cannot be opened.
         """
+        left_bytes = self._look()
+        return left_bytes if left_bytes > self.incomplete_bytes else 0
+
+    def _look(self) -> int:
         try:
             found = os.stat(self.path)
         except FileNotFoundError:
@@ -47,7 +50,7 @@ class FileInput:
             raise self._refused(error) from error
         if (found.st_dev, found.st_ino) != self._identity:
             left_bytes = self._left_bytes()
-            if left_bytes > seen_bytes:
+            if left_bytes > self.incomplete_bytes:
                 return left_bytes
             self._open()
         if found.st_size < self.position:
@@ -57,7 +60,7 @@ class FileInput:
                 found.st_size,
                 self.position,
             )
-            self.position = 0
+            self.position = self.incomplete_bytes = 0
             self.restarts += 1
         return found.st_size - self.position
 
@@ -71,12 +74,14 @@ class FileInput:
     def advance(self, size_bytes: int) -> None:
         """Move the position."""
         self.position += size_bytes
+        self.incomplete_bytes = 0
 
     def close(self) -> None:
         """Close the file; looking at it opens it again."""
         if self._descriptor >= 0:
             os.close(self._descriptor)
         self._descriptor, self._identity = -1, None
+        self.incomplete_bytes = 0
 
     def _open(self) -> None:
         self.close()

@@ -92,7 +92,6 @@ class FileStreamSourceTask(SourceTask):
         self._limit: int | None = values[BATCH_SIZE] if config.get(BATCH_SIZE) else None
         (offset,) = self.context.offset_reader.offsets([self._partition])
         self._input = FileInput(path, stored_position(offset, path))
-        self._open_line_bytes = 0  # how far past the position no line end was found
         self._eager_polls = 0
 
     def poll(self) -> Sequence[SourceRecord | SourceBatch] | None:
@@ -109,17 +108,15 @@ class FileStreamSourceTask(SourceTask):
 
     def _complete_lines(self) -> tuple[bytes, int]:
         """Return a chunk from the position on and where its last complete line ends, 0 when it has none."""
-        available = self._input.available(self._open_line_bytes)
-        if available <= self._open_line_bytes:
-            if available < self._open_line_bytes:
-                self._open_line_bytes = 0  # truncated
+        available = self._input.available()
+        if not available:
             return b"", 0
         size_bytes = CHUNK_BYTES
         while True:
             chunk = self._input.read(min(size_bytes, available))
             end = complete_end(chunk)
             if end or len(chunk) >= available or not chunk:
-                self._open_line_bytes = 0 if end else len(chunk)
+                self._input.incomplete_bytes = 0 if end else len(chunk)
                 return chunk, end
             if size_bytes >= LINE_LIMIT_BYTES:
                 raise ConnectError(

@@ -29,7 +29,7 @@ TYPES: dict[str, tuple[pa.DataType, Schema]] = {
     "boolean": (pa.bool_(), schemas.OPTIONAL_BOOLEAN),
     "string": (pa.string(), schemas.OPTIONAL_STRING),
 }
-_CSV_COLUMN = re.compile(r"CSV column #(\d+): ")
+_CSV_COLUMN = re.compile(r"In CSV column #(\d+): (?:Row #\d+: )?")
 
 
 def parse_types(text: str) -> dict[str, str]:
