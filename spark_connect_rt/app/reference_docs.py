@@ -13,8 +13,11 @@ from typing import Any
 
 from spark_connect_rt.app.exit_codes import EXIT_CODES
 from spark_connect_rt.app.plugin_scan import bundled_plugins
-from spark_connect_rt.config import connector_config, distributed_config, own_settings, validators, worker_config
+from spark_connect_rt.config import connector_config, override_policy, own_settings, validators, worker_config
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Password, text_of
+from spark_connect_rt.config.connection_config import CLIENTS
+from spark_connect_rt.config.group_config import GROUP, SESSION_KEYS
+from spark_connect_rt.config.storage_config import STORAGE
 
 FOLDER = Path("docs/reference")
 _MADE_BY = "<!-- Made by `python -m spark_connect_rt.app.reference_docs`; change the declaration, not this page. -->"
@@ -24,15 +27,16 @@ _WORDS_OF_CHECKS: dict[Any, str] = {
     validators.no_control_characters: "not empty, no control characters",
     validators.unique: "no alias twice",
     validators.java_regex: "a regular expression",
+    override_policy.known_policy: "a policy: All, None, Principal",
 }
 _WORKER_SECTIONS = (
-    ("Group", distributed_config.GROUP),
-    ("Internal topics", distributed_config.STORAGE),
+    ("Group", GROUP),
+    ("Internal topics", STORAGE),
     ("Converters", worker_config.CONVERTERS),
     ("Runtime", worker_config.RUNTIME),
     ("REST API", worker_config.REST),
-    ("Signed requests between workers", distributed_config.SESSION_KEYS),
-    ("Connections to Kafka", distributed_config.CLIENTS),
+    ("Signed requests between workers", SESSION_KEYS),
+    ("Connections to Kafka", CLIENTS),
     ("Engine (only here, not in Java)", own_settings.ENGINE),
     ("Quickstart (only here, not in Java)", own_settings.QUICKSTART),
 )
@@ -140,9 +144,7 @@ def _default(key: ConfigKey) -> str:
 
 def _values(key: ConfigKey) -> str:
     words = _WORDS_OF_CHECKS.get(key.check)
-    if words is None:
-        words = str(key.check) if type(key.check).__str__ is not object.__str__ else ""
-    return _cell(words or getattr(key.check, "__doc__", "") if words != "" else "")
+    return _cell(str(key.check) if words is None else words)
 
 
 def _cell(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Settings of a distributed worker, typed (Java ``DistributedConfig``). ``ssl.*`` and ``sasl.*`` go to the clients."""
+"""Settings of a distributed worker, typed (Java ``DistributedConfig``)."""
 
 from __future__ import annotations
 
@@ -6,191 +6,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from typing import Any
 
-from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
-from spark_connect_rt.config.validators import AtLeast, AtLeastOr, non_empty, one_of
+from spark_connect_rt.config.connection_config import CLIENTS
+from spark_connect_rt.config.group_config import GROUP, SESSION_KEYS
+from spark_connect_rt.config.listeners import parse_listeners
+from spark_connect_rt.config.own_settings import ENGINE, QUICKSTART
+from spark_connect_rt.config.storage_config import STORAGE, TOPIC_KINDS
+from spark_connect_rt.config.unserved_settings import REFUSED_OF_WORKERS, WARNED_OF_WORKERS, unserved
 from spark_connect_rt.config.worker_config import PASSED_ON, WORKER, unknown_setting_warnings
 from spark_connect_rt.errors import BadConfigError
 
-HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
-_TOPIC_KINDS = {"config": "connector configurations", "offset": "source offsets", "status": "statuses"}
-_COUNT = AtLeastOr(1, special=-1)
-MAC_ALGORITHMS = ("HmacSHA256", "HmacSHA1", "HmacSHA384", "HmacSHA512", "HmacSHA224", "HmacMD5")
+DISTRIBUTED = GROUP + STORAGE + SESSION_KEYS + CLIENTS + WORKER + ENGINE + QUICKSTART
 
-GROUP = ConfigDef(
-    [
-        ConfigKey("group.id", Type.STRING, REQUIRED, HIGH, "Name of the worker group; one per cluster.", non_empty),
-        ConfigKey(
-            "session.timeout.ms", Type.INT, 10_000, HIGH, "Silence after which the coordinator drops a member, ms."
-        ),
-        ConfigKey("rebalance.timeout.ms", Type.INT, 60_000, HIGH, "Longest time for a member to rejoin, ms."),
-        ConfigKey(
-            "heartbeat.interval.ms",
-            Type.INT,
-            3_000,
-            HIGH,
-            "Time between heartbeats, ms; at most a third of the session.",
-        ),
-        ConfigKey(
-            "exactly.once.source.support",
-            Type.STRING,
-            "disabled",
-            HIGH,
-            "Exactly-once for source connectors: disabled, preparing (first rolling upgrade), enabled (second).",
-            one_of("disabled", "preparing", "enabled", ignore_case=True),
-        ),
-        ConfigKey(
-            "connect.protocol",
-            Type.STRING,
-            "sessioned",
-            LOW,
-            "Group protocol: eager, compatible (incremental) or sessioned (incremental, signed requests).",
-            one_of("eager", "compatible", "sessioned", ignore_case=True),
-        ),
-        ConfigKey(
-            "scheduled.rebalance.max.delay.ms",
-            Type.INT,
-            300_000,
-            LOW,
-            "Longest wait for a vanished worker to come back before its work moves, ms.",
-            AtLeast(0),
-        ),
-        ConfigKey(
-            "worker.sync.timeout.ms", Type.INT, 3_000, MEDIUM, "Longest wait to catch up with the config topic, ms."
-        ),
-        ConfigKey(
-            "worker.unsync.backoff.ms",
-            Type.INT,
-            300_000,
-            MEDIUM,
-            "Pause outside the group after catching up failed, ms.",
-        ),
-        ConfigKey("client.id", Type.STRING, "", LOW, "Prefix of the clients' ids in the brokers' logs."),
-    ]
-)
-SESSION_KEYS = ConfigDef(
-    [
-        ConfigKey(
-            "inter.worker.key.generation.algorithm",
-            Type.STRING,
-            "HmacSHA256",
-            LOW,
-            "How session keys are made.",
-            one_of(*MAC_ALGORITHMS, ignore_case=True),
-        ),
-        ConfigKey("inter.worker.key.size", Type.INT, None, LOW, "Bits of a session key; not set: the algorithm's own."),
-        ConfigKey(
-            "inter.worker.key.ttl.ms",
-            Type.INT,
-            3_600_000,
-            LOW,
-            "Age at which the leader replaces the session key, ms.",
-            AtLeast(0),
-        ),
-        ConfigKey(
-            "inter.worker.signature.algorithm",
-            Type.STRING,
-            "HmacSHA256",
-            LOW,
-            "How this worker signs internal requests; one of inter.worker.verification.algorithms.",
-            one_of(*MAC_ALGORITHMS, ignore_case=True),
-        ),
-        ConfigKey(
-            "inter.worker.verification.algorithms",
-            Type.LIST,
-            "HmacSHA256",
-            LOW,
-            "Signatures this worker accepts.",
-            one_of(*MAC_ALGORITHMS, ignore_case=True),
-        ),
-    ]
-)
-
-
-def _topic_keys(kind: str, holds: str) -> list[ConfigKey]:
-    name = ConfigKey(f"{kind}.storage.topic", Type.STRING, REQUIRED, HIGH, f"Compacted topic of {holds}.", non_empty)
-    copies = ConfigKey(
-        f"{kind}.storage.replication.factor",
-        Type.SHORT,
-        3,
-        LOW,
-        f"Copies of the topic of {holds} when it is created; -1: the broker's default.",
-        _COUNT,
-    )
-    return [name, copies]
-
-
-STORAGE = ConfigDef(
-    [
-        *(key for kind, holds in _TOPIC_KINDS.items() for key in _topic_keys(kind, holds)),
-        ConfigKey(
-            "offset.storage.partitions",
-            Type.INT,
-            25,
-            LOW,
-            "Partitions of the offset topic when it is created; -1: the broker's default.",
-            _COUNT,
-        ),
-        ConfigKey(
-            "status.storage.partitions",
-            Type.INT,
-            5,
-            LOW,
-            "Partitions of the status topic when it is created; -1: the broker's default.",
-            _COUNT,
-        ),
-    ]
-)
-CLIENTS = ConfigDef(
-    [
-        ConfigKey(
-            "security.protocol",
-            Type.STRING,
-            "PLAINTEXT",
-            MEDIUM,
-            "How to talk to the brokers.",
-            one_of("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL", ignore_case=True),
-        ),
-        ConfigKey("metadata.max.age.ms", Type.LONG, 300_000, LOW, "Age at which metadata is asked for again, ms."),
-        ConfigKey("retry.backoff.ms", Type.LONG, 100, LOW, "First wait before a request is repeated, ms."),
-        ConfigKey("retry.backoff.max.ms", Type.LONG, 1_000, LOW, "Longest wait before a request is repeated, ms."),
-        ConfigKey("request.timeout.ms", Type.INT, 40_000, MEDIUM, "Longest wait for an answer, ms.", AtLeast(0)),
-        ConfigKey("connections.max.idle.ms", Type.LONG, 540_000, LOW, "Idle connections are closed after this, ms."),
-        ConfigKey("reconnect.backoff.ms", Type.LONG, 50, LOW, "First wait before connecting again, ms.", AtLeast(0)),
-        ConfigKey(
-            "reconnect.backoff.max.ms", Type.LONG, 1_000, LOW, "Longest wait before connecting again, ms.", AtLeast(0)
-        ),
-        ConfigKey(
-            "socket.connection.setup.timeout.ms", Type.LONG, 10_000, LOW, "First limit for making a connection, ms."
-        ),
-        ConfigKey(
-            "socket.connection.setup.timeout.max.ms", Type.LONG, 30_000, LOW, "Last limit for making a connection, ms."
-        ),
-        ConfigKey("send.buffer.bytes", Type.INT, 131_072, MEDIUM, "TCP send buffer, bytes; -1: the OS's.", AtLeast(-1)),
-        ConfigKey(
-            "receive.buffer.bytes", Type.INT, 32_768, MEDIUM, "TCP receive buffer, bytes; -1: the OS's.", AtLeast(-1)
-        ),
-        ConfigKey(
-            "metadata.recovery.strategy",
-            Type.STRING,
-            "none",
-            LOW,
-            "What a client does when no known broker answers.",
-            one_of("none", "rebootstrap", ignore_case=True),
-        ),
-        ConfigKey(
-            "metadata.recovery.rebootstrap.trigger.ms",
-            Type.LONG,
-            300_000,
-            LOW,
-            "Time without metadata after which a client starts from bootstrap.servers again, ms.",
-            AtLeast(0),
-        ),
-    ]
-)
-
-DISTRIBUTED = GROUP + STORAGE + SESSION_KEYS + CLIENTS + WORKER
-
-_PASSED_ON = (*PASSED_ON, *(f"{kind}.storage." for kind in _TOPIC_KINDS))
+_PASSED_ON = (*PASSED_ON, *(f"{kind}.storage." for kind in TOPIC_KINDS))
 
 
 @dataclass(frozen=True, slots=True)
@@ -267,9 +94,8 @@ def parse_distributed(raw: Mapping[str, str]) -> DistributedConfig:
         values[key.name], complaints = key.parse(raw)
         if complaints:
             problems[key.name] = complaints
-    for name, complaint in _problems_between(values):
-        if name not in problems:
-            problems[name] = [complaint]
+    for name, complaint in (*_problems_between(values), *unserved(REFUSED_OF_WORKERS, values)):
+        problems.setdefault(name, []).append(complaint)
     if problems:
         raise BadConfigError(problems)
     wanted = {one.name for one in fields(DistributedConfig)} - {"raw", "warnings"}
@@ -277,13 +103,24 @@ def parse_distributed(raw: Mapping[str, str]) -> DistributedConfig:
     return DistributedConfig(
         **{name: typed[name] for name in wanted},
         raw=dict(raw),
-        warnings=tuple(unknown_setting_warnings(DISTRIBUTED, raw, _PASSED_ON)),
+        warnings=tuple(_warnings(raw, values)),
     )
+
+
+def _warnings(raw: Mapping[str, str], values: Mapping[str, Any]) -> list[str]:
+    """Return one sentence for each setting that nothing reads or that has no effect."""
+    without_effect = [f"setting {name}: {why}" for name, why in unserved(WARNED_OF_WORKERS, values)]
+    return unknown_setting_warnings(DISTRIBUTED, raw, _PASSED_ON) + without_effect
+
+
+def unknown_settings(raw: Mapping[str, str]) -> list[str]:
+    """Return one sentence for each setting that nothing reads: probably a misspelling."""
+    return unknown_setting_warnings(DISTRIBUTED, raw, _PASSED_ON)
 
 
 def _problems_between(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return (setting, complaint) for settings that are wrong together."""
-    found = []
+    found = _listener_problems(values["listeners"])
     signature = values["inter.worker.signature.algorithm"]
     accepted = values["inter.worker.verification.algorithms"]
     if accepted is not None and not accepted:
@@ -297,9 +134,17 @@ def _problems_between(values: Mapping[str, Any]) -> list[tuple[str, str]]:
         found.append(
             ("heartbeat.interval.ms", f"must be less than session.timeout.ms ({session} ms), not {heartbeat} ms")
         )
-    topics = [(f"{kind}.storage.topic", values[f"{kind}.storage.topic"]) for kind in _TOPIC_KINDS]
+    topics = [(f"{kind}.storage.topic", values[f"{kind}.storage.topic"]) for kind in TOPIC_KINDS]
     for index, (name, topic) in enumerate(topics):
         clash = next((other for other, same in topics[:index] if same == topic and topic), None)
         if clash:
             found.append((name, f"must not be the topic of {clash}"))
     return found
+
+
+def _listener_problems(listeners: Sequence[str] | None) -> list[tuple[str, str]]:
+    try:
+        parse_listeners(listeners or ["http://:8083"])  # an empty list has its complaint already
+    except BadConfigError as error:
+        return [("listeners", why) for why in error.problems["listeners"]]
+    return []

@@ -47,12 +47,12 @@ def parse_listeners(texts: Sequence[str]) -> list[Listener]:
 
 def advertised(listeners: Sequence[Listener], config: Mapping[str, str], local_host: str) -> Advertised:
     """Return the address for others: ``rest.advertised.*`` first, then the first listener, then ``local_host``."""
-    scheme = config.get("rest.advertised.listener") or listeners[0].scheme
+    scheme = (config.get("rest.advertised.listener") or listeners[0].scheme).strip().lower()
     chosen = next((one for one in listeners if one.scheme == scheme), listeners[0])
     host = config.get("rest.advertised.host.name") or _reachable(chosen.host) or local_host
     port = config.get("rest.advertised.port") or str(chosen.port)
     shown = f"[{host}]" if ":" in host else host
-    return Advertised(f"{chosen.scheme}://{shown}:{port}/", f"{shown}:{port}")
+    return Advertised(f"{scheme}://{shown}:{port}/", f"{shown}:{port}")
 
 
 def _reachable(host: str) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.own_settings import ENGINE
 from spark_connect_rt.config.validators import non_empty
 from spark_connect_rt.config.worker_config import PASSED_ON, WORKER, unknown_setting_warnings
 
@@ -23,6 +24,7 @@ STANDALONE = (
         ]
     )
     + WORKER
+    + ENGINE
 )
 
 

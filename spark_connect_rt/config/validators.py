@@ -5,10 +5,11 @@ Source: the validators of Java ``ConfigDef``; a check of None (not set, optional
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
+
+from spark_connect_rt.config.java_regex import java_pattern
 
 Check = Callable[[Any], str | None]
 """Takes the typed value, returns what is wrong with it, or None."""
@@ -102,9 +103,9 @@ def java_regex(value: Any) -> str | None:
     """Complain about a pattern that does not compile."""
     for pattern in [value] if isinstance(value, str) else value or []:
         try:
-            re.compile(pattern)
-        except re.error as error:
-            return f"Invalid regex: {pattern} ({error})"
+            java_pattern(pattern)
+        except ValueError as error:
+            return f"Invalid regex: {error}"
     return None
 
 

@@ -6,10 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.override_policy import known_policy
 from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
 
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
-LONG_MAX = 2**63 - 1
+_ONE_VERSION = "Read and ignored here: each plug-in has one version."
 
 CONVERTERS = ConfigDef(
     [
@@ -21,6 +22,10 @@ CONVERTERS = ConfigDef(
             "org.apache.kafka.connect.storage.SimpleHeaderConverter",
             LOW,
             "Converter of headers for connectors that name none.",
+        ),
+        *(
+            ConfigKey(f"{kind}.converter.plugin.version", Type.STRING, None, LOW, _ONE_VERSION)
+            for kind in ("key", "value", "header")
         ),
     ]
 )
@@ -96,6 +101,7 @@ RUNTIME = ConfigDef(
             "All",
             MEDIUM,
             "Which client settings connectors may override: All, None or Principal.",
+            known_policy,
         ),
         ConfigKey(
             "topic.creation.enable",
@@ -162,8 +168,6 @@ PASSED_ON = (
     "metrics.context.",
     "rest.extension.",
     "spark.",
-    "connectrt.",
-    "quickstart.",
 )
 """Names with these prefixes go on to whom they belong; nothing here can judge them."""
 

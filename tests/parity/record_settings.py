@@ -1,4 +1,4 @@
-"""Records which settings Java Connect declares: ``python -m tests.parity.record_settings`` rewrites golden/settings-*.json.
+"""Records what Java Connect declares: ``python -m tests.parity.record_settings`` rewrites golden/settings-*.json.
 
 Names, types, defaults, importance and display facts; never Kafka's sentences about them.
 """
@@ -54,9 +54,12 @@ def worker_settings() -> dict[str, dict[str, str]]:
 
 def main() -> None:
     """Ask a Java worker and a Java class."""
-    with tempfile.TemporaryDirectory() as folder, EmbeddedKafka(Path(folder) / "kafka", die_with_parent=True) as kafka:
-        with JavaConnect(Path(folder) / "java", kafka.bootstrap_servers, "golden", properties=SETTINGS) as java:
-            content = {kind: connector_settings(java, plugin) for kind, plugin in KINDS.items()}
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        EmbeddedKafka(Path(folder) / "kafka", die_with_parent=True) as kafka,
+        JavaConnect(Path(folder) / "java", kafka.bootstrap_servers, "golden", properties=SETTINGS) as java,
+    ):
+        content = {kind: connector_settings(java, plugin) for kind, plugin in KINDS.items()}
     document = {"recorded_from": f"Apache Kafka Connect {KAFKA_VERSION}", **content, "worker": worker_settings()}
     target = GOLDEN / f"settings-{KAFKA_VERSION}.json"
     target.write_text(json.dumps(document, indent=1) + "\n", encoding="utf-8")

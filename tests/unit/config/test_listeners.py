@@ -25,6 +25,8 @@ def test_the_advertised_address_is_what_was_set_then_the_listener_then_this_host
     listeners = parse_listeners(["http://0.0.0.0:8083", "https://in.example:8443"])
     assert advertised(listeners, {}, "here").url == "http://here:8083/"
     assert advertised(listeners, {"rest.advertised.listener": "https"}, "here").worker_id == "in.example:8443"
+    proxy = {"rest.advertised.listener": "HTTPS", "rest.advertised.host.name": "proxy", "rest.advertised.port": "443"}
+    assert advertised(parse_listeners(["http://127.0.0.1:8083"]), proxy, "here").url == "https://proxy:443/"
     own = {"rest.advertised.host.name": "out", "rest.advertised.port": "9"}
     assert advertised(listeners, own, "here").url == "http://out:9/"
     assert advertised(parse_listeners(["http://[::1]:2"]), {}, "here").url == "http://[::1]:2/"

@@ -1,0 +1,46 @@
+"""Which Kafka client settings a connector may override (Java ``ConnectorClientConfigOverridePolicy``, KIP-458)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from spark_connect_rt.config.client_properties import with_prefix
+
+_JAVA = "org.apache.kafka.connect.connector.policy."
+_SUFFIX = "ConnectorClientConfigOverridePolicy"
+_CLIENTS = ("producer.override.", "consumer.override.", "admin.override.")
+_ALLOWED: dict[str, frozenset[str] | None] = {  # None: every setting
+    "All": None,
+    "None": frozenset(),
+    "Principal": frozenset({"sasl.jaas.config", "sasl.mechanism", "security.protocol"}),
+}
+
+
+def policy_name(text: str) -> str | None:
+    """Return All, None or Principal for a policy's alias or Java class name; None when it is no known policy."""
+    alias = text.strip().removeprefix(_JAVA).removesuffix(_SUFFIX)
+    return alias if alias in _ALLOWED else None
+
+
+def known_policy(value: Any) -> str | None:
+    """Complain about a policy that nothing here enforces: its limits must not be lost in silence."""
+    if value is None or policy_name(str(value)) is not None:
+        return None
+    return f"No such override policy; known are {', '.join(_ALLOWED)}"
+
+
+def override_problems(config: Mapping[str, Any], policy: str) -> dict[str, list[str]]:
+    """Return a complaint for every ``*.override.*`` setting that ``policy`` forbids."""
+    name = policy_name(policy) or "None"
+    allowed = _ALLOWED[name]
+    if allowed is None:
+        return {}
+    # Java's words: clients of the REST API look for them.
+    complaint = "The '{}' policy does not allow '{}' to be overridden in the connector configuration."
+    return {
+        f"{prefix}{setting}": [complaint.format(name, setting)]
+        for prefix in _CLIENTS
+        for setting in with_prefix(config, prefix)
+        if setting not in allowed
+    }

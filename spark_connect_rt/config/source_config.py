@@ -1,0 +1,112 @@
+"""What only source connectors have: topic creation, exactly-once, an offset topic (Java ``SourceConnectorConfig``)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type, parse_value
+from spark_connect_rt.config.validators import AtLeast, AtLeastOr, java_regex, non_empty, one_of, unique
+
+MEDIUM, LOW = Importance.MEDIUM, Importance.LOW
+_TOPICS, _ONCE, _OFFSETS = "Topic Creation", "Exactly Once Support", "offsets.topic"
+
+OF_SOURCES = ConfigDef(
+    [
+        ConfigKey(
+            "topic.creation.groups",
+            Type.LIST,
+            "",
+            LOW,
+            "Groups of topics that are created alike; set up under topic.creation.<group>.",
+            unique,
+            _TOPICS,
+            1,
+            "LONG",
+            "Topic Creation Groups",
+        ),
+        ConfigKey(
+            "exactly.once.support",
+            Type.STRING,
+            "requested",
+            MEDIUM,
+            "required: refuse to start where the connector cannot promise exactly-once.",
+            one_of("requested", "required", ignore_case=True),
+            _ONCE,
+            2,
+            "SHORT",
+            "Exactly once support",
+        ),
+        ConfigKey(
+            "transaction.boundary",
+            Type.STRING,
+            "poll",
+            MEDIUM,
+            "When exactly-once transactions end: after each poll, at an interval, or as the connector says.",
+            one_of("poll", "interval", "connector", ignore_case=True),
+            _ONCE,
+            3,
+            "SHORT",
+            "Transaction Boundary",
+        ),
+        ConfigKey(
+            "transaction.boundary.interval.ms",
+            Type.LONG,
+            None,
+            LOW,
+            "Length of a transaction with boundary interval, ms; not set: offset.flush.interval.ms.",
+            AtLeast(0),
+            _ONCE,
+            4,
+            "SHORT",
+            "Transaction boundary interval",
+        ),
+        ConfigKey(
+            "offsets.storage.topic",
+            Type.STRING,
+            None,
+            LOW,
+            "Offset topic of this connector alone; not set: the worker's.",
+            non_empty,
+            _OFFSETS,
+            1,
+            "LONG",
+            "Offsets topic",
+        ),
+    ]
+)
+
+_COUNT = AtLeastOr(1, special=-1)
+_NEW_TOPICS = "topic.creation."
+_COUNTS = {"replication.factor": Type.SHORT, "partitions": Type.INT}
+
+
+def source_problems(config: Mapping[str, Any]) -> dict[str, list[str]]:
+    """Return what is wrong between a source's settings: setting -> complaints.
+
+    Groups of new topics: ``default`` says copies and partitions, every other one which topics it has.
+    """
+    groups = parse_value(Type.LIST, config.get(f"{_NEW_TOPICS}groups") or "")
+    if not any(name.startswith(_NEW_TOPICS) and name != f"{_NEW_TOPICS}groups" for name in config) and not groups:
+        return {}
+    keys = [key for group in dict.fromkeys([*groups, "default"]) for key in _group_keys(group)]
+    return {name: found for name, found in _complaints(keys, config) if found}
+
+
+def _group_keys(group: str) -> list[ConfigKey]:
+    prefix, default = f"{_NEW_TOPICS}{group}.", group == "default"
+    counts = [
+        ConfigKey(prefix + name, kind, REQUIRED if default else None, LOW, "", _COUNT) for name, kind in _COUNTS.items()
+    ]
+    if default:
+        return counts
+    return [
+        ConfigKey(f"{prefix}include", Type.LIST, REQUIRED, LOW, "", java_regex),
+        ConfigKey(f"{prefix}exclude", Type.LIST, "", LOW, "", java_regex),
+        *counts,
+    ]
+
+
+def _complaints(keys: Iterable[ConfigKey], config: Mapping[str, Any]) -> Iterator[tuple[str, list[str]]]:
+    for key in keys:
+        yield key.name, key.parse(config)[1]
