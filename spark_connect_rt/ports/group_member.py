@@ -58,7 +58,8 @@ class GroupMember(Protocol):
     def poll(self, timeout_ms: int) -> Sequence[MembershipEvent]:
         """Return what happened, waiting at most ``timeout_ms``; empty after a wakeup or time out.
 
-        Not polling for rebalance.timeout.ms makes the member leave (Java: poll timeout expired).
+        Not polling for rebalance.timeout.ms makes the member leave (Java: poll timeout expired): ContactLost,
+        then JoinRequired follow. Raises BadConfigError, naming the setting, once the group refused for good.
         """
 
     def wakeup(self) -> None:
