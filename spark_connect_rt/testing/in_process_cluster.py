@@ -19,6 +19,7 @@ from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError
 from spark_connect_rt.ports.peer_client import PeerAnswer
+from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.protocol.internal_request import Verdict, verify
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
@@ -31,6 +32,7 @@ from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, Me
 from spark_connect_rt.testing.memory_connectors import MemorySink, MemorySource
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
 from spark_connect_rt.testing.memory_group import MemoryGroup, MemoryGroupMember
+from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 
 T = TypeVar("T")
@@ -117,10 +119,6 @@ class InProcessPeers:
         """See PeerClient."""
 
 
-def _no_sink_groups(config):
-    raise RetriableError("none")
-
-
 class InProcessWorker:
     """One worker of the cluster."""
 
@@ -161,6 +159,7 @@ class InProcessCluster:
         self._numbers = itertools.count(1)
         self.group = MemoryGroup()
         self.topics = MemoryTopics()
+        self.consumer_groups = MemoryConsumerGroups()
         self.config_topic = MemoryLogTopic("configs")
         self.status_topic = MemoryLogTopic("statuses")
         self.offset_topic = MemoryLogTopic("offsets")
@@ -191,10 +190,11 @@ class InProcessCluster:
                 status_store=StatusStore(MemoryCompactedLog(self.status_topic), clock),
                 offset_store=OffsetStore(MemoryCompactedLog(self.offset_topic)),
                 runner=runner,
-                sink_groups=_no_sink_groups,
+                sink_groups=self.consumer_groups.member,
                 plugins=plugins,
                 peers=self.peers,
                 new_key=lambda size: bytes(range(size)),
+                read_group_offsets=lambda _config, group: self.consumer_groups.committed(group),
             )
         )
         worker = self.workers[name] = InProcessWorker(herder, member, runner)
@@ -208,6 +208,13 @@ class InProcessCluster:
         self._by_url.pop(worker.herder.worker_url(), None)
         if not worker.herder.stop(LIMIT_S):
             raise AssertionError(f"{name} did not stop: {worker.herder.story()[-5:]}")
+
+    def write(self, topic: str, values: Sequence[str], partition: int = 0) -> None:
+        """Append records to a topic, creating it with as many partitions as are needed."""
+        self.consumer_groups.set_partitions(topic, partition + 1)
+        self.topics.append([{"topic": topic, "partition": partition, "value": v.encode()} for v in values])
+        where = TopicPartition(topic, partition)
+        self.consumer_groups.set_end(where, self.topics.end(where))
 
     def until(self, fact: Callable[[], bool], limit_s: float = LIMIT_S) -> None:
         """Wait for a fact. Raises AssertionError with every worker's last sentences when time is up."""

@@ -50,7 +50,6 @@ class SinkTaskMembership:
         on_left: Callable[[], None],
         on_failed: Callable[[str], None],
     ) -> None:
-        self.lag: int | None = None
         self._task = task
         self._settings = settings
         self._groups = groups
@@ -61,10 +60,25 @@ class SinkTaskMembership:
         self._changed = threading.Condition()
         self._positions: dict[TopicPartition, int] = {}  # assigned -> next offset durable or committed
         self._uncommitted: dict[TopicPartition, int] = {}
+        self._ends: dict[TopicPartition, int] = {}
         self._draining: set[TopicPartition] = set()
         self._leaving = False
         self._commit_at_end = True
         self._thread: threading.Thread | None = None
+
+    @property
+    def lag(self) -> int | None:
+        """Records between what is durable and the log ends as last seen; None while the ends are unknown."""
+        with self._changed:
+            if not self._ends:
+                return None
+            # Where nothing is durable yet, BEGINNING counts the whole partition and END none of it.
+            starts = {BEGINNING: 0}
+            return sum(
+                max(0, self._ends[p] - starts.get(at, at)) if at != END else 0
+                for p, at in self._positions.items()
+                if p in self._ends
+            )
 
     def join(self) -> None:
         """Join the group; further calls do nothing."""
@@ -129,7 +143,7 @@ class SinkTaskMembership:
                 self._commit(group)
                 commit_at_ms = now_ms + self._settings.commit_interval_ms
             if now_ms >= lag_at_ms and self._positions:
-                self._measure_lag(group)
+                self._read_ends(group)
                 lag_at_ms = now_ms + self._settings.lag_interval_ms
 
     def _assigned(self, committed: Mapping[TopicPartition, int]) -> None:
@@ -194,17 +208,15 @@ class SinkTaskMembership:
                     if partition in self._positions:
                         self._uncommitted.setdefault(partition, offset)
 
-    def _measure_lag(self, group: SinkGroup) -> None:
+    def _read_ends(self, group: SinkGroup) -> None:
         with self._changed:
-            positions = dict(self._positions)
+            partitions = list(self._positions)
         try:
-            ends = group.end_offsets(list(positions))
+            ends = group.end_offsets(partitions)
         except RetriableError:
-            self.lag = None
-            return
-        known = [max(0, ends[p] - at) for p, at in positions.items() if at >= 0 and p in ends]
-        unread = [ends[p] for p, at in positions.items() if at == BEGINNING and p in ends]
-        self.lag = sum(known) + sum(unread)
+            ends = {}  # an old lag is worse than none
+        with self._changed:
+            self._ends = ends
 
     def _close(self, group: SinkGroup | None) -> None:
         with self._changed:

@@ -45,7 +45,9 @@ PutTopic = Callable[[ConnectorTaskId, str], None]
 class SinkMembership(Protocol):
     """The consumer-group side of a sink task (worker_sink_task.SinkTaskMembership)."""
 
-    lag: int | None
+    @property
+    def lag(self) -> int | None:
+        """Records between what is durable and the log ends; None: unknown."""
 
     def join(self) -> None:
         """Join the group (once)."""

@@ -1,0 +1,103 @@
+"""Sinks through the whole story: what is delivered, committed, handed over."""
+
+from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.state.membership import Timing
+from spark_connect_rt.testing.in_process_cluster import InProcessCluster
+from spark_connect_rt.testing.memory_connectors import delivered, faults
+from tests.unit.runtime.cluster_stories import create
+
+P0, P1 = TopicPartition("in", 0), TopicPartition("in", 1)
+
+
+def sink(tasks: int = 1, **more: str) -> dict[str, str]:
+    return {"connector.class": "MemorySink", "tasks.max": str(tasks), "topics": "in", **more}
+
+
+def values(connector: str) -> list[str]:
+    return sorted(record.value for record in delivered[connector])
+
+
+def numbers(*parts: range) -> list[str]:
+    return sorted(str(n) for part in parts for n in part)
+
+
+def test_a_sink_reads_delivers_and_commits(cluster: InProcessCluster) -> None:
+    worker = cluster.add_worker()
+    cluster.write("in", numbers(range(50)))
+    create(cluster, "s", sink())
+    cluster.until(lambda: values("s") == numbers(range(50)))
+    cluster.until(lambda: cluster.consumer_groups.committed("connect-s") == {P0: 50})
+    cluster.until(lambda: cluster.states("s") == {"s": "RUNNING", "s-0": "RUNNING"})
+    (offset,) = worker.herder.offsets("s").result(5)
+    assert offset.partition == {"kafka_partition": 0, "kafka_topic": "in"}
+    assert offset.offset == {"kafka_offset": 50}
+    assert worker.herder.connector_info("s").type == "sink"
+    cluster.until(lambda: worker.herder.topics("s") == ("in",))
+    cluster.until(lambda: worker.herder.progress().tasks[0].lag == 0)
+
+
+def test_a_stopped_worker_commits_what_is_durable_and_the_next_goes_on_from_there(cluster: InProcessCluster) -> None:
+    cluster.add_worker("w1")
+    cluster.write("in", numbers(range(20)))
+    create(cluster, "s", sink())
+    cluster.until(lambda: values("s") == numbers(range(20)))
+    cluster.stop_worker("w1")
+    assert cluster.consumer_groups.committed("connect-s") == {P0: 20}
+    cluster.write("in", numbers(range(20, 25)))
+    cluster.add_worker("w2")
+    cluster.until(lambda: values("s") == numbers(range(25)))
+    assert len(delivered["s"]) == 25
+
+
+def test_a_new_partition_is_read_without_a_restart(cluster: InProcessCluster) -> None:
+    cluster.add_worker()
+    cluster.write("in", numbers(range(5)))
+    create(cluster, "s", sink(tasks=2))
+    cluster.until(lambda: values("s") == numbers(range(5)))
+    cluster.write("in", numbers(range(5, 9)), partition=1)
+    cluster.until(lambda: values("s") == numbers(range(9)))
+    cluster.until(lambda: cluster.consumer_groups.committed("connect-s") == {P0: 5, P1: 4})
+    assert len(delivered["s"]) == 9
+
+
+def test_a_failing_put_fails_the_task_and_a_restart_delivers_the_rest(cluster: InProcessCluster) -> None:
+    worker = cluster.add_worker()
+    cluster.write("in", numbers(range(3)))
+    faults.raises("s.put", OSError("no space left on device"))
+    create(cluster, "s", sink())
+    cluster.until(lambda: cluster.states("s") == {"s": "RUNNING", "s-0": "FAILED"})
+    assert "no space left" in (worker.herder.task_status(ConnectorTaskId("s", 0)).trace or "")
+    assert cluster.consumer_groups.committed("connect-s") == {}
+    faults.raises("s.put", None)
+    cluster.on_leader(lambda herder: herder.restart_task(ConnectorTaskId("s", 0)))
+    cluster.until(lambda: values("s") == numbers(range(3)))
+
+
+def test_a_paused_sink_delivers_nothing_until_it_is_resumed(cluster: InProcessCluster) -> None:
+    worker = cluster.add_worker()
+    cluster.write("in", numbers(range(3)))
+    create(cluster, "s", sink())
+    cluster.until(lambda: values("s") == numbers(range(3)))
+    worker.herder.pause("s").result(5)
+    cluster.until(lambda: cluster.states("s") == {"s": "PAUSED", "s-0": "PAUSED"})
+    cluster.write("in", numbers(range(3, 6)))
+    worker.herder.resume("s").result(5)
+    cluster.until(lambda: values("s") == numbers(range(6)))
+    assert len(delivered["s"]) == 6
+
+
+def test_sink_tasks_move_to_a_second_worker_and_nothing_is_delivered_twice() -> None:
+    faults.clear()
+    delivered.clear()
+    with InProcessCluster(timing=Timing(400, 20, 10_000)) as cluster:
+        cluster.add_worker("w1")
+        cluster.write("in", numbers(range(10)))
+        cluster.write("in", numbers(range(10, 20)), partition=1)
+        create(cluster, "s", sink(tasks=2))
+        cluster.until(lambda: values("s") == numbers(range(20)))
+        second = cluster.add_worker("w2")
+        cluster.until(lambda: len(second.running_tasks()) == 1)
+        cluster.write("in", numbers(range(20, 24)))
+        cluster.write("in", numbers(range(24, 28)), partition=1)
+        cluster.until(lambda: values("s") == numbers(range(28)))
+        assert len(delivered["s"]) == 28
