@@ -55,7 +55,7 @@ class ConnectRest:
         except httpx.HTTPError:
             return False
 
-    def settled(self, method: str, path: str, body: Any = None, limit_s: float = 60.0) -> RestAnswer:
+    def settled(self, method: str, path: str, body: Any = None, limit_s: float = 180.0) -> RestAnswer:
         """Send a request, again while it is answered 409 for a rebalance; return the last answer."""
         deadline = time.monotonic() + limit_s
         while True:
@@ -87,7 +87,7 @@ class ConnectRest:
         status = answer.json()
         return status["connector"]["state"], [task["state"] for task in status["tasks"]]
 
-    def await_states(self, name: str, connector: str, tasks: list[str], limit_s: float = 60.0) -> None:
+    def await_states(self, name: str, connector: str, tasks: list[str], limit_s: float = 180.0) -> None:
         """Wait until connector and tasks are in these states. Raises TimedOutError naming the last seen."""
         self.until(lambda: self.states(name), (connector, tasks), limit_s, f"states of {name}")
 

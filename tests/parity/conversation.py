@@ -18,7 +18,7 @@ import httpx
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.testing.connect_rest import ConnectRest, RestAnswer
 
-LIMIT_S = 60.0
+LIMIT_S = 180.0
 
 
 @dataclass(frozen=True, slots=True)
