@@ -1,0 +1,137 @@
+"""Schemas, structs, logical types and the check of a value against its schema."""
+
+from __future__ import annotations
+
+import datetime as dt
+import pickle
+from decimal import Decimal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_connect_rt.api.data import logical
+from spark_connect_rt.api.data import schema as s
+from spark_connect_rt.api.data.java_text import java_text
+from spark_connect_rt.api.data.schema import Schema, SchemaBuilder, Type, struct_of
+from spark_connect_rt.api.data.struct import Struct
+from spark_connect_rt.api.data.values_check import check_value
+from spark_connect_rt.errors import DataError
+
+POINT = struct_of({"x": s.INT32, "y": Schema(Type.INT32, optional=True, default=7)})
+
+
+def test_a_schema_is_a_value() -> None:
+    built = SchemaBuilder.struct().name("p").field("x", s.INT32).parameter("k", "v").build()
+    assert built == SchemaBuilder.struct().name("p").field("x", s.INT32).parameter("k", "v").build()
+    assert hash(built) == hash(pickle.loads(pickle.dumps(built)))
+    assert built.parameter("k") == "v"
+    assert built.field("x") is not None
+    assert built.field("z") is None
+    assert Schema(Type.INT8, parameters={"a": "b"}).parameters == (("a", "b"),)  # type: ignore[arg-type]
+    assert s.INT8.as_optional() == s.OPTIONAL_INT8
+    assert s.INT8.as_optional(False) is s.INT8
+    assert Type.MAP.is_primitive is False
+
+
+def test_builders_refuse_contradictions() -> None:
+    with pytest.raises(DataError):
+        SchemaBuilder.struct().name("a").name("b")
+    with pytest.raises(DataError):
+        SchemaBuilder.array(s.INT8).field("x", s.INT8)
+    with pytest.raises(DataError):
+        SchemaBuilder.struct().field("x", s.INT8).field("x", s.INT8).build()
+    assert SchemaBuilder(Type.INT8).required().doc("d").version(3).default(1).build().default == 1
+
+
+def test_struct_fields_have_defaults_and_unknown_ones_are_refused() -> None:
+    point = Struct(POINT, {"x": 1})
+    assert (point["x"], point.get("y"), point.get_without_default("y")) == (1, 7, None)
+    assert point.to_dict() == {"x": 1, "y": 7}
+    assert point == Struct(POINT, {"x": 1})
+    assert point != Struct(POINT, {"x": 2})
+    assert hash(point) == hash(Struct(POINT, {"x": 1}))
+    assert repr(point) == "Struct{x=1}"
+    assert pickle.loads(pickle.dumps(point)) == point
+    for refused in (lambda: point.get("z"), lambda: point.put("z", 1), lambda: Struct(s.INT8)):
+        with pytest.raises(DataError):
+            refused()
+
+
+@pytest.mark.parametrize(
+    ("schema", "value"),
+    [
+        (s.INT8, 127), (s.INT64, -(2**63)), (s.FLOAT32, 1), (s.BOOLEAN, True), (s.STRING, "a"), (s.BYTES, b"a"),
+        (s.OPTIONAL_STRING, None), (Schema(Type.INT8, default=1), None), (POINT, Struct(POINT, {"x": 1})),
+        (POINT, {"x": 1}),
+        (SchemaBuilder.array(s.INT8).build(), [1]), (SchemaBuilder.map(s.STRING, s.INT8).build(), {"a": 1}),
+        (logical.date_schema(), dt.date(2020, 1, 1)), (logical.decimal_schema(2), Decimal("1.00")),
+    ],
+)  # fmt: skip
+def test_values_that_fit(schema: Schema, value: Any) -> None:
+    check_value(schema, value)
+
+
+@pytest.mark.parametrize(
+    ("schema", "value", "place"),
+    [
+        (s.INT8, 128, "value"), (s.INT8, True, "value"), (s.INT8, "1", "value"), (s.FLOAT64, True, "value"),
+        (s.STRING, None, "value"), (s.BYTES, "a", "value"), (POINT, Struct(POINT), "value.x"),
+        (POINT, {"x": "a"}, "value.x"),
+        (SchemaBuilder.array(s.INT8).build(), [1, None], "value[1]"),
+        (SchemaBuilder.map(s.STRING, s.INT8).build(), {"a": 1000}, "value['a']"),
+        (SchemaBuilder.map(s.STRING, s.INT8).build(), {1: 1}, "value key 1"),
+        (logical.date_schema(), "2020-01-01", "value"),
+    ],
+)  # fmt: skip
+def test_values_that_do_not_fit_are_named_by_place(schema: Schema, value: Any, place: str) -> None:
+    with pytest.raises(DataError) as caught:
+        check_value(schema, value)
+    assert str(caught.value).startswith(f"{place}: ")
+
+
+@given(st.integers(-(10**30), 10**30), st.integers(0, 40))
+def test_decimals_round_trip(unscaled: int, scale: int) -> None:
+    schema = logical.decimal_schema(scale)
+    number = logical.decimal_from_bytes(schema, unscaled.to_bytes(20, "big", signed=True))
+    data = logical.decimal_to_bytes(schema, number)
+    assert int.from_bytes(data, "big", signed=True) == unscaled
+    assert data == unscaled.to_bytes(max(1, len(data)), "big", signed=True)
+
+
+@given(st.dates(), st.times(), st.datetimes(dt.datetime(1970, 1, 1), dt.datetime(3000, 1, 1)))
+def test_dates_and_times_round_trip_to_the_millisecond(date: dt.date, time: dt.time, moment: dt.datetime) -> None:
+    time = time.replace(microsecond=time.microsecond // 1000 * 1000)
+    moment = moment.replace(microsecond=moment.microsecond // 1000 * 1000, tzinfo=dt.UTC)
+    for schema, value in (
+        (logical.date_schema(), date),
+        (logical.time_schema(), time),
+        (logical.timestamp_schema(), moment),
+    ):
+        primitive = logical.to_primitive(schema, value)
+        assert isinstance(primitive, int)
+        assert logical.from_primitive(schema, primitive) == value
+
+
+def test_logical_values_out_of_range_are_data_errors() -> None:
+    for schema, value in (
+        (logical.time_schema(), 86_400_000),
+        (logical.date_schema(), 2**40),
+        (logical.timestamp_schema(), 2**62),
+        (logical.timestamp_schema(), "x"),
+    ):
+        with pytest.raises(DataError):
+            logical.from_primitive(schema, value)
+    with pytest.raises(DataError):
+        logical.decimal_to_bytes(logical.decimal_schema(2), Decimal("1.5"))
+    with pytest.raises(DataError):
+        logical.scale_of(s.BYTES)
+    assert logical.to_primitive(logical.timestamp_schema(), dt.datetime(1970, 1, 1, 0, 0, 1)) == 1000
+    assert logical.from_primitive(s.INT32, 5) == 5
+
+
+def test_java_text_of_nested_values() -> None:
+    assert java_text({"a": [1, None, True], "b": {"c": 1e-5}}) == "{a=[1, null, true], b={c=1.0E-5}}"
+    assert java_text(b"caf\xc3\xa9") == "café"
+    assert java_text(dt.date(2020, 1, 2)) == "2020-01-02"
