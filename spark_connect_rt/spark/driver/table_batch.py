@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from spark_connect_rt.spark.executor.kafka_ranges import OffsetRange, RangeJob, 
 
 SAMPLE_RECORDS = 10_000
 SAMPLE_TIMEOUT_MS = 10_000
+RECORDS_PER_PIECE = 100_000
 ATTEMPTS = 3  # a lost executor is not the task's fault; staging makes the repetition harmless
 
 
@@ -96,7 +98,7 @@ class TableBatches:
         pieces = cut(
             {p: start for p, (start, _) in ranges.items()},
             {p: end for p, (_, end) in ranges.items()},
-            context.defaultParallelism if len(ranges) > 1 else min(4, context.defaultParallelism),
+            pieces_of(sum(end - start for start, end in ranges.values()), _parallelism(context)),
         )
         frame = self._frame(schema, pieces, lambda count, bad: (records.add(count), skipped.add(bad)))
         held = {p: (self._held.get(p, (start, end))[0], end) for p, (start, end) in ranges.items()}
@@ -152,6 +154,16 @@ class TableBatches:
         if sample is None:
             raise ConnectError(f"connector={launch.task.connector}: no record to infer the table's schema from")
         return infer_schema(sample, launch.connector_config, launch.worker_config, clients.plugin)
+
+
+def pieces_of(records: int, most: int) -> int:
+    """Return how many executor tasks one batch is worth: a task costs a Python process and a file in the table."""
+    return max(1, min(most, -(-records // RECORDS_PER_PIECE)))
+
+
+def _parallelism(context: Any) -> int:
+    # local[N] has many more slots than cores: slices idle in them, a batch does not.
+    return os.cpu_count() or 1 if context.master.startswith("local[") else int(context.defaultParallelism)
 
 
 def columns_session(session: Any) -> Any:
