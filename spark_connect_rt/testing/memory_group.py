@@ -124,8 +124,21 @@ class MemoryGroup:
         if seat is None:
             self.answer(member, happened.MemberUnknown(state.generation))
             return
-        seat.protocols, seat.joined, seat.seen_ms = dict(state.offer), True, self.now_ms()
+        seat.seen_ms = self.now_ms()
+        if self._is_nothing_new(state, seat):
+            self._tell_joined(state.member_id, seat)
+            return
+        seat.protocols, seat.joined = dict(state.offer), True
         self._rebalance()
+
+    def _is_nothing_new(self, state: Member, seat: _Seat) -> bool:
+        """Return whether a join changes nothing: a broker then repeats the generation there is.
+
+        The leader of a stable group is different: it may have something to assign that no metadata shows.
+        """
+        leads = state.member_id == self.leader_id
+        settled = self._state == "completing" or (self._state == "stable" and not leads)
+        return settled and seat.protocols == dict(state.offer)
 
     def request_sync(self, member: MemoryGroupMember, state: Member) -> None:
         """Serve SyncGroup."""
@@ -183,15 +196,17 @@ class MemoryGroup:
             self.leader_id = next(iter(self._seats))
         votes = [next(name for name in seat.protocols if name in common) for seat in self._seats.values()]
         self._protocol = max(sorted(common), key=votes.count)
-        now_ms = self.now_ms()
         for member_id, seat in list(self._seats.items()):
             seat.joined = False
-            agreed = (self.generation, self._protocol, member_id, self.leader_id)
-            if member_id == self.leader_id:
-                metadata = {m: s.protocols[self._protocol] for m, s in self._seats.items()}
-                self.answer(seat.member, happened.JoinedAsLeader(*agreed, members=metadata, at_ms=now_ms))
-            else:
-                self.answer(seat.member, happened.JoinedAsFollower(*agreed, at_ms=now_ms))
+            self._tell_joined(member_id, seat)
+
+    def _tell_joined(self, member_id: str, seat: _Seat) -> None:
+        agreed, now_ms = (self.generation, self._protocol, member_id, self.leader_id), self.now_ms()
+        if member_id == self.leader_id:
+            metadata = {m: s.protocols[self._protocol] for m, s in self._seats.items()}
+            self.answer(seat.member, happened.JoinedAsLeader(*agreed, members=metadata, at_ms=now_ms))
+        else:
+            self.answer(seat.member, happened.JoinedAsFollower(*agreed, at_ms=now_ms))
 
     def _hand_out(self) -> None:
         if self._state == "stable":

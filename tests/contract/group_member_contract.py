@@ -144,12 +144,33 @@ class GroupMemberContract:
         assert a.last().protocol == "default"  # type: ignore[union-attr]
         assert a.last().assignment == b"work of a default"  # type: ignore[union-attr]
 
-    def test_a_rejoin_on_request_gives_a_new_generation(self) -> None:
+    def by_role(self) -> tuple[Herder, Herder]:
+        """Return leader and follower of a settled pair."""
         a, b = self.pair()
-        before = a.last()
-        b.member.request_rejoin("the configuration changed")
-        until(lambda: settled(a, b) and a.last() is not before, [a, b])
-        assert a.last().generation > before.generation  # type: ignore[union-attr]
+        return (a, b) if a.member.member_id() == a.last().leader_id else (b, a)  # type: ignore[union-attr]
+
+    def test_a_leaders_rejoin_gives_a_new_generation(self) -> None:
+        leader, follower = self.by_role()
+        before = leader.last()
+        leader.member.request_rejoin("the configuration changed")
+        until(lambda: settled(leader, follower) and leader.last() is not before, [leader, follower])
+        assert leader.last().generation > before.generation  # type: ignore[union-attr]
+
+    def test_a_followers_rejoin_with_news_gives_a_new_generation(self) -> None:
+        leader, follower = self.by_role()
+        before = follower.last()
+        follower.name += "'s news"
+        follower.member.request_rejoin("the configuration changed")
+        until(lambda: settled(leader, follower) and follower.last() is not before, [leader, follower])
+        assert follower.last().generation > before.generation  # type: ignore[union-attr]
+        assert b"news" in follower.last().assignment  # type: ignore[union-attr]
+
+    def test_a_followers_rejoin_without_news_repeats_the_generation_and_the_assignment(self) -> None:
+        leader, follower = self.by_role()
+        before, seen = follower.last(), len(follower.seen)
+        follower.member.request_rejoin("nothing changed")
+        until(lambda: follower.saw(Assigned, since=seen) and settled(leader, follower), [leader, follower])
+        assert follower.last() == before
 
     def test_leaving_hands_over_at_once_and_a_rejoin_comes_back_as_somebody_else(self) -> None:
         a, b = self.pair()
