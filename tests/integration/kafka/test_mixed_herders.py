@@ -1,0 +1,128 @@
+"""A Java worker and our herder in one group: work is shared, configurations cross signed, each leads in turn."""
+
+import time
+import uuid
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from spark_connect_rt.app.plugin_scan import bundled_plugins
+from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies
+from spark_connect_rt.config.distributed_config import parse_distributed
+from spark_connect_rt.config.listeners import advertised, parse_listeners
+from spark_connect_rt.embedded.java import Java
+from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.rest.app import create_app
+from spark_connect_rt.rest.server import RestServer
+from spark_connect_rt.runtime.herder.herder import DistributedHerder
+from spark_connect_rt.testing.connect_rest import ConnectRest
+from spark_connect_rt.testing.java_connect import JavaConnect
+from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
+from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
+from spark_connect_rt.testing.worker_process import worker_properties
+
+TIMES = {
+    "session.timeout.ms": "6000",
+    "heartbeat.interval.ms": "500",
+    "scheduled.rebalance.max.delay.ms": "0",
+}
+
+
+class OurWorker:
+    """A real herder with its REST API; what its tasks produce stays in memory."""
+
+    def __init__(self, bootstrap_servers: str, group: str) -> None:
+        port = free_ports(1)[0]
+        self.url = f"http://127.0.0.1:{port}/"
+        config = parse_distributed({**worker_properties(bootstrap_servers, group, port), **TIMES})
+        address = advertised(parse_listeners(config.listeners), config.raw, "127.0.0.1")
+        self.topics = MemoryTopics()
+        runner = MemoryTaskRunner(MemoryExecutorClients(self.topics, bundled_plugins().class_of))
+        deps = herder_dependencies(config, address, admin_of(config.raw), runner, ClusterId())
+        self.herder = DistributedHerder(deps)
+        self.rest_server = RestServer(create_app(self.herder, deps.peers), "127.0.0.1", port)
+        self.rest_server.start()
+        self.herder.start()
+        self.herder.started.result(30)
+
+    def tasks(self) -> set[str]:
+        return {str(task.task) for task in self.herder.progress().tasks if task.state == "RUNNING"}
+
+    def stop(self) -> None:
+        assert self.herder.stop(40)
+        self.rest_server.stop()
+
+
+@pytest.fixture
+def group() -> str:
+    return f"mixed-{uuid.uuid4().hex[:8]}"
+
+
+@pytest.fixture
+def java_worker(broker: EmbeddedKafka, java: Java, tmp_path: Path, group: str) -> Iterator[JavaConnect]:
+    with JavaConnect(tmp_path / "java", broker.bootstrap_servers, group, properties=TIMES, java=java) as worker:
+        yield worker
+
+
+def until(fact: Callable[[], bool], ours: OurWorker, limit_s: float = 60.0) -> None:
+    end_s = time.monotonic() + limit_s
+    while not fact():
+        if time.monotonic() > end_s:
+            lines = [f"{line.step}: {line.reason}" for line in ours.herder.story()[-25:]]
+            raise AssertionError("\n".join([str(ours.herder.progress()), *lines]))
+        time.sleep(0.05)
+
+
+def source(path: Path) -> dict[str, str]:
+    return {"connector.class": "FileStreamSource", "tasks.max": "1", "topic": "lines", "file": str(path)}
+
+
+def test_work_is_shared_with_a_java_worker_and_each_leads_in_turn(
+    broker: EmbeddedKafka, java_worker: JavaConnect, tmp_path: Path, group: str
+) -> None:
+    names = ["a", "b", "c", "d"]
+    for name in names:
+        (tmp_path / name).write_text(f"{name}-1\n")
+        assert java_worker.rest.create(name, source(tmp_path / name)).status == 201
+        java_worker.rest.await_states(name, "RUNNING", ["RUNNING"])
+
+    # We join under Java's lead and take our half over; Java's offsets are ours.
+    ours = OurWorker(broker.bootstrap_servers, group)
+    try:
+        until(lambda: len(ours.tasks()) == 2 and len(ours.herder.progress().connectors) == 2, ours)
+        assert not ours.herder.is_leader()
+        assert ours.topics.values("lines") == []
+
+        # A changed configuration of a connector of ours: we generate its tasks and hand them to Java, signed.
+        mine = next(iter(ours.herder.progress().connectors))
+        changed = {**source(tmp_path / mine), "batch.size": "50"}
+        rest = ConnectRest(ours.url.rstrip("/"))
+        assert rest.settled("PUT", f"/connectors/{mine}/config", changed).status == 200
+        until(lambda: [info.config.get("batch.size") for info in ours.herder.task_infos(mine)] == ["50"], ours)
+        (info,) = ours.herder.task_infos(mine)
+        assert info.config["task.class"] == "org.apache.kafka.connect.file.FileStreamSourceTask"
+        java_worker.rest.await_states(mine, "RUNNING", ["RUNNING"])
+
+        # Java goes: we lead and run everything, from the offsets it left.
+        java_worker.stop()
+        until(lambda: ours.herder.is_leader() and len(ours.tasks()) == 4, ours)
+        for name in names:
+            with (tmp_path / name).open("a") as file:
+                file.write(f"{name}-2\n")
+        until(lambda: len(ours.topics.values("lines")) == 4, ours)
+        assert sorted(value.decode() for value in ours.topics.values("lines")) == [f"{name}-2" for name in names]
+
+        # Java comes back under our lead and hands its task configurations to us.
+        java_worker.start()
+        until(lambda: len(ours.tasks()) == 2, ours, 90)
+        for name in names:
+            java_worker.rest.await_states(name, "RUNNING", ["RUNNING"])
+        theirs = next(name for name in names if name not in ours.herder.progress().connectors)
+        changed = {**source(tmp_path / theirs), "batch.size": "60"}
+        assert java_worker.rest.settled("PUT", f"/connectors/{theirs}/config", changed).status == 200
+        until(lambda: [i.config.get("batch.size") for i in ours.herder.task_infos(theirs)] == ["60"], ours)
+        assert rest.settled("DELETE", f"/connectors/{theirs}").status == 204
+        until(lambda: theirs not in ours.herder.list_connectors(), ours)
+    finally:
+        ours.stop()
