@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import contextlib
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spark_connect_rt.config.java_properties import load_properties, parse_properties
 from spark_connect_rt.errors import BadConfigError
@@ -53,23 +50,3 @@ def test_files_are_utf8_or_else_latin1(tmp_path: Path) -> None:
 def test_a_missing_file_is_named(tmp_path: Path) -> None:
     with pytest.raises(BadConfigError, match=r"nothing here.*cannot be read: No such file"):
         load_properties(tmp_path / "nothing here")
-
-
-def escaped(text: str) -> str:
-    return "".join(f"\\u{ord(char):04x}" for char in text)
-
-
-@given(
-    st.dictionaries(
-        st.text(st.characters(max_codepoint=0xD7FF), min_size=1), st.text(st.characters(max_codepoint=0xD7FF))
-    )
-)
-def test_escaped_settings_come_back(settings: dict[str, str]) -> None:
-    text = "\n".join(f"{escaped(name)}={escaped(value)}" for name, value in settings.items())
-    assert parse_properties(text) == settings
-
-
-@given(st.text(max_size=40))
-def test_any_text_parses_or_is_refused(text: str) -> None:
-    with contextlib.suppress(BadConfigError):
-        assert all(isinstance(value, str) for value in parse_properties(text).values())

@@ -9,16 +9,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spark_connect_rt.api.data.schema import STRING
 from spark_connect_rt.connectors import file_stream_source
 from spark_connect_rt.connectors.file_stream_source import (
     FileStreamSourceConnector,
     FileStreamSourceTask,
-    complete_end,
-    split_lines,
 )
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from tests.unit.connectors.task_context import Context, poll_all, values_of
@@ -203,18 +199,3 @@ def test_the_connector_makes_one_task_and_checks_altered_offsets() -> None:
             connector.alter_offsets(config, bad)
     with pytest.raises(ConnectError):
         connector.alter_offsets({"topic": "t"}, {})
-
-
-@given(st.binary(max_size=40).map(lambda b: bytes(b"ab\r\n"[x % 4] for x in b)), st.integers(1, 5))
-def test_any_cut_into_chunks_and_limits_gives_the_same_lines(content: bytes, limit: int) -> None:
-    end = complete_end(content)
-    expected = [line.decode() for line in content[:end].splitlines()]
-    if end:
-        assert split_lines(content[:end])[0].to_pylist() == expected
-    limited, start = [], 0
-    while start < end:
-        values, used = split_lines(content[start:end], limit)
-        assert 1 <= len(values) <= limit
-        limited += values.to_pylist()
-        start += used
-    assert limited == expected

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import contextlib
 import datetime as dt
 from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data import schema as s
@@ -173,50 +170,6 @@ def test_plain_json_reads_with_leading_zeros() -> None:
     assert PLAIN.to_connect_data("t", None) == (None, None)
 
 
-@given(st.binary(max_size=60))
-def test_any_bytes_give_a_value_or_a_data_error(data: bytes) -> None:
-    for one in (PLAIN, WRAPPED):
-        with contextlib.suppress(DataError):
-            one.to_connect_data("t", data)
-
-
-@given(st.integers(0, len(FLIGHT_TEXT) - 1))
-def test_a_truncated_envelope_is_a_data_error(length: int) -> None:
-    with pytest.raises(DataError):
-        converter().to_connect_data("t", FLIGHT_TEXT[:length])
-
-
-json_values = st.recursive(
-    st.none()
-    | st.booleans()
-    | st.integers(-(2**63), 2**63 - 1)
-    | st.floats(allow_nan=False, allow_infinity=False)
-    | st.text(st.characters(exclude_categories=["Cs"])),
-    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner),
-    max_leaves=10,
-)
-
-
-@given(json_values)
-def test_schemaless_values_come_back(value: Any) -> None:
-    data = PLAIN.from_connect_data("t", None, value)
-    assert PLAIN.to_connect_data("t", data).value == value
-
-
-rows = st.lists(
-    st.none()
-    | st.fixed_dictionaries(
-        {
-            "i": st.none() | st.integers(-(2**31), 2**31 - 1),
-            "f": st.none() | st.floats() | st.floats(-1000, 1000).map(lambda x: round(x, 2)),
-            "g": st.none() | st.floats(width=32),
-            "t\n": st.none() | st.text(st.characters(exclude_categories=["Cs"])),
-            "b": st.none() | st.booleans(),
-            "n": st.none() | st.fixed_dictionaries({"x": st.none() | st.integers(0, 9)}),
-        }
-    ),
-    max_size=5,
-)
 ROW_TYPE = pa.struct(
     [
         ("i", pa.int32()), ("f", pa.float64()), ("g", pa.float64()), ("t\n", pa.string()), ("b", pa.bool_()),
@@ -230,17 +183,6 @@ ROW_SCHEMA = s.struct_of(
     },
     optional=True,
 )  # fmt: skip
-
-
-@given(rows, st.booleans(), st.booleans())
-def test_column_form_gives_the_bytes_of_the_row_form(values: list[Any], wrapped: bool, with_schema: bool) -> None:
-    one = WRAPPED if wrapped else PLAIN
-    schema = ROW_SCHEMA if with_schema else None
-    array = pa.array(values, ROW_TYPE)
-    column = one.column_from_connect_data("t", schema, array)
-    if column is not None:
-        by_row = [one.from_connect_data("t", schema, value) for value in array.to_pylist()]
-        assert column.cast(pa.binary()).to_pylist() == by_row
 
 
 def test_ordinary_structs_have_a_column_form_also_sliced() -> None:

@@ -6,8 +6,6 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.data.struct import Struct
@@ -40,14 +38,6 @@ def test_string_null_and_character_set() -> None:
         converter.from_connect_data("t", None, "中")
     with pytest.raises(BadConfigError):
         converter.configure({"converter.encoding": "nonsense"})
-
-
-@given(st.lists(st.none() | st.text(st.characters(exclude_categories=["Cs"]))))
-def test_string_columns_equal_rows(values: list[str | None]) -> None:
-    converter = StringConverter()
-    column = converter.column_from_connect_data("t", s.STRING, pa.array(values, pa.string()))
-    assert column is not None
-    assert column.cast(pa.binary()).to_pylist() == [converter.from_connect_data("t", None, v) for v in values]
 
 
 def test_a_binary_column_that_is_not_text_goes_by_rows() -> None:
