@@ -6,6 +6,7 @@ committed page says something else than the declarations.
 
 from __future__ import annotations
 
+import inspect
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
@@ -18,6 +19,7 @@ from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Password, t
 from spark_connect_rt.config.connection_config import CLIENTS
 from spark_connect_rt.config.group_config import GROUP, SESSION_KEYS
 from spark_connect_rt.config.storage_config import STORAGE
+from spark_connect_rt.config.unserved_settings import in_this_version
 
 FOLDER = Path("docs/reference")
 _MADE_BY = "<!-- Made by `python -m spark_connect_rt.app.reference_docs`; change the declaration, not this page. -->"
@@ -65,7 +67,7 @@ def settings_table(keys: Iterable[ConfigKey]) -> str:
     rows = ["| Setting | Type | Default | Values | Importance | Meaning |", "|---|---|---|---|---|---|"]
     for key in keys:
         cells = (f"`{key.name}`", key.type.value.lower(), _default(key), _values(key), key.importance.value.lower())
-        rows.append("| " + " | ".join((*cells, _cell(key.doc))) + " |")
+        rows.append("| " + " | ".join((*cells, _meaning(key))) + " |")
     return "\n".join(rows) + "\n"
 
 
@@ -82,13 +84,14 @@ def worker_settings() -> str:
 
 def connector_settings() -> str:
     """Return the page of the settings of connectors: common ones first, then those of each bundled connector."""
-    common = connector_config.COMMON
+    common, ours = connector_config.COMMON, own_settings.CONNECTOR
     parts = [
         f"# Connector settings\n\n{_MADE_BY}\n\n"
         "What the configuration of a connector may hold, beside the settings of its own class.\n",
         f"## Every connector\n\n{settings_table(common)}",
-        f"## Source connectors\n\n{settings_table(_without(connector_config.SOURCE, common))}",
-        f"## Sink connectors\n\n{settings_table(_without(connector_config.SINK, common))}",
+        f"## Source connectors\n\n{settings_table(_without(connector_config.SOURCE, common + ours))}",
+        f"## Sink connectors\n\n{settings_table(_without(connector_config.SINK, common + ours))}",
+        f"## Execution (only here, not in Java)\n\n{settings_table(ours)}",
         "## Names by prefix\n\n" + _prefix_table(_CONNECTOR_PREFIXES),
     ]
     return "\n".join([*parts, *_bundled_connectors()])
@@ -133,6 +136,11 @@ def _prefix_table(rows: Sequence[tuple[str, str]]) -> str:
     return "\n".join(["| Names | What they are |", "|---|---|", *lines]) + "\n"
 
 
+def _meaning(key: ConfigKey) -> str:
+    note = in_this_version(key.name)
+    return _cell(f"{key.doc} *In this version: {note}.*" if note else key.doc)
+
+
 def _default(key: ConfigKey) -> str:
     if key.required:
         return "**required**"
@@ -144,7 +152,9 @@ def _default(key: ConfigKey) -> str:
 
 def _values(key: ConfigKey) -> str:
     words = _WORDS_OF_CHECKS.get(key.check)
-    return _cell(str(key.check) if words is None else words)
+    if words is None:  # a plain function has no words of its own, and its repr holds an address
+        words = "" if inspect.isfunction(key.check) else str(key.check)
+    return _cell(words)
 
 
 def _cell(text: str) -> str:

@@ -36,7 +36,7 @@ REFUSED_OF_WORKERS = (
     Unserved(
         "listeners",
         _any_https,
-        "the REST API has no TLS in this version: listen on http, on loopback, behind a proxy that ends TLS",
+        "the REST API has no TLS: listen on http, on loopback, behind a proxy that ends TLS",
     ),
     Unserved(
         "rest.extension.classes",
@@ -46,7 +46,7 @@ REFUSED_OF_WORKERS = (
     Unserved(
         "exactly.once.source.support",
         _other_than("disabled", "preparing"),
-        "exactly-once sources are not in this version: leave it disabled",
+        "there are no exactly-once sources: leave it disabled",
     ),
 )
 WARNED_OF_WORKERS = (
@@ -58,21 +58,51 @@ WARNED_OF_WORKERS = (
     Unserved("plugin.path", _given, "Java plug-ins cannot run here; Python ones are found where Python finds modules"),
     Unserved("exactly.once.source.support", _other_than("disabled"), "this worker takes no part in the preparation"),
 )
+_TOPICS = "topics are not created: create them first, then leave topic.creation.* out"
 REFUSED_OF_SOURCES = (
+    Unserved("topic.creation.groups", _given, _TOPICS),
+    Unserved("topic.creation.default.replication.factor", _other_than("-1"), _TOPICS),
+    Unserved("topic.creation.default.partitions", _other_than("-1"), _TOPICS),
+    Unserved(
+        "offsets.storage.topic",
+        _given,
+        "connectors have no offset topics of their own: leave it out, the worker's is used",
+    ),
     Unserved(
         "exactly.once.support",
         _other_than("requested"),
-        "exactly-once sources are not in this version: leave it at requested",
+        "there are no exactly-once sources: leave it at requested",
     ),
 )
 REFUSED_OF_SINKS = (
     Unserved(
         "errors.deadletterqueue.topic.name",
         _given,
-        "dead letter queues are not in this version: leave it empty (errant records are counted), or stop at the "
+        "there is no dead letter queue: leave it empty (errant records are counted), or stop at the "
         "first one with errors.tolerance=none",
     ),
 )
+
+_NO_LOG = "errant records are not logged; the status and /admin/progress tell"
+WITHOUT_EFFECT = {
+    "config.action.reload": "nothing is reloaded; restart the connector",
+    "errors.log.enable": _NO_LOG,
+    "errors.log.include.messages": _NO_LOG,
+    "transaction.boundary": "there are no transactions",
+    "transaction.boundary.interval.ms": "there are no transactions",
+    "topic.creation.enable": "topics are not created; brokers may do so by themselves",
+    "metrics.sample.window.ms": "there are no metrics; see /admin/progress",
+    "metrics.num.samples": "there are no metrics; see /admin/progress",
+    "metrics.recording.level": "there are no metrics; see /admin/progress",
+}
+"""For the reference pages: settings whose default promises nothing, so that no worker speaks of them."""
+
+
+def in_this_version(name: str) -> str:
+    """Return what the reference page adds about a setting; empty when it has its whole effect."""
+    tables = (*REFUSED_OF_WORKERS, *WARNED_OF_WORKERS, *REFUSED_OF_SOURCES, *REFUSED_OF_SINKS)
+    notes = [one.instead for one in tables if one.name == name] + [WITHOUT_EFFECT.get(name, "")]
+    return "; ".join(filter(None, notes))
 
 
 def unserved(settings: tuple[Unserved, ...], values: Mapping[str, Any]) -> list[tuple[str, str]]:

@@ -1,0 +1,132 @@
+"""What no single setting of a connector shows: override policy, topic creation, promises that are not kept."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_connect_rt.config.connector_config import connector_problems
+from spark_connect_rt.config.override_policy import known_policy, override_problems, policy_name
+from spark_connect_rt.config.source_config import source_problems
+
+OVERRIDES = {
+    "producer.override.acks": "1",
+    "consumer.override.sasl.mechanism": "PLAIN",
+    "admin.override.security.protocol": "SSL",
+    "producer.override": "no setting of a client",
+}
+
+
+@pytest.mark.parametrize(
+    ("policy", "refused"),
+    [
+        ("All", set()),
+        ("org.apache.kafka.connect.connector.policy.AllConnectorClientConfigOverridePolicy", set()),
+        (
+            "None",
+            {"producer.override.acks", "consumer.override.sasl.mechanism", "admin.override.security.protocol"},
+        ),
+        ("NoneConnectorClientConfigOverridePolicy", set(OVERRIDES) - {"producer.override"}),
+        ("Principal", {"producer.override.acks"}),
+    ],
+)
+def test_the_override_policy_decides(policy: str, refused: set[str]) -> None:
+    assert set(override_problems(OVERRIDES, policy)) == refused
+
+
+def test_a_refused_override_is_told_in_javas_words() -> None:
+    assert override_problems({"producer.override.acks": "1"}, "Principal") == {
+        "producer.override.acks": [
+            "The 'Principal' policy does not allow 'acks' to be overridden in the connector configuration."
+        ]
+    }
+
+
+def test_an_unknown_policy_is_refused_and_would_allow_nothing() -> None:
+    assert policy_name("com.example.Mine") is None
+    assert known_policy("com.example.Mine") == "No such override policy; known are All, None, Principal"
+    assert known_policy("Principal") is None
+    assert set(override_problems({"admin.override.a": "1"}, "com.example.Mine")) == {"admin.override.a"}
+
+
+def test_groups_of_new_topics_need_defaults_and_patterns() -> None:
+    assert source_problems({"name": "a"}) == {}
+    complete = {
+        "topic.creation.groups": "logs",
+        "topic.creation.default.replication.factor": "-1",
+        "topic.creation.default.partitions": "3",
+        "topic.creation.logs.include": "log-.*,other",
+    }
+    assert source_problems(complete) == {}
+    assert set(source_problems({"topic.creation.groups": "logs"})) == {
+        "topic.creation.default.replication.factor",
+        "topic.creation.default.partitions",
+        "topic.creation.logs.include",
+    }
+    wrong = {
+        **complete,
+        "topic.creation.default.partitions": "0",
+        "topic.creation.logs.exclude": "(",
+        "topic.creation.logs.replication.factor": "many",
+    }
+    assert set(source_problems(wrong)) == {
+        "topic.creation.default.partitions",
+        "topic.creation.logs.exclude",
+        "topic.creation.logs.replication.factor",
+    }
+    assert set(source_problems({"topic.creation.default.partitions": "1"})) == {
+        "topic.creation.default.replication.factor"
+    }
+
+
+@pytest.mark.parametrize(
+    ("sink", "config", "named"),
+    [
+        (True, {"topics": "a"}, set()),
+        (True, {"topics": "a", "errors.deadletterqueue.topic.name": "dead"}, {"errors.deadletterqueue.topic.name"}),
+        (True, {"topics": "a", "consumer.override.group.id": "workers"}, {"name"}),
+        (False, {}, set()),
+        (False, {"exactly.once.support": "requested"}, set()),
+        (False, {"exactly.once.support": "REQUIRED"}, {"exactly.once.support"}),
+        (False, {"offsets.storage.topic": "mine"}, {"offsets.storage.topic"}),
+        (
+            False,
+            {"topic.creation.default.replication.factor": "3", "topic.creation.default.partitions": "-1"},
+            {"topic.creation.default.replication.factor"},
+        ),
+        (
+            False,
+            {"topic.creation.default.replication.factor": "-1", "topic.creation.default.partitions": "-1"},
+            set(),
+        ),
+    ],
+)
+def test_a_connector_that_asks_for_what_is_not_there_is_refused(
+    sink: bool, config: dict[str, str], named: set[str]
+) -> None:
+    assert set(connector_problems({"name": "n", **config}, sink=sink, worker={"group.id": "workers"})) == named
+
+
+def test_every_kind_of_problem_is_told_at_once() -> None:
+    worker = {"group.id": "g", "connector.client.config.override.policy": "None"}
+    config = {
+        "name": "n",
+        "consumer.override.group.id": "g",
+        "topics": "a",
+        "topics.regex": "b",
+        "errors.deadletterqueue.topic.name": "a",
+    }
+    problems = connector_problems(config, sink=True, worker=worker)
+    assert set(problems) == {
+        "consumer.override.group.id",
+        "name",
+        "topics",
+        "topics.regex",
+        "errors.deadletterqueue.topic.name",
+    }
+    assert len(problems["topics"]) == 2
+
+
+def test_patterns_are_javas() -> None:
+    named = {"topics.regex": r"(?<kind>\p{Alpha}+)-dlq", "errors.deadletterqueue.topic.name": "sales-dlq"}
+    problems = connector_problems({"name": "n", **named}, sink=True, worker={})
+    assert "must not be consumed by its own connector" in problems["topics.regex"][0]

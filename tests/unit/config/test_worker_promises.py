@@ -1,0 +1,60 @@
+"""A worker refuses what it cannot protect or promise, and warns of what has no effect."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_connect_rt.config.distributed_config import parse_distributed, unknown_settings
+from spark_connect_rt.errors import BadConfigError
+from tests.unit.config.test_worker_and_connector_config import WORKER
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("listeners", "http://127.0.0.1:8083,https://127.0.0.1:8443"),
+        ("rest.extension.classes", "org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension"),
+        ("exactly.once.source.support", "ENABLED"),
+        ("connector.client.config.override.policy", "Allowlist"),
+        ("listeners", "localhost:8083"),
+        ("connectrt.slice.length.ms", "ten"),
+        ("connectrt.slots.max", "0"),
+        ("config.storage.replication.factor", "0"),
+        ("topic.tracking.enable", "yes"),
+    ],
+)
+def test_what_would_be_broken_in_silence_is_refused(setting: str, value: str) -> None:
+    with pytest.raises(BadConfigError) as refused:
+        parse_distributed({**WORKER, setting: value})
+    assert set(refused.value.problems) == {setting}
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("listeners", "http://127.0.0.1:8083,http://10.0.0.1:8083"),
+        ("admin.listeners", ""),
+        ("access.control.allow.origin", "*"),
+        ("plugin.path", "/usr/share/java"),
+        ("exactly.once.source.support", "preparing"),
+    ],
+)
+def test_what_has_no_effect_is_a_warning(setting: str, value: str) -> None:
+    (warning,) = parse_distributed({**WORKER, setting: value}).warnings
+    assert warning.startswith(f"setting {setting}: ")
+
+
+def test_our_own_settings_are_known_and_their_misspellings_are_not() -> None:
+    raw = {**WORKER, "connectrt.slots.max": "3", "quickstart.directory": "x", "spark.anything": "y"}
+    assert parse_distributed(raw).warnings == ()
+    assert unknown_settings({**WORKER, "connectrt.slot.max": "3"}) == [
+        "setting connectrt.slot.max is not known and has no effect; did you mean connectrt.slots.max?"
+    ]
+
+
+def test_a_quickstart_file_and_a_worker_file_raise_no_warning(request: pytest.FixtureRequest) -> None:
+    from spark_connect_rt.config.java_properties import load_properties
+
+    folder = request.config.rootpath / "conf"
+    for name in ("connect-distributed.properties", "quickstart.properties"):
+        assert parse_distributed(load_properties(folder / name)).warnings == (), name
