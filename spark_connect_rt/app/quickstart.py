@@ -6,7 +6,9 @@ run on the same folder reads nothing new and says so; rows appended to the CSV a
 
 from __future__ import annotations
 
+import os
 import signal
+import sys
 import threading
 import time
 import zipfile
@@ -48,6 +50,11 @@ class Places:
         return self.folder / "flights.table"
 
     @property
+    def log(self) -> Path:
+        """Return the file that gets what Spark's JVM and Python processes print."""
+        return self.folder / "spark.log"
+
+    @property
     def kafka(self) -> Path:
         """Return the embedded broker's folder."""
         return self.folder / "kafka"
@@ -60,6 +67,7 @@ def run_quickstart(settings: dict[str, str], *, keep: bool = False, console: Con
     places.folder.mkdir(parents=True, exist_ok=True)
     unpack_flights(places.csv)
     broker = _broker(settings, places)
+    child_output_to(places.log)
     try:
         if broker is not None:
             console.print("starting Apache Kafka (the first time its jars are downloaded, about half a minute)")
@@ -69,6 +77,15 @@ def run_quickstart(settings: dict[str, str], *, keep: bool = False, console: Con
     finally:
         if broker is not None:
             broker.stop()
+
+
+def child_output_to(log: Path) -> None:
+    """Send what child processes print on standard error to ``log``; this process keeps the terminal."""
+    sys.stderr.flush()
+    terminal = os.dup(2)
+    with log.open("ab") as file:
+        os.dup2(file.fileno(), 2)
+    sys.stderr = os.fdopen(terminal, "w", buffering=1)
 
 
 def unpack_flights(target: Path) -> None:

@@ -16,6 +16,7 @@ from spark_connect_rt.config.client_properties import (
 from spark_connect_rt.config.connector_config import SINK, SOURCE
 from spark_connect_rt.config.distributed_config import DistributedConfig
 from spark_connect_rt.config.listeners import Advertised
+from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.group_member import KafkaGroupMember
@@ -87,11 +88,12 @@ def herder_dependencies(
     """Return everything the herder of one worker needs."""
     clock = SystemClock()
     raw = config.raw
+    providers = ConfigProviders.from_config(raw, bundled_plugins().class_of)
     logs = {kind: internal_log(config, admin, topic, kind) for kind, topic in internal_topics(config).items()}
     return HerderDependencies(
         settings=HerderSettings.of(address.worker_id, address.url, raw),
         clock=clock,
-        member=KafkaGroupMember(raw),
+        member=KafkaGroupMember(raw, client_id=raw.get("client.id") or f"connect-{address.worker_id}"),
         config_store=ConfigStore(logs["configs"], clock),
         status_store=StatusStore(logs["statuses"], clock),
         offset_store=OffsetStore(logs["offsets"]),
@@ -100,6 +102,7 @@ def herder_dependencies(
         plugins=bundled_plugins(),
         peers=HttpPeerClient(),
         new_key=os.urandom,
+        resolve=providers.resolve,
         read_group_offsets=group_offsets,
         kafka_cluster_id=lambda: cluster.value,
         source_config=SOURCE,
