@@ -16,15 +16,13 @@ from confluent_kafka import TopicPartition as _ClientPartition
 
 from spark_connect_rt.kafka.client_factory import make_consumer
 from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.offset_lookup import FIRST, NEXT, look_up_offsets
 from spark_connect_rt.pipeline.columns import HEADERS_TYPE, PARTITION, TOPIC
 from spark_connect_rt.protocol.ids import TopicPartition
 
 LOOKUP_TIMEOUT_S = 30.0
-_EARLIEST, _LATEST = -2, -1  # the protocol's timestamps for the two ends; the port says -1 and -2
-END = -2
-_AS_TIMESTAMP = {-1: _EARLIEST, END: _LATEST}
+_END_OF = {-1: FIRST, -2: NEXT}  # the port's words for the beginning and the end
 _PASSING = (
-    KafkaError._PARTITION_EOF,
     KafkaError._TRANSPORT,
     KafkaError._ALL_BROKERS_DOWN,
     KafkaError._RESOLVE,
@@ -32,7 +30,7 @@ _PASSING = (
 )
 
 _DEFAULTS = {
-    "enable.partition.eof": "false",
+    "enable.partition.eof": "true",
     "fetch.queue.backoff.ms": "5",  # the default second would starve a fast reader
     "queued.max.messages.kbytes": "32768",
     "max.poll.interval.ms": "86400000",  # no group, so nobody asks how often we poll
@@ -47,13 +45,13 @@ class KafkaBatchConsumer:
         properties = {"group.id": "unused", **config}
         properties.pop("group.instance.id", None)
         self._consumer: Any = make_consumer(properties, own)
-        self._assigned: dict[TopicPartition, int] = {}  # -> the offset it was assigned at
+        self._assigned: dict[TopicPartition, int] = {}  # -> where it was assigned, or its end was met since
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         """See the port. A partition already read goes on from the new offset."""
         self.unassign([one for one in offsets if one in self._assigned])
+        found = self._found(offsets)
         try:
-            found = self._found(offsets)
             self._consumer.incremental_assign(
                 [_ClientPartition(one.topic, one.partition, found[one]) for one in offsets]
             )
@@ -80,20 +78,17 @@ class KafkaBatchConsumer:
         good = [one for one in messages if one.error() is None]
         if len(good) < len(messages):
             for one in messages:
-                _raise_for(one)
+                self._take_event(one)
         return _batch(good) if good else None
 
     def position(self, partition: TopicPartition) -> int:
         """See the port."""
         (found,) = self._consumer.position([_ClientPartition(partition.topic, partition.partition)])
-        return int(found.offset) if found.offset >= 0 else self._assigned[partition]
+        return max(int(found.offset), self._assigned[partition])
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """See the port."""
-        try:
-            return self._found(dict.fromkeys(partitions, END))
-        except KafkaException as error:
-            raise connect_error(error, "asking for the ends of " + ", ".join(map(str, partitions))) from error
+        return look_up_offsets(self._consumer, dict.fromkeys(partitions, NEXT), LOOKUP_TIMEOUT_S)
 
     def close(self) -> None:
         """See the port."""
@@ -101,26 +96,20 @@ class KafkaBatchConsumer:
 
     def _found(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
         """Return the offsets with the two ends replaced by numbers."""
-        asked = [
-            _ClientPartition(one.topic, one.partition, _AS_TIMESTAMP[offset])
-            for one, offset in offsets.items()
-            if offset in _AS_TIMESTAMP
-        ]
-        found = dict(offsets)
-        if asked:
-            for answer in self._consumer.offsets_for_times(asked, timeout=LOOKUP_TIMEOUT_S):
-                if answer.error is not None:
-                    raise KafkaException(answer.error)
-                found[TopicPartition(answer.topic, answer.partition)] = answer.offset
-        return found
+        ends = {one: _END_OF[offset] for one, offset in offsets.items() if offset in _END_OF}
+        return {**offsets, **look_up_offsets(self._consumer, ends, LOOKUP_TIMEOUT_S)}
 
-
-def _raise_for(message: Any) -> None:
-    """Raise for an error that waiting does not mend; librdkafka goes on by itself after the others."""
-    error = message.error()
-    if error is None or error.code() in _PASSING or (error.retriable() and not error.fatal()):
-        return
-    raise connect_error(error, f"reading {message.topic()}-{message.partition()}")
+    def _take_event(self, message: Any) -> None:
+        """Note the end of a partition; raise for an error that waiting does not mend."""
+        error = message.error()
+        if error is None or error.code() in _PASSING:
+            return
+        if error.code() == KafkaError._PARTITION_EOF:
+            met = TopicPartition(message.topic(), message.partition())
+            if met in self._assigned:  # lies behind markers and compacted records, which are never delivered
+                self._assigned[met] = max(self._assigned[met], message.offset())
+        elif error.fatal() or not error.retriable():
+            raise connect_error(error, f"reading {message.topic()}-{message.partition()}")
 
 
 def _batch(messages: Sequence[Any]) -> pa.RecordBatch:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 import pytest
+from confluent_kafka import Producer
 
 from spark_connect_rt.config.client_properties import sink_consumer_properties, source_producer_properties
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
@@ -14,7 +15,7 @@ from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
 from spark_connect_rt.pipeline.columns import produce_batch
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.batch_clients_contract import LIMIT_MS, BatchClientsContract, rows_batch
-from tests.contract.compacted_log_contract import fresh_name
+from tests.contract.compacted_log_contract import fresh_name, until
 
 
 class TestKafkaBatchClients(BatchClientsContract):
@@ -84,9 +85,27 @@ class TestKafkaBatchClients(BatchClientsContract):
         producer.close()
         assert len(self.values(topic, 100)) == 100
 
+    def test_the_position_passes_transaction_markers(self, topic: str) -> None:
+        only = TopicPartition(topic, 0)
+        producer = Producer({**self.worker, "transactional.id": topic})
+        producer.init_transactions(20)
+        producer.begin_transaction()
+        producer.produce(topic, b"1", partition=0)
+        producer.commit_transaction(20)
+        consumer = self.new_consumer()
+        consumer.assign({only: -1})
+        assert [row["value"] for row in self.read(consumer, 1)] == [b"1"]
+
+        def at_end() -> bool:
+            assert consumer.poll(10, 50) is None
+            return consumer.position(only) == consumer.end_offsets([only])[only] == 2
+
+        until(at_end)
+        consumer.close()
+
     def test_reading_a_topic_that_is_not_there_is_refused(self) -> None:
         consumer = self.new_consumer()
-        with pytest.raises(ConnectError, match="assigning none-.*UNKNOWN_"):
+        with pytest.raises(ConnectError, match=r"none-.*UNKNOWN_"):
             consumer.assign({TopicPartition(fresh_name("none"), 3): -1})
         consumer.close()
 

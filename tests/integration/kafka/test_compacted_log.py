@@ -7,6 +7,8 @@ from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka import TopicPartition as ClientPartition
+from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from spark_connect_rt.config.client_properties import LogClientProperties, log_client_properties
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
@@ -86,11 +88,12 @@ class TestKafkaCompactedLog(CompactedLogContract):
         assert seen.pairs() == [(b"a", b"1")]
 
     def test_records_deleted_from_the_beginning_do_not_stall_the_start(self, topic: str) -> None:
-        log, _ = self.started(topic)
-        log.append([(b"a", b"1"), (b"b", b"2")])
-        log.flush(LIMIT_MS)
-        log.stop()
-        self._delete_records(topic, before=2)
+        self.admin.create_topic(TopicSpec(topic, 1, 1))
+        producer = Producer({"bootstrap.servers": self.broker.bootstrap_servers})
+        producer.produce(topic, b"1", b"a")
+        producer.produce(topic, b"2", b"b")
+        assert producer.flush(20) == 0
+        self._delete_records_then_compact(topic, before=2)
         log, seen = self.started(topic)
         log.append([(b"c", b"3")])
         log.read_to_end(LIMIT_MS)
@@ -126,13 +129,14 @@ class TestKafkaCompactedLog(CompactedLogContract):
         log.stop()
         assert len({record.key for record in seen.records}) == len(seen.records) == 800
 
-    def _delete_records(self, topic: str, before: int) -> None:
-        from confluent_kafka import TopicPartition as ClientPartition
-        from confluent_kafka.admin import AdminClient
-
+    def _delete_records_then_compact(self, topic: str, before: int) -> None:
         client = AdminClient({"bootstrap.servers": self.broker.bootstrap_servers})
-        for future in client.delete_records([ClientPartition(topic, 0, before)]).values():
-            future.result(20)
+        for deleted in client.delete_records([ClientPartition(topic, 0, before)]).values():
+            deleted.result(20)
+        policy = ConfigEntry("cleanup.policy", "compact", incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, topic, incremental_configs=[policy])
+        client.incremental_alter_configs([resource])[resource].result(20)
+        until(lambda: self.admin.cleanup_policy(topic) == "compact")
 
 
 def test_an_unreachable_broker_is_named() -> None:

@@ -1,0 +1,215 @@
+"""One sink task's member of its consumer group: takes part, commits, fetches nothing.
+
+Owns: one consumer whose partitions are all paused, which topics a pattern means now, who may commit.
+No threads of its own: callbacks run inside ``poll`` and ``close``, on the caller's thread.
+
+Only partitions held now can be committed. librdkafka sends a commit with whatever generation it is in by then, and
+a broker checks the generation, not the partitions: a late commit for a partition that moved on would be accepted.
+Patterns are resolved here, as the Java consumer does, because librdkafka's own regular expressions are POSIX.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError, KafkaException
+from confluent_kafka import TopicPartition as _ClientPartition
+
+from spark_connect_rt.config.java_regex import java_pattern
+from spark_connect_rt.errors import BadConfigError, ConnectError, FencedError
+from spark_connect_rt.kafka.client_config import ClientRole, client_config
+from spark_connect_rt.kafka.client_factory import make_consumer
+from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.offset_lookup import NEXT, look_up_offsets
+from spark_connect_rt.ports.sink_group import OnAssigned, OnLost, OnRevoked
+from spark_connect_rt.protocol.ids import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+REQUEST_TIMEOUT_S = 30.0
+LOOKUP_TIMEOUT_S = 5.0  # for lag: rather not known for a moment than a rebalance missed
+TOPICS_MAX_AGE_MS = 300_000  # Java's metadata.max.age.ms
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+
+_SETTINGS = {
+    "enable.partition.eof": "false",
+    # Between assign and pause one fetch may slip through; what it brings is dropped, so let it be small.
+    "queued.min.messages": "1",
+    "fetch.message.max.bytes": "1024",
+}
+_FINAL = (
+    KafkaError.GROUP_AUTHORIZATION_FAILED,
+    KafkaError.TOPIC_AUTHORIZATION_FAILED,
+    KafkaError.CLUSTER_AUTHORIZATION_FAILED,
+    KafkaError.INCONSISTENT_GROUP_PROTOCOL,
+    KafkaError._AUTHENTICATION,
+    KafkaError.FENCED_INSTANCE_ID,
+)
+
+
+class KafkaSinkGroup:
+    """A SinkGroup on confluent-kafka. One thread."""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        self.group = properties.get("group.id", "")
+        own = {name: value for name, value in properties.items() if name != "max.partition.fetch.bytes"}
+        settings = client_config(own, ClientRole.CONSUMER).settings
+        self._incremental = "cooperative" in settings.get("partition.assignment.strategy", "cooperative")
+        self._topics_max_age_s = int(properties.get("metadata.max.age.ms", TOPICS_MAX_AGE_MS)) / 1000
+        self._hide_internal = properties.get("exclude.internal.topics", "true").lower() != "false"
+        self._consumer: Any = make_consumer(own, _SETTINGS)
+        self._held: set[TopicPartition] = set()
+        self._member_id = ""
+        self._pattern: re.Pattern[str] | None = None
+        self._topics: list[str] = []
+        self._resolve_at_s = 0.0  # monotonic
+        self._raised: BaseException | None = None  # by a callback
+        self._closed = False
+
+    def subscribe(
+        self,
+        topics: Sequence[str],
+        pattern: str | None,
+        on_assigned: OnAssigned,
+        on_revoked: OnRevoked,
+        on_lost: OnLost,
+    ) -> None:
+        """See the port. Raises BadConfigError for a pattern that cannot be understood."""
+        self._tell_assigned, self._tell_revoked, self._tell_lost = on_assigned, on_revoked, on_lost
+        if pattern is None:
+            self._subscribe(list(topics))
+            return
+        try:
+            self._pattern = java_pattern(pattern)
+        except ValueError as error:
+            raise BadConfigError({"topics.regex": [str(error)]}) from error
+
+    def poll(self, timeout_ms: int) -> None:
+        """See the port. What a callback raises comes out of here, after the rebalance step is completed."""
+        if self._pattern is not None and time.monotonic() >= self._resolve_at_s:
+            self._resolve()
+        message = self._consumer.poll(timeout_ms / 1000)
+        self._raise_from_callback()
+        if message is not None and message.error() is not None:
+            self._take_error(message.error())
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """See the port."""
+        if not offsets:
+            return
+        gone = sorted(str(one) for one in offsets if one not in self._held)
+        if gone or self._consumer.memberid() != self._member_id:
+            raise FencedError(
+                f"group {self.group}: {', '.join(gone) or 'this generation'} is no longer this member's: not committed"
+            )
+        asked = [_ClientPartition(one.topic, one.partition, offset) for one, offset in offsets.items()]
+        try:
+            answers = self._consumer.commit(offsets=asked, asynchronous=False)
+        except KafkaException as error:
+            raise connect_error(error, f"committing offsets of group {self.group}") from error
+        for one in answers:
+            if one.error is not None:
+                raise connect_error(one.error, f"committing {one.topic}-{one.partition} of group {self.group}")
+
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """See the port. One request to each broker, however many partitions."""
+        return look_up_offsets(self._consumer, dict.fromkeys(partitions, NEXT), LOOKUP_TIMEOUT_S)
+
+    def close(self) -> None:
+        """See the port."""
+        if not self._closed:
+            self._closed = True
+            self._consumer.close()
+            self._raise_from_callback()
+
+    def _resolve(self) -> None:
+        """Subscribe to what the pattern matches now; joining waits until it matches something."""
+        self._resolve_at_s = time.monotonic() + self._topics_max_age_s
+        try:
+            known = self._consumer.list_topics(timeout=REQUEST_TIMEOUT_S).topics
+        except KafkaException as error:
+            raise connect_error(error, f"group {self.group}: listing topics") from error
+        hidden = INTERNAL_TOPICS if self._hide_internal else frozenset()
+        assert self._pattern is not None
+        found = sorted(name for name in known if name not in hidden and self._pattern.fullmatch(name))
+        if found != self._topics:
+            _log.info("group %s: %s matches %s", self.group, self._pattern.pattern, ", ".join(found) or "nothing")
+            self._subscribe(found)
+        if not found:  # look again soon: a sink waits for its first topic
+            self._resolve_at_s = time.monotonic() + min(5.0, self._topics_max_age_s)
+
+    def _subscribe(self, topics: list[str]) -> None:
+        if topics:
+            self._consumer.subscribe(topics, on_assign=self._assigned, on_revoke=self._revoked, on_lost=self._lost)
+        elif self._topics:
+            self._consumer.unsubscribe()
+        self._topics = topics
+
+    def _assigned(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        try:
+            committed = self._committed(consumer, partitions)
+        except KafkaException as error:
+            self._raised = connect_error(error, f"group {self.group}: reading committed offsets")
+            committed = {}
+        # Explicit positions: nothing is fetched, so nothing needs to be looked up either.
+        starts = [_ClientPartition(one.topic, one.partition, 0) for one in partitions]
+        (consumer.incremental_assign if self._incremental else consumer.assign)(starts)
+        consumer.pause(starts)
+        self._held.update(_named(partitions))
+        self._member_id = consumer.memberid()
+        if self._raised is None:
+            self._calling(lambda: self._tell_assigned(committed))
+
+    def _committed(self, consumer: Any, partitions: Sequence[Any]) -> dict[TopicPartition, int]:
+        asked = [_ClientPartition(one.topic, one.partition) for one in partitions]
+        answers = consumer.committed(asked, timeout=REQUEST_TIMEOUT_S) if asked else []
+        for one in answers:
+            if one.error is not None:
+                raise KafkaException(one.error)
+        return {TopicPartition(one.topic, one.partition): one.offset if one.offset >= 0 else -1 for one in answers}
+
+    def _revoked(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        if consumer.memberid() != self._member_id:
+            # librdkafka calls it a revocation too when the group went on without us (max.poll.interval.ms).
+            self._lost(consumer, partitions)
+            return
+        self._calling(lambda: self._tell_revoked(_named(partitions)))
+        self._release(consumer, partitions)
+
+    def _lost(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        self._held.difference_update(_named(partitions))
+        self._calling(lambda: self._tell_lost(_named(partitions)))
+        self._release(consumer, partitions)
+
+    def _release(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        self._held.difference_update(_named(partitions))
+        if self._incremental:
+            consumer.incremental_unassign(list(partitions))
+        else:
+            consumer.unassign()
+
+    def _calling(self, told: Callable[[], None]) -> None:
+        """Run a callback; an error waits until librdkafka has its answer."""
+        try:
+            told()
+        except BaseException as error:  # noqa: BLE001 - raised again from poll or close
+            self._raised = error
+
+    def _raise_from_callback(self) -> None:
+        if self._raised is not None:
+            raised, self._raised = self._raised, None
+            raise raised
+
+    def _take_error(self, error: Any) -> None:
+        if error.code() in _FINAL or error.fatal():
+            raised: ConnectError = connect_error(error, f"group {self.group}")
+            raise raised
+        _log.warning("group %s: %s (%s)", self.group, error.str(), error.name())
+
+
+def _named(partitions: Sequence[Any]) -> list[TopicPartition]:
+    return [TopicPartition(one.topic, one.partition) for one in partitions]

@@ -1,0 +1,223 @@
+"""In-memory twin of ``kafka.sink_group``: a coordinator and its members, eager rebalances.
+
+Owns: ``MemoryConsumerGroups`` (topics, committed offsets, generations) and ``MemorySinkGroup`` (one member).
+Must not: import a Kafka client. Passes tests/contract/sink_group_contract.py.
+
+A rebalance, as with Kafka's eager protocol: every member gives up what it holds inside its own ``poll``; when the
+last one has, partitions are dealt out and each member hears of its own at its next ``poll``.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from spark_connect_rt.config.java_regex import java_pattern
+from spark_connect_rt.errors import FencedError
+from spark_connect_rt.ports.sink_group import OnAssigned, OnLost, OnRevoked
+from spark_connect_rt.protocol.ids import TopicPartition
+
+
+@dataclass(eq=False)
+class _Group:
+    """One consumer group; ``generation`` counts the rebalances asked for."""
+
+    generation: int = 0
+    members: list[MemorySinkGroup] = field(default_factory=list)
+    ready: set[MemorySinkGroup] = field(default_factory=set)  # gave up what they held, for this generation
+    dealt: dict[MemorySinkGroup, list[TopicPartition]] | None = None
+    committed: dict[TopicPartition, int] = field(default_factory=dict)
+
+
+class MemoryConsumerGroups:
+    """What the brokers would know: topics with their ends, and every group."""
+
+    def __init__(self, partitions: Mapping[str, int] | None = None) -> None:
+        self.changed = threading.Condition(threading.RLock())
+        self._ends: dict[TopicPartition, int] = {}
+        self._groups: dict[str, _Group] = {}
+        for topic, count in (partitions or {}).items():
+            self.set_partitions(topic, count)
+
+    def set_partitions(self, topic: str, count: int) -> None:
+        """Create a topic or give it more partitions; members that read it rebalance."""
+        with self.changed:
+            for number in range(count):
+                self._ends.setdefault(TopicPartition(topic, number), 0)
+            for group in self._groups.values():
+                if any(member.wants(topic) for member in group.members):
+                    self._rebalance(group)
+            self.changed.notify_all()
+
+    def set_end(self, partition: TopicPartition, offset: int) -> None:
+        """Say where a partition's log ends."""
+        with self.changed:
+            self._ends[partition] = offset
+
+    def ends(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the log end of each partition."""
+        with self.changed:
+            return {one: self._ends[one] for one in partitions}
+
+    def committed(self, group: str) -> dict[TopicPartition, int]:
+        """Return what a group has committed."""
+        with self.changed:
+            return dict(self._group(group).committed)
+
+    def set_committed(self, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Commit from outside, as an admin would."""
+        with self.changed:
+            self._group(group).committed.update(offsets)
+
+    def member(self, properties: Mapping[str, str]) -> MemorySinkGroup:
+        """Return a new member; it joins when it subscribes. Fits ports.sink_group.SinkGroupFactory."""
+        return MemorySinkGroup(self, properties)
+
+    def expel(self, member: MemorySinkGroup) -> None:
+        """Throw a member out, as after its session timed out; it hears so at its next poll and rejoins."""
+        with self.changed:
+            group = self._group(member.group)
+            if member in group.members:
+                group.members.remove(member)
+                member.expelled = True
+                self._rebalance(group)
+
+    # What follows is for members, under ``changed``.
+
+    def _group(self, name: str) -> _Group:
+        return self._groups.setdefault(name, _Group())
+
+    def _rebalance(self, group: _Group) -> None:
+        group.generation += 1
+        group.ready, group.dealt = set(), None
+        self.changed.notify_all()
+
+    def _join(self, member: MemorySinkGroup) -> None:
+        group = self._group(member.group)
+        group.members.append(member)
+        self._rebalance(group)
+
+    def _leave(self, member: MemorySinkGroup) -> None:
+        group = self._group(member.group)
+        if member in group.members:
+            group.members.remove(member)
+            self._rebalance(group)
+
+    def _deal(self, group: _Group) -> None:
+        """Deal out each topic's partitions in turn, once everybody gave up what it held."""
+        if group.dealt is not None or len(group.ready) < len(group.members):
+            return
+        dealt: dict[MemorySinkGroup, list[TopicPartition]] = {member: [] for member in group.members}
+        for index, partition in enumerate(sorted(self._ends)):
+            wanting = [member for member in group.members if member.wants(partition.topic)]
+            if wanting:
+                dealt[wanting[index % len(wanting)]].append(partition)
+        group.dealt = dealt
+        self.changed.notify_all()
+
+
+class MemorySinkGroup:
+    """A SinkGroup of a MemoryConsumerGroups. One thread."""
+
+    def __init__(self, groups: MemoryConsumerGroups, properties: Mapping[str, str]) -> None:
+        self.group = properties["group.id"]
+        self.expelled = False
+        self._groups = groups
+        self._held: list[TopicPartition] = []
+        self._generation = 0  # whose assignment is held
+        self._topics: frozenset[str] = frozenset()
+        self._pattern: str | None = None
+        self._joined = False
+
+    def wants(self, topic: str) -> bool:
+        """Return whether this member reads ``topic``."""
+        if self._pattern is not None:
+            return java_pattern(self._pattern).fullmatch(topic) is not None
+        return topic in self._topics
+
+    def subscribe(
+        self,
+        topics: Sequence[str],
+        pattern: str | None,
+        on_assigned: OnAssigned,
+        on_revoked: OnRevoked,
+        on_lost: OnLost,
+    ) -> None:
+        """See the port."""
+        self._topics, self._pattern = frozenset(topics), pattern
+        self._tell_assigned, self._tell_revoked, self._tell_lost = on_assigned, on_revoked, on_lost
+        self._joined = True
+        with self._groups.changed:
+            self._groups._join(self)
+
+    def poll(self, timeout_ms: int) -> None:
+        """See the port."""
+        with self._groups.changed:
+            if self._joined and not self._due():
+                self._groups.changed.wait_for(self._due, timeout_ms / 1000)
+        if not self._joined:
+            return
+        if self.expelled:
+            self._hear_loss()
+        with self._groups.changed:
+            group = self._groups._group(self.group)
+            asked = group.generation
+        if asked != self._generation and self not in group.ready:
+            self._give_up()
+            with self._groups.changed:
+                if group.generation == asked:
+                    group.ready.add(self)
+                    self._groups._deal(group)
+        self._hear_assignment(group)
+
+    def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """See the port."""
+        with self._groups.changed:
+            gone = sorted(str(one) for one in offsets if one not in self._held)
+            if offsets and (gone or self.expelled):
+                raise FencedError(f"group {self.group}: {', '.join(gone) or 'all'} is no longer this member's")
+            self._groups._group(self.group).committed.update(offsets)
+
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """See the port."""
+        return self._groups.ends(partitions)
+
+    def close(self) -> None:
+        """See the port."""
+        if self._joined:
+            self._joined = False
+            if not self.expelled:
+                self._give_up()
+            with self._groups.changed:
+                self._groups._leave(self)
+
+    def _due(self) -> bool:
+        group = self._groups._group(self.group)
+        if self.expelled:
+            return True
+        if self in group.ready:
+            return group.dealt is not None and self._generation != group.generation
+        return self._generation != group.generation
+
+    def _give_up(self) -> None:
+        if self._held:
+            self._tell_revoked(list(self._held))
+            self._held = []
+
+    def _hear_loss(self) -> None:
+        lost, self._held = self._held, []
+        if lost:
+            self._tell_lost(lost)
+        self.expelled = False
+        with self._groups.changed:
+            self._groups._join(self)
+
+    def _hear_assignment(self, group: _Group) -> None:
+        with self._groups.changed:
+            if group.dealt is None or self not in group.dealt or self._generation == group.generation:
+                return
+            self._generation = group.generation
+            self._held = list(group.dealt[self])
+            committed = {one: group.committed.get(one, -1) for one in self._held}
+        self._tell_assigned(committed)
