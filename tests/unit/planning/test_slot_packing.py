@@ -1,0 +1,82 @@
+"""Where tasks are hosted, and which should move."""
+
+from __future__ import annotations
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_connect_rt.planning.slot_packing import (
+    Isolation,
+    PackingLimits,
+    SlotFacts,
+    TaskLoad,
+    choose_slot,
+    tasks_to_move,
+)
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+
+LIMITS = PackingLimits(tasks_per_slot=3, slots_max=4, busy_bytes_per_s=1000, busy_records_per_s=100)
+
+
+def load(name: str, slot: int, bytes_per_s: float, isolation: Isolation = Isolation.AUTO) -> TaskLoad:
+    return TaskLoad(ConnectorTaskId(name, 0), slot, isolation, bytes_per_s, 0)
+
+
+def test_shared_tasks_fill_the_fullest_slot_with_room() -> None:
+    slots = [SlotFacts(1, 1), SlotFacts(2, 2), SlotFacts(3, 3)]
+    assert choose_slot(slots, Isolation.AUTO, LIMITS) == 2
+
+
+def test_an_exclusive_slot_is_not_shared() -> None:
+    assert choose_slot([SlotFacts(1, 1, exclusive=True)], Isolation.THREAD, LIMITS) is None
+
+
+def test_a_process_task_takes_an_empty_slot_or_a_new_one() -> None:
+    assert choose_slot([SlotFacts(1, 1), SlotFacts(2, 0)], Isolation.PROCESS, LIMITS) == 2
+    assert choose_slot([SlotFacts(1, 1)], Isolation.PROCESS, LIMITS) is None
+
+
+def test_when_no_further_slot_may_be_opened_the_emptiest_is_shared() -> None:
+    slots = [SlotFacts(n, n + 3, exclusive=n == 1) for n in (4, 3, 2, 1)]
+    assert choose_slot(slots, Isolation.PROCESS, LIMITS) == 1
+
+
+def test_slots_that_take_no_task_count_against_the_limit() -> None:
+    assert choose_slot([SlotFacts(1, 3)], Isolation.AUTO, LIMITS, slots_open=4) == 1
+    assert choose_slot([SlotFacts(1, 3)], Isolation.AUTO, LIMITS, slots_open=3) is None
+
+
+def test_the_busiest_task_of_a_shared_slot_moves() -> None:
+    loads = [load("quiet", 1, 1), load("busy", 1, 2000), load("busier", 1, 3000)]
+    assert tasks_to_move(loads, LIMITS, slots_open=1) == (ConnectorTaskId("busier", 0),)
+
+
+def test_a_task_alone_stays_and_so_does_a_thread_task() -> None:
+    assert tasks_to_move([load("a", 1, 9000)], LIMITS, slots_open=1) == ()
+    shared = [load("a", 1, 9000, Isolation.THREAD), load("b", 1, 0)]
+    assert tasks_to_move(shared, LIMITS, slots_open=1) == ()
+
+
+def test_nothing_moves_without_room() -> None:
+    assert tasks_to_move([load("a", 1, 9000), load("b", 1, 0)], LIMITS, slots_open=4) == ()
+
+
+def test_unknown_isolation_is_auto() -> None:
+    assert Isolation.parse(" Process ") is Isolation.PROCESS
+    assert Isolation.parse("whatever") is Isolation.AUTO
+
+
+@given(st.lists(st.sampled_from(list(Isolation)), max_size=60))
+def test_packing_never_overfills_while_slots_may_be_opened(tasks: list[Isolation]) -> None:
+    limits = PackingLimits(tasks_per_slot=5, slots_max=1000)
+    slots: dict[int, SlotFacts] = {}
+    for isolation in tasks:
+        number = choose_slot(list(slots.values()), isolation, limits)
+        if number is None:
+            number = len(slots)
+            slots[number] = SlotFacts(number, 0)
+        alone = isolation is Isolation.PROCESS
+        slots[number] = SlotFacts(number, slots[number].tasks + 1, alone)
+    assert all(slot.tasks <= (1 if slot.exclusive else 5) for slot in slots.values())
+    shared = [isolation for isolation in tasks if isolation is not Isolation.PROCESS]
+    assert sum(not slot.exclusive for slot in slots.values()) == -(-len(shared) // 5)

@@ -1,0 +1,170 @@
+"""Queues and lanes: back-pressure, spacing of flushes, the switches of a host."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_connect_rt.errors import ShuttingDownError
+from spark_connect_rt.pipeline.columns import produce_batch
+from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.spark.driver.loop import Loop
+from spark_connect_rt.spark.driver.planning_gate import FairGate
+from spark_connect_rt.spark.executor import lane
+from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, encode_records
+from spark_connect_rt.spark.executor.hosting import Switches
+from spark_connect_rt.spark.executor.row_queue import RowQueue
+from spark_connect_rt.spark.executor.source_lane import SourceLane
+from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, wait_until
+
+LAUNCH = TaskLaunch(ConnectorTaskId("a", 0), 1, 1, TaskKind.SOURCE, "m:C", {}, {}, {})
+
+
+def batch_row(host: int, text: str) -> Row:
+    data = encode_records(produce_batch("t", pa.array([text])))
+    return Row(host, RowKind.BATCH, BatchHead(1, (({"p": 1}, {"o": text}),), 0, ("t",)).encode(), data)
+
+
+def test_a_full_host_waits_and_its_neighbour_does_not() -> None:
+    rows = RowQueue(limit_bytes=10)
+    rows.put(Row(1, RowKind.BATCH, b"", pa.py_buffer(b"x" * 20)))
+    waiting = threading.Thread(target=rows.put, args=(Row(1, RowKind.BATCH, b"", pa.py_buffer(b"y")),))
+    waiting.start()
+    rows.put(Row(2, RowKind.BATCH, b"", pa.py_buffer(b"z")))
+    rows.put(Row(1, RowKind.PAUSED))  # news is never held back
+    taken = [rows.get(1), rows.get(1), rows.get(1), rows.get(1)]
+    waiting.join(5)
+    assert [row.host for row in taken if row] == [1, 2, 1, 1]
+    assert rows.get(0) is None
+
+
+def test_a_closed_queue_refuses() -> None:
+    rows = RowQueue(limit_bytes=1)
+    rows.put(Row(1, RowKind.BATCH, b"", pa.py_buffer(b"xx")))
+    refused: list[BaseException] = []
+
+    def put() -> None:
+        try:
+            rows.put(Row(1, RowKind.BATCH, b"", pa.py_buffer(b"xx")))
+        except ShuttingDownError as error:
+            refused.append(error)
+
+    thread = threading.Thread(target=put)
+    thread.start()
+    rows.close()
+    thread.join(5)
+    assert len(refused) == 1
+    with pytest.raises(ShuttingDownError):
+        rows.put(Row(1, RowKind.ENDED))
+
+
+class _Reports:
+    def __init__(self) -> None:
+        self.all: list[Mapping[str, Any]] = []
+
+    def __call__(self, message: Mapping[str, Any]) -> None:
+        self.all.append(message)
+
+    def ops(self) -> list[str]:
+        return [one["op"] for one in self.all]
+
+
+def test_rows_before_an_idle_hint_become_one_durable_batch() -> None:
+    reports, clients = _Reports(), MemoryExecutorClients()
+    one = SourceLane(5, LAUNCH, reports, clients)
+    for text in ("x", "y", "z"):
+        one.give(batch_row(5, text))
+    one.hint_idle()
+    one.start()
+    wait_until(lambda: bool(reports.all))
+    assert clients.topics.values("t") == [b"x", b"y", b"z"]
+    assert reports.all[0]["n"] == 3
+    assert reports.all[0]["source_offsets"] == [({"p": 1}, {"o": "z"})]
+    one.give(Row(5, RowKind.ENDED))
+    one.join(5)
+    assert reports.ops() == ["durable", "ended"]
+    assert (one.totals.records, one.totals.batches) == (3, 1)
+
+
+def test_a_lane_without_records_makes_no_producer() -> None:
+    reports, clients = _Reports(), MemoryExecutorClients()
+    one = SourceLane(5, LAUNCH, reports, clients)
+    one.start()
+    for kind in (RowKind.RUNNING, RowKind.PAUSED, RowKind.ENDED):
+        one.give(Row(5, kind))
+    one.join(5)
+    assert reports.ops() == ["running", "paused", "ended"]
+    assert clients.producers_made == 0
+
+
+def test_a_flooded_lane_asks_for_a_rest_and_takes_it_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane, "THROTTLE_BYTES", 1000)
+    monkeypatch.setattr(lane, "UNTHROTTLE_BYTES", 500)
+    reports = _Reports()
+    one = SourceLane(5, LAUNCH, reports, MemoryExecutorClients())
+    for n in range(10):
+        one.give(batch_row(5, f"{n}" * 200))
+    one.give(Row(5, RowKind.ENDED))
+    assert [(r["op"], r["on"]) for r in reports.all] == [("throttle", True)]
+    one.start()
+    one.join(5)
+    throttles = [r["on"] for r in reports.all if r["op"] == "throttle"]
+    assert throttles == [True, False]
+    assert one.totals.records == 10
+
+
+def test_an_abandoned_lane_reports_nothing() -> None:
+    reports = _Reports()
+    one = SourceLane(5, LAUNCH, reports, MemoryExecutorClients())
+    one.give(batch_row(5, "x"))
+    one.abandon()
+    one.start()
+    one.join(5)
+    assert reports.all == []
+
+
+def test_a_nudge_before_the_wait_counts() -> None:
+    switches = Switches(paused=False)
+    switches.nudge()
+    switches.wait(None)  # would hang for ever otherwise
+    switches.set(stopping=True)
+    assert not switches.wait_ms(60_000)
+
+
+def test_the_gate_is_first_come_first_served() -> None:
+    gate, order, threads = FairGate(1), [], []
+    first = gate.turn()
+    for n in range(4):
+        arrived = threading.Event()
+
+        def come(n: int = n, arrived: threading.Event = arrived) -> None:
+            arrived.set()
+            with gate.turn():
+                order.append(n)
+
+        threads.append(threading.Thread(target=come))
+        threads[-1].start()
+        arrived.wait(5)
+        wait_until(lambda n=n: len(gate._queue) == n + 1)  # type: ignore[misc]
+    first.give_back()
+    first.give_back()  # once only
+    for thread in threads:
+        thread.join(5)
+    assert order == [0, 1, 2, 3]
+
+
+def test_the_loop_survives_a_step_that_throws_and_keeps_time_order() -> None:
+    loop, done = Loop("test"), []
+    loop.submit(lambda: 1 / 0)  # type: ignore[arg-type, return-value]
+    loop.later(30, lambda: done.append("late"))
+    loop.later(1, lambda: done.append("soon"))
+    loop.submit(lambda: done.append("now"))
+    loop.start()
+    wait_until(lambda: len(done) == 3)
+    assert done == ["now", "soon", "late"]
+    loop.stop()
