@@ -166,21 +166,26 @@ class _Job:
             while time.monotonic() < deadline:
                 self._progress = self._rest.get("/admin/progress").json()
                 live.update(progress_table(self._progress, time.monotonic()))
-                self._raise_failures()
-                if self._source_is_done() and self._sink_is_done():
+                if self._all_running() and self._source_is_done() and self._sink_is_done():
                     return
                 time.sleep(POLL_S)
         raise ConnectError(f"the table did not hold the whole topic after {LIMIT_S:.0f} s; see GET /admin/story")
 
-    def _raise_failures(self) -> None:
+    def _all_running(self) -> bool:
+        """Return whether both connectors and their tasks run. Raises ConnectError with the trace of a FAILED one."""
+        states = []
         for name in (SOURCE, SINK):
             answer = self._rest.get(f"/connectors/{name}/status")
-            if answer.status_code != 200:
-                continue
+            if answer.status_code != httpx.codes.OK:
+                return False
             status = answer.json()
             for part in (status["connector"], *status["tasks"]):
                 if part["state"] == "FAILED":
                     raise ConnectError(f"{name} FAILED on {part['worker_id']}:\n{part.get('trace', '')}")
+                states.append(part["state"])
+            if not status["tasks"]:
+                return False
+        return set(states) == {"RUNNING"}
 
     def _source_is_done(self) -> bool:
         positions = [entry["offset"]["position"] for entry in self._offsets(SOURCE) if entry["offset"]]
