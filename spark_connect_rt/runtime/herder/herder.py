@@ -48,6 +48,11 @@ class DistributedHerder:
         """Done once the stores are read and the group is being joined; its error says why not."""
         return self._loop.started
 
+    @property
+    def stopped(self) -> threading.Event:
+        """Set when the tick thread has ended and everything it started is closed."""
+        return self._loop.stopped
+
     def start(self) -> None:
         """Start the tick thread; returns at once."""
         self._loop.start()

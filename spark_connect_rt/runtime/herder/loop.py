@@ -114,8 +114,8 @@ class HerderLoop:
             self._start_services()
         except Exception as error:  # noqa: BLE001 - top of the thread: whoever waits for the start is told
             self._stop_asked.set()
-            self._stop_services()
             self.started.set_exception(error)
+            self._stop_services()
             return
         self.started.set_result(None)
         while not self._finished():
@@ -159,11 +159,12 @@ class HerderLoop:
             self._state.publish()
             limit_ms = self._deps.settings.task_shutdown_graceful_timeout_ms
             if self._joined:
-                stop_each(("leave the group", self._deps.member.stop))
-            stop_each(
-                ("stop forwarding", self._forwarding.close), ("stop the engine", lambda: self.worker.close(limit_ms))
-            )
-            stop_stores(self._deps)
+                leave = ("leave the group", self._deps.member.stop)
+                close = ("stop the engine", lambda: self.worker.close(limit_ms))
+                # I1: work that outlived its time is ended before the group may give it to somebody else.
+                stop_each(*((leave, close) if self._reconciling.nothing_runs() else (close, leave)))
+            self._forwarding.close()
+            stop_stores(self._deps, were_started=self._joined)
         self.stopped.set()
 
     def _serve_requests(self, now_ms: int) -> Verdict:

@@ -41,11 +41,14 @@ def start_stores(deps: HerderDependencies, on_event: Callable[[ConfigEvent], Non
         raise failures[0]
 
 
-def stop_stores(deps: HerderDependencies) -> None:
-    """Flush offsets and statuses, then close the topics."""
+def stop_stores(deps: HerderDependencies, were_started: bool) -> None:
+    """Flush offsets and statuses (if all stores came up, else there are none), then close the topics."""
+    if were_started:
+        stop_each(
+            ("flush offsets", lambda: deps.offset_store.flush(FLUSH_LIMIT_MS)),
+            ("flush statuses", lambda: deps.status_store.flush(FLUSH_LIMIT_MS)),
+        )
     stop_each(
-        ("flush offsets", lambda: deps.offset_store.flush(FLUSH_LIMIT_MS)),
-        ("flush statuses", lambda: deps.status_store.flush(FLUSH_LIMIT_MS)),
         ("stop the offset store", deps.offset_store.stop),
         ("stop the status store", deps.status_store.stop),
         ("stop the config store", deps.config_store.stop),

@@ -116,8 +116,12 @@ class WorkerTask:
             return c.records, c.data_bytes, c.skipped, c.records_per_s(self._services.clock.monotonic_ms())
 
     def start(self) -> None:
-        """Hand the run to the engine."""
-        self._services.runner.start(self.launch)
+        """Hand the run to the engine; one that does not take it has failed the task."""
+        try:
+            self._services.runner.start(self.launch)
+        except Exception:  # noqa: BLE001 - whatever the engine says is the task's status, not the tick's end
+            self.on_event(TaskFailed(self.id, self.launch.run, traceback.format_exc()))
+            self.on_event(TaskEnded(self.id, self.launch.run, drained=False))
 
     def switch(self, paused: bool) -> None:
         """Pause or resume."""

@@ -226,3 +226,16 @@ def test_a_sink_task_joins_its_group_when_it_runs_and_leaves_before_it_is_over()
     assert task.actual().life is Life.STOPPING
     task.membership_left()
     assert task.actual().life is Life.STOPPED
+
+
+def test_an_engine_that_refuses_a_run_fails_the_task_only() -> None:
+    class Refusing(Calls):
+        def start(self, launch: TaskLaunch) -> None:
+            raise RuntimeError("no session")
+
+    calls = Refusing()
+    task = make(calls)
+    task.start()
+    assert calls.statuses == [State.FAILED]
+    assert "no session" in (calls.traces[-1] or "")
+    assert task.actual().life is Life.FAILED
