@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """One metric: ``group`` and ``name`` as in JMX ``kafka.connect:type=<group>``, ``tags`` that tell instances apart."""
+    """One metric: ``group`` and ``name`` as in JMX ``kafka.connect:type=<group>``; ``tags`` tell instances apart."""
 
     group: str
     name: str
