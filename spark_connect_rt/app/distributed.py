@@ -14,7 +14,7 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
-from spark_connect_rt.app.exit_codes import EXIT_BAD_TOPIC, EXIT_BROKER_UNREACHABLE
+from spark_connect_rt.app.exit_codes import EXIT_BAD_TOPIC, EXIT_BROKER_UNREACHABLE, EXIT_TICK_CRASHED
 from spark_connect_rt.app.late_runner import LateRunner
 from spark_connect_rt.app.logging_setup import set_up_logging
 from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies
@@ -146,6 +146,9 @@ def run_worker(settings: Mapping[str, str]) -> int:
     worker = start_worker(settings)
     assert worker.herder is not None
     log.info("worker=%s serves %s", worker.address.worker_id, worker.url)
-    ended.wait()
+    while not ended.wait(0.5):
+        if worker.herder.stopped.is_set():  # nobody asked for it: the tick thread is gone
+            worker.stop()
+            return EXIT_TICK_CRASHED
     worker.stop()
     return 0

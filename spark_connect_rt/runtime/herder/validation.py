@@ -10,6 +10,7 @@ from collections.abc import Mapping
 
 from spark_connect_rt.api.connector import Connector
 from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.config.connector_config import connector_problems
 from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
 from spark_connect_rt.ports.task_runner import TaskKind
 from spark_connect_rt.protocol.java_hash_order import java_hash_order
@@ -59,6 +60,9 @@ def config_problems(
     for key, messages in connector.validate(resolved).items():
         if messages:
             problems.setdefault(key, []).extend(messages)
+    is_sink = kind_of(connector_class) is not TaskKind.SOURCE
+    for key, messages in connector_problems(resolved, sink=is_sink, worker=deps.settings.raw).items():
+        problems.setdefault(key, []).extend(messages)
     return problems
 
 
