@@ -100,9 +100,7 @@ def _packaged_runtime(environment: Mapping[str, str]) -> Path | None:
 
 def _probe(executable: Path) -> int | None:
     try:
-        answer = subprocess.run(
-            [str(executable), "-version"], capture_output=True, text=True, timeout=30, check=False
-        )
+        answer = subprocess.run([str(executable), "-version"], capture_output=True, text=True, timeout=30, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     return java_major(answer.stderr + answer.stdout)

@@ -51,9 +51,7 @@ def free_ports(count: int) -> list[int]:
             one.close()
 
 
-def broker_properties(
-    directory: Path, port: int, controller_port: int, extra: Mapping[str, str]
-) -> dict[str, str]:
+def broker_properties(directory: Path, port: int, controller_port: int, extra: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of a single-node broker; ``extra`` wins."""
     return {
         "process.roles": "broker,controller",

@@ -30,7 +30,5 @@ def produce_batch(topic: str, values: pa.Array, keys: pa.Array | None = None) ->
     columns = {"value": values.cast(pa.binary())}
     if keys is not None:
         columns["key"] = keys.cast(pa.binary())
-    schema = pa.schema(
-        [pa.field(name, PRODUCE_FIELDS[name]) for name in columns], metadata={TOPIC: topic.encode()}
-    )
+    schema = pa.schema([pa.field(name, PRODUCE_FIELDS[name]) for name in columns], metadata={TOPIC: topic.encode()})
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)

@@ -210,9 +210,7 @@ class HerderApi(Protocol):
     def offsets(self, name: str) -> Future[list[ConnectorOffset]]:
         """Read where the connector is (sinks: asks Kafka). NotFoundError ``Connector s not found``."""
 
-    def create(
-        self, name: str, config: Mapping[str, str], initial_state: TargetState | None
-    ) -> Future[ConfigWritten]:
+    def create(self, name: str, config: Mapping[str, str], initial_state: TargetState | None) -> Future[ConfigWritten]:
         """Leader only. AlreadyExistsError ``Connector s already exists``, BadConfigError, NotLeaderError."""
 
     def put_config(self, name: str, config: Mapping[str, str]) -> Future[ConfigWritten]:

@@ -251,9 +251,7 @@ class _Reader:
     def _take(self, size: int) -> bytes:
         end = self._at + size
         if size < 0 or end > len(self._blob):
-            raise DataError(
-                f"group protocol blob of {len(self._blob)} bytes breaks at byte {self._at} ({size} wanted)"
-            )
+            raise DataError(f"group protocol blob of {len(self._blob)} bytes breaks at byte {self._at} ({size} wanted)")
         part = self._blob[self._at : end]
         self._at = end
         return part

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -44,7 +46,7 @@ def test_pieces_hold_every_offset_exactly_once(spans: dict, pieces: int) -> None
     for partition in positions:
         parts = [(s, e) for piece in lists for p, s, e in piece if p == partition]
         assert sum(e - s for s, e in parts) == ends[partition] - positions[partition]
-        assert all(left[1] == right[0] for left, right in zip(parts, parts[1:], strict=False))
+        assert all(left[1] == right[0] for left, right in itertools.pairwise(parts))
         if parts:
             assert (parts[0][0], parts[-1][1]) == (positions[partition], ends[partition])
 

@@ -10,6 +10,7 @@ from pathlib import Path
 ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "spark_connect_rt"
 MAX_LINES = 400
+TEXT = {".py", ".md", ".sh", ".toml", ".properties", ".lock", ".json", ".txt", ""}
 BANNED_NAMES = {"utils", "common", "helpers", "base", "manager", "misc"}
 
 
@@ -35,7 +36,7 @@ def tracked_text() -> list[tuple[str, str]]:
     texts = []
     for name in filter(None, names):
         path = ROOT / name
-        if path.is_file() and path.suffix in {".py", ".md", ".sh", ".toml", ".properties", ".lock", ".json", ".txt", ""}:
+        if path.is_file() and path.suffix in TEXT:
             texts.append((name, path.read_text(encoding="utf-8", errors="replace")))
     return texts
 

@@ -60,8 +60,7 @@ def test_an_empty_config_topic_is_offset_minus_one() -> None:
 
 def test_v1_assignment_of_a_connector_and_its_task() -> None:
     blob = spaced(
-        "0001 0000 0002 6D31 0001 75 0000000000000005"
-        "00000001 0001 63 00000002 FFFFFFFF 00000000 00000000 00000000"
+        "0001 0000 0002 6D31 0001 75 000000000000000500000001 0001 63 00000002 FFFFFFFF 00000000 00000000 00000000"
     )
     assignment = Assignment("m1", "u", 5, ("c",), (ConnectorTaskId("c", 0),))
     assert encode_assignment(COMPATIBLE, assignment) == blob
@@ -81,9 +80,7 @@ def test_v2_assignment_received_from_a_java_leader() -> None:
         + spaced("0003 667331 00000002 ffffffff 00000000")
         + spaced("00000000 00000000")
     )
-    assignment = Assignment(
-        leader, url, 13, ("fs2", "fs1"), (ConnectorTaskId("fs2", 0), ConnectorTaskId("fs1", 0))
-    )
+    assignment = Assignment(leader, url, 13, ("fs2", "fs1"), (ConnectorTaskId("fs2", 0), ConnectorTaskId("fs1", 0)))
     assert decode_assignment(blob) == assignment
     assert encode_assignment(SESSIONED, assignment) == blob
 
@@ -126,12 +123,9 @@ def test_the_allocation_has_its_own_version_header() -> None:
 
 def test_a_connector_mark_anywhere_and_null_lists_are_read() -> None:
     blob = spaced(
-        "0001 0000 0000 0000 0000000000000000"
-        "00000001 0001 63 00000003 00000001 ffffffff 00000000 ffffffff 00000000"
+        "0001 0000 0000 0000 000000000000000000000001 0001 63 00000003 00000001 ffffffff 00000000 ffffffff 00000000"
     )
-    assert decode_assignment(blob) == Assignment(
-        "", "", 0, ("c",), (ConnectorTaskId("c", 1), ConnectorTaskId("c", 0))
-    )
+    assert decode_assignment(blob) == Assignment("", "", 0, ("c",), (ConnectorTaskId("c", 1), ConnectorTaskId("c", 0)))
 
 
 @pytest.mark.parametrize(
