@@ -9,7 +9,7 @@ import orjson
 from tests.parity.conversation import Said
 
 MASKED = ("trace", "version", "kafka_cluster_id", "commit")
-ADDED = ("code", "hint")  # security_and_errors: additions go into new fields of an error body
+ADDED = ("code", "hint", "problems")  # security_and_errors: additions go into new fields of an error body
 
 
 def comparable(said: Said) -> dict[str, Any]:

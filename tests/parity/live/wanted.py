@@ -18,22 +18,18 @@ class Wanted:
 
 
 _BODY = frozenset({"body"})
-_REFUSAL = frozenset({"body", "status"})
+_UNREADABLE = "What cannot be read is answered in our own words"
 _ALL = frozenset({"body", "status", "content_type"})
 
 WANTED: Mapping[str, Wanted] = {
-    "root": Wanted("Version and commit", _BODY),
     "connector plug-ins": Wanted("More plug-ins", _BODY),
-    "unknown path": Wanted("Every error says it is JSON", frozenset({"content_type"})),
-    "wrong method on root": Wanted("Every error says it is JSON", frozenset({"content_type"})),
-    "wrong method on connectors": Wanted("Every error says it is JSON", frozenset({"content_type"})),
-    "create from broken JSON": Wanted("A request that cannot be read is the client's error", _REFUSAL),
-    "create from nothing": Wanted("A request that cannot be read is the client's error", _REFUSAL),
-    "create from a list": Wanted("A request that cannot be read is the client's error", _REFUSAL),
-    "create from an unknown field": Wanted("A request that cannot be read is the client's error", _REFUSAL),
-    "create without config": Wanted("A request that cannot be read is the client's error", _REFUSAL),
-    "create with unknown initial state": Wanted("A request that cannot be read is the client's error", _REFUSAL),
-    "put config from broken JSON": Wanted("A request that cannot be read is the client's error", _REFUSAL),
+    "create from broken JSON": Wanted(_UNREADABLE, _BODY),
+    "create from nothing": Wanted(_UNREADABLE, _BODY),
+    "create from a list": Wanted(_UNREADABLE, _BODY),
+    "create from an unknown field": Wanted(_UNREADABLE, _BODY),
+    "create without config": Wanted(_UNREADABLE, _BODY),
+    "create with unknown initial state": Wanted(_UNREADABLE, _BODY),
+    "put config from broken JSON": Wanted(_UNREADABLE, _BODY),
     "create of unknown class": Wanted("An unknown class is answered with names", _BODY),
     "put config of unknown class": Wanted("An unknown class is answered with names", _BODY),
     "info of a name with a slash": Wanted("Names with a slash", _ALL),
