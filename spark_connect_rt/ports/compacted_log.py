@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 
-@dataclass(frozen=True, slots=True)
-class LogRecord:
+class LogRecord(NamedTuple):  # a tuple: millions are made at a start, half the time of a frozen dataclass
     """One record of a log; ``value`` None is a tombstone."""
 
     partition: int
