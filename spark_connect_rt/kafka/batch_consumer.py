@@ -105,7 +105,7 @@ class KafkaBatchConsumer:
     def _good(self, messages: Sequence[Any]) -> Sequence[Any]:
         """Return the messages that are records; take note of the others."""
         errors = list(map(Message.error, messages))
-        if errors.count(None) == len(messages):
+        if not any(errors):  # never compare them: KafkaError == None breaks the interpreter
             return messages
         for one in messages:
             self._take_event(one)

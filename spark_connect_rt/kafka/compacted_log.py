@@ -235,7 +235,7 @@ class KafkaCompactedLog:
     def _take(self, messages: Sequence[Any]) -> None:
         errors = list(map(Message.error, messages))
         good = messages
-        if errors.count(None) < len(messages):
+        if any(errors):  # never compare them: KafkaError == None breaks the interpreter
             good = [one for one, error in zip(messages, errors, strict=True) if error is None]
         records = _records(good)
         if records:
