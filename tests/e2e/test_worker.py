@@ -1,0 +1,179 @@
+"""One worker process on a real broker, driven by REST alone: a connector's whole life, bad input, kill -9."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.testing.worker_process import SparkWorkerProcess
+from tests.e2e.commands import until
+from tests.topics import count_records, read_values
+
+JSON = {
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "false",
+}
+
+
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedKafka) -> Iterator[SparkWorkerProcess]:
+    process = SparkWorkerProcess(tmp_path_factory.mktemp("worker"), broker.bootstrap_servers, "e2e-worker")
+    with process:
+        yield process
+
+
+def lines_of(path: Path) -> list[str]:
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def trace_of(worker: SparkWorkerProcess, name: str) -> str:
+    status = worker.rest.request("GET", f"/connectors/{name}/status").json()
+    return str(status["tasks"][0].get("trace", "")) if status["tasks"] else ""
+
+
+def test_lines_flow_through_kafka_into_a_file_and_the_connectors_obey(
+    worker: SparkWorkerProcess, broker: EmbeddedKafka, tmp_path: Path
+) -> None:
+    rest, source, target = worker.rest, tmp_path / "in.txt", tmp_path / "out.txt"
+    source.write_text("a\nb\n")
+    rest.create("in", {"connector.class": "FileStreamSource", "file": str(source), "topic": "flow"})
+    rest.create("out", {"connector.class": "FileStreamSink", "file": str(target), "topics": "flow"})
+    until(lambda: lines_of(target) == ["a", "b"], 90, "two lines arrive", lambda: worker.log_file.read_text()[-2000:])
+
+    assert rest.request("PUT", "/connectors/in/pause").status == 202
+    rest.await_states("in", "PAUSED", ["PAUSED"])
+    with source.open("a") as file:
+        file.write("c\n")
+    assert rest.request("PUT", "/connectors/in/resume").status == 202
+    rest.await_states("in", "RUNNING", ["RUNNING"])
+    until(lambda: lines_of(target) == ["a", "b", "c"], 30, "the line written during the pause arrives once resumed")
+
+    assert rest.request("POST", "/connectors/in/restart?includeTasks=true").status == 202
+    rest.await_states("in", "RUNNING", ["RUNNING"])
+    assert rest.request("POST", "/connectors/out/tasks/0/restart").status == 204
+    with source.open("a") as file:
+        file.write("d\n")
+    until(lambda: lines_of(target)[-1:] == ["d"], 60, "a line after the restarts arrives")
+    assert lines_of(target) == ["a", "b", "c", "d"]
+
+    def offsets(name: str) -> object:
+        return rest.request("GET", f"/connectors/{name}/offsets").json()["offsets"]
+
+    until(lambda: offsets("in")[0]["offset"] == {"position": 8}, 10, "the source's offset", lambda: offsets("in"))
+    until(lambda: offsets("out")[0]["offset"] == {"kafka_offset": 4}, 10, "the sink's offset", lambda: offsets("out"))
+
+    second = tmp_path / "second.txt"
+    second.write_text("x\n")
+    config = {"connector.class": "FileStreamSource", "file": str(second), "topic": "flow"}
+    assert rest.settled("PUT", "/connectors/in/config", config).status == 200
+    until(lambda: lines_of(target)[-1:] == ["x"], 60, "the reconfigured source reads the other file")
+
+    for name in ("in", "out"):
+        rest.delete(name)
+    until(lambda: rest.request("GET", "/connectors").json() == [], 10, "no connector is left")
+    assert rest.request("GET", "/connectors/in/status").status == 404
+    assert count_records(broker.bootstrap_servers, "flow") == 5
+
+
+def test_an_unknown_connector_class_is_refused_naming_what_there_is(worker: SparkWorkerProcess) -> None:
+    answer = worker.rest.settled("POST", "/connectors", {"name": "no", "config": {"connector.class": "NoSuch"}})
+    assert answer.status in (400, 500)
+    message = answer.json()["message"]
+    assert "Failed to find any class that implements Connector" in message
+    assert "org.apache.kafka.connect.file.FileStreamSourceConnector" in message
+    assert worker.rest.request("GET", "/connectors/no").status == 404
+
+
+def test_every_wrong_setting_is_reported_at_once(worker: SparkWorkerProcess) -> None:
+    config = {"connector.class": "FileStreamSink", "tasks.max": "0", "errors.tolerance": "some", "file": "x"}
+    answer = worker.rest.settled("POST", "/connectors", {"name": "bad", "config": config})
+    assert answer.status == 400
+    message = answer.json()["message"]
+    assert "tasks.max" in message
+    assert "errors.tolerance" in message
+    assert "topics" in message
+
+
+def test_a_missing_csv_fails_its_task_and_no_other(worker: SparkWorkerProcess, tmp_path: Path) -> None:
+    rest, good = worker.rest, tmp_path / "good.csv"
+    good.write_text("id\n1\n")
+    common = {"connector.class": "DelimitedFileSource", **JSON}
+    rest.create("good", {**common, "file": str(good), "topic": "good"})
+    rest.await_states("good", "RUNNING", ["RUNNING"])
+    rest.create("gone", {**common, "file": str(tmp_path / "gone.csv"), "topic": "gone"})
+    rest.await_states("gone", "RUNNING", ["FAILED"])
+    assert f"{tmp_path / 'gone.csv'}" in trace_of(worker, "gone")
+    assert "does not exist where the task runs" in trace_of(worker, "gone")
+    with good.open("a") as file:
+        file.write("2\n")
+    until(lambda: rest.states("good") == ("RUNNING", ["RUNNING"]), 5, "the neighbour runs")
+    rest.delete("gone")
+    rest.delete("good")
+
+
+def test_an_unreadable_row_fails_the_task_or_is_skipped_and_counted(
+    worker: SparkWorkerProcess, broker: EmbeddedKafka, tmp_path: Path
+) -> None:
+    rest, path = worker.rest, tmp_path / "rows.csv"
+    path.write_text("id,n\n1,1\n2,two\n3,3\n")
+    config = {"connector.class": "DelimitedFileSource", "file": str(path), "schema": "n:int32", **JSON}
+    rest.create("strict", {**config, "topic": "strict"})
+    rest.await_states("strict", "RUNNING", ["FAILED"])
+    assert "line 3" in trace_of(worker, "strict")
+    assert "offset 9" in trace_of(worker, "strict")
+    assert str(path) in trace_of(worker, "strict")
+
+    rest.create("lax", {**config, "topic": "lax", "errors.tolerance": "all"})
+    until(lambda: count_records(broker.bootstrap_servers, "lax") == 2, 60, "the two good rows arrive")
+    values = read_values(broker.bootstrap_servers, "lax", 2)
+    assert sorted(values) == [b'{"id":"1","n":1}', b'{"id":"3","n":3}']
+
+    def skipped() -> int:
+        tasks = rest.request("GET", "/admin/progress").json()["tasks"]
+        return next(task["skipped"] for task in tasks if task["task"]["connector"] == "lax")
+
+    until(lambda: skipped() == 1, 10, "the skipped row is counted", skipped)
+    rest.delete("strict")
+    rest.delete("lax")
+
+
+def test_a_sink_whose_disk_is_full_fails_clearly(
+    worker: SparkWorkerProcess, broker: EmbeddedKafka, tmp_path: Path
+) -> None:
+    rest, source = worker.rest, tmp_path / "full.txt"
+    source.write_text("line\n")
+    rest.create("full-in", {"connector.class": "FileStreamSource", "file": str(source), "topic": "full"})
+    rest.create("full-out", {"connector.class": "FileStreamSink", "file": "/dev/full", "topics": "full"})
+    rest.await_states("full-out", "RUNNING", ["FAILED"])
+    assert "No space left on device" in trace_of(worker, "full-out")
+    offsets = rest.request("GET", "/connectors/full-out/offsets").json()["offsets"]
+    assert all(entry["offset"]["kafka_offset"] == 0 for entry in offsets)
+    rest.delete("full-out")
+    rest.delete("full-in")
+
+
+def test_kill_9_loses_no_line_and_duplicates_are_counted(broker: EmbeddedKafka, tmp_path: Path) -> None:
+    source, target = tmp_path / "in.txt", tmp_path / "out.txt"
+    total = 200_000
+    source.write_text("".join(f"{number:08d}\n" for number in range(total)))
+    worker = SparkWorkerProcess(tmp_path / "worker", broker.bootstrap_servers, "e2e-kill")
+    worker.start()
+    try:
+        rest = worker.rest
+        rest.create("kill-in", {"connector.class": "FileStreamSource", "file": str(source), "topic": "kill"})
+        rest.create("kill-out", {"connector.class": "FileStreamSink", "file": str(target), "topics": "kill"})
+        until(lambda: len(lines_of(target)) > 0, 90, "the sink writes", lambda: worker.log_file.read_text()[-2000:])
+        worker.kill()
+        worker.start()
+        until(lambda: len(set(lines_of(target))) == total, 120, "every line", lambda: len(set(lines_of(target))))
+        lines = lines_of(target)
+        assert set(lines) == {f"{number:08d}" for number in range(total)}
+        in_topic = count_records(broker.bootstrap_servers, "kill")
+        print(f"lines {total}, in the topic {in_topic}, in the file {len(lines)}")
+        assert in_topic - total < total
+        assert len(lines) - in_topic < total
+    finally:
+        worker.stop()
