@@ -17,7 +17,7 @@ ConnectError
 └── StartupError                   correct the environment; .exit_code is the process's
 
 Every message names what it is about (setting, connector, task, topic-partition-offset) and says what to do.
-``code`` is stable (``CRT-1042``) and explained in docs/reference/errors.md.
+``code`` is stable (such as ``CRT-1040``) and explained in docs/reference/errors.md.
 """
 
 from __future__ import annotations

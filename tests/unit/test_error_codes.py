@@ -1,0 +1,16 @@
+"""Every error code in the source is explained, and every explained one exists."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_reference_explains_exactly_the_codes_that_are_raised() -> None:
+    sources = "".join(path.read_text(encoding="utf-8") for path in (ROOT / "spark_connect_rt").rglob("*.py"))
+    raised = set(re.findall(r"CRT-\d{4}", sources))
+    explained = re.findall(r"^\| (CRT-\d{4}) \|", (ROOT / "docs/reference/errors.md").read_text("utf-8"), re.MULTILINE)
+    assert sorted(explained) == sorted(set(explained))
+    assert set(explained) == raised
