@@ -7,6 +7,7 @@ benchmarks use it so that one driver serves both implementations; it must know n
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import signal
 import subprocess
@@ -97,7 +98,8 @@ class WorkerProcess(ABC):
                 stdin=subprocess.DEVNULL,
                 cwd=self.directory,  # relative ``file`` settings mean the same for every implementation
                 env=self.environment(),
-                start_new_session=True,  # its whole process group can then be ended, and Ctrl-C stays ours
+                start_new_session=True,  # Ctrl-C is for the owner, which then stops the worker in order
+                preexec_fn=_end_with_owner,
             )
 
     def start(self, limit_s: float = START_LIMIT_S) -> WorkerProcess:
@@ -183,3 +185,8 @@ class SparkWorkerProcess(WorkerProcess):
         root = str(Path(__file__).resolve().parents[2])
         others = os.environ.get("PYTHONPATH", "")
         return {**os.environ, "PYTHONPATH": os.pathsep.join(filter(None, [root, others]))}
+
+
+def _end_with_owner() -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(1, signal.SIGTERM)  # PR_SET_PDEATHSIG: a killed test leaves no worker behind
