@@ -6,6 +6,7 @@ by the next start on the same directory, so no data directory is ever opened twi
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import ctypes
 import json
@@ -16,6 +17,7 @@ import socket
 import subprocess
 import sys
 import time
+import uuid
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -244,10 +246,10 @@ def _runs(pid: int, argument: str) -> bool:
 
 
 def _cluster_id() -> str:
-    import base64
-    import uuid
-
-    return base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+    while True:
+        text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
+        if not text.startswith("-"):  # the format tool would read it as an option
+            return text
 
 
 def _die_with_parent() -> None:
