@@ -38,12 +38,6 @@ def new_worker(session: SparkSession, folder: Path, settings: EngineSettings = S
     return worker
 
 
-def slice_processes() -> set[int]:
-    """Return the pids of this test's Python workers: children of a daemon that is a child of the JVM."""
-    family = psutil.Process().children(recursive=True)
-    return {one.pid for one in family if "spark_connect_rt.spark.executor.daemon" in " ".join(one.cmdline())}
-
-
 def pids(worker: Worker, name: str) -> list[int]:
     return [int(line.split()[-1]) for line in worker.notes(name) if line.startswith("start")]
 
@@ -117,8 +111,8 @@ def test_a_silent_process_is_given_up_after_the_session_timeout(session: SparkSe
     finally:
         if psutil.pid_exists(pid):
             os.kill(pid, signal.SIGCONT)
-    before = len(worker.sent("a"))
-    worker.wait_sent("a", before)
+    repeated_from = worker.offsets["a", "a"]["next"]
+    worker.wait_sent("a", repeated_from + 10)
     assert not worker.of(launch, TaskFailed)
     end = worker.end(launch)
     assert end.drained
@@ -140,3 +134,20 @@ def test_slices_follow_one_another_and_their_books_balance(session: SparkSession
     assert sent == list(range(len(sent)))
     assert end.records == len(sent) == sum(b.records for b in worker.of(launch, BatchDurable))
     worker.runner.close(5_000)
+
+
+def test_books_that_do_not_balance_are_an_error_of_the_job(
+    session: SparkSession, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = new_worker(session, tmp_path)
+    launch = worker.start("a", count="3")
+    worker.wait_sent("a", 3)
+    assert isinstance(worker.runner, SparkTaskRunner)
+    channel = worker.runner._engine._launcher.channel()  # type: ignore[attr-defined]
+    (one,) = channel._owners.values()
+    one._totals.hear({"op": "durable", "host": 1, "n": 1})  # a report nobody wrote
+    assert worker.end(launch).drained
+    worker.runner.close(5_000)
+    assert "books do not balance: host 1: writer says (3, 1)" in caplog.text
+    assert "slot=1 was lost" in caplog.text
+    assert one._error is not None

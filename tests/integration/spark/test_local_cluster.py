@@ -1,0 +1,60 @@
+"""Reader and writer in other processes than the driver's JVM, on a cluster of two executors: TCP, address, imports."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from pathlib import Path
+
+import psutil
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_connect_rt.ports.task_runner import BatchDurable, TaskFailed
+from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.spark.driver.session import build_session
+from tests.contract.task_runner_contract import Worker
+from tests.integration.spark.test_spark_task_runner import new_worker, pids
+
+
+@pytest.fixture
+def session() -> Iterator[SparkSession]:
+    session = build_session({"spark.master": "local-cluster[2,1,1024]"})
+    yield session
+    session.stop()
+
+
+def executor_jvms() -> list[psutil.Process]:
+    family = psutil.Process().children(recursive=True)
+    return [one for one in family if "CoarseGrainedExecutorBackend" in " ".join(_command(one))]
+
+
+def _command(process: psutil.Process) -> list[str]:
+    try:
+        return process.cmdline()
+    except psutil.Error:
+        return []
+
+
+def test_tasks_run_on_executors_and_survive_the_loss_of_one(session: SparkSession, tmp_path: Path) -> None:
+    worker: Worker = new_worker(session, tmp_path)
+    worker.limit_s = 90
+    worker.topics.append([{"topic": "t", "value": b"x"}])
+    source = worker.start("a", count="100000", per_poll="1", pause_s="0.01")
+    sink = worker.start_sink("s")
+    worker.runner.assign(sink.task, {TopicPartition("t", 0): 0})
+    worker.wait_sent("a", 10)
+    worker.until(lambda: worker.of(sink, BatchDurable))
+    (pid,) = pids(worker, "a")
+    (jvm,) = [one for one in executor_jvms() if pid in {child.pid for child in one.children(recursive=True)}]
+    os.kill(jvm.pid, signal.SIGKILL)
+    worker.until(lambda: len(pids(worker, "a")) == 2)
+    next_offset = worker.offsets["a", "a"]["next"]
+    worker.wait_sent("a", next_offset + 20)
+    assert not worker.of(source, TaskFailed)
+    assert worker.end(source).drained
+    assert worker.end(sink).drained
+    sent = worker.sent("a")
+    assert set(sent) == set(range(max(sent) + 1))
+    worker.runner.close(10_000)
