@@ -36,9 +36,13 @@ class KafkaExecutorClients:
 
         return bundled_plugins().class_of(name)
 
-    def resolve(self, config: Mapping[str, str]) -> dict[str, str]:
+    def resolve(self, config: Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
         """Return the configuration with every ``${provider:...}`` replaced."""
-        return dict(config)
+        if not worker_config.get("config.providers"):
+            return dict(config)
+        from spark_connect_rt.config_providers.providers import ConfigProviders
+
+        return ConfigProviders.from_config(worker_config, self.plugin).resolve(config)
 
 
 def executor_clients() -> KafkaExecutorClients:

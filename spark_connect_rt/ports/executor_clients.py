@@ -64,5 +64,8 @@ class ExecutorClients(Protocol):
     def plugin(self, name: str) -> type[Any]:
         """Return the class of a converter, transformation or predicate by class name or alias. NotFoundError."""
 
-    def resolve(self, config: Mapping[str, str]) -> dict[str, str]:
-        """Return the configuration with every ``${provider:...}`` replaced."""
+    def resolve(self, config: Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
+        """Return ``config`` with every ``${provider:...}`` replaced by what ``worker_config``'s providers say.
+
+        Raises BadConfigError naming what cannot be read. Secrets exist only in what this returns.
+        """

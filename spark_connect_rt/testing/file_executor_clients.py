@@ -55,7 +55,7 @@ class FileTopics:
 
     def values(self, topic: str) -> list[bytes | None]:
         """Return every value of a topic, partition by partition."""
-        found = []
+        found: list[bytes | None] = []
         for path in sorted(self.folder.glob(f"{topic}-*.jsonl")):
             partition = TopicPartition(topic, int(path.stem.rpartition("-")[2]))
             found.extend(row["value"] for row in self.read(partition, 0, 1 << 60))
@@ -151,7 +151,7 @@ class FileExecutorClients:
         """Return a class by name. Raises NotFoundError."""
         return load_class(name)
 
-    def resolve(self, config: Mapping[str, str]) -> dict[str, str]:
+    def resolve(self, config: Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
         """Return the configuration as it is."""
         return dict(config)
 

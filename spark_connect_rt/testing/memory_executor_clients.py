@@ -173,7 +173,7 @@ class MemoryExecutorClients:
             raise NotFoundError(f"no plug-in {name}: these clients were given none")
         return self._find_plugin(name)
 
-    def resolve(self, config: Mapping[str, str]) -> dict[str, str]:
+    def resolve(self, config: Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
         """Return the configuration with every known placeholder replaced."""
         return {key: self.secrets.get(value, value) for key, value in config.items()}
 

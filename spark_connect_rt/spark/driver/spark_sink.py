@@ -10,6 +10,7 @@ import threading
 import time
 import traceback
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spark_connect_rt.planning.range_planning import FlushRule, bounded_ends, flush_is_due, pending_count
@@ -115,9 +116,9 @@ class SparkSinkTaskHost:
             self._close(drained)
 
     def _open(self) -> None:
-        launch = self.launch
-        clients = load_clients(self._clients)
-        self._consumer = clients.consumer(clients.resolve(launch.client_config))
+        clients, worker_config = load_clients(self._clients), self.launch.worker_config
+        launch = replace(self.launch, config=clients.resolve(self.launch.config, worker_config))
+        self._consumer = clients.consumer(clients.resolve(launch.client_config, worker_config))
         self._batches = TableBatches(launch, columns_session(self._session()), self._clients, self._consumer)
         self._batches.recover()
         self._on_event((TaskPaused if self._paused else TaskRunning)(launch.task, launch.run))

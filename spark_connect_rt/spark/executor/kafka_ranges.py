@@ -58,8 +58,9 @@ def read_ranges(
     Raises RetriableError when a range's records stop coming for a minute.
     """
     clients = load_clients(job.clients)
-    decoder = TableDecoder.from_config(job.connector_config, job.worker_config, clients.plugin, job.schema)
-    consumer = clients.consumer(clients.resolve(job.consumer_config))
+    connector_config = clients.resolve(job.connector_config, job.worker_config)
+    decoder = TableDecoder.from_config(connector_config, job.worker_config, clients.plugin, job.schema)
+    consumer = clients.consumer(clients.resolve(job.consumer_config, job.worker_config))
     try:
         for raw in _raw_batches(consumer, ranges):
             decoded = decoder.decode(raw)

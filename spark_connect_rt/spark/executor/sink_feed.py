@@ -106,7 +106,7 @@ class SinkFeed(threading.Thread):
 
     def _assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         if self._consumer is None:
-            config = self._clients.resolve(self._launch.client_config)
+            config = self._clients.resolve(self._launch.client_config, self._launch.worker_config)
             self._max_records = int(config.get("max.poll.records", _DEFAULT_POLL_RECORDS))
             self._consumer = self._clients.consumer(config)
         # The row goes first: nothing may be put of a partition that is not open.

@@ -82,8 +82,8 @@ class SinkLane(Lane):
 
     def begin(self) -> None:
         """Make and start the task."""
-        worker_config = self._clients.resolve(self.launch.worker_config)
-        connector_config = self._clients.resolve(self.launch.connector_config)
+        worker_config = self._clients.resolve(self.launch.worker_config, self.launch.worker_config)
+        connector_config = self._clients.resolve(self.launch.connector_config, self.launch.worker_config)
         self._pipeline = SinkPipeline.from_config(
             connector_config, worker_config, self._clients.plugin, Waiting(monotonic_ms, self._wait_ms)
         )
@@ -91,7 +91,7 @@ class SinkLane(Lane):
         self._commit_each_s = min(COMMIT_EACH_S, flush_ms / 1000)
         self._task = load_class(self.launch.task_class)()
         self._task.context = self._context
-        self._task.start(self._clients.resolve(self.launch.config))
+        self._task.start(self._clients.resolve(self.launch.config, self.launch.worker_config))
         if not self.launch.paused:  # else the feed's PAUSED row says so
             self.report("running")
 

@@ -117,12 +117,12 @@ class SourceHost(threading.Thread):
         if _wants_commits(type(task)):
             self._driver.wants_commits(self._host)
         task.context = self._context
-        worker_config = self._clients.resolve(self._launch.worker_config)
-        connector_config = self._clients.resolve(self._launch.connector_config)
+        worker_config = self._clients.resolve(self._launch.worker_config, self._launch.worker_config)
+        connector_config = self._clients.resolve(self._launch.connector_config, self._launch.worker_config)
         waiting = Waiting(monotonic_ms, self.switches.wait_ms)
         pipeline = SourcePipeline.from_config(connector_config, worker_config, self._clients.plugin, waiting)
         try:
-            task.start(self._clients.resolve(self._launch.config))
+            task.start(self._clients.resolve(self._launch.config, self._launch.worker_config))
             self._rows.put(Row(self._host, RowKind.RUNNING))
             self._poll_until_stopped(task, pipeline)
         finally:

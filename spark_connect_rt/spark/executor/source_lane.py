@@ -56,7 +56,7 @@ class SourceLane(Lane):
 
     def _open_producer(self) -> BatchProducer:
         if self._producer is None:
-            config = self._clients.resolve(self.launch.client_config)
+            config = self._clients.resolve(self.launch.client_config, self.launch.worker_config)
             self._timeout_ms = int(config.get("delivery.timeout.ms", _DELIVERY_TIMEOUT_MS))
             self._producer = self._clients.producer(config)
         return self._producer

@@ -1,0 +1,26 @@
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+
+from spark_connect_rt.app.executor_clients import FACTORY, executor_clients
+
+
+def test_the_factory_name_in_launches_is_importable() -> None:
+    module, _, name = FACTORY.partition(":")
+    assert getattr(importlib.import_module(module), name) is executor_clients
+
+
+def test_references_are_replaced_by_the_worker_s_own_providers(tmp_path: Path) -> None:
+    secrets = tmp_path / "secrets.properties"
+    secrets.write_text("password=s3cret\n")
+    worker = {
+        "config.providers": "file",
+        "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
+    }
+    config = {"a": f"${{file:{secrets}:password}}", "b": "${other:x:y}"}
+    assert executor_clients().resolve(config, worker) == {"a": "s3cret", "b": "${other:x:y}"}
+
+
+def test_without_providers_nothing_is_touched() -> None:
+    assert executor_clients().resolve({"a": "${file:/x:y}"}, {}) == {"a": "${file:/x:y}"}
