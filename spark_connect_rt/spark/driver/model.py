@@ -27,6 +27,7 @@ class EngineSettings:
     loss_forgotten_ms: int = 60_000  # a run hosted longer than this starts counting anew
     loss_backoff_ms: int = 200  # doubled with each loss
     housekeeping_ms: int = 1_000
+    slot_patience_ms: int = 60_000  # then it is said that Spark gives a slot no core
     prewarm: bool = True  # open one slot before the first task asks
 
 
@@ -82,6 +83,7 @@ class Slot:
     successor: Slot | None = None  # it is retiring: its tasks go there
     overdue: set[int] = field(default_factory=set)  # hosts past their stop deadline
     killed_when_empty: bool = False  # condemned: only overdue hosts may be left, then it is killed
+    starved: bool = False  # it was said that it waits for a core
     ending: bool = False  # told to end, or killed
     killed: bool = False
 

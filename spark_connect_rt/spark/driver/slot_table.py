@@ -189,12 +189,26 @@ class SlotTable:
         """Retire slots that are as old as a slice may be; end empty ones that lingered, all but one."""
         now = self._now_ms()
         for slot in list(self._slots.values()):
+            self._warn_when_starved(slot, now)
             if not slot.takes_tasks() or not slot.connected:
                 continue
             if slot.hosts and now - slot.opened_at_ms >= self._settings.slice_length_ms and not closing:
                 slot.successor = self.open_slot(exclusive=slot.exclusive)
             elif slot.load() == 0 and self._may_go(slot, now):
                 self.end(slot)
+
+    def _warn_when_starved(self, slot: Slot, now_ms: float) -> None:
+        """Say once that Spark has not given a slot its core; on a full cluster this would be silent."""
+        late = now_ms - slot.opened_at_ms >= self._settings.slot_patience_ms
+        if late and slot.waiting and not slot.connected and not slot.starved:
+            slot.starved = True
+            tasks = ", ".join(str(run.task) for run in slot.waiting)
+            log.warning(
+                "slot=%d still waits for Spark; so do tasks %s. Are all cores taken? Each slot holds one: "
+                "give the application more cores, or lower connectrt.slots.max",
+                slot.number,
+                tasks,
+            )
 
     def _may_go(self, slot: Slot, now_ms: float) -> bool:
         """Tell whether an empty slot lingered long enough; the last one stays warm, but not for ever."""
