@@ -7,12 +7,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.api.data.schema import Schema, SchemaAndValue
 from spark_connect_rt.config.config_def import ConfigDef
+
+if TYPE_CHECKING:  # the driver imports this at its start and needs no Arrow for that
+    import pyarrow as pa
 
 
 class Converter(ABC):

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
-
-import pyarrow as pa
+from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.api.data.schema import Schema
+
+if TYPE_CHECKING:  # the driver imports this at its start and needs no Arrow for that
+    import pyarrow as pa
 
 
 @dataclass(frozen=True, slots=True)
