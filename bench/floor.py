@@ -17,6 +17,9 @@ from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.testing.connect_rest import ConnectRest
 
 
+START_LIMIT_S = 60.0
+
+
 class Floor:
     """A floor process: ``with Floor("spark") as floor: floor.processes()``."""
 
@@ -60,6 +63,7 @@ def rest_start_s(port: int) -> float:
     begun = time.monotonic()
     with Floor("rest", str(port)), ConnectRest(f"http://127.0.0.1:{port}") as rest:
         while not rest.probe():
+            assert time.monotonic() - begun < START_LIMIT_S, "the empty application did not answer"
             time.sleep(0.01)
         return time.monotonic() - begun
 
@@ -90,7 +94,11 @@ def _rest(port: int) -> None:
     from fastapi import FastAPI
 
     app = FastAPI()
-    app.get("/")(dict)
+
+    @app.get("/")
+    def root() -> dict[str, str]:
+        return {}
+
     threading.Thread(
         target=uvicorn.Server(uvicorn.Config(app, host="127.0.0.1", port=port, log_level="error")).run,
         daemon=True,
