@@ -16,7 +16,6 @@ import psutil
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.testing.connect_rest import ConnectRest
 
-
 START_LIMIT_S = 60.0
 
 
