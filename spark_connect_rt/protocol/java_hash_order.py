@@ -21,10 +21,13 @@ def java_string_hash(text: str) -> int:
     return value
 
 
-def java_hash_order(keys: Iterable[str]) -> list[str]:
-    """Return the keys in the order a HashMap filled in the given order yields them."""
+def java_hash_order(keys: Iterable[str], *, sized: bool = False) -> list[str]:
+    """Return the keys in the order a HashMap filled in the given order yields them.
+
+    ``sized``: the map was made as ``new HashMap<>(number of keys)``, so its table starts smaller than 16.
+    """
     inserted = list(dict.fromkeys(keys))
-    capacity = 16
+    capacity = 1 << max(0, len(inserted) - 1).bit_length() if sized else 16
     while len(inserted) * 4 > capacity * 3:
         capacity *= 2
     return sorted(inserted, key=lambda key: _bucket(key, capacity))  # stable: insertion order in a bucket

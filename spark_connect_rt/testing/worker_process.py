@@ -16,6 +16,7 @@ import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Self
 
 import psutil
 
@@ -102,7 +103,7 @@ class WorkerProcess(ABC):
                 preexec_fn=_end_with_owner,
             )
 
-    def start(self, limit_s: float = START_LIMIT_S) -> WorkerProcess:
+    def start(self, limit_s: float = START_LIMIT_S) -> Self:
         """Start the process and wait until ``/health`` says it may be used. Raises StartupError."""
         self.launch()
         self.await_answer("/health", limit_s)
@@ -150,7 +151,7 @@ class WorkerProcess(ABC):
             self._process.wait()
             self._process = None
 
-    def __enter__(self) -> WorkerProcess:
+    def __enter__(self) -> Self:
         return self.start()
 
     def __exit__(self, *_: object) -> None:

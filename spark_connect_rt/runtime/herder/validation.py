@@ -91,5 +91,5 @@ def _add_missing_classes(problems: dict[str, list[str]], deps: HerderDependencie
 def _shown(config: Mapping[str, str]) -> str:
     """Return Java's rendering of a map. Without a class nobody can tell what is secret: suspicious names are hidden."""
     return ", ".join(
-        f"{key}={'[hidden]' if _SUSPICIOUS.search(key) else config[key]}" for key in java_hash_order(config)
+        f"{key}={'[hidden]' if _SUSPICIOUS.search(key) else config[key]}" for key in java_hash_order(config, sized=True)
     )

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 
 import orjson
 
+from spark_connect_rt.errors import FencedError
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskKind
 from spark_connect_rt.spark.executor.control_wire import decode_launch
@@ -41,13 +42,22 @@ class WriterSide:
         except BaseException:
             self.abandon()
             raise
+        self._refuse_truncation()
         for lane in self._lanes.values():
             if self._abandoned:
                 break  # a lane may be stuck in its task; its process is about to die
-            if lane.host not in self._ended:  # its host never said so: end it all the same
-                lane.give(Row(lane.host, RowKind.ENDED))
             lane.join()
         return self._totals
+
+    def _refuse_truncation(self) -> None:
+        """Fail when rows stopped though a host never said ENDED: its reader died, which looks like a normal end here.
+
+        E1: only the reader says that a host ended; reporting it for the reader would end a task that must be mended.
+        """
+        cut_off = sorted(set(self._lanes) - self._ended)
+        if cut_off and not self._abandoned:
+            self.abandon()
+            raise FencedError(f"the reader's rows stopped in the middle of hosts {cut_off}")
 
     def _serve(self, row: Row) -> None:
         if row.kind is RowKind.LAUNCH:

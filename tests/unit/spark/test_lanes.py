@@ -6,20 +6,23 @@ import threading
 from collections.abc import Mapping
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pytest
 
-from spark_connect_rt.errors import ShuttingDownError
+from spark_connect_rt.errors import FencedError, ShuttingDownError
 from spark_connect_rt.pipeline.columns import produce_batch
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.driver.loop import Loop
 from spark_connect_rt.spark.driver.planning_gate import FairGate
 from spark_connect_rt.spark.executor import lane
+from spark_connect_rt.spark.executor.control_wire import encode_launch
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, encode_records
 from spark_connect_rt.spark.executor.hosting import Switches
 from spark_connect_rt.spark.executor.row_queue import RowQueue
 from spark_connect_rt.spark.executor.source_lane import SourceLane
+from spark_connect_rt.spark.executor.writer_side import WriterSide
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, wait_until
 
 LAUNCH = TaskLaunch(ConnectorTaskId("a", 0), 1, 1, TaskKind.SOURCE, "m:C", {}, {}, {})
@@ -89,6 +92,24 @@ def test_rows_before_an_idle_hint_become_one_durable_batch() -> None:
     one.join(5)
     assert reports.ops() == ["durable", "ended"]
     assert (one.totals.records, one.totals.batches) == (3, 1)
+
+
+def test_e1_rows_that_stop_without_ended_end_no_host() -> None:
+    """A killed reader looks like a normal end of the rows; a task reported ended then would never be mended."""
+    reports, clients = _Reports(), MemoryExecutorClients()
+    side = WriterSide(clients, reports)
+    launch = orjson.dumps(encode_launch(LAUNCH))
+    with pytest.raises(FencedError, match="stopped in the middle"):
+        side.run(iter([Row(5, RowKind.LAUNCH, launch), batch_row(5, "x")]))
+    assert "ended" not in reports.ops()
+
+
+def test_rows_that_stop_behind_ended_drain_the_host() -> None:
+    reports, clients = _Reports(), MemoryExecutorClients()
+    side = WriterSide(clients, reports)
+    launch = orjson.dumps(encode_launch(LAUNCH))
+    side.run(iter([Row(5, RowKind.LAUNCH, launch), batch_row(5, "x"), Row(5, RowKind.ENDED)]))
+    assert reports.ops() == ["durable", "ended"]
 
 
 def test_a_lane_without_records_makes_no_producer() -> None:
