@@ -5,15 +5,20 @@ All sides are up and idle together; each is charged only what its own processes 
 
 from __future__ import annotations
 
+import contextlib
 import time
+from collections.abc import Callable, Sequence
+
+import psutil
 
 from bench.floor import Floor
 from bench.lab import Lab
-from bench.process_cost import cpu_seconds
+from bench.process_cost import CpuMeter
 from bench.report import Result, Run
 from bench.sources import create_sources
 
 TARGET_CPU_S = 6.0
+Group = tuple[str, Callable[[], Sequence[psutil.Process]]]
 
 
 def run(lab: Lab, short: bool) -> Result:
@@ -26,18 +31,21 @@ def run(lab: Lab, short: bool) -> Result:
     with Floor("spark") as floor:
         floor.await_ready()
         time.sleep(settle_s)  # not synchronisation: start-up work must not be charged as idling
-        groups = [*((who, worker.processes) for who, worker in sides), ("limit", floor.processes)]
+        groups: list[Group] = [*((who, worker.processes) for who, worker in sides), ("limit", floor.processes)]
         for _ in range(windows):
-            before = [cpu_seconds(processes()) for _, processes in groups]
-            begun = time.monotonic()
-            time.sleep(window_s)
-            minutes = (time.monotonic() - begun) / 60
-            for (who, processes), at_start in zip(groups, before, strict=True):
-                used = cpu_seconds(processes()) - at_start
-                result.runs.append(Run(who, {"cpu_s_per_min": round(used / minutes, 2)}))
+            result.runs += _window(groups, window_s)
     result.conclude()
     java = result.values("java")
     result.control = {"worst_to_best": round(max(java) / min(java), 3)} if min(java) > 0 else {}
     result.met = result.ours is not None and result.ours < TARGET_CPU_S
     result.notes = ["limit is a bare SparkSession doing nothing", *lab.complaints]
     return result
+
+
+def _window(groups: list[Group], window_s: float) -> list[Run]:
+    begun = time.monotonic()
+    with contextlib.ExitStack() as stack:
+        meters = [(who, stack.enter_context(CpuMeter(processes))) for who, processes in groups]
+        time.sleep(window_s)  # the window itself
+    minutes = (time.monotonic() - begun) / 60
+    return [Run(who, {"cpu_s_per_min": round(meter.used_s / minutes, 2)}) for who, meter in meters]

@@ -33,9 +33,9 @@ def run(lab: Lab, short: bool) -> Result:
     result.notes = [
         f"ratio and limit are of RSS with {tasks} tasks; limit is a bare SparkSession without tasks",
         "the issue sets no target for memory",
-        *_pss_note(result),
         *lab.complaints,
     ]
+    result.note_ratio("of PSS", result.ratio_of("pss"))
     return result
 
 
@@ -52,8 +52,3 @@ def _one_side(lab: Lab, result: Result, who: str, tasks: int, lines: int) -> Non
 
 def _run(who: str, tasks: int, processes: Callable[[], list[psutil.Process]]) -> Run:
     return Run(who, {"tasks": tasks, **memory_mib(processes())})
-
-
-def _pss_note(result: Result) -> list[str]:
-    ours, java = result.median("ours", "pss"), result.median("java", "pss")
-    return [f"of PSS the ratio is {ours / java:.2f}"] if ours and java else []

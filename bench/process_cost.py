@@ -3,23 +3,57 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Sequence
+import threading
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Self
 
 import psutil
 
 MIB = 2**20
+LOOK_EVERY_S = 0.5
 
 
-def cpu_seconds(processes: Sequence[psutil.Process]) -> float:
-    """Return user + system CPU of the processes and of their children that ended already."""
-    total = 0.0
-    for process in processes:
-        with contextlib.suppress(psutil.NoSuchProcess):
-            times = process.cpu_times()
-            total += times.user + times.system
-            total += getattr(times, "children_user", 0.0) + getattr(times, "children_system", 0.0)
-    return total
+class CpuMeter:
+    """CPU seconds of a changing set of processes: ``with CpuMeter(worker.processes) as meter: ...; meter.used_s``.
+
+    Looks twice a second, because the times of a process that ends are lost unless its parent waits for it
+    (Python workers of Spark come and go). What a process used after its last look is missed.
+    """
+
+    def __init__(self, processes: Callable[[], Sequence[psutil.Process]]) -> None:
+        self._processes = processes
+        self._first: dict[tuple[int, float], float] = {}
+        self._last: dict[tuple[int, float], float] = {}
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="cpu-meter", daemon=True)
+
+    @property
+    def used_s(self) -> float:
+        """Return the CPU seconds used between entering and leaving."""
+        return sum(self._last[one] - self._first[one] for one in self._last)
+
+    def __enter__(self) -> Self:
+        self._look(born_before=True)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._done.set()
+        self._thread.join()
+        self._look()
+
+    def _run(self) -> None:
+        while not self._done.wait(LOOK_EVERY_S):
+            self._look()
+
+    def _look(self, born_before: bool = False) -> None:
+        for process in self._processes():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one = (process.pid, process.create_time())
+                times = process.cpu_times()
+                self._last[one] = times.user + times.system
+                self._first.setdefault(one, self._last[one] if born_before else 0.0)
 
 
 def memory_mib(processes: Sequence[psutil.Process]) -> dict[str, float]:

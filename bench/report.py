@@ -70,6 +70,16 @@ class Result:
         values = self.values(who, figure)
         return statistics.median(values) if values else None
 
+    def ratio_of(self, figure: str) -> float | None:
+        """Return ours to Java's of another figure, by medians; None when a side has none."""
+        ours, java = self.median("ours", figure), self.median("java", figure)
+        return ours / java if ours and java else None
+
+    def note_ratio(self, words: str, ratio: float | None) -> None:
+        """Add a note with a ratio, if there is one."""
+        if ratio is not None:
+            self.notes.append(f"{words}: ratio {ratio:.2f}")
+
     def last_line(self) -> str:
         """Return the line that a script reads."""
         met = "yes" if self.met else "no"

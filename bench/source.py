@@ -15,7 +15,7 @@ from pathlib import Path
 from confluent_kafka import Producer
 
 from bench.lab import Lab, TopicTruth
-from bench.process_cost import cpu_seconds
+from bench.process_cost import CpuMeter
 from bench.report import Result, Run
 from spark_connect_rt.testing.worker_process import WorkerProcess
 
@@ -54,9 +54,9 @@ def run(lab: Lab, short: bool) -> Result:
 
 
 def _note(result: Result, lab: Lab) -> None:
-    with_start = [result.median(who, "with_start") for who in ("ours", "java")]
-    if all(with_start):
-        result.notes.append(f"counted from the create request: ratio {with_start[0] / with_start[1]:.2f}")  # type: ignore[operator]
+    result.note_ratio("counted from the create request", result.ratio_of("with_start"))
+    cpu = result.ratio_of("cpu_s")
+    result.note_ratio("records a CPU second of the worker, which load of others hardly moves", 1 / cpu if cpu else None)
     if not _all_exact(result):
         result.notes.append("NOT EXACT: a topic did not hold the file (see the runs)")
     result.notes += lab.complaints
@@ -85,9 +85,9 @@ def _move(lab: Lab, who: str, worker: WorkerProcess, given: Input) -> Run:
         config = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(given.file), "topic": topic}
         worker.rest.create(name, config)
 
-    before = cpu_seconds(worker.processes())
-    found = _measure(lab, who, given, begin)
-    found.figures["cpu_s"] = round(cpu_seconds(worker.processes()) - before, 1)
+    with CpuMeter(worker.processes) as meter:
+        found = _measure(lab, who, given, begin)
+    found.figures["cpu_s"] = round(meter.used_s, 1)
     worker.rest.delete(name)
     return found
 

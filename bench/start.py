@@ -33,9 +33,7 @@ def run(lab: Lab, short: bool) -> Result:
         result.runs.append(Run("limit", {"rest_s": round(rest_start_s(free_ports(1)[0]), 2)}))
     result.conclude()
     result.met = result.ratio is not None and result.ratio <= TARGET
-    healthy = [result.median(who, "healthy_s") for who in ("ours", "java")]
-    if all(healthy):
-        result.notes.append(f"until healthy (group joined): ratio {healthy[0] / healthy[1]:.2f}")  # type: ignore[operator]
+    result.note_ratio("until healthy (group joined)", result.ratio_of("healthy_s"))
     result.notes += ["limit is an empty FastAPI application", *lab.complaints]
     return result
 
