@@ -87,7 +87,7 @@ def test_offset_records_are_written_again_byte_for_byte() -> None:
 
 def test_the_config_recording_folds_to_what_java_said_over_rest() -> None:
     fold = ConfigFold()
-    events = []
+    events: list[object] = []
     for record in recording("topics")["configs"]:
         value = record["value"]
         events += fold.apply(record["offset"], record["key"].encode(), None if value is None else value.encode())
