@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.assignors import eager
@@ -65,6 +65,7 @@ def test_any_history_ends_complete_disjoint_and_balanced(steps: list[tuple], max
 
 @settings(max_examples=150, deadline=None)
 @given(steps=STEPS)
+@example(steps=[("join", "w1"), ("join", "w2"), ("round", {"w0"}), ("leave", "w1")])
 def test_a_settled_group_is_left_alone(steps: list[tuple]) -> None:
     group = SimulatedGroup(300_000, c0=3, c1=5)
     group.join("w0")
