@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import subprocess
@@ -49,12 +50,17 @@ def python_without_the_package(tmp_path_factory: pytest.TempPathFactory) -> Path
     return python
 
 
+def descendants(root: psutil.Process) -> list[tuple[psutil.Process, str]]:
+    """Return the live processes below ``root`` with their command lines; zombies have none."""
+    found = []
+    for process in root.children(recursive=True):
+        with contextlib.suppress(psutil.Error):
+            found.append((process, " ".join(process.cmdline())))
+    return found
+
+
 def executors_of(pid: int) -> list[psutil.Process]:
-    return [
-        process
-        for process in psutil.Process(pid).children(recursive=True)
-        if any("CoarseGrainedExecutorBackend" in word for word in process.cmdline())
-    ]
+    return [process for process, words in descendants(psutil.Process(pid)) if "CoarseGrainedExecutorBackend" in words]
 
 
 def test_tasks_run_on_executors_with_a_shipped_wheel(
@@ -95,18 +101,18 @@ def test_tasks_run_on_executors_with_a_shipped_wheel(
         )
         executors = executors_of(driver.pid)
         assert len(executors) == 2
-        workers = [child for one in executors for child in one.children(recursive=True) if "python" in child.name()]
+        workers = [words for one in executors for _, words in descendants(one) if "pyspark.worker" in words]
         assert len(workers) >= 2, "a reader and a writer process below the executors"
         rest.delete("shipped")
     finally:
         rest.close()
-        descendants = psutil.Process(driver.pid).children(recursive=True)
+        children = psutil.Process(driver.pid).children(recursive=True)
         driver.send_signal(signal.SIGTERM)
         try:
             driver.wait(60)
         except subprocess.TimeoutExpired:
             driver.kill()
-        _, alive = psutil.wait_procs(descendants, timeout=20)
+        _, alive = psutil.wait_procs(children, timeout=20)
         for process in alive:
             process.kill()
     assert alive == [], log.read_text()[-3000:]

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from pathlib import Path
 
+from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 LOCAL_SLOTS = 64  # threads of local[*]: slots idle in them, so this has nothing to do with cores
@@ -84,9 +85,22 @@ def _make_importable(conf: dict[str, str]) -> None:
         conf.setdefault("spark.executorEnv.PYTHONPATH", python_path)
 
 
+def _submitted_master() -> str | None:
+    """Return the master that spark-submit was given, None when this process made its own JVM."""
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:
+        return None
+    SparkContext._ensure_initialized()  # type: ignore[attr-defined]
+    master: str | None = SparkConf().get("spark.master")
+    return master
+
+
 def build_session(worker_config: Mapping[str, str]) -> SparkSession:
-    """Build (or, under spark-submit, complete) the session. Blocks for seconds."""
-    conf = session_conf(worker_config)
+    """Build (or, under spark-submit, complete) the session. Blocks for seconds.
+
+    The master is the worker file's, else spark-submit's, else local[*].
+    """
+    submitted = _submitted_master() if "spark.master" not in worker_config else None
+    conf = session_conf({**worker_config, "spark.master": submitted} if submitted else worker_config)
     _make_importable(conf)
     builder = SparkSession.builder
     for name, value in conf.items():
