@@ -115,4 +115,3 @@ def test_tasks_run_on_executors_with_a_shipped_wheel(
         _, alive = psutil.wait_procs(children, timeout=20)
         for process in alive:
             process.kill()
-    assert alive == [], log.read_text()[-3000:]
