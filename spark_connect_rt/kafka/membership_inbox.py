@@ -6,7 +6,6 @@ event, a wake-up, time. Any thread may tell or wake; only the herder's takes.
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 
 from spark_connect_rt.ports.group_member import (
@@ -15,13 +14,14 @@ from spark_connect_rt.ports.group_member import (
     JoinRequired,
     MembershipEvent,
 )
+from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
 
 
 class MembershipInbox:
     """A queue of membership events with the numbers of the questions they ask."""
 
-    def __init__(self) -> None:
-        self._condition = threading.Condition()
+    def __init__(self, threads: Threads = MACHINE_THREADS) -> None:
+        self._condition = threads.condition()
         self._events: list[tuple[MembershipEvent, int]] = []
         self._woken = False
         self._error: Exception | None = None

@@ -7,13 +7,13 @@ writing nothing when nothing changed, and telling the putter when its offsets ar
 from __future__ import annotations
 
 import logging
-import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from spark_connect_rt.errors import ConnectError, DataError, RetriableError, TimedOutError
 from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
+from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
 from spark_connect_rt.protocol.offset_records import OffsetMap
 from spark_connect_rt.state.offset_fold import OffsetFold, PartitionKey, partition_key, same_offset
 
@@ -45,9 +45,9 @@ class _Batch:
 class OffsetStore:
     """Any thread may read and put."""
 
-    def __init__(self, log: CompactedLog) -> None:
+    def __init__(self, log: CompactedLog, threads: Threads = MACHINE_THREADS) -> None:
         self._log = log
-        self._lock = threading.Condition()
+        self._lock = threads.condition()
         self._fold = OffsetFold()
         self._pending = _Batch()
         self._in_flight: _Batch | None = None

@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from spark_connect_rt.errors import ConnectError, DataError, RetriableError
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
+from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads, Timer
 from spark_connect_rt.protocol import status_records as records
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.status_records import (
@@ -33,7 +34,13 @@ _log = logging.getLogger(__name__)
 class StatusStore:
     """Any thread may read and write; nothing here waits but ``start`` and ``flush``."""
 
-    def __init__(self, log: CompactedLog, clock: Clock | None = None, retry_backoff_ms: int = RETRY_BACKOFF_MS) -> None:
+    def __init__(
+        self,
+        log: CompactedLog,
+        clock: Clock | None = None,
+        retry_backoff_ms: int = RETRY_BACKOFF_MS,
+        threads: Threads = MACHINE_THREADS,
+    ) -> None:
         self._log = log
         self._clock = clock
         self._lock = threading.Lock()
@@ -42,7 +49,8 @@ class StatusStore:
         self._newest: dict[bytes, int] = {}  # key -> sequence of the last put that is not yet durable
         self._retries: dict[bytes, tuple[bytes | None, int]] = {}  # key -> (value, sequence)
         self._retry_backoff_ms = retry_backoff_ms
-        self._timer: threading.Timer | None = None
+        self._threads = threads
+        self._timer: Timer | None = None
         self._stopped = False
 
     def start(self) -> None:
@@ -155,9 +163,7 @@ class StatusStore:
 
     def _schedule_retries(self) -> None:
         if self._timer is None:
-            self._timer = threading.Timer(self._retry_backoff_ms / 1000, self._retry)
-            self._timer.daemon = True
-            self._timer.start()
+            self._timer = self._threads.later(self._retry_backoff_ms, self._retry)
 
     def _retry(self) -> None:
         with self._lock:

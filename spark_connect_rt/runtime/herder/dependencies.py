@@ -12,6 +12,7 @@ from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.sink_group import SinkGroupFactory
 from spark_connect_rt.ports.task_runner import TaskRunner
+from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.runtime.herder.settings import HerderSettings
 from spark_connect_rt.stores.config_store import ConfigStore
@@ -50,3 +51,4 @@ class HerderDependencies:
     source_config: ConfigDef | None = None  # settings common to all source connectors
     sink_config: ConfigDef | None = None  # settings common to all sink connectors
     on_logger_level: Callable[[str, str], None] = lambda _namespace, _level: None
+    threads: Threads = MACHINE_THREADS

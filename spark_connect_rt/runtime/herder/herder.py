@@ -5,7 +5,6 @@ Java ``DistributedHerder``, whose loop is in loop.py and whose decisions are in 
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import TypeVar
@@ -24,6 +23,7 @@ from spark_connect_rt.ports.herder import (
     TaskInfo,
     WorkerProgress,
 )
+from spark_connect_rt.ports.threads import Event
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.loop import HerderLoop
@@ -49,7 +49,7 @@ class DistributedHerder:
         return self._loop.started
 
     @property
-    def stopped(self) -> threading.Event:
+    def stopped(self) -> Event:
         """Set when the tick thread has ended and everything it started is closed."""
         return self._loop.stopped
 
@@ -157,7 +157,7 @@ class DistributedHerder:
 
     def offsets(self, name: str) -> Future[list[ConnectorOffset]]:
         """See HerderApi."""
-        return _answer_beside(lambda: self._views.offsets(name))
+        return self._answer_beside(lambda: self._views.offsets(name))
 
     def create(self, name: str, config: Mapping[str, str], initial_state: TargetState | None) -> Future[ConfigWritten]:
         """See HerderApi."""
@@ -238,24 +238,22 @@ class DistributedHerder:
             queued = self._loop.add(what, lambda: action(checked))
             queued.add_done_callback(lambda done: copy_outcome(done, answer))
 
-        _beside(check_and_queue)
+        self._beside(check_and_queue)
         return answer
 
+    def _answer_beside(self, call: Callable[[], T]) -> Future[T]:
+        """Answer a call that blocks (it asks Kafka)."""
+        answer: Future[T] = Future()
 
-def _answer_beside(call: Callable[[], T]) -> Future[T]:
-    """Answer a call that blocks (it asks Kafka)."""
-    answer: Future[T] = Future()
+        def run() -> None:
+            try:
+                answer.set_result(call())
+            except Exception as error:  # noqa: BLE001 - the request's failure is its answer
+                answer.set_exception(error)
 
-    def run() -> None:
-        try:
-            answer.set_result(call())
-        except Exception as error:  # noqa: BLE001 - the request's failure is its answer
-            answer.set_exception(error)
+        self._beside(run)
+        return answer
 
-    _beside(run)
-    return answer
-
-
-def _beside(call: Callable[[], None]) -> None:
-    """Run plug-in code or a client's call on a thread of its own: one that never returns holds up nobody else."""
-    threading.Thread(target=call, name="herder-request", daemon=True).start()
+    def _beside(self, call: Callable[[], None]) -> None:
+        """Run plug-in code or a client's call on a thread of its own: one that never returns holds up nobody else."""
+        self._deps.threads.start("herder-request", call)

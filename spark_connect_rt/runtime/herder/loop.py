@@ -6,13 +6,13 @@ Owns the order of the steps and the life of everything the worker runs. What a s
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 from concurrent.futures import Future
 from typing import TypeVar
 
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.ports.herder import Health
+from spark_connect_rt.ports.threads import RunningThread
 from spark_connect_rt.runtime.herder.changes import Changes
 from spark_connect_rt.runtime.herder.connector_requests import ConnectorRequests
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -44,12 +44,12 @@ class HerderLoop:
         deps = self._deps = dependencies
         wakeup = deps.member.wakeup
         self.started: Future[None] = Future()  # set once the stores are read; its error says why not
-        self.stopped = threading.Event()
+        self.stopped = deps.threads.event()
         self.story = story = Story(deps.clock, deps.settings.worker_id)
         self.worker = worker = Worker(_worker_dependencies(deps), lambda event: self._changes.put(event))
         self._state = state = GroupState(deps.settings.protocol)
         self._requests = RequestQueue(deps.clock, wakeup, deps.settings.request_limit_ms)
-        self._forwarding = Forwarding(deps.peers, deps.settings.signature_algorithm, wakeup)
+        self._forwarding = Forwarding(deps.peers, deps.settings.signature_algorithm, wakeup, deps.threads)
         self._membership = Membership(deps, state, worker, story)
         self._reconciling = Reconciling(deps, state, worker)
         self._publishing = Publishing(deps, state, worker, self._forwarding, story)
@@ -67,8 +67,8 @@ class HerderLoop:
             ("publish task configs", self._publishing.publish),
             ("serve requests", self._serve_requests),
         )
-        self._thread = threading.Thread(target=self._run, name=f"herder-{deps.settings.worker_id}", daemon=True)
-        self._stop_asked = threading.Event()
+        self._thread: RunningThread | None = None
+        self._stop_asked = deps.threads.event()
         self._last_tick_ms = deps.clock.monotonic_ms()
         self._stop_by_ms = 0
         self._joined = False
@@ -80,7 +80,7 @@ class HerderLoop:
 
     def start(self) -> None:
         """Start the thread; returns at once, ``started`` tells how it went."""
-        self._thread.start()
+        self._thread = self._deps.threads.start(f"herder-{self._deps.settings.worker_id}", self._run)
 
     def stop(self, timeout_s: float) -> bool:
         """Stop work, commit, leave the group, close the stores; return whether all of it ended in time."""
@@ -89,8 +89,9 @@ class HerderLoop:
         self._requests.close()
         self._stop_asked.set()
         self._deps.member.wakeup()
-        if self._thread.ident is not None:
-            self._thread.join(timeout_s)
+        if self._thread is None:
+            return True
+        self._thread.join(timeout_s)
         return not self._thread.is_alive()
 
     def add(self, what: str, action: Callable[[], T | Future[T]], needs_group: bool = True) -> Future[T]:
@@ -194,5 +195,6 @@ def _worker_dependencies(deps: HerderDependencies) -> WorkerDependencies:
         status_store=deps.status_store,
         resolve=deps.resolve,
         topic_tracking=settings.topic_tracking,
+        threads=deps.threads,
         task_stop_limit_ms=settings.task_shutdown_graceful_timeout_ms,
     )

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import threading
 from collections.abc import Callable
 
 from spark_connect_rt.errors import ConnectError
@@ -29,11 +28,9 @@ def start_stores(deps: HerderDependencies, on_event: Callable[[ConfigEvent], Non
         return run
 
     threads = [
-        threading.Thread(target=guarded(deps.status_store.start), name="start-status-store", daemon=True),
-        threading.Thread(target=guarded(deps.offset_store.start), name="start-offset-store", daemon=True),
+        deps.threads.start("start-status-store", guarded(deps.status_store.start)),
+        deps.threads.start("start-offset-store", guarded(deps.offset_store.start)),
     ]
-    for thread in threads:
-        thread.start()
     guarded(lambda: deps.config_store.start(on_event))()
     for thread in threads:
         thread.join()

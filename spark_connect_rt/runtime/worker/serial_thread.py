@@ -6,9 +6,10 @@ so that one that never returns cannot keep the process alive.
 
 from __future__ import annotations
 
-import queue
-import threading
+from collections import deque
 from collections.abc import Callable
+
+from spark_connect_rt.ports.threads import RunningThread, Threads
 
 Call = Callable[[], None]
 
@@ -16,24 +17,26 @@ Call = Callable[[], None]
 class SerialThread:
     """Runs what it is given, in order. The thread starts with the first call and ends with ``close``."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, threads: Threads) -> None:
         self._name = name
-        self._calls: queue.SimpleQueue[Call | None] = queue.SimpleQueue()
-        self._thread: threading.Thread | None = None
-        self._lock = threading.Lock()
+        self._threads = threads
+        self._calls: deque[Call | None] = deque()  # None: the end
+        self._thread: RunningThread | None = None
+        self._changed = threads.condition()
 
     def submit(self, call: Call) -> None:
         """Queue a call that raises nothing. Any thread."""
-        with self._lock:
+        with self._changed:
             if self._thread is None:
-                self._thread = threading.Thread(target=self._run, name=self._name, daemon=True)
-                self._thread.start()
-            self._calls.put(call)
+                self._thread = self._threads.start(self._name, self._run)
+            self._calls.append(call)
+            self._changed.notify_all()
 
     def close(self) -> None:
         """End the thread once everything queued before has run. Does not wait."""
-        with self._lock:
-            self._calls.put(None)
+        with self._changed:
+            self._calls.append(None)
+            self._changed.notify_all()
 
     def join(self, timeout_s: float) -> bool:
         """Wait for the end; return whether it came."""
@@ -43,5 +46,10 @@ class SerialThread:
         return not self._thread.is_alive()
 
     def _run(self) -> None:
-        while (call := self._calls.get()) is not None:
+        while (call := self._next()) is not None:
             call()
+
+    def _next(self) -> Call | None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._calls)
+            return self._calls.popleft()

@@ -20,6 +20,7 @@ from spark_connect_rt.ports.herder import TaskProgress
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.sink_group import SinkGroupFactory
 from spark_connect_rt.ports.task_runner import TaskEvent, TaskKind, TaskLaunch, TaskRunner
+from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.worker.events import LifeChanged, Notify
 from spark_connect_rt.runtime.worker.launches import (
@@ -57,6 +58,7 @@ class WorkerDependencies:
     resolve: Callable[[Mapping[str, str]], dict[str, str]]  # ${provider:...} -> values
     topic_tracking: bool = True
     task_stop_limit_ms: int = 5_000  # task.shutdown.graceful.timeout.ms
+    threads: Threads = MACHINE_THREADS
 
 
 class Worker:
@@ -118,6 +120,7 @@ class Worker:
             resolve=self._deps.resolve,
             report=self._reports.of_connector(plan.name),
             notify=self._notify,
+            threads=self._deps.threads,
         )
         with self._tables:
             self._connectors[plan.name] = connector
@@ -218,7 +221,14 @@ class Worker:
         if launch.kind is not TaskKind.SOURCE:
             settings = sink_settings(launch, deps.resolve(launch.client_config))
             task.membership = SinkTaskMembership(
-                launch.task, settings, deps.sink_groups, deps.runner, deps.clock, task.membership_left, task.fail
+                launch.task,
+                settings,
+                deps.sink_groups,
+                deps.runner,
+                deps.clock,
+                task.membership_left,
+                task.fail,
+                deps.threads,
             )
         return task
 

@@ -16,6 +16,7 @@ from typing import Protocol
 from spark_connect_rt.api.connector import Connector, SinkConnector
 from spark_connect_rt.planning.task_configs import checked_count, completed_task_config, raw_task_config
 from spark_connect_rt.planning.work_plan import Actual, Life
+from spark_connect_rt.ports.threads import Threads
 from spark_connect_rt.runtime.worker.events import (
     LifeChanged,
     Notify,
@@ -58,6 +59,7 @@ class WorkerConnector:
         resolve: Callable[[Mapping[str, str]], dict[str, str]],
         report: ReportStatus,
         notify: Notify,
+        threads: Threads,
     ) -> None:
         self.plan = plan
         self._new_connector = new_connector
@@ -67,7 +69,7 @@ class WorkerConnector:
         self._report = report
         self._notify = notify
         self._lock = threading.Lock()
-        self._thread = SerialThread(f"connector-thread-{plan.name}")
+        self._thread = SerialThread(f"connector-thread-{plan.name}", threads)
         self._life = Life.ALIVE
         self._state = State.UNASSIGNED
         self._paused = plan.paused

@@ -7,7 +7,6 @@ Fetches nothing. One thread per sink task drives its SinkGroup; the engine's rep
 from __future__ import annotations
 
 import logging
-import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from spark_connect_rt.errors import ConnectError, FencedError, RetriableError
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.sink_group import SinkGroup, SinkGroupFactory
 from spark_connect_rt.ports.task_runner import TaskRunner
+from spark_connect_rt.ports.threads import MACHINE_THREADS, RunningThread, Threads
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 
 log = logging.getLogger(__name__)
@@ -49,6 +49,7 @@ class SinkTaskMembership:
         clock: Clock,
         on_left: Callable[[], None],
         on_failed: Callable[[str], None],
+        threads: Threads = MACHINE_THREADS,
     ) -> None:
         self._task = task
         self._settings = settings
@@ -57,14 +58,15 @@ class SinkTaskMembership:
         self._clock = clock
         self._on_left = on_left
         self._on_failed = on_failed
-        self._changed = threading.Condition()
+        self._threads = threads
+        self._changed = threads.condition()
         self._positions: dict[TopicPartition, int] = {}  # assigned -> next offset durable or committed
         self._uncommitted: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._draining: set[TopicPartition] = set()
         self._leaving = False
         self._commit_at_end = True
-        self._thread: threading.Thread | None = None
+        self._thread: RunningThread | None = None
 
     @property
     def lag(self) -> int | None:
@@ -85,8 +87,7 @@ class SinkTaskMembership:
         with self._changed:
             if self._thread is not None or self._leaving:
                 return
-            self._thread = threading.Thread(target=self._run, name=f"sink-group-{self._task}", daemon=True)
-            self._thread.start()
+            self._thread = self._threads.start(f"sink-group-{self._task}", self._run)
 
     def durable(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Remember next offsets to commit; those of partitions this member does not hold are refused."""
