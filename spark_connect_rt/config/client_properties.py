@@ -159,7 +159,23 @@ def log_client_properties(worker: Mapping[str, str], kind: str) -> LogClientProp
     shared = {**shared_client_properties(worker), "client.id": f"{_client_prefix(worker)}{kind}"}
     # The group is never joined: librdkafka wants an id, and this one the worker is surely allowed to look up.
     group = {"group.id": worker.get("group.id") or kind}
-    return LogClientProperties({**shared, **LOG_PRODUCER_DEFAULTS}, {**shared, **LOG_CONSUMER_DEFAULTS, **group})
+    consumer = {**shared, **LOG_CONSUMER_DEFAULTS, **group}
+    if kind == "configs" and worker.get("exactly.once.source.support", "").lower() == "enabled":
+        # As Java, and only then: workers that read differently would never agree on a config offset.
+        consumer["isolation.level"] = "read_committed"
+    return LogClientProperties({**shared, **LOG_PRODUCER_DEFAULTS}, consumer)
+
+
+def leader_producer_properties(worker: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of the leader's transactional producer for the config topic (KIP-618)."""
+    return {
+        **shared_client_properties(worker),
+        "client.id": f"{_client_prefix(worker)}configs-leader",
+        "acks": "all",
+        "enable.idempotence": "true",
+        "max.in.flight.requests.per.connection": "5",
+        "transactional.id": f"connect-cluster-{worker.get('group.id', '')}",
+    }
 
 
 def _servers(worker: Mapping[str, str]) -> dict[str, str]:

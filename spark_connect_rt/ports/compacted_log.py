@@ -46,3 +46,30 @@ class CompactedLog(Protocol):
 
     def stop(self) -> None:
         """Flush what can be, close both clients."""
+
+
+class FencedWriter(Protocol):
+    """Appends to a log in transactions, as the only one that may (KIP-618; the leader's producer).
+
+    Writers of one transactional id shut each other out: who claimed last writes. What a fenced writer sends is
+    refused by the broker, so it is never visible. One thread at a time.
+    """
+
+    def claim(self, timeout_ms: int) -> None:
+        """Shut out whoever claimed before, and abort what it left open. Nothing to do while claimed.
+
+        Raises RetriableError, TimedOutError; ConnectError when this worker may not (authorization).
+        """
+
+    def is_claimed(self) -> bool:
+        """Return whether ``write`` may be called: claimed, and no write has failed since. Any thread."""
+
+    def write(self, records: Sequence[tuple[bytes, bytes | None]], timeout_ms: int) -> None:
+        """Append all records or none, and wait until that is durable.
+
+        Raises FencedError (somebody claimed since), RetriableError, TimedOutError; after any of them the claim is
+        given up, because the outcome is not known or not ours to decide.
+        """
+
+    def release(self) -> None:
+        """Give the claim up, close the producer."""

@@ -16,7 +16,7 @@ import zlib
 from collections import deque
 from collections.abc import Iterable, Sequence
 
-from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError, TimedOutError
+from spark_connect_rt.errors import BadConfigError, ConnectError, FencedError, RetriableError, TimedOutError
 from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
 
 _log = logging.getLogger(__name__)
@@ -36,6 +36,7 @@ class MemoryLogTopic:
         self._ends = [0] * partitions
         self._records: list[LogRecord] = []  # all partitions, in order of arrival
         self._failures: deque[Exception] = deque()
+        self._epochs: dict[str, int] = {}  # transactional id -> how often it was claimed
 
     @property
     def partitions(self) -> int:
@@ -58,6 +59,21 @@ class MemoryLogTopic:
                 self._ends[partition] += 1
             self.changed.notify_all()
 
+    def claim(self, transactional_id: str) -> int:
+        """Return a new epoch of a transactional id; older ones are fenced."""
+        with self.changed:
+            self._epochs[transactional_id] = self._epochs.get(transactional_id, 0) + 1
+            return self._epochs[transactional_id]
+
+    def write_fenced(self, records: Iterable[tuple[bytes, bytes | None]], transactional_id: str, epoch: int) -> None:
+        """Append one transaction: the records, then the marker that takes an offset and is delivered to nobody."""
+        with self.changed:
+            if self._epochs.get(transactional_id) != epoch:
+                raise FencedError(f"topic {self.name}: {transactional_id} was claimed by a newer writer")
+            before = list(self._ends)
+            self.write(records)
+            self._ends = [end + (end > was) for end, was in zip(self._ends, before, strict=True)]
+
     def compact(self) -> None:
         """Drop every record that a later one of the same key supersedes; tombstones stay."""
         with self.changed:
@@ -74,12 +90,13 @@ class MemoryLogTopic:
         with self.changed:
             return list(self._ends)
 
-    def after(self, positions: Sequence[int]) -> list[LogRecord]:
-        """Return the records at or after ``positions`` (next offset per partition)."""
+    def after(self, positions: Sequence[int]) -> tuple[list[LogRecord], list[int]]:
+        """Return the records at or after ``positions`` (next offset per partition), and the ends they reach to."""
         with self.changed:
-            if list(positions) == self._ends:
-                return []
-            return [r for r in self._records if r.offset >= positions[r.partition]]
+            ends = list(self._ends)
+            if list(positions) == ends:
+                return [], ends
+            return [r for r in self._records if r.offset >= positions[r.partition]], ends
 
     def wake(self) -> None:
         """Wake every log that waits on this topic."""
@@ -158,12 +175,11 @@ class MemoryCompactedLog:
     def deliver(self) -> int:
         """Hand every new record to ``on_records`` now; return how many there were."""
         with self._delivering:
-            records = self.topic.after(self._positions)
+            records, ends = self.topic.after(self._positions)
             if records and self._on_records is not None:
                 self._on_records(records)
             with self.topic.changed:
-                for record in records:
-                    self._positions[record.partition] = record.offset + 1
+                self._positions = ends
                 self.topic.changed.notify_all()
             return len(records)
 

@@ -6,18 +6,24 @@ import threading
 from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
-from confluent_kafka import Producer
+from confluent_kafka import KafkaException, Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from spark_connect_rt.config.client_properties import LogClientProperties, log_client_properties
+from spark_connect_rt.config.client_properties import (
+    LogClientProperties,
+    leader_producer_properties,
+    log_client_properties,
+)
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.errors import BadConfigError, RetriableError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.fenced_writer import KafkaFencedWriter
 from spark_connect_rt.ports.compacted_log import LogRecord
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.compacted_log_contract import LIMIT_MS, CompactedLogContract, Seen, fresh_name, until
+from tests.contract.fenced_writer_contract import FencedWriterContract
 
 
 def clients_of(servers: str, **worker: str) -> LogClientProperties:
@@ -29,6 +35,39 @@ def admin(broker: EmbeddedKafka) -> Iterator[KafkaAdmin]:
     made = KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers})
     yield made
     made.close()
+
+
+class TestKafkaFencedWriter(FencedWriterContract):
+    @pytest.fixture(autouse=True)
+    def _cluster(self, broker: EmbeddedKafka, admin: KafkaAdmin) -> None:
+        self.broker, self.admin = broker, admin
+
+    def new_log(self, topic: str, partitions: int = 1) -> KafkaCompactedLog:
+        clients = clients_of(self.broker.bootstrap_servers)
+        return KafkaCompactedLog(TopicSpec(topic, partitions, 1), self.admin, clients)
+
+    def new_writer(self, topic: str, transactional_id: str) -> KafkaFencedWriter:
+        properties = leader_producer_properties({"bootstrap.servers": self.broker.bootstrap_servers, "group.id": "g"})
+        return KafkaFencedWriter(topic, {**properties, "transactional.id": transactional_id})
+
+    def test_what_a_fenced_leader_left_open_is_aborted_and_read_committed_never_shows_it(self, topic: str) -> None:
+        worker = {"exactly.once.source.support": "enabled"}
+        clients = clients_of(self.broker.bootstrap_servers, **worker)
+        log, seen = KafkaCompactedLog(TopicSpec(topic, 1, 1), self.admin, clients), Seen()
+        log.start(seen)
+        paused = Producer({"bootstrap.servers": self.broker.bootstrap_servers, "transactional.id": topic})
+        paused.init_transactions(20)
+        paused.begin_transaction()
+        paused.produce(topic, b"zombie", b"a")
+        paused.flush(20)  # in the topic, not committed: its worker was suspended here
+        leader = self.new_writer(topic, topic)
+        leader.claim(LIMIT_MS)
+        leader.write([(b"a", b"leader")], LIMIT_MS)
+        with pytest.raises(KafkaException):
+            paused.commit_transaction(20)
+        log.read_to_end(LIMIT_MS)
+        log.stop()
+        assert seen.pairs() == [(b"a", b"leader")]
 
 
 class TestKafkaCompactedLog(CompactedLogContract):

@@ -1,0 +1,76 @@
+"""The leader's way to write the config topic: transactions under the group's own id (KIP-618).
+
+Java: the fencable producer of ``KafkaConfigBackingStore``. Owns: one transactional producer while claimed. Must not:
+read, or decide who leads.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaException
+
+from spark_connect_rt.errors import ConnectError, RetriableError
+from spark_connect_rt.kafka.client_factory import make_producer
+from spark_connect_rt.kafka.error_mapping import connect_error
+
+_SETTINGS = {"linger.ms": "0", "queue.buffering.max.kbytes": "16384"}
+
+
+class KafkaFencedWriter:
+    """A FencedWriter on Kafka."""
+
+    def __init__(self, topic: str, properties: Mapping[str, str]) -> None:
+        """Take the topic and the producer's properties, ``transactional.id`` among them."""
+        self._topic = topic
+        self._properties = dict(properties)
+        self._producer: Any = None
+
+    def claim(self, timeout_ms: int) -> None:
+        """See the port."""
+        if self._producer is not None:
+            return
+        producer = make_producer(self._properties, _SETTINGS)
+        try:
+            producer.init_transactions(timeout_ms / 1000)
+        except KafkaException as error:
+            raise connect_error(error, f"claiming {self._properties['transactional.id']}") from error
+        self._producer = producer
+
+    def is_claimed(self) -> bool:
+        """See the port."""
+        return self._producer is not None
+
+    def write(self, records: Sequence[tuple[bytes, bytes | None]], timeout_ms: int) -> None:
+        """See the port."""
+        # A failed write gives the claim up; the next claim aborts what it may have left open.
+        producer, self._producer = self._producer, None
+        if producer is None:
+            raise RetriableError(f"topic {self._topic}: {self._properties['transactional.id']} is not claimed")
+        refused: list[ConnectError] = []
+
+        def delivered(error: Any, _message: Any) -> None:
+            if error is not None:
+                refused.append(connect_error(error, f"appending to {self._topic}"))
+
+        end_s = time.monotonic() + timeout_ms / 1000
+        try:
+            producer.begin_transaction()
+            for key, value in records:
+                producer.produce(self._topic, value, key, on_delivery=delivered)
+            producer.commit_transaction(max(0.001, end_s - time.monotonic()))
+        except KafkaException as error:
+            producer.purge()
+            raise _worst(refused) or connect_error(error, f"appending to {self._topic}") from error
+        self._producer = producer
+
+    def release(self) -> None:
+        """See the port."""
+        self._producer = None
+
+
+def _worst(refused: Sequence[ConnectError]) -> ConnectError | None:
+    """Return why the broker refused the records: the commit's own error only says that it did."""
+    return refused[0] if refused else None
