@@ -1,7 +1,10 @@
 """The config topic as a store: snapshots to read, whole-record writes, events (Java ``KafkaConfigBackingStore``).
 
-Owns: which records one change consists of, and reading them back before a write returns. The meaning of records is
-state/config_fold.py; the topic is behind the CompactedLog port.
+Owns: which records one change consists of, who may write them how, and reading them back before a write returns. The
+meaning of records is state/config_fold.py; the topic is behind the ports CompactedLog and FencedWriter.
+
+With a FencedWriter what only the leader may write goes in transactions that a newer leader's claim shuts out (KIP-618);
+what any worker may write (target states alone, logger levels) never does.
 """
 
 from __future__ import annotations
@@ -11,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from spark_connect_rt.errors import ConnectError, DataError, RetriableError
 from spark_connect_rt.ports.clock import Clock
-from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
+from spark_connect_rt.ports.compacted_log import CompactedLog, FencedWriter, LogRecord
 from spark_connect_rt.protocol import config_records as records
 from spark_connect_rt.protocol.config_records import SessionKey
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -28,11 +31,12 @@ _log = logging.getLogger(__name__)
 
 
 class ConfigStore:
-    """Any thread may read and write; events come from the log's thread, only once started."""
+    """Any thread may read; one writes at a time. Events come from the log's thread, only once started."""
 
-    def __init__(self, log: CompactedLog, clock: Clock | None = None) -> None:
+    def __init__(self, log: CompactedLog, clock: Clock | None = None, writer: FencedWriter | None = None) -> None:
         self._log = log
         self._clock = clock
+        self._writer = writer  # None: the leader writes as everybody does
         self._fold = ConfigFold()
         self._snapshot = EMPTY
         self._on_event: OnConfigEvent | None = None
@@ -47,7 +51,22 @@ class ConfigStore:
     def stop(self) -> None:
         """Close the log; the last snapshot stays readable."""
         self._started = False
+        self.release_write_privileges()
         self._log.stop()
+
+    def may_lead(self) -> bool:
+        """Return whether the leader's writes can be tried now: nothing to claim, or claimed. Any thread."""
+        return self._writer is None or self._writer.is_claimed()
+
+    def claim_write_privileges(self, timeout_ms: int) -> None:
+        """Shut out every earlier leader. Raises RetriableError, TimedOutError, ConnectError."""
+        if self._writer is not None:
+            self._writer.claim(timeout_ms)
+
+    def release_write_privileges(self) -> None:
+        """Forget the claim: somebody else leads."""
+        if self._writer is not None:
+            self._writer.release()
 
     def snapshot(self) -> ClusterConfigState:
         """Return the state as far as it was read. Never waits."""
@@ -67,12 +86,12 @@ class ConfigStore:
             value = records.encode_target_state(target_state.value)
             changes.append((records.target_state_key(name), value))
         changes.append((records.connector_key(name), records.encode_properties(properties)))
-        self._write(changes, self._deadline())
+        self._lead(changes, self._deadline())
 
     def remove_connector_config(self, name: str) -> None:
         """Delete a connector; its task records stay behind, dead (``state.config_fold``)."""
         tombstones = [(records.connector_key(name), None), (records.target_state_key(name), None)]
-        self._write(tombstones, self._deadline())
+        self._lead(tombstones, self._deadline())
 
     def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:
         """Replace the whole task set: every task first, read back, then the commit that makes them visible."""
@@ -83,8 +102,8 @@ class ConfigStore:
             for number, config in enumerate(configs)
         ]
         if tasks:
-            self._write(tasks, deadline)
-        self._write([(records.commit_key(name), records.encode_commit(len(configs)))], deadline)
+            self._lead(tasks, deadline)
+        self._lead([(records.commit_key(name), records.encode_commit(len(configs)))], deadline)
 
     def put_target_state(self, name: str, state: TargetState) -> None:
         """Say what is wanted of a connector. Any worker may."""
@@ -93,21 +112,29 @@ class ConfigStore:
 
     def put_session_key(self, key: SessionKey) -> None:
         """Distribute a session key. Leader only."""
-        self._write([(records.session_key_key(), records.encode_session_key(key))], self._deadline())
+        self._lead([(records.session_key_key(), records.encode_session_key(key))], self._deadline())
 
     def put_restart_request(self, name: str, include_tasks: bool, only_failed: bool) -> None:
         """Make every worker restart its part of a connector. Leader only."""
         value = records.encode_restart_request(include_tasks, only_failed)
-        self._write([(records.restart_key(name), value)], self._deadline())
+        self._lead([(records.restart_key(name), value)], self._deadline())
 
     def put_task_count_record(self, name: str, task_count: int) -> None:
         """Remember how many producers the next fencing must shut out. Leader only."""
         value = records.encode_task_count(task_count)
-        self._write([(records.task_count_key(name), value)], self._deadline())
+        self._lead([(records.task_count_key(name), value)], self._deadline())
 
     def put_logger_level(self, namespace: str, level: str) -> None:
         """Set a logger's level on every worker. Any worker may."""
         self._write([(records.logger_key(namespace), records.encode_logger_level(level))], self._deadline())
+
+    def _lead(self, changes: Sequence[Change], deadline: _Deadline) -> None:
+        """Write what only the leader may. Raises as ``_write``; FencedError: nothing of it is there."""
+        if self._writer is None:
+            self._write(changes, deadline)
+            return
+        self._writer.write(changes, deadline.remaining_ms())
+        self._log.read_to_end(deadline.remaining_ms())
 
     def _write(self, changes: Sequence[Change], deadline: _Deadline) -> None:
         """Append and read back. Raises RetriableError, TimedOutError or FencedError: the change may be there."""

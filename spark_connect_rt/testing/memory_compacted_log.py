@@ -32,6 +32,7 @@ class MemoryLogTopic:
         self.cleanup_policy = cleanup_policy
         self.timestamp_ms = timestamp_ms  # put into every record appended from now on
         self.reachable = True
+        self.stalled = False  # appends are taken, fetches are not answered: readers wait
         self.changed = threading.Condition()
         self._ends = [0] * partitions
         self._records: list[LogRecord] = []  # all partitions, in order of arrival
@@ -93,10 +94,16 @@ class MemoryLogTopic:
     def after(self, positions: Sequence[int]) -> tuple[list[LogRecord], list[int]]:
         """Return the records at or after ``positions`` (next offset per partition), and the ends they reach to."""
         with self.changed:
-            ends = list(self._ends)
+            ends = list(positions if self.stalled else self._ends)
             if list(positions) == ends:
                 return [], ends
             return [r for r in self._records if r.offset >= positions[r.partition]], ends
+
+    def stall(self, stalled: bool) -> None:
+        """Stop or go on answering fetches."""
+        with self.changed:
+            self.stalled = stalled
+            self.changed.notify_all()
 
     def wake(self) -> None:
         """Wake every log that waits on this topic."""
@@ -218,7 +225,8 @@ class MemoryCompactedLog:
                 self._answer()
                 self.deliver()
                 with self.topic.changed:
-                    if not (self._stopping or self._answers or self._positions != self.topic.ends()):
+                    behind = not self.topic.stalled and self._positions != self.topic.ends()
+                    if not (self._stopping or self._answers or behind):
                         self.topic.changed.wait(1.0)
         except Exception as error:  # noqa: BLE001 - top of a thread: every waiter hears of it
             _log.exception("log %s: the reader failed", self.topic.name)

@@ -1,16 +1,16 @@
 """What each request does once it is its turn on the tick thread (Java ``DistributedHerder``'s request bodies).
 
-Every method decides who must serve (planning.request_routing), writes the config topic, and answers from what was
-read back. The order of effects is the contract's (facts 6.7).
+Every method decides who must serve (planning.request_routing), has the config topic written beside the tick, and
+answers from what was read back. The order of effects is the contract's (facts 6.7).
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from typing import TypeVar
 
-from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, NotFoundError, RetriableError
+from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, FencedError, NotFoundError
 from spark_connect_rt.planning.request_routing import require_leader, require_owner
 from spark_connect_rt.planning.restart_plan import RestartRequest, plan_restart
 from spark_connect_rt.ports.herder import ConfigWritten, ConnectorStateInfo
@@ -19,11 +19,11 @@ from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.publishing import Publishing
 from spark_connect_rt.runtime.herder.reconciling import Reconciling
-from spark_connect_rt.runtime.herder.story import Story
+from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.herder.views import Views
 from spark_connect_rt.state.target_state import TargetState
 
-log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class ConnectorRequests:
@@ -36,7 +36,7 @@ class ConnectorRequests:
         views: Views,
         publishing: Publishing,
         reconciling: Reconciling,
-        story: Story,
+        calls: TopicCalls,
     ) -> None:
         self._deps = deps
         self._store = deps.config_store
@@ -44,46 +44,44 @@ class ConnectorRequests:
         self._views = views
         self._publishing = publishing
         self._reconciling = reconciling
-        self._story = story
+        self._calls = calls
 
-    def create(self, name: str, config: Mapping[str, str], initial_state: TargetState | None) -> ConfigWritten:
+    def create(self, name: str, config: Mapping[str, str], initial_state: TargetState | None) -> Future[ConfigWritten]:
         """Create; the target state is written first, so that nothing starts by mistake."""
         self._require_leader(f"create connector {name}")
         if self._store.snapshot().contains(name):
             raise AlreadyExistsError(f"Connector {name} already exists")
-        self._write_config(name, config, initial_state)
-        return ConfigWritten(True, self._views.connector_info(name))
+        return self._write_config(name, config, initial_state, created=True)
 
-    def put_config(self, name: str, config: Mapping[str, str]) -> ConfigWritten:
+    def put_config(self, name: str, config: Mapping[str, str]) -> Future[ConfigWritten]:
         """Create or replace."""
         self._require_leader(f"configure connector {name}")
         created = not self._store.snapshot().contains(name)
-        self._write_config(name, config, None)
-        return ConfigWritten(created, self._views.connector_info(name))
+        return self._write_config(name, config, None, created)
 
-    def delete(self, name: str) -> None:
+    def delete(self, name: str) -> Future[None]:
         """Tombstone it; tasks stop in the rebalance that follows."""
         self._require_leader(f"delete connector {name}")
         self._require_known(name, f"Connector {name} not found")
-        with self._story.stage(f"removing the config for connector {name} from the config topic"):
-            self._store.remove_connector_config(name)
+        stage = f"removing the config for connector {name} from the config topic"
+        return self._write(stage, lambda: self._store.remove_connector_config(name), _nothing)
 
-    def set_target_state(self, name: str, target: TargetState) -> None:
+    def set_target_state(self, name: str, target: TargetState) -> Future[None]:
         """Pause or resume; any worker may."""
         self._require_known(name, f"Unknown connector {name}")
-        self._store.put_target_state(name, target)
+        stage = f"writing the {target.value} target state for connector {name} to the config topic"
+        return self._write(stage, lambda: self._store.put_target_state(name, target), _nothing)
 
-    def stop_connector(self, name: str) -> None:
+    def stop_connector(self, name: str) -> Future[None]:
         """Write an empty task set, then STOPPED (facts 6.7)."""
         self._require_leader(f"stop connector {name}")
         self._require_known(name, f"Unknown connector {name}")
-        with self._story.stage(f"writing the STOPPED target stage for connector {name} to the config topic"):
+
+        def stop() -> None:
             self._store.put_task_configs(name, [])
             self._store.put_target_state(name, TargetState.STOPPED)
-            try:
-                self._store.refresh(self._deps.settings.worker_sync_timeout_ms)
-            except RetriableError as error:
-                log.warning("connector=%s stopped, but not read back: %s", name, error)
+
+        return self._write(f"writing the STOPPED target stage for connector {name} to the config topic", stop, _nothing)
 
     def restart_connector(self, name: str) -> Future[None]:
         """Restart the Connector instance alone; answered once the new one runs."""
@@ -105,7 +103,7 @@ class ConnectorRequests:
         require_owner(self._state.standing, owned, self._state.owner_urls.get(task), f"restart task {task}")
         return self._restart_item(task)
 
-    def restart_by_plan(self, request: RestartRequest) -> ConnectorStateInfo:
+    def restart_by_plan(self, request: RestartRequest) -> Future[ConnectorStateInfo]:
         """Plan, write the request for every worker to act on, answer the plan (KIP-745)."""
         name = request.connector
         self._require_leader(f"restart connector {name}")
@@ -114,21 +112,24 @@ class ConnectorRequests:
         plan = plan_restart(request, status_store.connector(name), status_store.tasks(name))
         if plan is None:
             raise NotFoundError(f"Status for connector {name} not found")
-        with self._story.stage(f"writing restart request for connector {name} to the config topic"):
-            self._store.put_restart_request(name, request.include_tasks, request.only_failed)
-        return self._views.planned_status(plan)
+        planned = self._views.planned_status(plan)
+        return self._write(
+            f"writing restart request for connector {name} to the config topic",
+            lambda: self._store.put_restart_request(name, request.include_tasks, request.only_failed),
+            lambda: planned,
+        )
 
-    def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:
+    def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> Future[None] | None:
         """Write a follower's generated set, unless it is what is stored already."""
         self._require_leader(f"write task configs of {name}")
         self._require_known(name, f"Connector {name} not found")
         snapshot = self._store.snapshot()
         if snapshot.target_state(name) is TargetState.STOPPED and configs:
             raise BadRequestError(f"Cannot submit non-empty set of task configs for stopped connector {name}")
-        if self._publishing.changed(name, configs, snapshot):
-            stage = f"writing {len(configs)} task configs for connector {name} to the config topic"
-            with self._story.stage(stage):
-                self._store.put_task_configs(name, configs)
+        if not self._publishing.changed(name, configs, snapshot):
+            return None
+        stage = f"writing {len(configs)} task configs for connector {name} to the config topic"
+        return self._write(stage, lambda: self._store.put_task_configs(name, configs), _nothing)
 
     def fence(self, name: str) -> None:
         """Write the task-count record; older producers are shut out when exactly-once support lands."""
@@ -149,9 +150,31 @@ class ConnectorRequests:
         self._reconciling.when_restarted(item, answer)
         return answer
 
-    def _write_config(self, name: str, config: Mapping[str, str], target: TargetState | None) -> None:
-        with self._story.stage(f"writing a config for connector {name} to the config topic"):
-            self._store.put_connector_config(name, config, target)
+    def _write_config(
+        self, name: str, config: Mapping[str, str], target: TargetState | None, created: bool
+    ) -> Future[ConfigWritten]:
+        return self._write(
+            f"writing a config for connector {name} to the config topic",
+            lambda: self._store.put_connector_config(name, config, target),
+            lambda: ConfigWritten(created, self._views.connector_info(name)),
+        )
+
+    def _write(self, stage: str, write: Callable[[], None], answer: Callable[[], T]) -> Future[T]:
+        """Write beside the tick; answer once it was read back. FencedError: nothing was written."""
+        promised: Future[T] = Future()
+
+        def done(error: Exception | None, _now_ms: int) -> None:
+            if isinstance(error, FencedError):
+                self._state.stop_leading()
+            try:
+                if error is not None:
+                    raise error
+                promised.set_result(answer())
+            except Exception as failure:  # noqa: BLE001 - the request's failure is its answer
+                promised.set_exception(failure)
+
+        self._calls.begin(stage, write, done)
+        return promised
 
     def _require_leader(self, what: str) -> None:
         require_leader(self._state.standing, what)
@@ -159,3 +182,7 @@ class ConnectorRequests:
     def _require_known(self, name: str, message: str) -> None:
         if not self._store.snapshot().contains(name):
             raise NotFoundError(message)
+
+
+def _nothing() -> None:
+    return None

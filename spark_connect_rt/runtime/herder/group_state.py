@@ -42,7 +42,9 @@ class GroupState:
     join_reason: str | None = None  # the member waits for our JoinGroup
     join_by_ms: int = 0
     rejoin_when_stopped: str | None = None
+    rejoin_because: str | None = None  # a step that cannot ask itself wants a rebalance
     rejoin_asked: bool = False  # until the next JoinRequired
+    fenced_generation: int = -1  # in which a newer leader shut this one out of the config topic
     scheduled_rebalance_ms: int | None = None  # monotonic
     joined_with: ClusterConfigState = EMPTY  # what the metadata's config offset was of
     adopted: ClusterConfigState = EMPTY  # what the running work was dealt from
@@ -77,6 +79,14 @@ class GroupState:
             protocol=self.protocol if self.last_completed_generation >= 0 else None,
             once_stable=self.view.once_stable or self.resolved,
         )
+
+    def stop_leading(self) -> None:
+        """A newer leader claimed the config topic: write nothing more until the group has said who leads.
+
+        Java claims again while it still believes to lead, and so a zombie shuts the leader out in turn.
+        """
+        self.fenced_generation = self.generation
+        self.rejoin_because = "a newer leader shut this one out of the config topic"
 
     def give_up_work(self) -> None:
         """Hold nothing any more: reconciling stops everything."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from spark_connect_rt.planning.restart_plan import RestartRequest
 from spark_connect_rt.ports.herder import (
@@ -198,12 +198,12 @@ class DistributedHerder:
         """See HerderApi."""
         request = RestartRequest(name, include_tasks, only_failed)
 
-        def action() -> ConnectorStateInfo | Future[ConnectorStateInfo | None]:
+        def action() -> Future[Any]:
             if include_tasks or only_failed:
                 return self._loop.actions.restart_by_plan(request)
-            return self._loop.actions.restart_connector(name)  # type: ignore[return-value]
+            return self._loop.actions.restart_connector(name)
 
-        return self._loop.add(f"restart {name}", action)  # type: ignore[arg-type]
+        return self._loop.add(f"restart {name}", action)
 
     def restart_task(self, task: ConnectorTaskId) -> Future[None]:
         """See HerderApi."""
@@ -224,7 +224,7 @@ class DistributedHerder:
         name: str,
         config: Mapping[str, str],
         what: str,
-        action: Callable[[dict[str, str]], ConfigWritten],
+        action: Callable[[dict[str, str]], Future[ConfigWritten]],
     ) -> Future[ConfigWritten]:
         """Validate beside the tick (it runs plug-in code), then queue the write."""
         answer: Future[ConfigWritten] = Future()
@@ -235,7 +235,7 @@ class DistributedHerder:
             except Exception as error:  # noqa: BLE001 - the request's failure is its answer
                 answer.set_exception(error)
                 return
-            queued = self._loop.add(what, lambda: action(checked))
+            queued: Future[ConfigWritten] = self._loop.add(what, lambda: action(checked))
             queued.add_done_callback(lambda done: copy_outcome(done, answer))
 
         self._beside(check_and_queue)

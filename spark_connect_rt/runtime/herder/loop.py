@@ -13,6 +13,7 @@ from typing import TypeVar
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.ports.herder import Health
 from spark_connect_rt.ports.threads import RunningThread
+from spark_connect_rt.runtime.herder.adopting import Adopting
 from spark_connect_rt.runtime.herder.changes import Changes
 from spark_connect_rt.runtime.herder.connector_requests import ConnectorRequests
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -26,6 +27,7 @@ from spark_connect_rt.runtime.herder.requests import RequestQueue
 from spark_connect_rt.runtime.herder.services import start_stores, stop_each, stop_stores
 from spark_connect_rt.runtime.herder.story import Story
 from spark_connect_rt.runtime.herder.tick import Step, Verdict, blocking_limit_ms, tick
+from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.herder.views import Views
 from spark_connect_rt.runtime.worker.worker import Worker, WorkerDependencies
 
@@ -50,22 +52,26 @@ class HerderLoop:
         self._state = state = GroupState(deps.settings.protocol)
         self._requests = RequestQueue(deps.clock, wakeup, deps.settings.request_limit_ms)
         self._forwarding = Forwarding(deps.peers, deps.settings.signature_algorithm, wakeup, deps.threads)
+        self._calls = calls = TopicCalls(deps.threads, wakeup, story)
         self._membership = Membership(deps, state, worker, story)
+        self._adopting = Adopting(deps, state, calls, self._membership.rejoin)
         self._reconciling = Reconciling(deps, state, worker)
-        self._publishing = Publishing(deps, state, worker, self._forwarding, story)
+        self._publishing = Publishing(deps, state, worker, self._forwarding, calls)
         self._changes = Changes(deps, state, worker, self._publishing, wakeup)
-        self._leading = Leading(deps, state, story)
-        self.actions = ConnectorRequests(deps, state, views, self._publishing, self._reconciling, story)
+        self._leading = Leading(deps, state, calls)
+        self.actions = ConnectorRequests(deps, state, views, self._publishing, self._reconciling, calls)
         self._steps: tuple[tuple[str, Step], ...] = (
             ("hear the group", self._membership.hear),
+            ("collect answers", calls.collect),
             ("apply changes", self._changes.apply),
             ("reconcile work", self._reconciling.reconcile),
-            ("catch up on config", self._membership.catch_up),
+            ("catch up on config", self._adopting.catch_up),
             ("keep membership", self._membership.join),
-            ("adopt assignment", self._membership.adopt),
+            ("claim write privileges", self._leading.claim),
+            ("adopt assignment", self._adopting.adopt),
             ("lead", self._leading.lead),
-            ("publish task configs", self._publishing.publish),
             ("serve requests", self._serve_requests),
+            ("publish task configs", self._publishing.publish),
         )
         self._thread: RunningThread | None = None
         self._stop_asked = deps.threads.event()
@@ -156,6 +162,7 @@ class HerderLoop:
     def _stop_services(self) -> None:
         with self.story.stage("shutting down"):
             self._requests.close()
+            self._calls.close()
             self._state.member_id = ""
             self._state.publish()
             limit_ms = self._deps.settings.task_shutdown_graceful_timeout_ms
@@ -169,17 +176,23 @@ class HerderLoop:
         self.stopped.set()
 
     def _serve_requests(self, now_ms: int) -> Verdict:
-        stable = self._state.resolved and bool(self._state.member_id)
         served = 0
-        while (request := self._requests.take_due(now_ms, stable)) is not None:
-            request.run()
+        while not self._calls.busy and (request := self._requests.take_due(now_ms, self._may_serve())) is not None:
+            request.run(self._requests.put)
             served += 1
         self._requests.expire(now_ms, self.story.stage_summary())
         waiting = self._requests.waiting()
-        if waiting and not stable:
+        if waiting and self._calls.busy:
+            return Verdict(f"{len(waiting)} requests wait for the config topic", now_ms + 1_000)
+        if waiting and not self._may_serve():
             return Verdict(f"{len(waiting)} requests wait for the rebalance", now_ms + 1_000)
         # What a request decided (a restart) is done by earlier steps: tick again at once.
         return Verdict(wake_at_ms=now_ms if served else self._requests.next_due_ms())
+
+    def _may_serve(self) -> bool:
+        state = self._state
+        stable = state.resolved and bool(state.member_id)
+        return stable and (not state.is_leader or self._deps.config_store.may_lead())
 
 
 def _worker_dependencies(deps: HerderDependencies) -> WorkerDependencies:

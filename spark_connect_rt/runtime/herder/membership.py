@@ -1,4 +1,4 @@
-"""Steps about the group: hear what happened, answer joins, adopt assignments, follow the config topic.
+"""Steps about the group: hear what happened, answer joins, ask for rebalances.
 
 Runs on the tick thread. Owns no work: it says what is held, ``reconciling`` starts and stops. Java
 ``WorkerCoordinator`` and the rebalance half of ``DistributedHerder``.
@@ -10,14 +10,10 @@ import logging
 from collections import deque
 from collections.abc import Sequence
 
-from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.planning.rebalance_plan import (
-    Adoption,
-    adoption,
     allocation_of,
     held_after,
     needs_rebalance,
-    sync_backoff_ms,
 )
 from spark_connect_rt.ports.group_member import (
     Assigned,
@@ -45,7 +41,7 @@ STOP_MARGIN_MS = 15_000  # beyond the graceful limit, until cancelled work is ce
 
 
 class Membership:
-    """The steps ``hear``, ``catch up``, ``join``, ``adopt``."""
+    """The steps ``hear the group`` and ``keep membership``."""
 
     def __init__(self, deps: HerderDependencies, state: GroupState, worker: Worker, story: Story) -> None:
         self._deps = deps
@@ -86,7 +82,7 @@ class Membership:
             # Eager: nobody keeps anything across a rebalance.
             state.give_up_work()
         state.resolved = state.to_adopt = state.rejoin_asked = False
-        state.rejoin_when_stopped = None
+        state.rejoin_when_stopped = state.rejoin_because = None
         state.member_id = ""
         state.owner_urls = {}
         state.join_reason = event.reason or "asked to"
@@ -136,44 +132,6 @@ class Membership:
         self._state.owner_urls = {}
         return f"contact lost, all work stops: {event.reason}"
 
-    def catch_up(self, now_ms: int) -> Verdict:
-        """After a failed read: stay out until the config topic can be read again."""
-        state = self._state
-        if state.can_read_config or state.stopping:
-            return NOTHING
-        if now_ms < state.read_again_ms:
-            return Verdict("waits before it reads the config topic again", state.read_again_ms, stop=True)
-        if not self._read_config(now_ms):
-            return Verdict("the config topic cannot be read", state.read_again_ms, stop=True)
-        return Verdict("caught up with the config topic")
-
-    def _read_config(self, now_ms: int) -> bool:
-        state, settings = self._state, self._deps.settings
-        with self._story.stage("reading to the end of the config topic"):
-            try:
-                self._deps.config_store.refresh(settings.worker_sync_timeout_ms)
-            except RetriableError as error:
-                log.warning("worker=%s config topic not read: %s", settings.worker_id, error)
-                self._read_failed(now_ms)
-                return False
-        state.can_read_config, state.read_failures = True, 0
-        return True
-
-    def _read_failed(self, now_ms: int) -> None:
-        state, settings = self._state, self._deps.settings
-        if state.read_failures >= 5:
-            state.give_up_work()
-            state.read_failures = 0
-        backoff_ms = sync_backoff_ms(
-            state.read_failures,
-            state.protocol.is_incremental,
-            settings.scheduled_rebalance_max_delay_ms,
-            settings.worker_unsync_backoff_ms,
-        )
-        state.can_read_config = False
-        state.read_failures += 1
-        state.read_again_ms = now_ms + backoff_ms
-
     def join(self, now_ms: int) -> Verdict:
         """Answer the group's wish for a JoinGroup, once everything that must stop has stopped."""
         state = self._state
@@ -198,54 +156,26 @@ class Membership:
         state = self._state
         if not state.member_id or state.rejoin_asked:
             return NOTHING
+        if state.rejoin_because:
+            return self.rejoin(state.rejoin_because)
         if state.scheduled_rebalance_ms is not None and now_ms >= state.scheduled_rebalance_ms:
             state.scheduled_rebalance_ms = None
-            return self._rejoin("the scheduled rebalance is due")
+            return self.rejoin("the scheduled rebalance is due")
         if state.rejoin_when_stopped and not state.to_adopt:
             if stopping:
                 return Verdict(f"rejoins when {_named(stopping)} stopped")
-            return self._rejoin(state.rejoin_when_stopped)
+            return self.rejoin(state.rejoin_when_stopped)
         why = needs_rebalance(state.adopted, self._deps.config_store.snapshot()) if state.resolved else None
         if why:
-            return self._rejoin(why)
+            return self.rejoin(why)
         return Verdict(wake_at_ms=state.scheduled_rebalance_ms)
 
-    def _rejoin(self, reason: str) -> Verdict:
+    def rejoin(self, reason: str) -> Verdict:
+        """Ask for a rebalance."""
         self._state.rejoin_asked = True
-        self._state.rejoin_when_stopped = None
+        self._state.rejoin_when_stopped = self._state.rejoin_because = None
         self._deps.member.request_rejoin(reason)
         return Verdict(f"asks to rejoin: {reason}")
-
-    def adopt(self, now_ms: int) -> Verdict:
-        """Check the assignment's config offset against this worker's; equal: work may start."""
-        state = self._state
-        if not state.to_adopt or state.assignment is None or state.stopping:
-            return NOTHING
-        store, read_already = self._deps.config_store, False
-        while True:
-            snapshot = store.snapshot()
-            decision = adoption(state.assignment, snapshot.offset, state.is_leader, read_already)
-            if decision is not Adoption.READ_CONFIG:
-                break
-            read_already = True
-            if not self._read_config(now_ms):
-                return self._leave_unread()
-        state.to_adopt = False
-        if decision is Adoption.REJOIN:
-            reason = f"config offset {snapshot.offset} here, {state.assignment.config_offset} assigned from"
-            return self._rejoin(reason)
-        state.resolved, state.adopted = True, snapshot
-        state.publish()
-        return Verdict(f"generation {state.generation} adopted", wake_at_ms=now_ms)
-
-    def _leave_unread(self) -> Verdict:
-        state = self._state
-        state.to_adopt, state.member_id = False, ""
-        self._deps.member.leave("taking too long to read the log")
-        self._deps.member.request_rejoin("left to read the config topic")
-        state.rejoin_asked = True
-        state.publish()
-        return Verdict("left the group: the config topic cannot be read", state.read_again_ms, stop=True)
 
 
 def _named(items: list[str]) -> str:

@@ -1,6 +1,6 @@
 """Generated task configurations on their way into the config topic: written by the leader, handed to it by others.
 
-Runs on the tick thread; only the HTTP request to the leader runs elsewhere. Java
+Runs on the tick thread; the write and the HTTP request to the leader run beside it. Java
 ``reconfigureConnectorTasksWithExponentialBackoffRetries``.
 """
 
@@ -10,13 +10,13 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.errors import FencedError
 from spark_connect_rt.planning.task_configs import retry_delay_ms, task_configs_changed
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.forwarding import Forwarding
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.herder.story import Story
 from spark_connect_rt.runtime.herder.tick import Verdict
+from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.worker.events import TaskConfigsGenerated
 from spark_connect_rt.runtime.worker.worker import Worker
 from spark_connect_rt.state.cluster_config import ClusterConfigState
@@ -39,13 +39,13 @@ class Publishing:
     """The step ``publish task configs``."""
 
     def __init__(
-        self, deps: HerderDependencies, state: GroupState, worker: Worker, forwarding: Forwarding, story: Story
+        self, deps: HerderDependencies, state: GroupState, worker: Worker, forwarding: Forwarding, calls: TopicCalls
     ) -> None:
         self._deps = deps
         self._state = state
         self._worker = worker
         self._forwarding = forwarding
-        self._story = story
+        self._calls = calls
         self._pending: dict[str, _Pending] = {}
 
     def take(self, generated: TaskConfigsGenerated, now_ms: int) -> None:
@@ -70,7 +70,7 @@ class Publishing:
         for name, pending in list(self._pending.items()):
             if pending.due_ms <= now_ms and not pending.sent:
                 reasons.append(self._publish_one(name, pending, now_ms))
-        due = [p.due_ms for p in self._pending.values() if not p.sent]
+        due = [p.due_ms for p in self._pending.values() if not p.sent and p.due_ms > now_ms]
         return Verdict("; ".join(filter(None, reasons)), min(due, default=None))
 
     def _mend_inconsistent(self, now_ms: int) -> None:
@@ -96,7 +96,7 @@ class Publishing:
             return ""
         configs = pending.generated.configs
         if self._state.is_leader:
-            return self._write(name, pending, why, now_ms)
+            return self._write(name, pending, why)
         pending.sent = True
         leader_url = self._state.standing.leader_url or ""
         self._forwarding.hand_in(leader_url, name, configs, self._signing_key(snapshot))
@@ -122,17 +122,26 @@ class Publishing:
             snapshot.applied_config(name),
         )
 
-    def _write(self, name: str, pending: _Pending, why: str, now_ms: int) -> str:
+    def _write(self, name: str, pending: _Pending, why: str) -> str:
+        store = self._deps.config_store
+        if self._calls.busy or not store.may_lead():
+            return ""  # the end of what is under way wakes the tick
         assert pending.generated is not None
         configs = pending.generated.configs
+        pending.sent = True
+
+        def done(error: Exception | None, now_ms: int) -> None:
+            if isinstance(error, FencedError):
+                self._state.stop_leading()
+            if self._pending.get(name) is not pending:
+                return  # the connector has answered anew
+            if error is None:
+                del self._pending[name]
+            else:
+                self._again(name, pending, str(error), now_ms)
+
         stage = f"writing {len(configs)} task configs for connector {name} to the config topic"
-        try:
-            with self._story.stage(stage):
-                self._deps.config_store.put_task_configs(name, configs)
-        except ConnectError as error:
-            self._again(name, pending, str(error), now_ms)
-            return f"task configs of {name} not written: {error}"
-        del self._pending[name]
+        self._calls.begin(stage, lambda: store.put_task_configs(name, configs), done)
         return f"writes {len(configs)} task configs of {name}: {why}"
 
     def _take_answers(self, now_ms: int) -> None:

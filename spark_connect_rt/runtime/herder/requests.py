@@ -10,7 +10,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Generic, TypeVar
 
-from spark_connect_rt.errors import ShuttingDownError, TimedOutError
+from spark_connect_rt.errors import FencedError, ShuttingDownError, TimedOutError
 from spark_connect_rt.ports.clock import Clock
 
 T = TypeVar("T")
@@ -29,10 +29,11 @@ class Request(Generic[T]):
     answer: Future[T] = field(compare=False)
     needs_group: bool = field(compare=False)
     expires_ms: int = field(compare=False)
+    begun: bool = field(default=False, compare=False)
 
-    def run(self) -> None:
-        """Run the action and answer, whatever it raises."""
-        if not self.answer.set_running_or_notify_cancel():
+    def run(self, again: Callable[[Request[T]], None]) -> None:
+        """Run the action and answer, whatever it raises; FencedError: it had no effect, ``again`` has it run later."""
+        if not self.begin():
             return
         try:
             outcome = self.action()
@@ -40,9 +41,21 @@ class Request(Generic[T]):
             self.answer.set_exception(error)
             return
         if isinstance(outcome, Future):
-            outcome.add_done_callback(lambda done: copy_outcome(done, self.answer))
+            outcome.add_done_callback(lambda done: self._end(done, again))
         else:
             self.answer.set_result(outcome)
+
+    def begin(self) -> bool:
+        """Return whether an answer is still wanted; from now on it cannot be cancelled."""
+        if not self.begun:
+            self.begun = self.answer.set_running_or_notify_cancel()
+        return self.begun
+
+    def _end(self, done: Future[T], again: Callable[[Request[T]], None]) -> None:
+        if isinstance(done.exception(), FencedError):
+            again(self)
+        else:
+            copy_outcome(done, self.answer)
 
 
 class RequestQueue:
@@ -66,13 +79,18 @@ class RequestQueue:
         request: Request[T] = Request(
             due_ms, next(self._sequence), what, action, answer, needs_group, due_ms + self._limit_ms
         )
+        self.put(request)
+        return answer
+
+    def put(self, request: Request[Any]) -> None:
+        """Queue a request, or queue it again. A closed queue answers ShuttingDownError."""
         with self._lock:
             if not self._closed:
                 heapq.heappush(self._heap, request)
                 self._wakeup()
-                return answer
-        answer.set_exception(ShuttingDownError("Worker is shutting down"))
-        return answer
+                return
+        if request.begin():
+            request.answer.set_exception(ShuttingDownError("Worker is shutting down"))
 
     def take_due(self, now_ms: int, group_is_stable: bool) -> Request[Any] | None:
         """Remove and return the first request that is due and may run now."""
@@ -92,7 +110,7 @@ class RequestQueue:
             self._heap = [request for request in self._heap if request.expires_ms > now_ms]
             heapq.heapify(self._heap)
         for request in late:
-            if request.answer.set_running_or_notify_cancel():
+            if request.begin():
                 request.answer.set_exception(TimedOutError(f"Request timed out. {explanation}"))
 
     def waiting(self) -> list[str]:
@@ -111,7 +129,7 @@ class RequestQueue:
             self._closed = True
             waiting, self._heap = self._heap, []
         for request in waiting:
-            if request.answer.set_running_or_notify_cancel():
+            if request.begin():
                 request.answer.set_exception(ShuttingDownError("Worker is shutting down"))
 
 

@@ -28,6 +28,7 @@ class Story:
         self._last: dict[str, str] = {}
         self._lock = threading.Lock()
         self._stage = ("initializing and reading to the end of internal topics", clock.now_ms(), 0)
+        self._beside: tuple[str, int] | None = None
 
     def tell(self, step: str, reason: str) -> None:
         """Note a step's reason; only a change is a new line (and a log line)."""
@@ -59,9 +60,20 @@ class Story:
         finally:
             self._stage = (description, began_ms, self._clock.now_ms())
 
+    @contextmanager
+    def beside(self, description: str) -> Iterator[None]:
+        """Say what is waited for beside the tick; while it lasts, that is the stage everybody sees."""
+        self._beside = (description, self._clock.now_ms())
+        try:
+            yield
+        finally:
+            self._stage = (*self._beside, self._clock.now_ms())
+            self._beside = None
+
     def stage_summary(self) -> str:
         """Return Java's sentence on the current or the last stage (facts 6.1)."""
-        description, began_ms, ended_ms = self._stage
+        beside = self._beside
+        description, began_ms, ended_ms = self._stage if beside is None else (*beside, 0)
         if not ended_ms:
             return f"The worker is currently {description}, which began at {_instant(began_ms)}."
         return (

@@ -75,7 +75,7 @@ def test_the_story_gives_the_reasons_in_order(cluster: InProcessCluster) -> None
     reasons = iter(told)
     for expected in (
         "joins with config offset -1",
-        "leads; wrote a new session key",
+        "leads; writes a new session key",
         "asks to rejoin: connectors were created or deleted",
         "starts 1 connectors and 0 tasks",
         "writes 1 task configs of a: 0 tasks become 1",
