@@ -116,6 +116,7 @@ class MemoryCompactedLog:
 
     def __init__(self, topic: MemoryLogTopic, *, exact_partitions: int | None = None, threaded: bool = True) -> None:
         self.topic = topic
+        self.stalled = False  # the fetches of this log alone are not answered
         self._exact_partitions = exact_partitions
         self._threaded = threaded
         self._positions = [0] * topic.partitions
@@ -182,6 +183,8 @@ class MemoryCompactedLog:
     def deliver(self) -> int:
         """Hand every new record to ``on_records`` now; return how many there were."""
         with self._delivering:
+            if self.stalled:
+                return 0
             records, ends = self.topic.after(self._positions)
             if records and self._on_records is not None:
                 self._on_records(records)
@@ -225,7 +228,7 @@ class MemoryCompactedLog:
                 self._answer()
                 self.deliver()
                 with self.topic.changed:
-                    behind = not self.topic.stalled and self._positions != self.topic.ends()
+                    behind = not (self.stalled or self.topic.stalled) and self._positions != self.topic.ends()
                     if not (self._stopping or self._answers or behind):
                         self.topic.changed.wait(1.0)
         except Exception as error:  # noqa: BLE001 - top of a thread: every waiter hears of it
