@@ -12,17 +12,20 @@ import signal
 import socket
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from spark_connect_rt.app.exit_codes import EXIT_BAD_TOPIC, EXIT_BROKER_UNREACHABLE, EXIT_TICK_CRASHED
 from spark_connect_rt.app.late_runner import LateRunner
 from spark_connect_rt.app.logging_setup import set_up_logging
+from spark_connect_rt.app.warm_member import WarmMember
 from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies
 from spark_connect_rt.config.distributed_config import DistributedConfig, parse_distributed
 from spark_connect_rt.config.listeners import Advertised, advertised, parse_listeners
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError, StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin
+from spark_connect_rt.ports.group_member import GroupMember
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.rest.app import create_app
 from spark_connect_rt.rest.server import RestServer
@@ -31,6 +34,7 @@ from spark_connect_rt.runtime.herder.herder import DistributedHerder
 BROKER_LIMIT_MS = 15_000
 STOP_LIMIT_S = 60.0
 START_LIMIT_S = 120.0
+WARM_LIMIT_S = 60.0  # then a running group is joined with a cold engine
 
 log = logging.getLogger(__name__)
 
@@ -70,13 +74,19 @@ class DistributedWorker:
         self._admin = admin_of(self.config.raw)
         self._runner = LateRunner(lambda: spark_runner(self.config.raw))
         dependencies = herder_dependencies(self.config, self.address, self._admin, self._runner, self._cluster)
-        self.herder = DistributedHerder(dependencies)
+        self.herder = DistributedHerder(replace(dependencies, member=self._warm_member(dependencies.member)))
         listener = self.listeners[0]
         self._rest = RestServer(create_app(self.herder, dependencies.peers), listener.host, listener.port)
         self._rest.start()
         self._reach_broker(self._admin)
         self.herder.start()
         self._runner.build()
+
+    def _warm_member(self, member: GroupMember) -> WarmMember:
+        admin, runner = self._admin, self._runner
+        assert admin is not None
+        group = self.config.raw["group.id"]
+        return WarmMember(member, lambda: admin.group_size(group), lambda: runner.await_warm(WARM_LIMIT_S))
 
     def _reach_broker(self, admin: KafkaAdmin) -> None:
         try:

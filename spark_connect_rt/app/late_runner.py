@@ -6,6 +6,7 @@ Calls made before ``build`` are kept in order and handed on; afterwards it only 
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
@@ -32,6 +33,15 @@ class LateRunner:
     def real(self, timeout_s: float | None = None) -> Any:
         """Wait for the runner behind. Raises what building it raised."""
         return self._built.result(timeout_s)
+
+    def await_warm(self, timeout_s: float) -> bool:
+        """Wait until a task would run at once; False: not in time, or the runner could not be built."""
+        begun = time.monotonic()
+        try:
+            runner = self.real(timeout_s)
+        except Exception:  # noqa: BLE001 - whatever it was, the thread that built it has said so
+            return False
+        return bool(runner.await_warm(max(0.0, timeout_s - (time.monotonic() - begun))))
 
     def _build(self) -> None:
         try:

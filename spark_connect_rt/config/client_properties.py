@@ -120,6 +120,7 @@ def sink_consumer_properties(
     return {
         **_servers(worker),
         **SINK_CONSUMER_DEFAULTS,
+        **_worker_session(worker),
         "group.id": f"connect-{name}",
         "client.id": f"connector-consumer-{name}-{task}",
         **with_prefix(worker, "consumer."),
@@ -175,6 +176,17 @@ def leader_producer_properties(worker: Mapping[str, str]) -> dict[str, str]:
         "enable.idempotence": "true",
         "max.in.flight.requests.per.connection": "5",
         "transactional.id": f"connect-cluster-{worker.get('group.id', '')}",
+    }
+
+
+def _worker_session(worker: Mapping[str, str]) -> dict[str, str]:
+    """Return the worker's own session as a consumer's: a dead worker's sink partitions wait no longer than its tasks.
+
+    Java leaves the consumer's default, 45 s, in which no other task of the connector gets anything either.
+    """
+    return {
+        name: worker.get(name) or default
+        for name, default in (("session.timeout.ms", "10000"), ("heartbeat.interval.ms", "3000"))
     }
 
 

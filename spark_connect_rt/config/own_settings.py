@@ -64,9 +64,11 @@ ENGINE = ConfigDef(
         ConfigKey(
             "connectrt.channel.timeout.ms",
             Type.LONG,
-            10_000,
+            None,
             LOW,
-            "Silence on the control channel after which driver and executors give each other up, ms.",
+            "Silence on the control channel after which driver and executors give each other up, ms. Not set: six "
+            "sevenths of session.timeout.ms less heartbeat.interval.ms (6 s by default), so that executors of a worker "
+            "that hangs have ended when the group gives its tasks to others.",
             AtLeast(1),
         ),
     ]

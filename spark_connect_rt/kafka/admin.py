@@ -163,6 +163,16 @@ class KafkaAdmin:
             TopicPartition(one.topic, one.partition): one.offset for one in result.topic_partitions if one.offset >= 0
         }
 
+    def group_size(self, group: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> int:
+        """Return how many members a group of any protocol type has now; 0 when there is no such group."""
+        answers = self._admin.describe_consumer_groups([group], request_timeout=timeout_ms / 1000)
+        try:
+            return len(answers[group].result(timeout_ms / 1000 + 5).members)
+        except KafkaException as error:
+            if is_code(error, "GROUP_ID_NOT_FOUND"):
+                return 0
+            raise connect_error(error, f"describing group {group}") from error
+
     def close(self) -> None:
         """Drop the client; librdkafka closes it when nothing refers to it."""
         self._admin.poll(0)  # hands over what is left of the library's log

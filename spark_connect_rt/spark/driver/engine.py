@@ -48,6 +48,7 @@ class Engine:
         self._runs: dict[ConnectorTaskId, Run] = {}
         self._offset_readers = ThreadPoolExecutor(4, thread_name_prefix="engine-offsets")
         self._closing = False
+        self._warm = threading.Event()  # a slot was up once: Spark runs, its Python processes are imported
         self._all_ended = threading.Event()
         self._all_gone = threading.Event()
 
@@ -86,6 +87,10 @@ class Engine:
     def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition]) -> None:
         """Read these no more, flush, close."""
         self._with_run(task, lambda run: self._revoke(run, list(partitions)))
+
+    def await_warm(self, timeout_s: float) -> bool:
+        """Wait until a slot was up, so that a task would run at once; False: not in time. Blocks."""
+        return self._warm.wait(timeout_s)
 
     def close(self, timeout_ms: int) -> None:
         """Stop every run, then every slot, then the launcher. Blocks."""
@@ -205,6 +210,7 @@ class Engine:
         match event:
             case SliceConnected(number):
                 self._slots.connected(number)
+                self._warm.set()
             case SliceGone(number, error):
                 self._on_gone(number, error)
             case SliceMessage(number, message):

@@ -27,6 +27,8 @@ from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.driver.session import BackgroundSession, build_session
 from spark_connect_rt.spark.driver.slice_runner import SparkSliceLauncher
 
+CHANNEL_TIMEOUT_MIN_MS = 1_000
+
 
 class DriverHosted(Protocol):
     """Runs the tasks that are Spark jobs themselves (TaskKind.SPARK_SINK); same verbs, same events."""
@@ -80,7 +82,7 @@ class SparkTaskRunner:
         factory = session_factory or (lambda: build_session(worker_config))
         self._owns_session = session_factory is None
         self._session = BackgroundSession(factory)
-        timeout_ms = int(worker_config.get("connectrt.channel.timeout.ms", "10000"))
+        timeout_ms = channel_timeout_ms(worker_config)
         launcher = SparkSliceLauncher(self._session, clients, timeout_ms)
         self._engine = Engine(launcher, settings or engine_settings(worker_config))
         self._spark_sinks = spark_sinks
@@ -94,6 +96,10 @@ class SparkTaskRunner:
     def session_ready(self) -> bool:
         """Tell whether the session is up (or failed)."""
         return self._session.ready()
+
+    def await_warm(self, timeout_s: float) -> bool:
+        """Wait until a task would run at once; False: not in time. Blocks."""
+        return self._engine.await_warm(timeout_s)
 
     def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
         """Begin; launches made before Spark is up wait for it."""
@@ -153,6 +159,21 @@ class SparkTaskRunner:
         self._engine.close(timeout_ms)
         if self._owns_session and self._session.ready():
             self._session.get().stop()
+
+
+def channel_timeout_ms(worker_config: Mapping[str, str]) -> int:
+    """Return how long executors and driver bear silence, ms: surely less than the group bears it of a worker.
+
+    A driver that was stopped (SIGSTOP, a paused machine) sent its last heartbeat up to a heartbeat interval before,
+    so its tasks may start elsewhere ``session - heartbeat`` later (7 s by default). Its executors, which live on,
+    must have ended by then (E5): 6 s.
+    """
+    given = worker_config.get("connectrt.channel.timeout.ms")
+    if given:
+        return int(given)
+    session_ms = int(worker_config.get("session.timeout.ms", "10000"))
+    heartbeat_ms = int(worker_config.get("heartbeat.interval.ms", "3000"))
+    return max(CHANNEL_TIMEOUT_MIN_MS, (session_ms - heartbeat_ms) * 6 // 7)
 
 
 def engine_settings(worker_config: Mapping[str, str]) -> EngineSettings:

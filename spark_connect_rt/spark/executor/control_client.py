@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import select
 import socket
 import threading
 import time
@@ -82,18 +83,21 @@ class ControlClient:
 
     def _run(self) -> None:
         splitter = MessageSplitter()
+        incoming = select.poll()
+        incoming.register(self._sock, select.POLLIN)
         heard_s = pinged_s = time.monotonic()
         while True:
             try:
-                chunk = self._sock.recv(65536)
-                if not chunk:
-                    self._lost("the driver closed the control channel")
-                    return
-                heard_s = time.monotonic()
-                for message in splitter.feed(chunk):
-                    self._on_message(message)
-            except TimeoutError:
-                pass
+                # Not the socket's own time-out: that one is for sending, too.
+                silence_left_s = heard_s + self._session_s - time.monotonic()
+                if incoming.poll(max(0.0, 1000 * min(self._session_s / 3, silence_left_s))):
+                    chunk = self._sock.recv(65536)
+                    if not chunk:
+                        self._lost("the driver closed the control channel")
+                        return
+                    heard_s = time.monotonic()
+                    for message in splitter.feed(chunk):
+                        self._on_message(message)
             except (OSError, ValueError) as error:
                 self._lost(f"the control channel broke: {error}")
                 return

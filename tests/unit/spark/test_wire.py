@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.pipeline.columns import produce_batch
@@ -83,6 +83,7 @@ def test_a_launch_survives_json() -> None:
     assert control_wire.decode_launch(message["launch"]) == LAUNCH
 
 
+@settings(deadline=None)  # a loaded machine is no failure
 @given(st.lists(st.dictionaries(st.text(max_size=5), st.integers(-9, 9)), max_size=6), st.data())
 def test_messages_arrive_whole_however_the_stream_is_cut(bodies: list[dict[str, int]], data: st.DataObject) -> None:
     messages = [{**body, "op": "x"} for body in bodies]

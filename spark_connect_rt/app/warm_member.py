@@ -1,0 +1,90 @@
+"""Joins a running group only when this worker can run tasks at once.
+
+A worker that joins is given work that others were doing until then. Its first Spark job takes ten seconds or more, and
+so long nobody would do that work: so the engine is warmed first, and the group is joined afterwards. Where no group is
+running there is nobody to wait for, and a worker whose Spark never comes up joins after all, to say so in its tasks.
+Java has nothing like it: its tasks are threads.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.ports.group_member import GroupMember, MembershipEvent
+
+log = logging.getLogger(__name__)
+
+
+class WarmMember:
+    """Port GroupMember in front of another one; ``start`` takes effect when the engine is warm."""
+
+    def __init__(self, member: GroupMember, others: Callable[[], int], await_warm: Callable[[], bool]) -> None:
+        """Wrap a member.
+
+        Args:
+            member: the one that joins.
+            others: returns how many members the group has now; may block, may raise ConnectError.
+            await_warm: waits until a task would run at once; False when that took too long.
+        """
+        self._member = member
+        self._others = others
+        self._await_warm = await_warm
+        self._may_start = threading.Event()
+        self._started = False
+
+    def start(self) -> None:
+        """Begin to wait; returns at once."""
+        threading.Thread(target=self._wait, name="warm-up", daemon=True).start()
+
+    def _wait(self) -> None:
+        try:
+            others = self._others()
+        except ConnectError as error:
+            log.warning("the group's members are not known, so it is joined at once: %s", error)
+            others = 0
+        if others:
+            log.info("the group has %d members: this one joins when its engine is warm", others)
+            if not self._await_warm():
+                log.warning("the engine is not warm yet; the group is joined all the same, its tasks will wait")
+        self._may_start.set()
+        self._member.wakeup()
+
+    def poll(self, timeout_ms: int) -> Sequence[MembershipEvent]:
+        """See the port; nothing happens before the engine is warm."""
+        if not self._started and self._may_start.is_set():
+            self._started = True
+            self._member.start()
+        return self._member.poll(timeout_ms)
+
+    def wakeup(self) -> None:
+        """See the port."""
+        self._member.wakeup()
+
+    def request_rejoin(self, reason: str) -> None:
+        """See the port."""
+        if self._started:
+            self._member.request_rejoin(reason)
+
+    def join(self, protocols: Sequence[tuple[str, bytes]]) -> None:
+        """See the port."""
+        self._member.join(protocols)
+
+    def sync(self, assignments: Mapping[str, bytes]) -> None:
+        """See the port."""
+        self._member.sync(assignments)
+
+    def member_id(self) -> str:
+        """See the port."""
+        return self._member.member_id()
+
+    def leave(self, reason: str) -> None:
+        """See the port."""
+        if self._started:
+            self._member.leave(reason)
+
+    def stop(self) -> None:
+        """See the port."""
+        self._member.stop()
