@@ -10,6 +10,7 @@ from spark_connect_rt.app.clock import SystemClock
 from spark_connect_rt.app.executor_clients import FACTORY
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.config.client_properties import (
+    leader_producer_properties,
     log_client_properties,
     shared_admin_properties,
 )
@@ -19,6 +20,7 @@ from spark_connect_rt.config.listeners import Advertised
 from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.fenced_writer import KafkaFencedWriter
 from spark_connect_rt.kafka.group_member import KafkaGroupMember
 from spark_connect_rt.ports.sink_group import SinkGroup
 from spark_connect_rt.ports.task_runner import TaskRunner
@@ -44,6 +46,13 @@ def internal_log(config: DistributedConfig, admin: KafkaAdmin, topic: TopicSpec,
     """Return the log of one internal topic; ``clients`` (configs, offsets, statuses) ends the client ids."""
     exact = 1 if clients == "configs" else None  # its order is the order of everything
     return KafkaCompactedLog(topic, admin, log_client_properties(config.raw, clients), exact_partitions=exact)
+
+
+def leader_writer(config: DistributedConfig) -> KafkaFencedWriter | None:
+    """Return how this worker writes the config topic when it leads; None: as everybody does, unfenced (as Java)."""
+    if config.exactly_once_source_support.lower() == "disabled":
+        return None
+    return KafkaFencedWriter(config.config_storage_topic, leader_producer_properties(config.raw))
 
 
 def internal_topics(config: DistributedConfig) -> dict[str, TopicSpec]:
@@ -94,7 +103,7 @@ def herder_dependencies(
         settings=HerderSettings.of(address.worker_id, address.url, raw),
         clock=clock,
         member=KafkaGroupMember(raw, client_id=raw.get("client.id") or f"connect-{address.worker_id}"),
-        config_store=ConfigStore(logs["configs"], clock),
+        config_store=ConfigStore(logs["configs"], clock, leader_writer(config)),
         status_store=StatusStore(logs["statuses"], clock),
         offset_store=OffsetStore(logs["offsets"]),
         runner=runner,

@@ -50,7 +50,7 @@ def assign(memory: AssignorMemory, this_round: AssignmentRound) -> tuple[Assigno
     revoked = {member: part & gone for member, part in held.items()}
     kept = {member: part - gone for member, part in held.items()}
 
-    lost = handle_lost(facts.memory, facts.lost, kept, this_round.now_ms, this_round.max_delay_ms)
+    lost = handle_lost(facts.memory, facts.lost, kept, this_round.now_ms, this_round.lost_work_waits_ms)
     memory, surplus = _load_balancing(lost.memory, this_round, lost.held)
     revoked = revocations.add(revoked, surplus)
     after = {member: part - surplus.get(member, NOTHING) for member, part in lost.held.items()}

@@ -60,17 +60,27 @@ def handle_lost(
         lost: in order; configured, handed out earlier, held by nobody.
         held: member -> what it keeps this round.
         now_ms: on any clock, the same in every round.
-        max_delay_ms: ``scheduled.rebalance.max.delay.ms``.
+        max_delay_ms: ``scheduled.rebalance.max.delay.ms``; in a group of our own workers the own setting.
     """
     if lost.is_empty and not memory.revoked_in_previous:
         return LostWork(memory.without_delay(), NOTHING, held)
-    nobody_left = memory.scheduled_rebalance_ms <= 0 and memory.previous_members <= held.keys()
-    if nobody_left or max_delay_ms == 0:
+    if max_delay_ms == 0:
+        return LostWork(_pause_goes_on(memory, now_ms), lost, held)
+    if memory.scheduled_rebalance_ms <= 0 and memory.previous_members <= held.keys():
         # With everybody here some member never received its assignment: nothing to wait for.
         return LostWork(memory, lost, held)
     if memory.scheduled_rebalance_ms > 0 and now_ms >= memory.scheduled_rebalance_ms:
         return _after_the_delay(memory, lost, held)
     return LostWork(_waiting(memory, held, now_ms, max_delay_ms), NOTHING, held)
+
+
+def _pause_goes_on(memory: AssignorMemory, now_ms: int) -> AssignorMemory:
+    """Return the memory when lost work never waits: only the pause between two revocations for balance may run."""
+    if memory.scheduled_rebalance_ms <= 0:
+        return memory
+    if now_ms >= memory.scheduled_rebalance_ms:
+        return replace(memory.without_delay(), revoked_in_previous=False)
+    return replace(memory, delay_ms=memory.scheduled_rebalance_ms - now_ms)
 
 
 def _after_the_delay(

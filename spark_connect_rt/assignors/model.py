@@ -66,7 +66,8 @@ class AssignmentRound:
 
     ``configured``: every connector of the snapshot and its tasks (none for an inconsistent connector).
     ``config_offset``: what ``agree_on_offset`` gave. ``generation`` is the round's own number,
-    ``last_completed_generation`` the last one this same worker adopted (-1: none).
+    ``last_completed_generation`` the last one this same worker adopted (-1: none). ``max_delay_ms`` bounds the pause
+    between revocations and, unless ``lost_delay_ms`` says otherwise, how long lost work waits for its worker.
     """
 
     leader_id: str
@@ -77,6 +78,12 @@ class AssignmentRound:
     last_completed_generation: int = -1
     now_ms: int = 0
     max_delay_ms: int = 300_000
+    lost_delay_ms: int | None = None  # None: as Java, max_delay_ms
+
+    @property
+    def lost_work_waits_ms(self) -> int:
+        """Return how long lost work waits for its worker at most."""
+        return self.max_delay_ms if self.lost_delay_ms is None else self.lost_delay_ms
 
     @property
     def leader_url(self) -> str:

@@ -38,6 +38,16 @@ ENGINE = ConfigDef(
             one_of(*LOG_LEVELS),
         ),
         ConfigKey(
+            "connectrt.lost.work.delay.ms",
+            Type.INT,
+            None,
+            MEDIUM,
+            "How long the work of a worker that is gone waits for it to come back, ms, while every member of the group "
+            "is a worker of this product; with a Java worker in it, scheduled.rebalance.max.delay.ms counts. Not set: "
+            "scheduled.rebalance.max.delay.ms where the file sets it, else 0 (taken over at once).",
+            AtLeast(0),
+        ),
+        ConfigKey(
             "connectrt.slots.max",
             Type.INT,
             48,

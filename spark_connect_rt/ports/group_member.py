@@ -23,7 +23,7 @@ class AssignmentRequired:
     """This member leads: compute every member's assignment, then call ``sync``."""
 
     generation: int
-    protocol: str  # "default" | "compatible" | "sessioned"
+    protocol: str  # "default" | "compatible" | "sessioned", or one of protocol.subprotocol's own names
     leader_id: str
     members: Mapping[str, bytes]  # member id -> its metadata blob of that protocol
 

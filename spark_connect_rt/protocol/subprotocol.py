@@ -18,6 +18,13 @@ from spark_connect_rt.protocol.ids import ConnectorTaskId
 CONNECTOR_TASK = -1
 """Stands for the connector itself in a list of task numbers."""
 
+OWN_PREFIX = "connectrt-"
+"""Before a protocol's name: the same bytes, offered first by workers of this product only.
+
+The broker chooses a protocol that every member offers, and of those the one that members name first: so this one is
+chosen exactly when no other kind of worker is in the group (docs/decisions/0005).
+"""
+
 NO_ERROR = 0
 CONFIG_MISMATCH = 1
 
@@ -55,9 +62,9 @@ class ConnectProtocol(Enum):
 
     @staticmethod
     def of_name(name: str) -> ConnectProtocol:
-        """Return the protocol a JoinGroup answer names. Raises DataError."""
+        """Return the protocol a JoinGroup answer names, by either of its names. Raises DataError."""
         for protocol in ConnectProtocol:
-            if protocol.protocol_name == name:
+            if protocol.protocol_name == name.removeprefix(OWN_PREFIX):
                 return protocol
         raise DataError(f"the group chose protocol {name!r}, which Connect does not have")
 
@@ -128,8 +135,18 @@ def decode_metadata(blob: bytes) -> WorkerMetadata:
 
 
 def join_protocols(protocol: ConnectProtocol, metadata: WorkerMetadata) -> list[tuple[str, bytes]]:
-    """Return JoinGroup's (protocol name, metadata) list for a worker with this ``connect.protocol``."""
-    return [(offered.protocol_name, encode_metadata(offered, metadata)) for offered in protocol.offered()]
+    """Return JoinGroup's (protocol name, metadata) list for a worker with this ``connect.protocol``.
+
+    Java's names under Java's bytes, and before them those of the incremental ones that say "ours only".
+    """
+    javas = [(offered.protocol_name, encode_metadata(offered, metadata)) for offered in protocol.offered()]
+    own = [(OWN_PREFIX + name, blob) for name, blob in javas if ConnectProtocol.of_name(name).is_incremental]
+    return own + javas
+
+
+def is_own_group(protocol_name: str) -> bool:
+    """Return whether the protocol a group chose shows that every member is a worker of this product."""
+    return protocol_name.startswith(OWN_PREFIX)
 
 
 def encode_assignment(protocol: ConnectProtocol, assignment: Assignment) -> bytes:
@@ -195,7 +212,7 @@ def _by_connector(connectors: Iterable[str], tasks: Iterable[ConnectorTaskId]) -
         numbers.setdefault(task.connector, []).append(task.task)
     parts = [_int32(len(numbers))]
     for connector, ids in numbers.items():
-        parts += [_string(connector), _int32(len(ids)), *map(_int32, ids)]
+        parts += [_string(connector), struct.pack(f">i{len(ids)}i", len(ids), *ids)]
     return b"".join(parts)
 
 
@@ -221,6 +238,10 @@ class _Reader:
     def int32(self) -> int:
         return int(struct.unpack(">i", self._take(4))[0])
 
+    def int32s(self, count: int) -> tuple[int, ...]:
+        count = max(0, count)
+        return struct.unpack(f">{count}i", self._take(4 * count))
+
     def int64(self) -> int:
         return int(struct.unpack(">q", self._take(8))[0])
 
@@ -240,12 +261,10 @@ class _Reader:
         tasks: list[ConnectorTaskId] = []
         for _ in range(0 if self.at_end() else max(0, self.int32())):
             connector = self.string()
-            for _ in range(self.int32()):
-                number = self.int32()
-                if number == CONNECTOR_TASK:
-                    connectors[connector] = None
-                else:
-                    tasks.append(ConnectorTaskId(connector, number))
+            numbers = self.int32s(self.int32())
+            if CONNECTOR_TASK in numbers:
+                connectors[connector] = None
+            tasks += [ConnectorTaskId(connector, number) for number in numbers if number != CONNECTOR_TASK]
         return tuple(connectors), tuple(tasks)
 
     def _take(self, size: int) -> bytes:

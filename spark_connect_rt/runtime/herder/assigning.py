@@ -21,6 +21,7 @@ from spark_connect_rt.protocol.subprotocol import (
     WorkerMetadata,
     decode_metadata,
     encode_assignment,
+    is_own_group,
 )
 from spark_connect_rt.state.cluster_config import ClusterConfigState
 
@@ -44,11 +45,13 @@ def assign_work(
     last_completed_generation: int,
     now_ms: int,
     max_delay_ms: int,
+    lost_delay_ms: int,
 ) -> Answer:
     """Assign everything configured, or refuse when this leader knows less than a member does.
 
     ``joined_with`` is the snapshot of this worker's own metadata: if it is as new as everybody's, that one is
-    dealt, so that no member is told of work it cannot know.
+    dealt, so that no member is told of work it cannot know. ``lost_delay_ms`` counts in a group of our own workers
+    only; as soon as a Java worker is in it, lost work waits as Java has it.
     """
     protocol = ConnectProtocol.of_name(event.protocol)
     members = {member: decode_metadata(blob) for member, blob in event.members.items()}
@@ -66,6 +69,7 @@ def assign_work(
         last_completed_generation=last_completed_generation,
         now_ms=now_ms,
         max_delay_ms=max_delay_ms,
+        lost_delay_ms=lost_delay_ms if is_own_group(event.protocol) else None,
     )
     if protocol.is_incremental:
         memory, result = incremental.assign(memory, this_round)

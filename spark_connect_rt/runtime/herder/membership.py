@@ -99,6 +99,7 @@ class Membership:
             last_completed_generation=state.last_completed_generation,
             now_ms=now_ms,
             max_delay_ms=settings.scheduled_rebalance_max_delay_ms,
+            lost_delay_ms=settings.lost_work_delay_ms,
         )
         state.memory, state.owner_urls = answer.memory, answer.owner_urls
         self._deps.member.sync(answer.blobs)

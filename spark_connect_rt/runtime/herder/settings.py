@@ -19,6 +19,7 @@ class HerderSettings:
     worker_url: str  # advertised URL with trailing slash
     protocol: ConnectProtocol = ConnectProtocol.SESSIONED
     scheduled_rebalance_max_delay_ms: int = 300_000
+    lost_work_delay_ms: int = 0  # in a group of our own workers
     worker_sync_timeout_ms: int = 3_000
     worker_unsync_backoff_ms: int = 300_000
     task_shutdown_graceful_timeout_ms: int = 5_000
@@ -47,6 +48,11 @@ class HerderSettings:
             worker_url=worker_url,
             protocol=ConnectProtocol.of_setting(raw.get("connect.protocol", "sessioned")),
             scheduled_rebalance_max_delay_ms=ms("scheduled.rebalance.max.delay.ms", 300_000),
+            lost_work_delay_ms=ms(
+                # The user's own word for it, else the user's word for Java's, else at once.
+                "connectrt.lost.work.delay.ms",
+                ms("scheduled.rebalance.max.delay.ms", 0),
+            ),
             worker_sync_timeout_ms=ms("worker.sync.timeout.ms", 3_000),
             worker_unsync_backoff_ms=ms("worker.unsync.backoff.ms", 300_000),
             task_shutdown_graceful_timeout_ms=ms("task.shutdown.graceful.timeout.ms", 5_000),

@@ -24,6 +24,7 @@ class SimulatedGroup:
 
     def __init__(self, max_delay_ms: int = 300_000, **tasks_by_connector: int) -> None:
         self.max_delay_ms = max_delay_ms
+        self.lost_delay_ms: int | None = None  # as Java
         self.connectors = dict(tasks_by_connector)
         self.held: dict[str, ConnectorsAndTasks] = {}
         self.memory = AssignorMemory()
@@ -60,6 +61,7 @@ class SimulatedGroup:
                 last_completed_generation=self.last_completed,
                 now_ms=self.now_ms,
                 max_delay_ms=self.max_delay_ms,
+                lost_delay_ms=self.lost_delay_ms,
             ),
         )
         for worker, told in self.last.assignments.items():

@@ -13,6 +13,7 @@ from spark_connect_rt.protocol.subprotocol import (
     decode_metadata,
     encode_assignment,
     encode_metadata,
+    is_own_group,
     join_protocols,
 )
 
@@ -46,12 +47,41 @@ def test_v2_metadata_of_a_fresh_worker() -> None:
 def test_metadata_seen_on_the_wire_in_three_versions() -> None:
     url = "0017 687474703a2f2f3132372e302e302e313a32383139302f"
     offered = join_protocols(SESSIONED, WorkerMetadata("http://127.0.0.1:28190/", 13))
-    assert offered == [
+    javas = [
         ("sessioned", spaced(f"0002 {url} 000000000000000d ffffffff")),
         ("compatible", spaced(f"0001 {url} 000000000000000d ffffffff")),
         ("default", spaced(f"0000 {url} 000000000000000d")),
     ]
+    assert offered[-3:] == javas
+    # Before them the names that only our own workers offer, under the very same bytes.
+    assert offered[:-3] == [("connectrt-sessioned", javas[0][1]), ("connectrt-compatible", javas[1][1])]
     assert {decode_metadata(blob) for _, blob in offered} == {WorkerMetadata("http://127.0.0.1:28190/", 13)}
+
+
+@pytest.mark.parametrize(
+    ("others", "chosen", "own"),
+    [
+        ((SESSIONED,), "connectrt-sessioned", True),
+        ((COMPATIBLE,), "connectrt-compatible", True),
+        ((EAGER,), "default", False),
+    ],
+)
+def test_a_group_of_our_own_workers_is_told_by_the_protocol_the_broker_chooses(
+    others: tuple[ConnectProtocol, ...], chosen: str, own: bool
+) -> None:
+    offers = [[name for name, _ in join_protocols(one, WorkerMetadata("u", 1))] for one in (SESSIONED, *others)]
+    common = set.intersection(*map(set, offers))
+    votes = [next(name for name in offer if name in common) for offer in offers]
+    assert set(votes) == {chosen}
+    assert is_own_group(chosen) is own
+    assert ConnectProtocol.of_name(chosen) is min((SESSIONED, *others), key=lambda one: one.version)
+
+
+def test_a_java_worker_in_the_group_makes_it_javas() -> None:
+    ours = [name for name, _ in join_protocols(SESSIONED, WorkerMetadata("u", 1))]
+    javas = ["sessioned", "compatible", "default"]
+    chosen = next(name for name in ours if name in javas)
+    assert (chosen, is_own_group(chosen)) == ("sessioned", False)
 
 
 def test_an_empty_config_topic_is_offset_minus_one() -> None:
