@@ -4,6 +4,7 @@ import pytest
 
 from spark_connect_rt.errors import NotAssignedError, NotLeaderError
 from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.protocol.subprotocol import is_own_group
 from spark_connect_rt.state.membership import Timing
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from spark_connect_rt.testing.memory_connectors import faults
@@ -133,3 +134,64 @@ def test_writes_during_a_rebalance_wait_for_it() -> None:
         gate.set()
         assert waiting.result(10).created
         cluster.until(lambda: emitted(cluster)[-3:] == expected("b-0", 3))
+
+
+def offers_javas_names_only(worker: InProcessWorker) -> None:
+    """Make a worker join as a Java worker does: without our own protocol names."""
+    join = worker.member.join
+    worker.member.join = lambda offers: join([o for o in offers if not is_own_group(o[0])])  # type: ignore[method-assign]
+
+
+JAVAS_DEFAULT_DELAY = {"scheduled.rebalance.max.delay.ms": "300000", "connectrt.lost.work.delay.ms": "0"}
+
+
+def test_in_a_group_of_our_own_a_vanished_workers_tasks_run_again_at_once() -> None:
+    faults.clear()
+    with InProcessCluster(timing=QUICK, worker_config=JAVAS_DEFAULT_DELAY) as cluster:
+        cluster.add_worker("w1")
+        create(cluster, "a", source(records=20, tasks=4))
+        lost = cluster.add_worker("w2")
+        cluster.until(lambda: balanced(cluster, 4))
+        lost.member.vanish()
+        lost.runner.lose_slices()
+        del cluster.workers["w2"]
+        cluster.until(lambda: balanced(cluster, 4), limit_s=5)
+        assert lost.herder.stop(10)
+
+
+def test_with_a_java_worker_in_the_group_lost_work_waits_for_its_worker() -> None:
+    faults.clear()
+    with InProcessCluster(timing=QUICK, worker_config=JAVAS_DEFAULT_DELAY) as cluster:
+        leader = cluster.add_worker("w1")
+        create(cluster, "a", source(records=20, tasks=6))
+        java = cluster.add_worker("w2")
+        offers_javas_names_only(java)
+        lost = cluster.add_worker("w3")
+        cluster.until(lambda: balanced(cluster, 6))
+        remaining = {task for name in ("w1", "w2") for task in cluster.workers[name].running_tasks()}
+        lost.member.vanish()
+        lost.runner.lose_slices()
+        del cluster.workers["w3"]
+        cluster.until(lambda: any("delay 300000 ms" in line.reason for line in leader.herder.story()))
+        cluster.until_stable()
+        assert set(tasks_of(cluster)) == remaining
+        # It leaves: the group is our own again, and what was lost is placed.
+        cluster.stop_worker("w2")
+        cluster.until(lambda: len(leader.running_tasks()) == 6, limit_s=5)
+        assert lost.herder.stop(10)
+
+
+def test_an_orderly_leave_is_taken_over_in_one_round_and_reads_nothing_twice() -> None:
+    faults.clear()
+    with InProcessCluster(timing=QUICK, worker_config=JAVAS_DEFAULT_DELAY) as cluster:
+        leader = cluster.add_worker("w1")
+        create(cluster, "a", source(records=1_000, tasks=4))
+        cluster.add_worker("w2")
+        cluster.until(lambda: balanced(cluster, 4))
+        cluster.until_stable()
+        generation = leader.herder.progress().generation
+        cluster.stop_worker("w2")
+        cluster.until(lambda: len(leader.running_tasks()) == 4)
+        assert leader.herder.progress().generation == generation + 1
+        cluster.until(lambda: len(emitted(cluster)) >= 4_000)
+        assert emitted(cluster) == sorted(v for n in range(4) for v in expected(f"a-{n}", 1_000))
