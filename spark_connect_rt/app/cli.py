@@ -20,6 +20,7 @@ cli = typer.Typer(
 )
 PropertiesFile = Annotated[Path, typer.Argument(help="Worker properties, Java syntax.")]
 Keep = Annotated[bool, typer.Option("--keep", help="Leave everything up until Ctrl-C.")]
+Check = Annotated[bool, typer.Option("--check", help="Import each one, too: this finds what metadata cannot tell.")]
 Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, wins over the file; repeatable.")]
 
 
@@ -47,6 +48,23 @@ def submit(file: PropertiesFile, keep: Keep = False, override: Override = None) 
         quickstart(file, keep, override)
     else:
         worker(file, override)
+
+
+@cli.command()
+def plugins(file: PropertiesFile, check: Check = False, override: Override = None) -> None:
+    """List the plug-ins a worker with this file has, and what is wrong with the broken ones (then exit code 1)."""
+    from spark_connect_rt.app.plugin_report import import_all, plugin_report, report_lines
+    from spark_connect_rt.app.worker_plugins import plugins_of
+
+    def show() -> int:
+        found = plugins_of(read_settings(file, override))
+        if check:
+            import_all(found)
+        report = plugin_report(found)
+        sys.stdout.write("".join(f"{line}\n" for line in report_lines(report)))
+        return 1 if report["broken"] else 0
+
+    _exit_with(show)
 
 
 def read_settings(file: Path, override: Sequence[str] | None = None) -> dict[str, str]:

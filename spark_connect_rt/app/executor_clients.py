@@ -18,6 +18,10 @@ FACTORY = "spark_connect_rt.app.executor_clients:executor_clients"
 class KafkaExecutorClients:
     """ExecutorClients on confluent-kafka."""
 
+    def __init__(self, folders: tuple[str, ...] = ()) -> None:
+        """Take the folders of ``plugin.path``, as they are on this machine."""
+        self._folders = folders
+
     def producer(self, config: Mapping[str, str]) -> BatchProducer:
         """Return a new producer."""
         from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
@@ -32,9 +36,9 @@ class KafkaExecutorClients:
 
     def plugin(self, name: str) -> type[Any]:
         """Return a plug-in's class."""
-        from spark_connect_rt.app.plugin_scan import bundled_plugins
+        from spark_connect_rt.app.worker_plugins import plugins_in
 
-        return bundled_plugins().class_of(name)
+        return plugins_in(self._folders).class_of(name)
 
     def resolve(self, config: Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
         """Return the configuration with every ``${provider:...}`` replaced."""
@@ -45,6 +49,20 @@ class KafkaExecutorClients:
         return ConfigProviders.from_config(worker_config, self.plugin).resolve(config)
 
 
-def executor_clients() -> KafkaExecutorClients:
-    """Return the clients of this process."""
-    return KafkaExecutorClients()
+def clients_factory(plugin_path: str | None) -> str:
+    """Return the name of the clients of a worker with this ``plugin.path``."""
+    return f"{FACTORY}?{plugin_path}" if plugin_path and plugin_path.strip() else FACTORY
+
+
+def executor_clients(plugin_path: str = "") -> KafkaExecutorClients:
+    """Return the clients of this process; from now on it can import what is in the worker's ``plugin.path``."""
+    if not plugin_path:
+        return KafkaExecutorClients()
+    from spark_connect_rt.app.worker_plugins import plugin_path as folders_of
+    from spark_connect_rt.plugins.isolation import make_importable
+    from spark_connect_rt.plugins.locations import find_locations
+    from spark_connect_rt.spark.executor.shipped_plugins import folders_here
+
+    folders = folders_here(folders_of({"plugin.path": plugin_path}))
+    make_importable(find_locations(folders))
+    return KafkaExecutorClients(folders)

@@ -6,9 +6,10 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
 from spark_connect_rt.app.clock import SystemClock
-from spark_connect_rt.app.executor_clients import FACTORY
-from spark_connect_rt.app.plugin_scan import bundled_plugins
+from spark_connect_rt.app.executor_clients import clients_factory
+from spark_connect_rt.app.worker_plugins import plugins_of
 from spark_connect_rt.config.client_properties import (
     leader_producer_properties,
     log_client_properties,
@@ -17,11 +18,14 @@ from spark_connect_rt.config.client_properties import (
 from spark_connect_rt.config.connector_config import SINK, SOURCE
 from spark_connect_rt.config.distributed_config import DistributedConfig
 from spark_connect_rt.config.listeners import Advertised
+from spark_connect_rt.config.override_policy import is_plugin
 from spark_connect_rt.config_providers.providers import ConfigProviders
+from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.fenced_writer import KafkaFencedWriter
 from spark_connect_rt.kafka.group_member import KafkaGroupMember
+from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.sink_group import SinkGroup
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -97,7 +101,8 @@ def herder_dependencies(
     """Return everything the herder of one worker needs."""
     clock = SystemClock()
     raw = config.raw
-    providers = ConfigProviders.from_config(raw, bundled_plugins().class_of)
+    plugins = plugins_of(raw)
+    providers = ConfigProviders.from_config(raw, plugins.class_of)
     logs = {kind: internal_log(config, admin, topic, kind) for kind, topic in internal_topics(config).items()}
     return HerderDependencies(
         settings=HerderSettings.of(address.worker_id, address.url, raw),
@@ -108,7 +113,7 @@ def herder_dependencies(
         offset_store=OffsetStore(logs["offsets"]),
         runner=runner,
         sink_groups=sink_group,
-        plugins=bundled_plugins(),
+        plugins=plugins,
         peers=HttpPeerClient(),
         new_key=os.urandom,
         resolve=providers.resolve,
@@ -116,7 +121,25 @@ def herder_dependencies(
         kafka_cluster_id=lambda: cluster.value,
         source_config=SOURCE,
         sink_config=SINK,
+        override_policy=override_policy(raw, plugins),
     )
+
+
+def override_policy(raw: Mapping[str, str], plugins: Plugins) -> ConnectorClientConfigOverridePolicy | None:
+    """Return the plug-in behind ``connector.client.config.override.policy``; None: it is a built-in one.
+
+    Raises BadConfigError: there is no such plug-in, or it does not take the worker's configuration.
+    """
+    setting = "connector.client.config.override.policy"
+    name = raw.get(setting, "")
+    if not is_plugin(name):
+        return None
+    try:
+        policy: ConnectorClientConfigOverridePolicy = plugins.class_of(name)()
+        policy.configure(raw)
+    except NotFoundError as error:
+        raise BadConfigError({setting: [str(error)]}) from error
+    return policy
 
 
 def admin_of(raw: Mapping[str, str]) -> KafkaAdmin:
@@ -129,4 +152,5 @@ def spark_runner(raw: Mapping[str, str]) -> TaskRunner:
     from spark_connect_rt.spark.driver.spark_sink import SparkSinkRunner
     from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
 
-    return SparkTaskRunner(raw, FACTORY, spark_sinks=SparkSinkRunner(FACTORY))
+    clients = clients_factory(raw.get("plugin.path"))
+    return SparkTaskRunner(raw, clients, spark_sinks=SparkSinkRunner(clients))

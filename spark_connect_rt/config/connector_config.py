@@ -14,10 +14,10 @@ from spark_connect_rt.config.sink_config import sink_problems as sink_problems
 from spark_connect_rt.config.source_config import OF_SOURCES, source_problems
 from spark_connect_rt.config.unserved_settings import REFUSED_OF_SINKS, REFUSED_OF_SOURCES, unserved
 from spark_connect_rt.config.validators import AtLeast, no_control_characters, one_of, unique
+from spark_connect_rt.config.worker_config import PLUGIN_VERSION
 
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _COMMON, _TRANSFORMS, _PREDICATES = "Common", "Transforms", "Predicates"
-_ONE_VERSION = "Read and ignored here: each plug-in has one version."
 
 _CONNECTOR = ConfigDef(
     [
@@ -49,7 +49,7 @@ _CONNECTOR = ConfigDef(
             Type.STRING,
             None,
             MEDIUM,
-            _ONE_VERSION,
+            PLUGIN_VERSION,
             group=_COMMON,
             order=3,
             width="MEDIUM",
@@ -100,7 +100,7 @@ def _converter_keys(kind: str, holds: str, order: int) -> list[ConfigKey]:
             Type.STRING,
             None,
             LOW,
-            _ONE_VERSION,
+            PLUGIN_VERSION,
             group=_COMMON,
             order=order + 1,
             width="SHORT",

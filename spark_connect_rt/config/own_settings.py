@@ -38,6 +38,13 @@ ENGINE = ConfigDef(
             one_of(*LOG_LEVELS),
         ),
         ConfigKey(
+            "connectrt.plugins.ship",
+            Type.BOOLEAN,
+            True,
+            LOW,
+            "Send the folders of plugin.path to executors on other machines; false: they have them at the same paths.",
+        ),
+        ConfigKey(
             "connectrt.lost.work.delay.ms",
             Type.INT,
             None,

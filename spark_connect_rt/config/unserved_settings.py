@@ -55,7 +55,6 @@ WARNED_OF_WORKERS = (
     Unserved("access.control.allow.origin", _given, "no header for other origins is sent"),
     Unserved("access.control.allow.methods", _given, "no header for other origins is sent"),
     Unserved("response.http.headers.config", _given, "no headers are added"),
-    Unserved("plugin.path", _given, "Java plug-ins cannot run here; Python ones are found where Python finds modules"),
 )
 _TOPICS = "topics are not created: create them first, then leave topic.creation.* out"
 REFUSED_OF_SOURCES = (

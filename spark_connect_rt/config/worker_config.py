@@ -10,7 +10,7 @@ from spark_connect_rt.config.override_policy import known_policy
 from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
 
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
-_ONE_VERSION = "Read and ignored here: each plug-in has one version."
+PLUGIN_VERSION = "Which version of the plug-in: 1.2, a range [1.0,2.0), or latest; not set: the bundled or newest one."
 
 CONVERTERS = ConfigDef(
     [
@@ -24,7 +24,7 @@ CONVERTERS = ConfigDef(
             "Converter of headers for connectors that name none.",
         ),
         *(
-            ConfigKey(f"{kind}.converter.plugin.version", Type.STRING, None, LOW, _ONE_VERSION)
+            ConfigKey(f"{kind}.converter.plugin.version", Type.STRING, None, LOW, PLUGIN_VERSION)
             for kind in ("key", "value", "header")
         ),
     ]
@@ -62,7 +62,13 @@ RUNTIME = ConfigDef(
             "Longest time between two commits of a task's offsets, ms. Sources here commit after each batch.",
         ),
         ConfigKey("offset.flush.timeout.ms", Type.LONG, 5_000, LOW, "Longest wait for one offset commit, ms."),
-        ConfigKey("plugin.path", Type.LIST, None, LOW, "Folders to look for plug-ins in, separated by commas."),
+        ConfigKey(
+            "plugin.path",
+            Type.LIST,
+            None,
+            LOW,
+            "Folders of plug-ins, separated by commas: each wheel, package or virtual environment in them is one.",
+        ),
         ConfigKey(
             "plugin.discovery",
             Type.STRING,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_connect_rt.api.converter import Converter, HeaderConverter
+from spark_connect_rt.api.plugin_modules import versioned
 from spark_connect_rt.config.config_def import prefixed
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 
@@ -50,7 +51,7 @@ def _converter(
     if name is None:
         raise BadConfigError({setting: ["neither the connector nor the worker names a converter"]})
     try:
-        converter = plugin(name)()
+        converter = plugin(versioned(name, chosen.get(f"{setting}.plugin.version")))()
     except NotFoundError as error:
         raise BadConfigError({setting: [str(error)]}) from error
     if not isinstance(converter, kind):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+from spark_connect_rt.api.plugin_modules import versioned
 from spark_connect_rt.api.predicate import Predicate
 from spark_connect_rt.api.records import SinkRecord, SourceRecord
 from spark_connect_rt.api.transformation import Transformation
@@ -17,7 +18,7 @@ R = TypeVar("R", SourceRecord, SinkRecord)
 FindPlugin = Callable[[str], type[Any]]
 """Returns the class of a plug-in by class name or alias. Raises NotFoundError."""
 
-_OWN_SETTINGS = ("type", "predicate", "negate")
+_OWN_SETTINGS = ("type", "predicate", "negate", "plugin.version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +88,7 @@ def _make(
         problems[f"{prefix}type"] = ["Missing required configuration which has no default value."]
         return None
     try:
-        made = plugin(name)()
+        made = plugin(versioned(name, config.get(f"{prefix}plugin.version")))()
         if not isinstance(made, kind):
             problems[f"{prefix}type"] = [f"{name} is no {kind.__name__}"]
             return None

@@ -1,98 +1,124 @@
 """Finds plug-ins by the name a configuration gives: Java's class, an alias, or a Python name (Java ``Plugins``).
 
 Bundled plug-ins are handed in as names and imported when first asked for: a worker that uses one connector does not
-pay for all. Users' own are ``package.module:Class`` or ``package.module.Class``, importable where the worker runs.
+pay for all. Others are discovered, once, when a name is not a bundled one. Users' own may also be
+``package.module:Class`` or ``package.module.Class``, importable where the worker runs.
 """
 
 from __future__ import annotations
 
-import importlib
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+import logging
+import threading
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from spark_connect_rt._version import __version__
-from spark_connect_rt.api.config_provider import ConfigProvider
-from spark_connect_rt.api.connector import SinkConnector, SourceConnector
-from spark_connect_rt.api.converter import Converter, HeaderConverter
-from spark_connect_rt.api.predicate import Predicate
-from spark_connect_rt.api.transformation import Transformation
+from spark_connect_rt.api.plugin_modules import BROKEN_PLUGIN, VERSION_MARK
 from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.plugins.discovery import BrokenPlugin, Discovered
+from spark_connect_rt.plugins.plugin_desc import (
+    IN_REST,
+    SINK,
+    SOURCE,
+    TYPES,
+    PluginDesc,
+    bundled,
+    kind_of,
+    load_class,
+)
+from spark_connect_rt.plugins.versions import Accepts, requirement, version_order
 
-PluginClass = type[Any]
-SINK, SOURCE = "sink", "source"
-TYPES = {  # kind of plug-in -> its base class and the suffix an alias may drop, in the order REST lists them
-    SINK: (SinkConnector, "Connector"),
-    SOURCE: (SourceConnector, "Connector"),
-    "converter": (Converter, "Converter"),
-    "header_converter": (HeaderConverter, "Converter"),
-    "transformation": (Transformation, ""),
-    "predicate": (Predicate, ""),
-    "configprovider": (ConfigProvider, "ConfigProvider"),
-}
+__all__ = ["SINK", "SOURCE", "TYPES", "PluginDesc", "Plugins", "bundled", "kind_of", "load_class"]
+
+log = logging.getLogger(__name__)
+
 _ORDER = list(TYPES)
-
-
-@dataclass(frozen=True, slots=True)
-class PluginDesc:
-    """One plug-in; ``target`` is ``package.module:Class``, ``java_class`` the name REST shows."""
-
-    target: str
-    type: str
-    java_class: str
-    version: str | None = __version__
-    aliases: tuple[str, ...] = field(default=())
-
-    @property
-    def cls(self) -> PluginClass:
-        """The class, imported when first asked for. Raises NotFoundError: it cannot be imported."""
-        return load_class(self.target)
-
-    def names(self) -> set[str]:
-        """Return every name the plug-in answers to."""
-        named = {self.target, self.target.replace(":", "."), self.java_class, *self.aliases}
-        suffix = TYPES[self.type][1]
-        for name in (self.target.partition(":")[2], self.java_class.rpartition(".")[2]):
-            named |= {name, name.removesuffix(suffix)}
-        return named - {""}
-
-
-def bundled(target: str, kind: str, java_class: str | None = None, *aliases: str) -> PluginDesc:
-    """Return the description of a bundled plug-in; without a Java twin REST shows its Python name."""
-    return PluginDesc(target, kind, java_class or target.replace(":", "."), aliases=aliases)
 
 
 class Plugins:
     """The plug-ins of one worker. Any thread."""
 
-    def __init__(self, bundled_plugins: Iterable[PluginDesc] = ()) -> None:
-        """Take the bundled plug-ins; nothing is imported."""
-        self._bundled = sorted(bundled_plugins, key=lambda one: (_ORDER.index(one.type), one.java_class))
-        self._by_name: dict[str, dict[str, PluginDesc]] = {}
-        for one in self._bundled:
-            for name in one.names():
-                self._by_name.setdefault(name, {})[one.target] = one
+    def __init__(
+        self, bundled_plugins: Iterable[PluginDesc] = (), discover: Callable[[], Discovered] = Discovered
+    ) -> None:
+        """Take the bundled plug-ins, and how to find the others; nothing is imported or searched yet."""
+        self._bundled = _sorted(bundled_plugins)
+        self._by_name = _by_name(self._bundled)
+        self._discover = discover
+        self._lock = threading.Lock()
+        self._others: Sequence[PluginDesc] | None = None
+        self._all_by_name: dict[str, list[PluginDesc]] = {}
+        self._broken: dict[tuple[str, str], BrokenPlugin] = {}
 
     def find(self, name: str) -> PluginDesc:
-        """Return the plug-in of that name or alias. Raises NotFoundError: unknown, or an alias of several."""
-        wanted = name.strip()
-        known = list(self._by_name.get(wanted, {}).values())
-        if len(known) == 1:
-            return known[0]
-        if known:
-            meant = ", ".join(one.java_class for one in known)
+        """Return the plug-in of that name or alias; ``name@[1.0,2.0)`` the newest of these versions (KIP-891).
+
+        A bundled one comes first unless a version is asked for. Raises NotFoundError: unknown, an alias of several,
+        no such version; BadConfigError: that is no version.
+        """
+        wanted, _, version = name.strip().partition(VERSION_MARK)
+        accepts = requirement(version, "plugin.version")
+        known = self._by_name.get(wanted, []) if accepts is None else []
+        if not known:
+            self._search()
+            known = self._all_by_name.get(wanted, [])
+        names = sorted({one.java_class for one in known})
+        if len(names) > 1:
+            meant = ", ".join(names)
             raise NotFoundError(f"plug-in name {wanted} is ambiguous, it may mean {meant}: give the whole name")
+        if known:
+            return _newest(wanted, known, accepts, version)
         if ":" in wanted or "." in wanted:
             return self._users_own(wanted)
         raise NotFoundError(f"{self._not_found(wanted)}")
 
     def class_of(self, name: str) -> type[Any]:
-        """Return the class of that name or alias. Raises NotFoundError."""
-        return self.find(name).cls
+        """Return the class of that name or alias. Raises NotFoundError as ``find`` and ``check``."""
+        return self.check(self.find(name))
+
+    def check(self, found: PluginDesc) -> type[Any]:
+        """Return the plug-in's class. Raises NotFoundError, and remembers why."""
+        try:
+            return found.cls
+        except NotFoundError as error:
+            if error.code == BROKEN_PLUGIN and found.location != "bundled":
+                self._note(BrokenPlugin(found.java_class, found.location, str(error)))
+            raise
 
     def list(self, connectors_only: bool = True) -> Sequence[PluginDesc]:
-        """Return the bundled plug-ins: sinks, sources, then the other kinds, each by name."""
-        return [one for one in self._bundled if not connectors_only or one.type in (SINK, SOURCE)]
+        """Return what REST lists: sinks, sources, then the other kinds, each by name; no broken ones."""
+        wanted = (SINK, SOURCE) if connectors_only else IN_REST
+        return [one for one in self.everything() if one.type in wanted and not self._is_broken(one)]
+
+    def everything(self) -> Sequence[PluginDesc]:
+        """Return every plug-in of every kind, also those that failed when they were imported."""
+        self._search()
+        return _sorted([*self._bundled, *(self._others or ())])
+
+    def broken(self) -> Sequence[BrokenPlugin]:
+        """Return those that cannot be used, as far as is known: by their metadata, or since they were asked for."""
+        self._search()
+        with self._lock:
+            return sorted(self._broken.values(), key=lambda one: (one.location, one.name))
+
+    def _search(self) -> None:
+        with self._lock:
+            if self._others is not None:
+                return
+            found = self._discover()
+            self._others = found.plugins
+            self._all_by_name = _by_name([*self._bundled, *found.plugins])
+        for one in found.broken:
+            self._note(one)
+
+    def _note(self, broken: BrokenPlugin) -> None:
+        with self._lock:
+            known = (broken.name, broken.location) in self._broken
+            self._broken[broken.name, broken.location] = broken
+        if not known:
+            log.error("plugin=%s at %s is broken: %s", broken.name, broken.location, broken.error)
+
+    def _is_broken(self, one: PluginDesc) -> bool:
+        return (one.java_class, one.location) in self._broken
 
     def _users_own(self, name: str) -> PluginDesc:
         module, _, class_name = name.partition(":") if ":" in name else name.rpartition(".")
@@ -104,7 +130,7 @@ class Plugins:
         kind = kind_of(found)
         if kind is None:
             raise NotFoundError(f"{name} is no plug-in: it extends none of the classes in spark_connect_rt.api")
-        return PluginDesc(target, kind, target.replace(":", "."), _version_of(found))
+        return PluginDesc(target, kind, target.replace(":", "."), _version_of(found), location="environment")
 
     def _not_found(self, name: str) -> str:
         # Java's words first: clients look for them.
@@ -115,23 +141,26 @@ class Plugins:
         )
 
 
-def kind_of(cls: type[Any]) -> str | None:
-    """Return what kind of plug-in a class is, None when it is none."""
-    return next((kind for kind, (base, _) in TYPES.items() if issubclass(cls, base)), None)
+def _newest(name: str, known: Sequence[PluginDesc], accepts: Accepts | None, version: str) -> PluginDesc:
+    fitting = [one for one in known if accepts is None or accepts(one.version)]
+    if not fitting:
+        versions = ", ".join(str(one.version) for one in known)
+        raise NotFoundError(
+            f"Plugin {name} not found that matches the version range {version}, available versions: [{versions}]"
+        )
+    return max(fitting, key=lambda one: version_order(one.version))
 
 
-def load_class(target: str) -> type[Any]:
-    """Import ``package.module:Class`` (``Class`` may be ``Outer.Inner``). Raises NotFoundError with the reason."""
-    module_name, _, qualified = target.partition(":")
-    try:
-        found: Any = importlib.import_module(module_name)
-        for part in qualified.split("."):
-            found = getattr(found, part)
-    except (ImportError, AttributeError, ValueError) as error:
-        raise NotFoundError(f"class {target} cannot be imported: {error}") from error
-    if not isinstance(found, type):
-        raise NotFoundError(f"{target} is no class")
-    return found
+def _sorted(plugins: Iterable[PluginDesc]) -> list[PluginDesc]:
+    return sorted(plugins, key=lambda one: (_ORDER.index(one.type), one.java_class, version_order(one.version)))
+
+
+def _by_name(plugins: Iterable[PluginDesc]) -> dict[str, list[PluginDesc]]:
+    by_name: dict[str, dict[tuple[str, str], PluginDesc]] = {}
+    for one in plugins:
+        for name in one.names():
+            by_name.setdefault(name, {})[one.target, one.location] = one
+    return {name: list(found.values()) for name, found in by_name.items()}
 
 
 def _version_of(cls: type[Any]) -> str | None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.group_member import GroupMember
@@ -50,5 +51,6 @@ class HerderDependencies:
     kafka_cluster_id: Callable[[], str] = lambda: ""
     source_config: ConfigDef | None = None  # settings common to all source connectors
     sink_config: ConfigDef | None = None  # settings common to all sink connectors
+    override_policy: ConnectorClientConfigOverridePolicy | None = None  # a plug-in's; None: a built-in one
     on_logger_level: Callable[[str, str], None] = lambda _namespace, _level: None
     threads: Threads = MACHINE_THREADS

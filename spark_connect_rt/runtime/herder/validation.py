@@ -9,6 +9,7 @@ import re
 from collections.abc import Mapping
 
 from spark_connect_rt.api.connector import Connector
+from spark_connect_rt.api.plugin_modules import BROKEN_PLUGIN, versioned
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.config.connector_config import connector_problems
 from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
@@ -37,7 +38,7 @@ def checked_config(deps: HerderDependencies, name: str, config: Mapping[str, str
     if not class_name:
         raise BadRequestError(f"Connector config {{{_shown(named)}}} contains no connector type")
     try:
-        connector_class = deps.plugins.class_of(class_name)
+        connector_class = deps.plugins.class_of(versioned(class_name, named.get("connector.plugin.version")))
     except NotFoundError as error:
         raise BadRequestError(str(error)) from error
     problems = config_problems(deps, connector_class, named)
@@ -63,6 +64,9 @@ def config_problems(
     is_sink = kind_of(connector_class) is not TaskKind.SOURCE
     for key, messages in connector_problems(resolved, sink=is_sink, worker=deps.settings.raw).items():
         problems.setdefault(key, []).extend(messages)
+    if deps.override_policy is not None:
+        for key, message in deps.override_policy.problems(resolved).items():
+            problems.setdefault(key, []).append(message)
     return problems
 
 
@@ -83,9 +87,15 @@ def _add_missing_classes(problems: dict[str, list[str]], deps: HerderDependencie
         if name is None or key in problems:
             continue
         try:
-            deps.plugins.class_of(name)
-        except NotFoundError:
-            problems[key] = [f"Invalid value {name} for configuration {key}: Class {name} could not be found."]
+            deps.plugins.class_of(versioned(name, config.get(_version_setting(key))))
+        except NotFoundError as error:
+            why = f" {error}" if error.code == BROKEN_PLUGIN else ""
+            problems[key] = [f"Invalid value {name} for configuration {key}: Class {name} could not be found.{why}"]
+
+
+def _version_setting(key: str) -> str:
+    """Return where the version of the plug-in that ``key`` names is asked for (KIP-891)."""
+    return f"{key.removesuffix('.type')}.plugin.version"
 
 
 def _shown(config: Mapping[str, str]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_connect_rt.api.connector import Connector, SinkConnector, SparkSinkConnector
+from spark_connect_rt.api.plugin_modules import public_module, versioned
 from spark_connect_rt.config.client_properties import sink_consumer_properties, source_producer_properties
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
@@ -70,7 +71,7 @@ def make_launch(
 def new_connector(plugins: PluginCatalog, config: Mapping[str, str]) -> Connector:
     """Return a new, unstarted instance. Raises NotFoundError, BadConfigError (not a connector)."""
     name = config.get("connector.class", "")
-    cls = plugins.class_of(name)
+    cls = plugins.class_of(versioned(name, config.get("connector.plugin.version")))
     if not issubclass(cls, Connector):
         raise BadConfigError({"connector.class": [f"{name} is not a connector"]})
     return cls()
@@ -88,7 +89,8 @@ def stored_task_class(connector: Connector, java_class: str) -> str:
     """
     if java_class.startswith(_APACHE) and java_class.endswith(_CONNECTOR):
         return java_class.removesuffix(_CONNECTOR) + "Task"
-    return executor_name(connector.task_class())
+    task_class = connector.task_class()
+    return f"{public_module(task_class.__module__)}:{task_class.__qualname__}"
 
 
 def sink_settings(launch: TaskLaunch, resolved_client: Mapping[str, str]) -> SinkSettings:

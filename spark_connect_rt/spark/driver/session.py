@@ -16,6 +16,8 @@ from pathlib import Path
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from spark_connect_rt.spark.driver.plugin_shipping import ship_plugins
+
 LOCAL_SLOTS = 64  # threads of local[*]: slots idle in them, so this has nothing to do with cores
 ENGINE_CONF = {  # what slices need; a worker property of the same name does not override these
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
@@ -107,6 +109,8 @@ def build_session(worker_config: Mapping[str, str]) -> SparkSession:
         builder = builder.config(name, value)
     session: SparkSession = builder.getOrCreate()
     session.sparkContext.setLogLevel(worker_config.get("connectrt.spark.log.level", "WARN"))
+    if not is_local(conf["spark.master"]):
+        ship_plugins(session.sparkContext, worker_config)
     return session
 
 

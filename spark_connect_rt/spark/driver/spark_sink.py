@@ -27,7 +27,7 @@ from spark_connect_rt.ports.task_runner import (
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.table_batch import TableBatches, columns_session
-from spark_connect_rt.spark.executor.kafka_ranges import load_clients
+from spark_connect_rt.spark.executor.hosting import load_clients
 
 POLL_MS = 250
 CANCEL_MARGIN_S = 5.0

@@ -16,7 +16,8 @@ from spark_connect_rt.planning.range_planning import cut
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.driver.table_writer import TableWriter, writer_for
-from spark_connect_rt.spark.executor.kafka_ranges import OffsetRange, RangeJob, load_clients, read_ranges
+from spark_connect_rt.spark.executor.hosting import load_clients
+from spark_connect_rt.spark.executor.kafka_ranges import OffsetRange, RangeJob, read_ranges
 
 SAMPLE_RECORDS = 10_000
 SAMPLE_TIMEOUT_MS = 10_000

@@ -7,7 +7,6 @@ process that lost its driver exits at once, whatever its tasks are doing.
 from __future__ import annotations
 
 import gc
-import importlib
 import os
 import sys
 from collections.abc import Iterator, Sequence
@@ -25,9 +24,9 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from spark_connect_rt.errors import FencedError
-from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.spark.executor.control_client import ControlClient, ask_totals
 from spark_connect_rt.spark.executor.frames import ROW_DDL, Row, from_arrow, to_arrow
+from spark_connect_rt.spark.executor.hosting import load_clients
 from spark_connect_rt.spark.executor.reader_side import ReaderSide
 from spark_connect_rt.spark.executor.ticket import SliceTicket
 from spark_connect_rt.spark.executor.writer_side import WriterSide
@@ -49,13 +48,6 @@ class SliceTotals(WriterCommitMessage):  # type: ignore[misc]
     """What the writer reported durable: host -> (records, batches)."""
 
     totals: dict[int, tuple[int, int]]
-
-
-def make_clients(name: str) -> ExecutorClients:
-    """Return ``factory()`` of "package.module:factory"."""
-    module_name, _, factory = name.partition(":")
-    clients: ExecutorClients = getattr(importlib.import_module(module_name), factory)()
-    return clients
 
 
 def exit_when_lost(why: str) -> None:
@@ -105,7 +97,7 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
         assert isinstance(partition, SlicePartition)
         ticket = partition.ticket
         # The side first: the driver may speak as soon as it heard hello.
-        side = ReaderSide(make_clients(ticket.clients), lambda message: client.send(message))
+        side = ReaderSide(load_clients(ticket.clients), lambda message: client.send(message))
         client = ControlClient(ticket, "reader", side.handle, exit_when_lost)
         try:
             for row in side.rows():
@@ -122,7 +114,7 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SliceTotals:
         ticket = self._ticket
         client = ControlClient(ticket, "writer", lambda message: None, exit_when_lost)
-        side = WriterSide(make_clients(ticket.clients), client.send)
+        side = WriterSide(load_clients(ticket.clients), client.send)
         try:
             totals = side.run(_rows(iterator))
         finally:

@@ -12,10 +12,13 @@ import threading
 import time
 import traceback
 from collections.abc import Iterable, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.pipeline.retry_tolerance import Errant
+
+if TYPE_CHECKING:
+    from spark_connect_rt.ports.executor_clients import ExecutorClients
 
 log = logging.getLogger(__name__)
 
@@ -67,6 +70,15 @@ def log_errants(task: object, errants: Iterable[Errant]) -> None:
     for errant in errants:
         error = f"{type(errant.error).__name__}: {errant.error}"
         log.warning("task=%s skipped %s, stage %s: %s", task, errant.place, errant.stage.value, error)
+
+
+def load_clients(name: str) -> ExecutorClients:
+    """Return ``factory()`` of "package.module:factory"; a "?argument" after it is handed to the factory."""
+    module_name, _, rest = name.partition(":")
+    factory, has_argument, argument = rest.partition("?")
+    make = getattr(importlib.import_module(module_name), factory)
+    clients: ExecutorClients = make(argument) if has_argument else make()
+    return clients
 
 
 def load_class(name: str) -> type[Any]:

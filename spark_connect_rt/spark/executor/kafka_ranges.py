@@ -5,18 +5,17 @@ Owns: range -> record batches of one table schema. Runs inside ``mapInArrow``; i
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, cast
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.pipeline.table_rows import TableDecoder
-from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.spark.executor.hosting import load_clients
 
 POLL_RECORDS = 50_000
 POLL_TIMEOUT_MS = 1_000
@@ -42,12 +41,6 @@ class RangeJob:
     worker_config: Mapping[str, str]
     ranges: tuple[OffsetRange, ...]
     schema: pa.Schema = field(repr=False)
-
-
-def load_clients(name: str) -> ExecutorClients:
-    """Import and call the factory named ``package.module:factory``."""
-    module, _, factory = name.partition(":")
-    return cast(ExecutorClients, getattr(importlib.import_module(module), factory)())
 
 
 def read_ranges(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.config.connector_config import connector_problems
-from spark_connect_rt.config.override_policy import known_policy, override_problems, policy_name
+from spark_connect_rt.config.override_policy import is_plugin, known_policy, override_problems, policy_name
 from spark_connect_rt.config.source_config import source_problems
 
 OVERRIDES = {
@@ -42,10 +42,18 @@ def test_a_refused_override_is_told_in_javas_words() -> None:
 
 
 def test_an_unknown_policy_is_refused_and_would_allow_nothing() -> None:
-    assert policy_name("com.example.Mine") is None
-    assert known_policy("com.example.Mine") == "No such override policy; known are All, None, Principal"
+    assert policy_name("Mine") is None
+    assert known_policy("Mine") == "No such override policy; known are All, None, Principal, or the class of a plug-in"
+    assert known_policy("org.apache.kafka.connect.connector.policy.Mine") is not None
     assert known_policy("Principal") is None
-    assert set(override_problems({"admin.override.a": "1"}, "com.example.Mine")) == {"admin.override.a"}
+    assert set(override_problems({"admin.override.a": "1"}, "Mine")) == {"admin.override.a"}
+
+
+def test_a_plugin_s_policy_is_asked_by_the_herder() -> None:
+    assert is_plugin("com.example.Mine")
+    assert is_plugin("mine.policies:Mine")
+    assert known_policy("com.example.Mine") is None
+    assert override_problems({"admin.override.a": "1"}, "com.example.Mine") == {}
 
 
 def test_groups_of_new_topics_need_defaults_and_patterns() -> None:

@@ -35,8 +35,6 @@ def test_what_would_be_broken_in_silence_is_refused(setting: str, value: str) ->
         ("listeners", "http://127.0.0.1:8083,http://10.0.0.1:8083"),
         ("admin.listeners", ""),
         ("access.control.allow.origin", "*"),
-        ("plugin.path", "/usr/share/java"),
-        ("exactly.once.source.support", "preparing"),
     ],
 )
 def test_what_has_no_effect_is_a_warning(setting: str, value: str) -> None:

@@ -1,0 +1,22 @@
+"""Names of the modules that come from ``plugin.path``: each plug-in's are kept apart under a package of its own.
+
+``mine.tasks`` of the plug-in folder ``mine-1.2`` is imported as ``connectrt_plugins.mine_1_2.mine.tasks``; what
+users and topics see is ``mine.tasks`` (plugins/isolation.py does the importing).
+"""
+
+from __future__ import annotations
+
+ROOT = "connectrt_plugins"
+VERSION_MARK = "@"
+BROKEN_PLUGIN = "CRT-1022"  # code of the NotFoundError of a plug-in that is there and cannot be loaded
+
+
+def public_module(module: str) -> str:
+    """Return a module's name as its author wrote it."""
+    parts = module.split(".")
+    return ".".join(parts[2:]) if parts[0] == ROOT and len(parts) > 2 else module
+
+
+def versioned(name: str, version: str | None) -> str:
+    """Return the name under which plug-ins are looked up, with what ``*.plugin.version`` asks for (KIP-891)."""
+    return f"{name}{VERSION_MARK}{version.strip()}" if version and version.strip() else name

@@ -1,0 +1,39 @@
+"""What there is to say about a worker's plug-ins: for ``GET /admin/plugins`` and ``connectrt plugins``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.plugins.registry import Plugins
+
+Report = dict[str, list[dict[str, Any]]]
+
+
+def plugin_report(plugins: Plugins) -> Report:
+    """Return every plug-in by its metadata, and the broken ones as far as they are known."""
+    found = [
+        {"class": one.java_class, "type": one.type, "version": one.version, "location": one.location}
+        for one in plugins.everything()
+    ]
+    broken = [{"name": one.name, "location": one.location, "error": one.error} for one in plugins.broken()]
+    return {"plugins": found, "broken": broken}
+
+
+def import_all(plugins: Plugins) -> None:
+    """Import every plug-in that is not bundled, so that ``plugin_report`` knows which of them cannot be."""
+    for one in plugins.everything():
+        if one.location != "bundled":
+            try:
+                plugins.check(one)
+            except NotFoundError:
+                continue  # remembered by the registry
+
+
+def report_lines(report: Report) -> Iterator[str]:
+    """Yield the report as text, one plug-in a line, the broken ones last."""
+    for one in report["plugins"]:
+        yield f"{one['type']:17} {one['class']}  {one['version'] or '-'}  {one['location']}"
+    for one in report["broken"]:
+        yield f"{'BROKEN':17} {one['name']}  {one['location']}: {one['error']}"

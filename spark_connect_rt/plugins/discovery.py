@@ -1,0 +1,108 @@
+"""What plug-ins there are, told by metadata alone: nothing of theirs is imported (Java ``PluginScanner``).
+
+A plug-in is an entry point in a group of its kind: ``FileSource = "mine.source:FileSourceConnector"`` under
+``spark_connect_rt.source_connectors``. Its name is one more alias, or, with a dot in it, the class name that REST
+shows and configurations use. One that cannot be read is told with its reason and harms no other.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from spark_connect_rt.plugins.isolation import make_importable
+from spark_connect_rt.plugins.locations import (
+    FoundEntry,
+    Location,
+    entries_of,
+    entries_of_environment,
+    find_locations,
+)
+from spark_connect_rt.plugins.plugin_desc import GROUPS, PluginDesc
+
+ENVIRONMENT = "environment"  # where the worker's own Python finds modules
+_TARGET = re.compile(r"^[\w.]+:[\w.]+$")
+_OURS = "spark_connect_rt."
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenPlugin:
+    """One plug-in that cannot be used: its name (a class, or the place alone), where it is, and why."""
+
+    name: str
+    location: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class Discovered:
+    """Everything that was found."""
+
+    plugins: Sequence[PluginDesc] = ()
+    broken: Sequence[BrokenPlugin] = ()
+
+
+def discover(plugin_path: Sequence[str], with_environment: bool = True) -> Discovered:
+    """Return the plug-ins of ``plugin.path`` and of the environment, and make the former importable."""
+    plugins: list[PluginDesc] = []
+    broken: list[BrokenPlugin] = []
+    locations = find_locations(plugin_path)
+    make_importable(locations)
+    for location in locations:
+        _take_location(location, plugins, broken)
+    if with_environment:
+        try:
+            _take(entries_of_environment(), None, plugins, broken)
+        except Exception as error:  # noqa: BLE001 - one broken distribution of the environment
+            broken.append(BrokenPlugin(ENVIRONMENT, ENVIRONMENT, f"metadata cannot be read: {error}"))
+    return Discovered(plugins, broken)
+
+
+def _take_location(location: Location, plugins: list[PluginDesc], broken: list[BrokenPlugin]) -> None:
+    where = str(location.path)
+    if location.error:
+        broken.append(BrokenPlugin(location.path.name, where, location.error))
+        return
+    try:
+        entries = entries_of(location)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with it: the others must be found
+        broken.append(BrokenPlugin(location.path.name, where, f"metadata cannot be read: {error}"))
+        return
+    before = len(plugins) + len(broken)
+    _take(entries, location, plugins, broken)
+    if len(plugins) + len(broken) == before:
+        groups = ", ".join(GROUPS)
+        broken.append(BrokenPlugin(location.path.name, where, f"no entry point in any of the groups {groups}"))
+
+
+def _take(
+    entries: Iterable[FoundEntry],
+    location: Location | None,
+    plugins: list[PluginDesc],
+    broken: list[BrokenPlugin],
+) -> None:
+    where = str(location.path) if location else ENVIRONMENT
+    for entry in entries:
+        if not entry.group.startswith(_OURS):
+            continue
+        if entry.group not in GROUPS:
+            why = f"{entry.group} is no group of plug-ins; there are {', '.join(GROUPS)}"
+            broken.append(BrokenPlugin(entry.name, where, why))
+        elif not _TARGET.match(entry.target):
+            broken.append(BrokenPlugin(entry.name, where, f"{entry.target!r} is not package.module:Class"))
+        else:
+            plugins.append(_described(entry, location, where))
+
+
+def _described(entry: FoundEntry, location: Location | None, where: str) -> PluginDesc:
+    shown = entry.name if "." in entry.name else entry.target.replace(":", ".")
+    return PluginDesc(
+        target=entry.target,
+        type=GROUPS[entry.group],
+        java_class=shown,
+        version=entry.version,
+        aliases=() if "." in entry.name else (entry.name,),
+        location=where,
+        namespace=location.name if location else "",
+    )

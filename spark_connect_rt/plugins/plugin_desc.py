@@ -1,0 +1,101 @@
+"""What one plug-in is: kinds, names, and the way to its class."""
+
+from __future__ import annotations
+
+import importlib
+from dataclasses import dataclass, field
+from typing import Any
+
+from spark_connect_rt._version import __version__
+from spark_connect_rt.api.config_provider import ConfigProvider
+from spark_connect_rt.api.connector import SinkConnector, SourceConnector
+from spark_connect_rt.api.converter import Converter, HeaderConverter
+from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
+from spark_connect_rt.api.plugin_modules import BROKEN_PLUGIN, ROOT
+from spark_connect_rt.api.predicate import Predicate
+from spark_connect_rt.api.rest_extension import ConnectRestExtension
+from spark_connect_rt.api.transformation import Transformation
+from spark_connect_rt.errors import NotFoundError
+
+PluginClass = type[Any]
+SINK, SOURCE = "sink", "source"
+TYPES = {  # kind of plug-in -> its base class and the suffix an alias may drop, in the order REST lists them
+    SINK: (SinkConnector, "Connector"),
+    SOURCE: (SourceConnector, "Connector"),
+    "transformation": (Transformation, ""),
+    "predicate": (Predicate, ""),
+    "converter": (Converter, "Converter"),
+    "header_converter": (HeaderConverter, "Converter"),
+    "configprovider": (ConfigProvider, "ConfigProvider"),
+    "rest_extension": (ConnectRestExtension, "RestExtension"),
+    "override_policy": (ConnectorClientConfigOverridePolicy, "ConnectorClientConfigOverridePolicy"),
+}
+IN_REST = (SINK, SOURCE, "transformation", "predicate", "converter", "header_converter")
+GROUPS = {  # group of entry points -> kind
+    "spark_connect_rt.sink_connectors": SINK,
+    "spark_connect_rt.source_connectors": SOURCE,
+    "spark_connect_rt.transformations": "transformation",
+    "spark_connect_rt.predicates": "predicate",
+    "spark_connect_rt.converters": "converter",
+    "spark_connect_rt.header_converters": "header_converter",
+    "spark_connect_rt.config_providers": "configprovider",
+    "spark_connect_rt.rest_extensions": "rest_extension",
+    "spark_connect_rt.override_policies": "override_policy",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class PluginDesc:
+    """One plug-in; ``target`` is ``package.module:Class``, ``java_class`` the name REST shows."""
+
+    target: str
+    type: str
+    java_class: str
+    version: str | None = __version__
+    aliases: tuple[str, ...] = field(default=())
+    location: str = "bundled"  # bundled, environment, or the plug-in's path
+    namespace: str = ""  # below which its modules are imported; empty: under their own names
+
+    @property
+    def cls(self) -> PluginClass:
+        """The class, imported when first asked for. Raises NotFoundError: it cannot be, or is another kind."""
+        found = load_class(f"{ROOT}.{self.namespace}.{self.target}" if self.namespace else self.target)
+        wanted = TYPES[self.type][0]
+        if not issubclass(found, wanted):
+            raise NotFoundError(f"{self.java_class} ({self.location}) is no {wanted.__name__}", code=BROKEN_PLUGIN)
+        return found
+
+    def names(self) -> set[str]:
+        """Return every name the plug-in answers to."""
+        named = {self.target, self.target.replace(":", "."), self.java_class, *self.aliases}
+        suffix = TYPES[self.type][1]
+        for name in (self.target.partition(":")[2], self.java_class.rpartition(".")[2]):
+            named |= {name, name.removesuffix(suffix)}
+        return named - {""}
+
+
+def bundled(target: str, kind: str, java_class: str | None = None, *aliases: str) -> PluginDesc:
+    """Return the description of a bundled plug-in; without a Java twin REST shows its Python name."""
+    return PluginDesc(target, kind, java_class or target.replace(":", "."), aliases=aliases)
+
+
+def kind_of(cls: type[Any]) -> str | None:
+    """Return what kind of plug-in a class is, None when it is none."""
+    return next((kind for kind, (base, _) in TYPES.items() if issubclass(cls, base)), None)
+
+
+def load_class(target: str) -> type[Any]:
+    """Import ``package.module:Class`` (``Class`` may be ``Outer.Inner``). Raises NotFoundError with the reason."""
+    module_name, _, qualified = target.partition(":")
+    try:
+        found: Any = importlib.import_module(module_name)
+        for part in qualified.split("."):
+            found = getattr(found, part)
+    except (ImportError, AttributeError, ValueError) as error:
+        raise NotFoundError(f"class {target} cannot be imported: {error}", code=BROKEN_PLUGIN) from error
+    except (Exception, SystemExit) as error:  # the plug-in's own code failed
+        why = f"{type(error).__name__}: {error}"
+        raise NotFoundError(f"class {target} cannot be imported: {why}", code=BROKEN_PLUGIN) from error
+    if not isinstance(found, type):
+        raise NotFoundError(f"{target} is no class")
+    return found

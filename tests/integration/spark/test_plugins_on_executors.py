@@ -1,0 +1,115 @@
+"""Plug-ins of ``plugin.path`` where tasks run: in a worker's own processes, and sent to executors elsewhere."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.spark.driver.session import build_session
+from spark_connect_rt.spark.executor.hosting import load_class, load_clients
+from spark_connect_rt.testing.worker_process import SparkWorkerProcess
+from tests.unit.plugins.plugin_folders import dist_files, make_folder, make_wheel, stamp_plugin
+
+CONNECTOR = """
+from dep import VERSION
+from spark_connect_rt.api.connector import SourceConnector
+from spark_connect_rt.config.config_def import ConfigDef
+from {name}.task import OneRecord
+
+
+class {class_name}(SourceConnector):
+    def config_def(self):
+        return ConfigDef()
+
+    def task_class(self):
+        return OneRecord
+
+    def task_configs(self, max_tasks):
+        return [{{"topic": self.config["topic"], "planned.with": VERSION}}]
+"""
+TASK = """
+from dep import VERSION
+from spark_connect_rt.api.records import SourceRecord
+from spark_connect_rt.api.task import SourceTask
+
+
+class OneRecord(SourceTask):
+    def start(self, config):
+        self.config = config
+        self.sent = False
+
+    def poll(self):
+        import dep.late
+        if self.sent:
+            return None
+        self.sent = True
+        value = f"{self.config['planned.with']} {VERSION} {dep.late.NAME}"
+        return [SourceRecord({"id": 1}, {"at": 1}, self.config["topic"], value=value)]
+"""
+ENTRY = "[spark_connect_rt.source_connectors]\ncom.example.{class_name} = {name}:{class_name}\n"
+
+
+def connector_files(name: str, class_name: str, dep: str) -> dict[str, str]:
+    return {
+        f"{name}/__init__.py": CONNECTOR.format(name=name, class_name=class_name),
+        f"{name}/task.py": TASK,
+        "dep/__init__.py": f"VERSION = '{dep}'\n",
+        "dep/late.py": f"NAME = 'late {dep}'\n",
+    }
+
+
+def test_two_connectors_of_two_plugins_run_side_by_side(broker: EmbeddedKafka, tmp_path: Path) -> None:
+    """One is a folder, one a wheel; each has its own version of ``dep``, in the driver and on executors."""
+    plugins = tmp_path / "plugins"
+    folder = connector_files("my_orders", "Orders", "dep 1")
+    orders = ENTRY.format(name="my_orders", class_name="Orders")
+    make_folder(plugins / "orders", dist_files("my_orders", "1.0", folder, orders))
+    wheel = connector_files("my_stock", "Stock", "dep 2")
+    make_wheel(plugins, "my_stock", "2.0", wheel, ENTRY.format(name="my_stock", class_name="Stock"))
+    make_folder(plugins / "broken", {"nothing.py": ""})
+    settings = {"plugin.path": str(plugins), "spark.master": "local[*]"}
+    worker = SparkWorkerProcess(tmp_path / "worker", broker.bootstrap_servers, "plugin-path", properties=settings)
+    with worker:
+        listed = worker.rest.request("GET", "/connector-plugins").json()
+        ours = {one["class"]: one for one in listed if one["class"].startswith("com.example.")}
+        assert ours["com.example.Orders"] == {"class": "com.example.Orders", "type": "source", "version": "1.0"}
+        assert ours["com.example.Stock"]["version"] == "2.0"
+        sink = {"connector.class": "FileStreamSink", "file": "out.txt", "topics": "from-orders,from-stock"}
+        worker.rest.create("orders", {"connector.class": "com.example.Orders", "topic": "from-orders"})
+        worker.rest.create("stock", {"connector.class": "Stock", "topic": "from-stock"})
+        worker.rest.create("sink", sink)
+        out = worker.directory / "out.txt"
+        worker.rest.until(
+            lambda: sorted(out.read_text().splitlines()) if out.exists() else [],
+            ["dep 1 dep 1 late dep 1", "dep 2 dep 2 late dep 2"],
+            120.0,
+            "what both plug-ins sent",
+        )
+        (task,) = worker.rest.request("GET", "/connectors/orders/tasks").json()
+        assert task["config"]["task.class"] == "my_orders.task:OneRecord"
+        told = worker.rest.request("GET", "/admin/plugins").json()
+        assert [(Path(one["location"]).name, one["name"]) for one in told["broken"]] == [("broken", "broken")]
+
+
+def test_folders_are_sent_to_executors_of_a_cluster(tmp_path: Path) -> None:
+    make_folder(tmp_path / "plugins" / "sent", stamp_plugin("sent_along", "1.0"))
+    session: SparkSession = build_session(
+        {"spark.master": "local-cluster[1,1,1024]", "plugin.path": str(tmp_path / "plugins")}
+    )
+    clients = f"spark_connect_rt.app.executor_clients:executor_clients?{tmp_path / 'plugins'}"
+
+    def on_executor(_: int) -> tuple[str, str]:
+        stamp = load_clients(clients).plugin("sent_along.Stamp")
+        loaded = load_class("connectrt_plugins.sent.sent_along:Stamp")
+        assert loaded is stamp
+        return str(stamp().apply(None)), str(__import__("sys").modules[stamp.__module__].__file__)
+
+    try:
+        ((said, file),) = session.sparkContext.parallelize([0], 1).map(on_executor).collect()
+    finally:
+        session.stop()
+    assert said == "sent_along has 1.0"
+    assert "connectrt-plugins-0/sent/" in file
+    assert not file.startswith(str(tmp_path))
