@@ -31,6 +31,7 @@ from spark_connect_rt.stores.status_store import StatusStore
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
 from spark_connect_rt.testing.memory_connectors import MemorySink, MemorySource
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
+from spark_connect_rt.testing.memory_fenced_writer import MemoryFencedWriter
 from spark_connect_rt.testing.memory_group import MemoryGroup, MemoryGroupMember
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
@@ -38,6 +39,7 @@ from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 T = TypeVar("T")
 
 LIMIT_S = 15.0
+LEADER_ID = "connect-cluster-memory"  # transactional id of the leader's writes
 
 
 class SystemClock:
@@ -181,12 +183,15 @@ class InProcessCluster:
         url = f"http://{name}:8083/"
         member = self.group.member(name, timing=self._timing)
         runner = MemoryTaskRunner(MemoryExecutorClients(self.topics, plugins.class_of))
+        raw = {**self._config, **(config or {})}
+        fences = raw.get("exactly.once.source.support", "disabled") != "disabled"
+        writer = MemoryFencedWriter(self.config_topic, LEADER_ID) if fences else None
         herder = DistributedHerder(
             HerderDependencies(
-                settings=HerderSettings.of(f"{name}:8083", url, {**self._config, **(config or {})}),
+                settings=HerderSettings.of(f"{name}:8083", url, raw),
                 clock=clock,
                 member=member,
-                config_store=ConfigStore(MemoryCompactedLog(self.config_topic), clock),
+                config_store=ConfigStore(MemoryCompactedLog(self.config_topic), clock, writer),
                 status_store=StatusStore(MemoryCompactedLog(self.status_topic), clock),
                 offset_store=OffsetStore(MemoryCompactedLog(self.offset_topic)),
                 runner=runner,

@@ -1,0 +1,98 @@
+"""A group prepared for exactly-once: the leader claims the config topic, a zombie leader writes nothing (KIP-618)."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from spark_connect_rt.errors import NotLeaderError, RetriableError
+from spark_connect_rt.state.membership import Timing
+from spark_connect_rt.testing.in_process_cluster import LEADER_ID, InProcessCluster
+from spark_connect_rt.testing.memory_connectors import faults
+from spark_connect_rt.testing.memory_fenced_writer import MemoryFencedWriter
+from tests.unit.runtime.cluster_stories import create, source
+
+SLOW_TO_NOTICE = Timing(session_ms=8_000, heartbeat_ms=20, rebalance_ms=10_000)
+PREPARING = {"exactly.once.source.support": "preparing"}
+
+
+@pytest.fixture
+def prepared() -> Iterator[InProcessCluster]:
+    faults.clear()
+    with InProcessCluster(timing=SLOW_TO_NOTICE, worker_config=PREPARING) as cluster:
+        yield cluster
+
+
+def test_every_worker_computes_the_same_offset_though_markers_take_some(prepared: InProcessCluster) -> None:
+    prepared.add_worker("w1")
+    prepared.add_worker("w2")
+    create(prepared, "a", source(records=3, tasks=2))
+    prepared.until(lambda: set(prepared.states("a").values()) == {"RUNNING"} and len(prepared.states("a")) == 3)
+    prepared.until_stable()
+    snapshots = [worker.herder._deps.config_store.snapshot() for worker in prepared.workers.values()]
+    last = prepared.config_topic.records()[-1]
+    assert {snapshot.offset for snapshot in snapshots} == {last.offset + 1}
+    assert prepared.config_topic.ends() == [last.offset + 2]  # the last marker
+    assert prepared.leader().story()
+
+
+def test_what_any_worker_may_write_is_never_fenced(prepared: InProcessCluster) -> None:
+    prepared.add_worker("w1")
+    follower = prepared.add_worker("w2")
+    create(prepared, "a", source(records=3))
+    prepared.until(lambda: set(prepared.states("a").values()) == {"RUNNING"} and len(prepared.states("a")) == 2)
+    follower.herder.pause("a").result(5)
+    prepared.until(lambda: set(prepared.states("a").values()) == {"PAUSED"})
+
+
+def test_a_leader_that_was_shut_out_asks_the_group_first_and_then_carries_the_request_out(
+    prepared: InProcessCluster,
+) -> None:
+    worker = prepared.add_worker("w1")
+    prepared.until(lambda: worker.herder.internal_key().key is not None)
+    generation = worker.herder.progress().generation
+    MemoryFencedWriter(prepared.config_topic, LEADER_ID).claim(1)
+    assert worker.herder.create("a", source(records=3), None).result(10).created
+    assert worker.herder.progress().generation > generation
+    assert any("shut this one out of the config topic" in line.reason for line in worker.herder.story())
+    prepared.until(lambda: worker.running_tasks() == {"a-0"})
+
+
+def test_a_zombie_leaders_write_is_never_visible_and_its_request_is_told_the_new_leader(
+    prepared: InProcessCluster,
+) -> None:
+    zombie = prepared.add_worker("w1")
+    prepared.until(lambda: zombie.herder.internal_key().key is not None)
+    other = prepared.add_worker("w2")
+    prepared.until_stable()
+    assert zombie.herder.is_leader()
+    zombie.member.cut_off()
+    prepared.group.expel(zombie.member.state.member_id)
+    prepared.until(lambda: other.herder.is_leader())
+    assert other.herder.create("b", source(records=3), None).result(10).created
+    assert zombie.herder.is_leader()  # its session has not run out yet
+    waiting = zombie.herder.create("a", source(records=3), None)
+    prepared.until(lambda: any("fenced" in line.reason for line in zombie.herder.story()))
+    zombie.member.reconnect()
+    with pytest.raises(NotLeaderError) as refused:
+        waiting.result(10)
+    assert refused.value.leader_url == "http://w2:8083/"
+    assert b"connector-a" not in {record.key for record in prepared.config_topic.records()}
+
+
+def test_a_claim_that_fails_is_tried_again_and_requests_wait_for_it(prepared: InProcessCluster) -> None:
+    worker = prepared.add_worker("w1")
+    prepared.until(lambda: worker.herder.internal_key().key is not None)
+    writer = worker.herder._deps.config_store._writer
+    assert isinstance(writer, MemoryFencedWriter)
+    claims: list[int] = []
+
+    def refuse(timeout_ms: int) -> None:
+        claims.append(timeout_ms)
+        if len(claims) == 1:
+            raise RetriableError("the transaction coordinator is loading")
+        MemoryFencedWriter.claim(writer, timeout_ms)
+
+    writer.claim = refuse  # type: ignore[method-assign]
+    writer.release()
+    assert worker.herder.create("a", source(records=3), None).result(10).created
+    assert len(claims) == 2
