@@ -16,7 +16,7 @@ from dataclasses import replace
 from typing import Any
 
 from spark_connect_rt.app.exit_codes import EXIT_BAD_TOPIC, EXIT_BROKER_UNREACHABLE, EXIT_TICK_CRASHED
-from spark_connect_rt.app.late_runner import LateRunner
+from spark_connect_rt.app.late_runner import LateRunner, with_stores
 from spark_connect_rt.app.logging_setup import set_up_logging
 from spark_connect_rt.app.warm_member import WarmMember
 from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies
@@ -72,7 +72,7 @@ class DistributedWorker:
         from spark_connect_rt.app.wiring import spark_runner
 
         self._admin = admin_of(self.config.raw)
-        self._runner = LateRunner(lambda: spark_runner(self.config.raw))
+        self._runner = LateRunner(lambda: spark_runner(self.config.raw), prepare=with_stores)
         dependencies = herder_dependencies(self.config, self.address, self._admin, self._runner, self._cluster)
         self.herder = DistributedHerder(replace(dependencies, member=self._warm_member(dependencies.member)))
         listener = self.listeners[0]

@@ -9,17 +9,32 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
+from spark_connect_rt.kafka.carried_stores import carry_stores
 from spark_connect_rt.ports.task_runner import OnTaskEvent, ReadOffsets, TaskLaunch, TaskRunner
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 
 
-class LateRunner:
-    """Port TaskRunner in front of one that ``factory`` makes on a thread of its own."""
+def with_stores(launch: TaskLaunch) -> TaskLaunch:
+    """Return the launch with the trust and key stores that its clients name, for executors without these files."""
+    return replace(launch, client_config=carry_stores(launch.client_config))
 
-    def __init__(self, factory: Callable[[], TaskRunner]) -> None:
+
+class LateRunner:
+    """Port TaskRunner in front of one that ``factory`` makes on a thread of its own.
+
+    ``prepare`` changes each launch before the runner sees it: what executors cannot find for themselves is added.
+    """
+
+    def __init__(
+        self,
+        factory: Callable[[], TaskRunner],
+        prepare: Callable[[TaskLaunch], TaskLaunch] = lambda launch: launch,
+    ) -> None:
         self._factory = factory
+        self._prepare = prepare
         self._built: Future[TaskRunner] = Future()
         self._lock = threading.Lock()
         self._waiting: list[Callable[[TaskRunner], None]] = []
@@ -68,7 +83,8 @@ class LateRunner:
 
     def start(self, launch: TaskLaunch) -> None:
         """See the port."""
-        self._call(lambda runner: runner.start(launch))
+        prepared = self._prepare(launch)
+        self._call(lambda runner: runner.start(prepared))
 
     def pause(self, task: ConnectorTaskId) -> None:
         """See the port."""

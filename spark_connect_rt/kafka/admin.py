@@ -15,18 +15,20 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException, TopicCollection
+from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as _ClientPartition
 from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec
 
 from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError
 from spark_connect_rt.kafka.client_factory import make_admin
+from spark_connect_rt.kafka.connection_problem import probe_tls
 from spark_connect_rt.kafka.error_mapping import connect_error, is_code
 from spark_connect_rt.protocol.ids import TopicPartition
 
 _log = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT_MS = 30_000
+FIRST_TRY_MS = 3_000  # after which the reason of a refusal is looked for
 RETRY_WAIT_S = 0.02  # between attempts to find the leaders of a topic just created
 _LEADER_UNSETTLED = (
     "_NOENT",
@@ -55,18 +57,47 @@ class KafkaAdmin:
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self.bootstrap_servers = properties.get("bootstrap.servers", "localhost:9092")
-        self._admin = make_admin(properties)
+        self._properties = dict(properties)
+        self._refusals: list[str] = []
+        self._admin = make_admin(properties, {"error_cb": self._note})
 
     def check_reachable(self, timeout_ms: int) -> None:
-        """Return when a broker answers. Raises RetriableError naming bootstrap.servers."""
+        """Return when a broker answers.
+
+        Raises RetriableError naming bootstrap.servers; BadConfigError, soon, naming the setting of TLS or SASL that
+        keeps this client out.
+        """
+        first_ms = min(timeout_ms, FIRST_TRY_MS)
         try:
-            self._admin.list_topics(topic=None, timeout=timeout_ms / 1000)
+            self._admin.list_topics(topic=None, timeout=first_ms / 1000)
+        except KafkaException:
+            self._raise_refusal()
+            self._await_broker(max(0, timeout_ms - first_ms), timeout_ms)
+
+    def _await_broker(self, left_ms: int, timeout_ms: int) -> None:
+        try:
+            self._admin.list_topics(topic=None, timeout=left_ms / 1000)
         except KafkaException as error:
+            self._raise_refusal()
             raise RetriableError(
                 f"no broker of bootstrap.servers={self.bootstrap_servers} answered in {timeout_ms} ms: "
                 f"check the address, the listener and security.protocol ({connect_error(error, 'last error')})",
                 code="CRT-1004",
             ) from error
+
+    def _note(self, error: KafkaError) -> None:
+        if error.code() == KafkaError._AUTHENTICATION:
+            self._refusals.append(error.str())
+
+    def _raise_refusal(self) -> None:
+        """Say what keeps this client out, if anything is known to; librdkafka itself names its own settings."""
+        self._admin.poll(0)  # hands ``_note`` what happened
+        if self._refusals:
+            raise BadConfigError({"sasl.jaas.config": [self._refusals[-1]]})
+        if "SSL" in self._properties.get("security.protocol", "").upper():
+            refusal = probe_tls(self._properties)
+            if refusal is not None:
+                raise BadConfigError({refusal.setting: [refusal.reason]})
 
     def cluster_id(self, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> str:
         """Return the cluster's id."""

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from enum import Enum
 
 from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.kafka.oauth_config import TokenSettings, native_settings, token_settings
 from spark_connect_rt.kafka.sasl_config import sasl_settings
 from spark_connect_rt.kafka.tls_config import tls_settings
 
@@ -33,6 +34,7 @@ class ClientConfig:
 
     settings: dict[str, str]
     unmapped: dict[str, str]
+    tokens: TokenSettings | None = None  # of OAUTHBEARER, when librdkafka cannot fetch them by itself
 
 
 def _same(text: str) -> str:
@@ -182,6 +184,7 @@ _TLS_USED = frozenset(
     {
         "ssl.endpoint.identification.algorithm",
         "ssl.key.password",
+        *(f"connectrt.ssl.{x}.content" for x in ("keystore", "truststore")),
         *(f"ssl.keystore.{x}" for x in ("certificate.chain", "key", "location", "password", "type")),
         *(f"ssl.truststore.{x}" for x in ("certificates", "location", "password", "type")),
     }
@@ -192,7 +195,11 @@ _SASL_USED = frozenset(
         "sasl.kerberos.min.time.before.relogin",
         "sasl.kerberos.service.name",
         "sasl.mechanism",
-        *(f"sasl.oauthbearer.{x}" for x in ("client.id", "client.secret", "scope", "token.endpoint.url")),
+        "sasl.login.callback.handler.class",
+        "sasl.login.read.timeout.ms",
+        *(f"sasl.oauthbearer.{x}" for x in ("header.urlencode", "jwt.retriever.class", "scope", "sub.claim.name")),
+        *(f"sasl.oauthbearer.client.credentials.client.{x}" for x in ("id", "secret")),
+        "sasl.oauthbearer.token.endpoint.url",
     }
 )
 _LEVELS = ("compression.gzip.level", "compression.lz4.level", "compression.zstd.level")
@@ -225,10 +232,11 @@ def client_config(properties: Mapping[str, str], role: ClientRole) -> ClientConf
             unmapped[name] = "librdkafka has no such setting"
     if problems:
         raise BadConfigError(problems)
-    settings.update(_security(properties))
+    security, tokens = _security(properties)
+    settings.update(security)
     _set_compression_level(properties, settings, role)
     _agree(settings, role, said=properties)
-    return ClientConfig(settings, unmapped)
+    return ClientConfig(settings, unmapped, tokens)
 
 
 def _used_elsewhere(name: str, role: ClientRole) -> bool:
@@ -238,14 +246,18 @@ def _used_elsewhere(name: str, role: ClientRole) -> bool:
     return any(name in rows for other, rows in _OF_ROLE.items() if other is not role)
 
 
-def _security(properties: Mapping[str, str]) -> dict[str, str]:
+def _security(properties: Mapping[str, str]) -> tuple[dict[str, str], TokenSettings | None]:
     protocol = str(properties.get("security.protocol", "PLAINTEXT")).upper()
     settings: dict[str, str] = {}
     if "SSL" in protocol:
         settings.update(tls_settings(properties))
     if "SASL" in protocol:
         settings.update(sasl_settings(properties))
-    return settings
+        if settings.get("sasl.mechanism", "").upper() == "OAUTHBEARER":
+            tokens = token_settings(properties)
+            native = native_settings(tokens)
+            return (settings, tokens) if native is None else (settings | native, None)
+    return settings, None
 
 
 def _set_compression_level(properties: Mapping[str, str], settings: dict[str, str], role: ClientRole) -> None:

@@ -16,6 +16,7 @@ from confluent_kafka.admin import AdminClient
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.kafka.client_config import ClientRole, client_config
 from spark_connect_rt.kafka.error_mapping import kafka_error
+from spark_connect_rt.kafka.oauth_tokens import token_callback, token_source
 
 _log = logging.getLogger(__name__)
 _library_log = logging.getLogger("spark_connect_rt.kafka.librdkafka")
@@ -38,15 +39,17 @@ def make_consumer(properties: Mapping[str, str], settings: Mapping[str, Any]) ->
     return _make(ClientRole.CONSUMER, Consumer, properties, own)
 
 
-def make_admin(properties: Mapping[str, str]) -> AdminClient:
-    """Return an admin client. Raises BadConfigError."""
-    return _make(ClientRole.ADMIN, AdminClient, properties, {})
+def make_admin(properties: Mapping[str, str], settings: Mapping[str, Any] | None = None) -> AdminClient:
+    """Return an admin client; ``settings`` are librdkafka's and win. Raises BadConfigError."""
+    return _make(ClientRole.ADMIN, AdminClient, properties, settings or {})
 
 
 def _make(role: ClientRole, client: Callable[..., Any], properties: Mapping[str, str], extra: Mapping[str, Any]) -> Any:
     config = client_config(properties, role)
     _warn(role, config.unmapped)
     settings = {**QUIET, **config.settings, **extra}
+    if config.tokens is not None:
+        settings["oauth_cb"] = token_callback(token_source(config.tokens))
     try:
         return client(settings, logger=_library_log)
     except KafkaException as error:

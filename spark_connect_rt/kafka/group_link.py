@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from aiokafka.conn import AIOKafkaConnection, collect_hosts, create_conn
-from aiokafka.errors import AuthenticationFailedError, KafkaError, SaslAuthenticationFailed
+from aiokafka.errors import KafkaError
 from aiokafka.protocol.metadata import MetadataRequest
 
+from spark_connect_rt.kafka.connection_problem import refusal_of_error
 from spark_connect_rt.kafka.group_requests import NONE, Refusal, find_request, lost_reason, refusal_of
 
+STAGGER_S = 0.5  # head start of one broker before the next is asked too
 NETWORK_ERRORS = (OSError, KafkaError, asyncio.TimeoutError, EOFError)
 
 
@@ -85,26 +87,47 @@ class CoordinatorLink:
 
 
 class CoordinatorSearch:
-    """Looks for the coordinator; remembers brokers it heard of, so that lost bootstrap servers do not matter."""
+    """Looks for the coordinator; remembers brokers it heard of, so that lost bootstrap servers do not matter.
+
+    Java asks the least loaded node: the one with the fewest requests under way, at random among equals. A member has
+    none under way when it searches, so all are equal here and the order is random. Unlike Java it does not wait for
+    a host that is gone: the next broker is asked after STAGGER_S, beside it, and the first good answer wins.
+    """
 
     def __init__(self, settings: LinkSettings) -> None:
         self._settings = settings
         self._brokers: list[tuple[str, int]] = []
 
     async def find(self) -> CoordinatorLink:
-        """Ask every known broker until one names the coordinator, and connect to it.
+        """Ask the known brokers until one names the coordinator, and connect to it.
 
-        Raises CoordinatorRefusesError, CoordinatorUnknownError (message: why, for each broker asked).
+        Raises CoordinatorRefusesError (every broker failed, and one's answer is final), CoordinatorUnknownError
+        (message: why, for each broker asked).
         """
         bootstrap = [(host, port) for host, port, _ in collect_hosts(self._settings.bootstrap_servers)]
-        failures = []
-        for host, port in dict.fromkeys([*bootstrap, *self._brokers]):
-            try:
-                return await self._ask(host, port)
-            except (SaslAuthenticationFailed, AuthenticationFailedError) as error:
-                raise CoordinatorRefusesError(Refusal("sasl.jaas.config", _told(error))) from error
-            except (*NETWORK_ERRORS, CoordinatorUnknownError) as error:
-                failures.append(f"{host}:{port}: {_told(error)}")
+        waiting = list(dict.fromkeys([*bootstrap, *self._brokers]))
+        asked: dict[asyncio.Task[CoordinatorLink], str] = {}
+        failures: list[str] = []
+        refusal: Refusal | None = None
+        try:
+            while waiting or asked:
+                if waiting:
+                    host, port = waiting.pop(0)
+                    asked[asyncio.create_task(self._ask(host, port))] = f"{host}:{port}"
+                limit_s = STAGGER_S if waiting else None
+                done, _ = await asyncio.wait(asked, timeout=limit_s, return_when=asyncio.FIRST_COMPLETED)
+                for task in done:
+                    error = task.exception()
+                    if error is None:
+                        link = task.result()
+                        del asked[task]
+                        return link
+                    refusal = refusal or _refusal(error)
+                    failures.append(f"{asked.pop(task)}: {_told(error)}")
+        finally:
+            await _give_up(asked)
+        if refusal is not None:
+            raise CoordinatorRefusesError(refusal)
         raise CoordinatorUnknownError("; ".join(failures))
 
     async def _ask(self, host: str, port: int) -> CoordinatorLink:
@@ -140,6 +163,23 @@ async def _connect(settings: LinkSettings, host: str, port: int, answer_limit_ms
         **settings.security,
     )
     return await asyncio.wait_for(connecting, settings.setup_limit_ms / 1000)
+
+
+async def _give_up(asked: Mapping[asyncio.Task[CoordinatorLink], str]) -> None:
+    for task in asked:
+        task.cancel()
+    for outcome in await asyncio.gather(*asked, return_exceptions=True):
+        if isinstance(outcome, CoordinatorLink):  # was found twice
+            outcome.close()
+
+
+def _refusal(error: BaseException) -> Refusal | None:
+    """Return what makes the failure final, if anything. Raises what is no failure to connect."""
+    if isinstance(error, CoordinatorRefusesError):
+        return error.refusal
+    if isinstance(error, (*NETWORK_ERRORS, CoordinatorUnknownError)):
+        return refusal_of_error(error)
+    raise error
 
 
 def _told(error: BaseException) -> str:

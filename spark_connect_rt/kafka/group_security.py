@@ -7,17 +7,18 @@ weaker connection would be worse than none.
 
 from __future__ import annotations
 
-import os
-import ssl
-import tempfile
 from collections.abc import Mapping
+from importlib.util import find_spec
 from typing import Any
 
 from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.kafka.oauth_config import token_settings
+from spark_connect_rt.kafka.oauth_tokens import TokenProvider, token_source
 from spark_connect_rt.kafka.sasl_config import sasl_settings
-from spark_connect_rt.kafka.tls_config import tls_settings
+from spark_connect_rt.kafka.tls_context import ssl_context
 
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
+_NO_GSSAPI = "GSSAPI needs the Python library gssapi, which is not installed; docs/howto/broker_security.md says more"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
@@ -26,7 +27,7 @@ def connection_arguments(config: Mapping[str, str], token_provider: Any = None) 
 
     Args:
         config: worker properties by their Java names, secrets resolved.
-        token_provider: an ``aiokafka.abc.AbstractTokenProvider``, for OAUTHBEARER.
+        token_provider: an ``aiokafka.abc.AbstractTokenProvider`` instead of the one these properties make.
     """
     protocol = (config.get("security.protocol") or "PLAINTEXT").upper()
     if protocol not in _PROTOCOLS:
@@ -35,7 +36,7 @@ def connection_arguments(config: Mapping[str, str], token_provider: Any = None) 
     if protocol.startswith("SASL_"):
         arguments |= _sasl(config, token_provider)
     if protocol.endswith("SSL"):
-        arguments["ssl_context"] = _ssl_context(config)
+        arguments["ssl_context"] = ssl_context(config)
     return arguments
 
 
@@ -46,12 +47,11 @@ def _sasl(config: Mapping[str, str], token_provider: Any) -> dict[str, Any]:
         raise BadConfigError({"sasl.mechanism": [f"{mechanism!r} is none of {', '.join(_MECHANISMS)}"]})
     arguments: dict[str, Any] = {"sasl_mechanism": mechanism}
     if mechanism == "OAUTHBEARER":
-        if token_provider is None:
-            raise BadConfigError(
-                {"sasl.mechanism": ["OAUTHBEARER needs a token provider, which this worker was not given"]}
-            )
-        return arguments | {"sasl_oauth_token_provider": token_provider}
+        provider = token_provider or TokenProvider(token_source(token_settings(config)))
+        return arguments | {"sasl_oauth_token_provider": provider}
     if mechanism == "GSSAPI":
+        if find_spec("gssapi") is None:
+            raise BadConfigError({"sasl.mechanism": [_NO_GSSAPI]})
         service = settings.get("sasl.kerberos.service.name", "kafka")
         return arguments | {"sasl_kerberos_service_name": service}
     missing = [name for name in ("username", "password") if f"sasl.{name}" not in settings]
@@ -61,34 +61,3 @@ def _sasl(config: Mapping[str, str], token_provider: Any) -> dict[str, Any]:
         "sasl_plain_username": settings["sasl.username"],
         "sasl_plain_password": settings["sasl.password"],
     }
-
-
-def _ssl_context(config: Mapping[str, str]) -> ssl.SSLContext:
-    settings = tls_settings(config)
-    if "ssl.keystore.location" in settings:
-        problem = "a PKCS12 store cannot be read for the group's connections: convert it to PEM (openssl pkcs12)"
-        raise BadConfigError({"ssl.keystore.location": [problem]})
-    try:
-        context = ssl.create_default_context(cafile=settings.get("ssl.ca.location"), cadata=settings.get("ssl.ca.pem"))
-        _load_own_certificate(context, settings)
-    except (OSError, ssl.SSLError) as error:
-        # OpenSSL's message names no secret.
-        raise BadConfigError({"ssl.keystore.location": [f"the certificates cannot be loaded: {error}"]}) from error
-    if settings.get("ssl.endpoint.identification.algorithm") == "none":
-        context.check_hostname = False
-    return context
-
-
-def _load_own_certificate(context: ssl.SSLContext, settings: Mapping[str, str]) -> None:
-    password = settings.get("ssl.key.password")
-    if location := settings.get("ssl.certificate.location"):
-        context.load_cert_chain(location, password=password)
-    elif key := settings.get("ssl.key.pem"):
-        # OpenSSL reads one's own key from a file only; this one is the owner's alone, and gone right after.
-        handle, path = tempfile.mkstemp(suffix=".pem")
-        try:
-            with os.fdopen(handle, "w", encoding="ascii") as pem:
-                pem.write(f"{key}\n{settings.get('ssl.certificate.pem', '')}\n")
-            context.load_cert_chain(path, password=password)
-        finally:
-            os.unlink(path)

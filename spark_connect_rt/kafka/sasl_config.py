@@ -61,11 +61,6 @@ def sasl_settings(properties: Mapping[str, str]) -> dict[str, str]:
     for name in ("sasl.kerberos.service.name", "sasl.kerberos.min.time.before.relogin"):
         if name in properties:
             settings[name] = properties[name]
-    for name in ("token.endpoint.url", "scope", "client.id", "client.secret"):
-        key = f"sasl.oauthbearer.{name}"
-        if properties.get(key):
-            settings[key] = properties[key]
-            settings["sasl.oauthbearer.method"] = "oidc"
     _refuse_shell_marks(settings)
     return settings
 
@@ -74,12 +69,7 @@ def _login(module: str, options: Mapping[str, str]) -> dict[str, str]:
     if module in ("PlainLoginModule", "ScramLoginModule"):
         return _pick(options, {"username": "sasl.username", "password": "sasl.password"})
     if module == "OAuthBearerLoginModule":
-        names = {
-            "clientId": "sasl.oauthbearer.client.id",
-            "clientSecret": "sasl.oauthbearer.client.secret",
-            "scope": "sasl.oauthbearer.scope",
-        }
-        return _pick(options, names) | {"sasl.oauthbearer.method": "oidc"}
+        return {}  # ``oauth_config``'s
     if module == "Krb5LoginModule":
         names = {
             "principal": "sasl.kerberos.principal",

@@ -1,6 +1,7 @@
-"""Java's ``ssl.*`` client properties as librdkafka's.
+"""Java's ``ssl.*`` client properties as librdkafka's; the group's own connections start from the same result.
 
-Owns: which store types OpenSSL can read. Pure. What would weaken security when left out is refused, not reported.
+Owns: which setting wins, and that JKS and PKCS12 stores become PEM in memory (``tls_stores``). What would weaken
+security when left out is refused, not reported. Reads the store files.
 """
 
 from __future__ import annotations
@@ -8,19 +9,28 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spark_connect_rt.errors import BadConfigError
-
-_HINT = "is not readable here: convert it to PEM (keytool -exportcert / openssl pkcs12) and set {kind}.type=PEM"
+from spark_connect_rt.kafka.tls_stores import (
+    KEYSTORE,
+    TRUSTSTORE,
+    StoreFile,
+    find_store,
+    own_key,
+    trusted_pem,
+)
 
 
 def tls_settings(properties: Mapping[str, str]) -> dict[str, str]:
     """Return librdkafka's settings for the client's ``ssl.*`` properties.
 
-    Raises BadConfigError naming every store that OpenSSL cannot read.
+    Raises BadConfigError naming every setting whose store cannot be read.
     """
     settings: dict[str, str] = {}
     problems: dict[str, list[str]] = {}
-    _trust(properties, settings, problems)
-    _key(properties, settings, problems)
+    for part in (_trust, _key):
+        try:
+            settings |= part(properties)
+        except BadConfigError as error:
+            problems |= {name: list(why) for name, why in error.problems.items()}
     if problems:
         raise BadConfigError(problems)
     if "ssl.endpoint.identification.algorithm" in properties:
@@ -29,38 +39,41 @@ def tls_settings(properties: Mapping[str, str]) -> dict[str, str]:
     return settings
 
 
-def _trust(properties: Mapping[str, str], settings: dict[str, str], problems: dict[str, list[str]]) -> None:
+def _trust(properties: Mapping[str, str]) -> dict[str, str]:
     if pem := properties.get("ssl.truststore.certificates"):
-        settings["ssl.ca.pem"] = pem
-    elif location := properties.get("ssl.truststore.location"):
-        if _store_type(properties, "ssl.truststore") == "PEM":
-            settings["ssl.ca.location"] = location
-        else:
-            problems["ssl.truststore.location"] = [_HINT.format(kind="ssl.truststore")]
+        return {"ssl.ca.pem": pem}
+    file = find_store(properties, TRUSTSTORE)
+    if file is None:
+        return {}
+    return {"ssl.ca.pem": file.pem if file.kind == "PEM" else trusted_pem(file)}
 
 
-def _key(properties: Mapping[str, str], settings: dict[str, str], problems: dict[str, list[str]]) -> None:
+def _key(properties: Mapping[str, str]) -> dict[str, str]:
+    password = properties.get("ssl.key.password") or ""
+    sealed = {"ssl.key.password": password} if password else {}
     if key := properties.get("ssl.keystore.key"):
-        settings["ssl.key.pem"] = key
-        settings["ssl.certificate.pem"] = properties.get("ssl.keystore.certificate.chain", "")
-    elif location := properties.get("ssl.keystore.location"):
-        kind = _store_type(properties, "ssl.keystore")
-        if kind == "PEM":  # one file holds the key and the chain
-            settings["ssl.key.location"] = settings["ssl.certificate.location"] = location
-        elif kind == "PKCS12":
-            settings["ssl.keystore.location"] = location
-            settings["ssl.keystore.password"] = properties.get("ssl.keystore.password", "")
-        else:
-            problems["ssl.keystore.location"] = [_HINT.format(kind="ssl.keystore")]
-    if password := properties.get("ssl.key.password"):
-        settings["ssl.key.password"] = password
+        return {
+            "ssl.key.pem": key,
+            "ssl.certificate.pem": properties.get("ssl.keystore.certificate.chain", ""),
+        } | sealed
+    file = find_store(properties, KEYSTORE)
+    if file is None:
+        return {}
+    if file.kind == "PEM":
+        return _key_of_pem(file) | sealed
+    own = own_key(file, password or None)
+    return {"ssl.key.pem": own.key, "ssl.certificate.pem": own.chain}
 
 
-def _store_type(properties: Mapping[str, str], store: str) -> str:
-    """Return the type said, else what the file's ending says, else Java's default."""
-    if said := properties.get(f"{store}.type"):
-        return said.upper()
-    location = properties.get(f"{store}.location", "").lower()
-    if location.endswith((".pem", ".crt", ".cer")):
-        return "PEM"
-    return "PKCS12" if location.endswith((".p12", ".pfx")) else "JKS"
+def _key_of_pem(file: StoreFile) -> dict[str, str]:
+    """Return the key and the chain of one PEM file, which holds both."""
+    parts = file.pem.split("-----BEGIN ")
+    keys = [part for part in parts[1:] if part.split("-----")[0].endswith("PRIVATE KEY")]
+    certificates = [part for part in parts[1:] if part.startswith("CERTIFICATE-----")]
+    if not keys or not certificates:
+        missing = "private key" if not keys else "certificate"
+        raise BadConfigError({f"{file.store}.location": [f"{file.location} holds no {missing}"]})
+    return {
+        "ssl.key.pem": f"-----BEGIN {keys[0]}",
+        "ssl.certificate.pem": "".join(f"-----BEGIN {part}" for part in certificates),
+    }

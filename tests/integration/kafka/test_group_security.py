@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import subprocess
 import uuid
 from collections.abc import Iterator
+from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -14,16 +16,57 @@ from confluent_kafka.admin import (
     ScramMechanism,
     UserScramCredentialUpsertion,
 )
+from cryptography import x509
+from cryptography.hazmat.primitives import serialization
+from cryptography.hazmat.primitives.serialization import pkcs12
 
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
-from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.errors import BadConfigError, RetriableError
+from spark_connect_rt.kafka.admin import KafkaAdmin
+from spark_connect_rt.kafka.carried_stores import carry_stores
 from spark_connect_rt.kafka.group_member import KafkaGroupMember
 from tests.contract.group_member_contract import Herder, settled, until
 
 REAUTH_MS = 2_000
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+
+STORE_PASSWORD, KEY_PASSWORD = "of the store", "of the key"
+
+
+class JavaStores:
+    """Stores made by the JDK's keytool: what ``authority`` is trusted by, and a client key of an intermediate one's."""
+
+    def __init__(self, directory: Path, java: Java, authority: trustme.CA) -> None:
+        self._java = java
+        root = directory / "root.pem"
+        authority.cert_pem.write_to_path(str(root))
+        self.trust = {kind: directory / f"trust.{kind}" for kind in ("jks", "pkcs12")}
+        for kind, path in self.trust.items():
+            self._keytool("-importcert", "-noprompt", "-alias", "root", "-file", root, *self._store(path, kind))
+        child = authority.create_child_ca().issue_cert("worker")
+        key = serialization.load_pem_private_key(child.private_key_pem.bytes(), None)
+        chain = [x509.load_pem_x509_certificate(one.bytes()) for one in child.cert_chain_pems]
+        sealed = serialization.BestAvailableEncryption(STORE_PASSWORD.encode())
+        openssl = directory / "openssl.p12"
+        openssl.write_bytes(pkcs12.serialize_key_and_certificates(b"worker", key, chain[0], chain[1:], sealed))
+        self.key = {kind: directory / f"key.{kind}" for kind in ("jks", "pkcs12")}
+        for kind, path in self.key.items():
+            copied = ("-srckeystore", openssl, "-srcstorepass", STORE_PASSWORD, "-deststorepass", STORE_PASSWORD)
+            own = ("-srcalias", "worker", "-srckeypass", STORE_PASSWORD, "-destkeypass", KEY_PASSWORD)
+            to = ("-noprompt", "-destkeystore", path, "-deststoretype", kind)
+            self._keytool("-importkeystore", *copied, *to, *(own if kind == "jks" else ()))
+
+    def _store(self, path: Path, kind: str) -> tuple[object, ...]:
+        return ("-keystore", path, "-storetype", kind, "-storepass", STORE_PASSWORD)
+
+    def _keytool(self, *arguments: object) -> None:
+        # A runtime image without the program still has its class.
+        command = [str(self._java.executable), "sun.security.tools.keytool.Main", *map(str, arguments)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
 
 
 class SecureKafka:
@@ -35,9 +78,14 @@ class SecureKafka:
         authority.cert_pem.write_to_path(str(self.authority))
         self.client = directory / "client.pem"
         authority.issue_cert("worker").private_key_and_cert_chain_pem.write_to_path(str(self.client))
-        server = directory / "server.pem"
+        server, expired, elsewhere = (directory / f"{name}.pem" for name in ("server", "expired", "elsewhere"))
         authority.issue_cert("localhost", "127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(server))
-        names = ("PLAINTEXT", "TLS", "PLAIN", "SCRAM")
+        past = datetime(2020, 1, 1)
+        old = authority.issue_cert("127.0.0.1", not_before=past, not_after=past + timedelta(days=1))
+        old.private_key_and_cert_chain_pem.write_to_path(str(expired))
+        authority.issue_cert("elsewhere.test").private_key_and_cert_chain_pem.write_to_path(str(elsewhere))
+        self.stores = JavaStores(directory, java, authority)
+        names = ("PLAINTEXT", "TLS", "PLAIN", "SCRAM", "EXPIRED", "ELSEWHERE")
         *ports, controller = free_ports(len(names) + 1)
         self.ports = dict(zip(names, ports, strict=True))
         addresses = ",".join(f"{name}://127.0.0.1:{port}" for name, port in self.ports.items())
@@ -51,7 +99,9 @@ class SecureKafka:
                 "advertised.listeners": addresses,
                 "controller.quorum.voters": f"1@127.0.0.1:{controller}",
                 "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,TLS:SSL,"
-                "PLAIN:SASL_PLAINTEXT,SCRAM:SASL_SSL",
+                "PLAIN:SASL_PLAINTEXT,SCRAM:SASL_SSL,EXPIRED:SSL,ELSEWHERE:SSL",
+                "listener.name.expired.ssl.keystore.location": _pkcs8(expired),
+                "listener.name.elsewhere.ssl.keystore.location": _pkcs8(elsewhere),
                 "ssl.keystore.type": "PEM",
                 "ssl.keystore.location": _pkcs8(server),
                 "ssl.truststore.type": "PEM",
@@ -80,8 +130,6 @@ class SecureKafka:
 
 def _pkcs8(pem: Path) -> str:
     """Return the file with its key in the form Java reads."""
-    from cryptography.hazmat.primitives import serialization
-
     raw = pem.read_bytes()
     key = serialization.load_pem_private_key(raw, None)
     rest = raw[raw.index(b"-----BEGIN CERTIFICATE") :]
@@ -180,17 +228,108 @@ def test_a_wrong_password_is_refused_by_name_and_not_shown(
     assert "not-the-password" not in caplog.text
 
 
-def test_a_broker_nobody_vouches_for_is_not_talked_to(
-    secure: SecureKafka, tmp_path: Path, caplog: pytest.LogCaptureFixture
+def java_stores(secure: SecureKafka, kind: str, named: bool) -> dict[str, str]:
+    """Return the properties of Java's stores; without ``named`` types Java's default, JKS, reads both kinds."""
+    stores = secure.stores
+    types = {"ssl.truststore.type": kind.upper(), "ssl.keystore.type": kind.upper()} if named else {}
+    return types | {
+        "ssl.truststore.location": str(stores.trust[kind]),
+        "ssl.truststore.password": STORE_PASSWORD,
+        "ssl.keystore.location": str(stores.key[kind]),
+        "ssl.keystore.password": STORE_PASSWORD,
+        **({"ssl.key.password": KEY_PASSWORD} if kind == "jks" else {}),
+    }
+
+
+def tls(secure: SecureKafka, listener: str, own: dict[str, str], **more: str) -> dict[str, str]:
+    settings = secure.settings(listener, **{"security.protocol": "SSL"})
+    del settings["ssl.truststore.type"], settings["ssl.truststore.location"]
+    return settings | own | more
+
+
+@pytest.mark.parametrize("named", [True, False])
+@pytest.mark.parametrize("kind", ["jks", "pkcs12"])
+def test_the_jdks_stores_open_the_group_and_every_other_client(secure: SecureKafka, kind: str, named: bool) -> None:
+    """The broker trusts the root only: whoever leaves the intermediate certificate out is not let in."""
+    settings = tls(secure, "TLS", java_stores(secure, kind, named))
+    joins(settings)
+    assert KafkaAdmin(settings).cluster_id()
+
+
+@pytest.mark.parametrize("kind", ["jks", "pkcs12"])
+def test_stores_are_carried_to_machines_without_the_files(secure: SecureKafka, kind: str) -> None:
+    carried = carry_stores(tls(secure, "TLS", java_stores(secure, kind, named=True)))
+    elsewhere = carried | {"ssl.truststore.location": "/not/here", "ssl.keystore.location": "/not/here/either"}
+    assert KafkaAdmin(elsewhere).cluster_id()
+
+
+def refused_everywhere(settings: dict[str, str], match: str) -> None:
+    """The group's member and librdkafka's clients say the same."""
+    refused(settings, match)
+    with pytest.raises(BadConfigError, match=match):
+        KafkaAdmin(settings).check_reachable(20_000)
+
+
+@pytest.mark.parametrize(
+    ("setting", "value"),
+    [
+        ("ssl.truststore.password", "wrong"),
+        ("ssl.keystore.password", "wrong"),
+        ("ssl.key.password", "wrong"),
+        ("ssl.truststore.location", "/not/here"),
+        ("ssl.keystore.location", "/not/here"),
+        ("ssl.truststore.type", "JCEKS"),
+    ],
+)
+def test_a_store_that_does_not_open_is_refused_by_the_settings_name(
+    secure: SecureKafka, setting: str, value: str
 ) -> None:
+    settings = tls(secure, "TLS", java_stores(secure, "jks", named=True)) | {setting: value}
+    for made in (KafkaGroupMember, KafkaAdmin):
+        with pytest.raises(BadConfigError) as caught:
+            made(settings)
+        assert list(caught.value.problems) == [setting]
+        assert STORE_PASSWORD not in str(caught.value)
+
+
+def test_an_expired_certificate_of_the_broker_is_refused(secure: SecureKafka) -> None:
+    own = java_stores(secure, "pkcs12", named=True)
+    refused_everywhere(tls(secure, "EXPIRED", own), r"ssl\.truststore\.location: .*has expired")
+
+
+def test_another_host_name_is_refused_unless_the_check_is_off(secure: SecureKafka) -> None:
+    own = java_stores(secure, "pkcs12", named=True)
+    settings = tls(secure, "ELSEWHERE", own)
+    refused_everywhere(settings, r"ssl\.endpoint\.identification\.algorithm: .*another")
+    unchecked = settings | {"ssl.endpoint.identification.algorithm": ""}
+    joins(unchecked)
+    assert KafkaAdmin(unchecked).cluster_id()
+
+
+def test_a_broker_nobody_vouches_for_is_not_talked_to(secure: SecureKafka, tmp_path: Path) -> None:
     stranger = tmp_path / "stranger.pem"
     trustme.CA().cert_pem.write_to_path(str(stranger))
-    sasl = {"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": jaas(SCRAM)}
+    settings = tls(secure, "TLS", java_stores(secure, "jks", named=False))
+    settings |= {"ssl.truststore.location": str(stranger), "ssl.truststore.type": "PEM"}
+    refused_everywhere(settings, r"ssl\.truststore\.location: .*nobody this store trusts")
+
+
+def test_a_broker_that_wants_a_certificate_says_so(secure: SecureKafka) -> None:
+    own = java_stores(secure, "jks", named=False)
+    settings = tls(secure, "TLS", {name: value for name, value in own.items() if "truststore" in name})
+    refused_everywhere(settings, r"ssl\.keystore\.location: the broker wants a certificate")
+
+
+def test_tls_to_a_listener_without_it_points_at_the_protocol(secure: SecureKafka) -> None:
+    """The broker takes the greeting for a huge request and hangs up: no proof, so it is tried again."""
+    settings = tls(secure, "PLAINTEXT", java_stores(secure, "jks", named=False))
+    with pytest.raises(RetriableError, match=r"check the address, the listener and security\.protocol"):
+        KafkaAdmin(settings).check_reachable(4_000)
+
+
+def test_a_wrong_password_ends_the_start_soon_and_by_name(secure: SecureKafka) -> None:
+    sasl = {"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": jaas(SCRAM, "not-the-password")}
     settings = secure.settings("SCRAM", **{"security.protocol": "SASL_SSL", **sasl})
-    member = KafkaGroupMember(settings | {"ssl.truststore.location": str(stranger)})
-    herder = Herder("a", member)
-    try:
-        until(lambda: "certificate verify failed" in caplog.text, [herder])
-        assert not herder.seen
-    finally:
-        member.stop()
+    with pytest.raises(BadConfigError, match=r"sasl\.jaas\.config") as caught:
+        KafkaAdmin(settings).check_reachable(60_000)
+    assert "not-the-password" not in str(caught.value)

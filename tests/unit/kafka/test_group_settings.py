@@ -83,7 +83,7 @@ def test_sasl_user_and_password() -> None:
     [
         ({"security.protocol": "PLAIN"}, "security.protocol"),
         ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "DIGEST"}, "sasl.mechanism"),
-        ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}, "sasl.mechanism"),
+        ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "OAUTHBEARER"}, "sasl.jaas.config"),
         ({"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}, "sasl.jaas.config"),
         ({"security.protocol": "SSL", "ssl.truststore.location": "/nowhere/t.jks"}, "ssl.truststore.location"),
         ({"security.protocol": "SSL", "ssl.keystore.location": "/nowhere/k.p12"}, "ssl.keystore.location"),
@@ -97,6 +97,21 @@ def test_what_cannot_be_had_is_refused_by_name(config: dict[str, str], named: st
     with pytest.raises(BadConfigError) as caught:
         connection_arguments(config)
     assert list(caught.value.problems) == [named]
+
+
+def test_kerberos_without_its_library_is_refused_by_the_librarys_name(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_connect_rt.kafka.group_security.find_spec", lambda name: None)
+    config = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI"}
+    with pytest.raises(BadConfigError, match="library gssapi") as caught:
+        connection_arguments(config)
+    assert list(caught.value.problems) == ["sasl.mechanism"]
+
+
+def test_kerberos_with_its_library_goes_to_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_connect_rt.kafka.group_security.find_spec", lambda name: object())
+    named = {"security.protocol": "SASL_PLAINTEXT", "sasl.kerberos.service.name": "broker"}
+    arguments = connection_arguments(named)  # GSSAPI is Java's default mechanism
+    assert (arguments["sasl_mechanism"], arguments["sasl_kerberos_service_name"]) == ("GSSAPI", "broker")
 
 
 def test_tls_checks_the_host_name_unless_told_otherwise() -> None:

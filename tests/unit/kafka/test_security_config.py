@@ -74,25 +74,18 @@ def test_unknown_ways_to_log_in_are_refused() -> None:
         of(security_protocol="SASL_SSL", sasl_jaas_config='a.MyModule required password="hush";')
 
 
-def test_stores_that_openssl_reads_are_passed_on() -> None:
+def test_inline_pem_is_passed_on() -> None:
     found = of(
         security_protocol="SSL",
-        ssl_truststore_location="/ca.pem",
-        ssl_keystore_location="/me.p12",
-        ssl_keystore_password="p",
+        ssl_truststore_certificates="CA",
+        ssl_keystore_key="KEY",
+        ssl_keystore_certificate_chain="CHAIN",
+        ssl_key_password="p",
         ssl_endpoint_identification_algorithm="",
     )
-    assert found["ssl.ca.location"] == "/ca.pem"
-    assert (found["ssl.keystore.location"], found["ssl.keystore.password"]) == ("/me.p12", "p")
+    assert found["ssl.ca.pem"] == "CA"
+    assert (found["ssl.key.pem"], found["ssl.certificate.pem"], found["ssl.key.password"]) == ("KEY", "CHAIN", "p")
     assert found["ssl.endpoint.identification.algorithm"] == "none"
-    found = of(security_protocol="SSL", ssl_keystore_location="/me", ssl_keystore_type="pem")
-    assert found["ssl.key.location"] == found["ssl.certificate.location"] == "/me"
-
-
-def test_java_key_stores_are_refused_with_the_way_out() -> None:
-    with pytest.raises(BadConfigError, match="convert it to PEM") as caught:
-        of(security_protocol="SSL", ssl_truststore_location="/a.jks", ssl_keystore_location="/b.jks")
-    assert set(caught.value.problems) == {"ssl.truststore.location", "ssl.keystore.location"}
 
 
 def test_security_settings_without_a_secure_protocol_have_no_effect() -> None:

@@ -1,0 +1,40 @@
+"""The runner that comes later: calls wait in order, launches carry what executors lack."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from spark_connect_rt.app.late_runner import LateRunner, with_stores
+from spark_connect_rt.kafka.tls_config import tls_settings
+from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+
+
+class Recorder:
+    def __init__(self) -> None:
+        self.calls: list[tuple[str, object]] = []
+
+    def start(self, launch: TaskLaunch) -> None:
+        self.calls.append(("start", launch))
+
+    def pause(self, task: ConnectorTaskId) -> None:
+        self.calls.append(("pause", task))
+
+
+def test_launches_wait_and_bring_the_stores_that_their_clients_name(tmp_path: Path) -> None:
+    trust = tmp_path / "trust.pem"
+    trust.write_text("-----BEGIN CERTIFICATE-----", encoding="ascii")
+    task = ConnectorTaskId("a", 0)
+    named = {"ssl.truststore.location": str(trust)}
+    launch = TaskLaunch(task, 1, 1, TaskKind.SOURCE, "m:C", {}, {}, {}, client_config=named)
+    recorder = Recorder()
+    runner = LateRunner(lambda: recorder, prepare=with_stores)  # type: ignore[arg-type,return-value]
+    runner.start(launch)
+    runner.pause(task)
+    trust.unlink()  # an executor's machine has no such file
+    runner.build()
+    assert runner.real(10) is recorder
+    (started, given), paused = recorder.calls
+    assert (started, paused) == ("start", ("pause", task))
+    assert isinstance(given, TaskLaunch)
+    assert tls_settings(given.client_config) == {"ssl.ca.pem": "-----BEGIN CERTIFICATE-----"}
