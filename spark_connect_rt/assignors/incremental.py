@@ -19,6 +19,7 @@ from spark_connect_rt.assignors.model import (
     AssignmentRound,
     ConnectorsAndTasks,
     held_by,
+    split,
     union,
 )
 from spark_connect_rt.protocol.subprotocol import Assignment
@@ -46,9 +47,7 @@ def assign(memory: AssignorMemory, this_round: AssignmentRound) -> tuple[Assigno
     """
     held = {member: held_by(this_round.members[member]) for member in sorted(this_round.members)}
     facts = _compare(memory, this_round, held)
-    gone = facts.deleted | facts.duplicated
-    revoked = {member: part & gone for member, part in held.items()}
-    kept = {member: part - gone for member, part in held.items()}
+    revoked, kept = split(held, facts.deleted | facts.duplicated)
 
     lost = handle_lost(facts.memory, facts.lost, kept, this_round.now_ms, this_round.lost_work_waits_ms)
     memory, surplus = _load_balancing(lost.memory, this_round, lost.held)
@@ -57,7 +56,8 @@ def assign(memory: AssignorMemory, this_round: AssignmentRound) -> tuple[Assigno
     after = _place(after, facts.created | lost.to_reassign)
 
     memory = _remember(memory, this_round, after, revoked, facts.lost)
-    started = {member: after[member] - (held[member] - facts.deleted) for member in after}
+    _, current = split(held, facts.deleted)
+    started = {member: after[member] - current[member] for member in after}
     return memory, _tell(this_round, started, revoked, after, memory.delay_ms)
 
 

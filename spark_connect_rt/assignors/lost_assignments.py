@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from itertools import cycle
 
 from spark_connect_rt.assignors.model import NOTHING, ConnectorsAndTasks
+from spark_connect_rt.protocol.ids import ConnectorTaskId
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,17 +91,17 @@ def _after_the_delay(
     memory = replace(memory.without_delay(), revoked_in_previous=False)
     if not candidates:
         return LostWork(memory, lost, held)
-    connectors = list(zip(cycle(candidates), lost.connectors, strict=False))
-    tasks = list(zip(cycle(candidates), lost.tasks, strict=False))
+    connectors: dict[str, list[str]] = {candidate: [] for candidate in candidates}
+    tasks: dict[str, list[ConnectorTaskId]] = {candidate: [] for candidate in candidates}
+    for candidate, connector in zip(cycle(candidates), lost.connectors, strict=False):
+        connectors[candidate].append(connector)
+    for candidate, task in zip(cycle(candidates), lost.tasks, strict=False):
+        tasks[candidate].append(task)
     given_back = {
-        member: part
-        | ConnectorsAndTasks(
-            tuple(c for candidate, c in connectors if candidate == member),
-            tuple(t for candidate, t in tasks if candidate == member),
-        )
-        for member, part in held.items()
+        candidate: held[candidate] | ConnectorsAndTasks(tuple(connectors[candidate]), tuple(tasks[candidate]))
+        for candidate in candidates
     }
-    return LostWork(memory, NOTHING, given_back)
+    return LostWork(memory, NOTHING, {**held, **given_back})
 
 
 def _waiting(

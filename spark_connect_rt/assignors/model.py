@@ -60,6 +60,24 @@ def union(parts: Iterable[ConnectorsAndTasks]) -> ConnectorsAndTasks:
     return ConnectorsAndTasks(tuple(connectors), tuple(tasks))
 
 
+def split(
+    held: Mapping[str, ConnectorsAndTasks], wanted: ConnectorsAndTasks
+) -> tuple[dict[str, ConnectorsAndTasks], dict[str, ConnectorsAndTasks]]:
+    """Return, member by member, what it holds of ``wanted`` and what it holds besides, in its own order."""
+    if wanted.is_empty:
+        return dict.fromkeys(held, NOTHING), dict(held)
+    connectors, tasks = set(wanted.connectors), set(wanted.tasks)  # once, not once a member
+    inside, outside = {}, {}
+    for member, part in held.items():
+        inside[member] = ConnectorsAndTasks(
+            tuple(c for c in part.connectors if c in connectors), tuple(t for t in part.tasks if t in tasks)
+        )
+        outside[member] = ConnectorsAndTasks(
+            tuple(c for c in part.connectors if c not in connectors), tuple(t for t in part.tasks if t not in tasks)
+        )
+    return inside, outside
+
+
 @dataclass(frozen=True, slots=True)
 class AssignmentRound:
     """What the leader knows when it must assign.

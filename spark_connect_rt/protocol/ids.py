@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import NamedTuple
 
 
-@dataclass(frozen=True, slots=True, order=True)
-class ConnectorTaskId:
-    """``a-2`` is task 2 of connector ``a`` (Java ``ConnectorTaskId``)."""
+class ConnectorTaskId(NamedTuple):
+    """``a-2`` is task 2 of connector ``a`` (Java ``ConnectorTaskId``).
+
+    A tuple, because the leader hashes and sorts all tasks of the group: 100,000 of them several times a round.
+    """
 
     connector: str
     task: int

@@ -127,4 +127,5 @@ def story_entity(lines: Iterable[StoryLine]) -> Json:
 
 def progress_entity(progress: WorkerProgress) -> Json:
     """Return what this worker does now (ours, not Java's)."""
-    return asdict(progress)
+    tasks = [asdict(task) | {"task": task_id_entity(task.task)} for task in progress.tasks]
+    return asdict(progress) | {"tasks": tasks}
