@@ -193,10 +193,9 @@ def _read_map(schema: Schema, tree: Any, settings: JsonSettings) -> dict[Any, An
 def _read_struct(schema: Schema, tree: Any, settings: JsonSettings) -> Struct:
     if not isinstance(tree, dict):
         raise _mismatch(schema, tree)
-    struct = Struct(schema)
-    for member in schema.fields:
-        struct.put(member.name, from_tree(member.schema, tree.get(member.name), settings))
-    return struct
+    read = tree.get
+    # from_tree gives only what fits
+    return Struct.of_checked(schema, [from_tree(one.schema, read(one.name), settings) for one in schema.fields])
 
 
 _READERS: dict[Type, Callable[[Schema, Any, JsonSettings], Any]] = {

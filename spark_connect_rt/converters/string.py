@@ -41,7 +41,7 @@ class StringConverter(Converter, HeaderConverter):
         if value is None:
             return None
         try:
-            return java_text(value).encode(self._encoding)
+            return java_text(value, schema).encode(self._encoding)
         except UnicodeEncodeError as error:
             raise DataError(f"text of topic {topic} cannot be written as {self._encoding}: {error}") from error
 

@@ -22,6 +22,7 @@ SCALE = "scale"
 
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _DAY_MS = 86_400_000
+_TIME_RANGE = "Time values must use number of milliseconds greater than 0 and less than 86400000"
 _EXACT = decimal.Context(prec=decimal.MAX_PREC, Emax=decimal.MAX_EMAX, Emin=decimal.MIN_EMIN)
 
 PYTHON_TYPES: dict[str, type[Any]] = {
@@ -30,6 +31,39 @@ PYTHON_TYPES: dict[str, type[Any]] = {
     TIME: dt.time,
     TIMESTAMP: dt.datetime,
 }
+
+
+def is_logical_value(name: str | None, value: Any) -> bool:
+    """Whether ``value`` is what the logical type of that name holds; a datetime is no date."""
+    kind = PYTHON_TYPES.get(name or "")
+    return kind is not None and isinstance(value, kind) and (kind is not dt.date or not isinstance(value, dt.datetime))
+
+
+def ms_of(value: dt.date | dt.time) -> int:
+    """Return ms since the epoch of a date, a time or a datetime: what Java's one Date class would hold."""
+    if isinstance(value, dt.datetime):
+        aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+        return (aware - _EPOCH) // dt.timedelta(milliseconds=1)
+    if isinstance(value, dt.date):
+        return (value - _EPOCH.date()).days * _DAY_MS
+    since_midnight = dt.timedelta(
+        hours=value.hour, minutes=value.minute, seconds=value.second, microseconds=value.microsecond
+    )
+    return since_midnight // dt.timedelta(milliseconds=1)
+
+
+def from_ms(name: str, ms: int) -> dt.date | dt.time:
+    """Return the date, time or datetime of ms since the epoch; what the type has no room for is cut off.
+
+    Raises DataError: outside of the years 1 to 9999.
+    """
+    try:
+        moment = _EPOCH + dt.timedelta(milliseconds=ms)
+    except OverflowError as error:
+        raise DataError(f"{ms} ms since 1970 is outside of the years 1 to 9999") from error
+    if name == DATE:
+        return moment.date()
+    return moment.time() if name == TIME else moment
 
 
 def decimal_schema(scale: int, optional: bool = False) -> Schema:
@@ -55,10 +89,12 @@ def timestamp_schema(optional: bool = False) -> Schema:
 def scale_of(schema: Schema) -> int:
     """Return a decimal schema's scale. Raises DataError when it has none."""
     text = schema.parameter(SCALE)
+    if text is None:
+        raise DataError("Invalid Decimal schema: scale parameter not found.")
     try:
-        return int(text or "")
+        return int(text)
     except ValueError:
-        raise DataError(f"invalid Decimal schema: scale is {text!r}, not an integer") from None
+        raise DataError(f"Invalid scale parameter found in Decimal schema: {text}") from None
 
 
 def decimal_to_bytes(schema: Schema, value: Decimal) -> bytes:
@@ -66,7 +102,11 @@ def decimal_to_bytes(schema: Schema, value: Decimal) -> bytes:
     scale = scale_of(schema)
     exponent = value.as_tuple().exponent
     if not isinstance(exponent, int) or -exponent != scale:
-        raise DataError(f"Decimal value {value} has scale other than the schema's {scale}")
+        has = -exponent if isinstance(exponent, int) else value
+        raise DataError(
+            "Decimal value has mismatching scale for given Decimal schema. "
+            f"Schema has scale {scale}, value has scale {has}."
+        )
     unscaled = int(value.scaleb(scale, _EXACT))
     return unscaled.to_bytes(
         (unscaled.bit_length() if unscaled >= 0 else (~unscaled).bit_length()) // 8 + 1, "big", signed=True
@@ -74,7 +114,9 @@ def decimal_to_bytes(schema: Schema, value: Decimal) -> bytes:
 
 
 def decimal_from_bytes(schema: Schema, data: bytes) -> Decimal:
-    """Return the decimal of an unscaled value."""
+    """Return the decimal of an unscaled value. Raises DataError: there are no bytes."""
+    if not data:
+        raise DataError("Zero length BigInteger")
     return Decimal(int.from_bytes(data, "big", signed=True)).scaleb(-scale_of(schema), _EXACT)
 
 
@@ -84,15 +126,7 @@ def to_primitive(schema: Schema, value: Any) -> Any:
         return value
     if isinstance(value, Decimal):
         return decimal_to_bytes(schema, value)
-    if isinstance(value, dt.datetime):
-        aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
-        return (aware - _EPOCH) // dt.timedelta(milliseconds=1)
-    if isinstance(value, dt.date):
-        return (value - _EPOCH.date()).days
-    since_midnight = dt.timedelta(
-        hours=value.hour, minutes=value.minute, seconds=value.second, microseconds=value.microsecond
-    )
-    return since_midnight // dt.timedelta(milliseconds=1)
+    return ms_of(value) // _DAY_MS if schema.name == DATE else ms_of(value)
 
 
 def from_primitive(schema: Schema, value: Any) -> Any:
@@ -104,10 +138,12 @@ def from_primitive(schema: Schema, value: Any) -> Any:
             return (_EPOCH + dt.timedelta(days=value)).date()
         if schema.name == TIME:
             if not 0 <= value < _DAY_MS:
-                raise DataError(f"Time values must be within one day, not {value} ms")
+                raise DataError(_TIME_RANGE)
             return (_EPOCH + dt.timedelta(milliseconds=value)).time()
         if schema.name == TIMESTAMP:
             return _EPOCH + dt.timedelta(milliseconds=value)
-    except (OverflowError, TypeError) as error:
+    except OverflowError as error:
+        raise DataError(f"{schema.name} {value} is outside of the years 1 to 9999") from error
+    except TypeError as error:
         raise DataError(f"{value!r} is no {schema.name}: {error}") from error
     return value

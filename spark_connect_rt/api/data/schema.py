@@ -62,17 +62,24 @@ class Schema:
     fields: tuple[Field, ...] = ()
     key_schema: Schema | None = None
     value_schema: Schema | None = None
+    _by_name: Mapping[str, Field] = field(init=False, repr=False, compare=False, default_factory=dict)
 
     def __post_init__(self) -> None:
         if isinstance(self.parameters, Mapping):
             object.__setattr__(self, "parameters", tuple(self.parameters.items()))
-        names = [member.name for member in self.fields]
-        if len(set(names)) != len(names):
+        object.__setattr__(self, "_by_name", {member.name: member for member in self.fields})
+        if len(self._by_name) != len(self.fields):
+            names = [member.name for member in self.fields]
             raise DataError(f"struct {self.name or ''} has a field twice: {names}")
 
+    def __str__(self) -> str:
+        return f"Schema{{{self.name}:{self.type.value}}}" if self.name else f"Schema{{{self.type.value}}}"
+
     def field(self, name: str) -> Field | None:
-        """Return the struct's member of that name, None where there is none."""
-        return next((member for member in self.fields if member.name == name), None)
+        """Return the struct's member of that name, None where there is none. Raises DataError: no struct."""
+        if self.type is not Type.STRUCT:
+            raise DataError("Cannot look up fields on non-struct type")
+        return self._by_name.get(name)
 
     def parameter(self, name: str) -> str | None:
         """Return one parameter, None where there is none."""
@@ -118,8 +125,9 @@ class SchemaBuilder:
         return SchemaBuilder(Type.MAP, key_schema=keys, value_schema=values)
 
     def _set(self, part: str, value: Any) -> SchemaBuilder:
-        if part in self._parts:
-            raise DataError(f"schema builder: {part} is set already")
+        given = self._parts.get(part)
+        if given is not None and given is not value:
+            raise DataError(f"Invalid SchemaBuilder call: {part} has already been set.")
         self._parts[part] = value
         return self
 
@@ -131,37 +139,65 @@ class SchemaBuilder:
         """Forbid null."""
         return self._set("optional", False)
 
-    def name(self, name: str) -> SchemaBuilder:
+    def name(self, name: str | None) -> SchemaBuilder:
         """Name the schema (logical types are told by name)."""
         return self._set("name", name)
 
-    def version(self, version: int) -> SchemaBuilder:
+    def version(self, version: int | None) -> SchemaBuilder:
         """Number the schema."""
         return self._set("version", version)
 
-    def doc(self, doc: str) -> SchemaBuilder:
+    def doc(self, doc: str | None) -> SchemaBuilder:
         """Describe the schema."""
         return self._set("doc", doc)
 
     def default(self, value: Any) -> SchemaBuilder:
-        """Say what stands for a missing value."""
+        """Say what stands for a missing value. Raises DataError: it does not fit what was built so far."""
+        from spark_connect_rt.api.data.values_check import check_value  # a schema's check knows schemas
+
+        try:
+            check_value(self.build(), value)
+        except DataError as error:
+            raise DataError("Invalid default value") from error
         return self._set("default", value)
 
     def parameter(self, name: str, value: str) -> SchemaBuilder:
         """Add one parameter."""
-        self._parts["parameters"] = (*self._parts.get("parameters", ()), (name, value))
+        return self.parameters({name: value})
+
+    def parameters(self, parameters: Mapping[str, str]) -> SchemaBuilder:
+        """Add parameters; a name that is there already gets the new text."""
+        self._parts["parameters"] = tuple({**dict(self._parts.get("parameters", ())), **parameters}.items())
         return self
 
     def field(self, name: str, schema: Schema) -> SchemaBuilder:
-        """Add a member to a struct."""
+        """Add a member to a struct. Raises DataError: no struct, no name, or a name it has already."""
         if self._type is not Type.STRUCT:
-            raise DataError(f"cannot add field {name} to a schema of type {self._type.value}")
+            raise DataError(f"Cannot create fields on type {self._type.value}")
+        if not name:
+            raise DataError("fieldName cannot be null.")
+        if any(member.name == name for member in self._fields):
+            raise DataError(f"Cannot create field because of field name duplication {name}")
         self._fields.append(Field(name, len(self._fields), schema))
         return self
 
     def build(self) -> Schema:
         """Return the schema."""
         return Schema(self._type, fields=tuple(self._fields), **self._parts)
+
+
+def copy_basics(source: Schema, kind: Type | None = None) -> SchemaBuilder:
+    """Return a builder with the name, version, doc and parameters of ``source`` (Java ``SchemaUtil``).
+
+    Without ``kind`` the type, and of an array the element, are the source's too.
+    """
+    builder = SchemaBuilder(kind) if kind else SchemaBuilder(source.type, **_container_parts(source))
+    builder.name(source.name).version(source.version).doc(source.doc)
+    return builder.parameters(dict(source.parameters)) if source.parameters else builder
+
+
+def _container_parts(source: Schema) -> dict[str, Schema | None]:
+    return {"value_schema": source.value_schema} if source.type is Type.ARRAY else {}
 
 
 def struct_of(members: Mapping[str, Schema] | Iterable[tuple[str, Schema]], optional: bool = False) -> Schema:

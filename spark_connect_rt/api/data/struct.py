@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spark_connect_rt.api.data.schema import Schema, Type
+from spark_connect_rt.api.data.schema import Field, Schema, Type
 from spark_connect_rt.errors import DataError
 
 
@@ -17,32 +17,77 @@ class Struct:
     def __init__(self, schema: Schema, values: Mapping[str, Any] | None = None) -> None:
         """Make a struct of ``schema``, with ``values`` put in. Raises DataError."""
         if schema.type is not Type.STRUCT:
-            raise DataError(f"a struct needs a STRUCT schema, not {schema.type.value}")
+            raise DataError(f"Not a struct schema: {schema}")
         self.schema = schema
         self._values: list[Any] = [None] * len(schema.fields)
         for name, value in (values or {}).items():
             self.put(name, value)
 
+    @classmethod
+    def of_checked(cls, schema: Schema, values: list[Any]) -> Struct:
+        """Return a struct of values that are known to fit, one a field; the list is the struct's from now on."""
+        struct = cls.__new__(cls)
+        struct.schema = schema
+        struct._values = values
+        return struct
+
+    @classmethod
+    def from_mapping(cls, schema: Schema, values: Mapping[str, Any]) -> Struct:
+        """Return the struct of a mapping, nested mappings of STRUCT fields turned into structs. Raises DataError."""
+        struct = cls(schema)
+        for member in schema.fields:
+            value = values.get(member.name)
+            if member.schema.type is Type.STRUCT and isinstance(value, Mapping):
+                value = cls.from_mapping(member.schema, value)
+            if value is not None:
+                struct.put(member.name, value)
+        return struct
+
     def put(self, name: str, value: Any) -> Struct:
-        """Set a field and return the struct. Raises DataError: no such field."""
-        self._values[self._index(name)] = value
+        """Set a field and return the struct. Raises DataError: no such field, or the value does not fit it."""
+        from spark_connect_rt.api.data.values_check import check_field  # the check of values knows structs
+
+        member = self._member(name)
+        check_field(name, member.schema, value)
+        self._values[member.index] = value
         return self
 
     def get(self, name: str) -> Any:
         """Return a field's value, or the default of its schema. Raises DataError: no such field."""
-        index = self._index(name)
-        value = self._values[index]
-        return self.schema.fields[index].schema.default if value is None else value
+        member = self._member(name)
+        value = self._values[member.index]
+        return member.schema.default if value is None else value
 
     def get_without_default(self, name: str) -> Any:
         """Return a field's value as it was set. Raises DataError: no such field."""
-        return self._values[self._index(name)]
+        return self._values[self._member(name).index]
 
-    def _index(self, name: str) -> int:
+    def get_typed(self, name: str, kind: Type) -> Any:
+        """Return a field's value as it was set (Java ``getInt8`` ...). Raises DataError: it is of another type."""
+        member = self._member(name)
+        if member.schema.type is not kind:
+            raise DataError(f"Field '{name}' is not of type {kind.value}")
+        return self._values[member.index]
+
+    def values(self, *, with_defaults: bool = True) -> Sequence[Any]:
+        """Return the fields' values in the schema's order."""
+        if not with_defaults:
+            return self._values
+        pairs = zip(self.schema.fields, self._values, strict=True)
+        return [member.schema.default if value is None else value for member, value in pairs]
+
+    def check(self) -> None:
+        """Return when every field fits, a null with a default included (Java ``validate``). Raises DataError."""
+        from spark_connect_rt.api.data.values_check import check_field
+
+        for member, value in zip(self.schema.fields, self._values, strict=True):
+            check_field(member.name, member.schema, value, has_default=True)
+
+    def _member(self, name: str) -> Field:
         member = self.schema.field(name)
         if member is None:
             raise DataError(f"{name} is not a valid field name")
-        return member.index
+        return member
 
     def __getitem__(self, name: str) -> Any:
         return self.get(name)

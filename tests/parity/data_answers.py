@@ -1,0 +1,181 @@
+"""What ours makes of one recorded case, and whether it is what Java made of it."""
+
+from __future__ import annotations
+
+import base64
+import datetime as dt
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from spark_connect_rt.api.data import values_convert as convert
+from spark_connect_rt.api.data.schema import Schema, Type
+from spark_connect_rt.api.data.schema_inference import infer_schema
+from spark_connect_rt.api.data.schema_projector import project
+from spark_connect_rt.api.data.simple_date_format import format_ms, pattern_parts
+from spark_connect_rt.api.data.simple_date_parse import parse_prefix
+from spark_connect_rt.api.data.values_check import check_value
+from spark_connect_rt.api.data.values_parse import parse_string
+from spark_connect_rt.api.data.values_text import values_text
+from spark_connect_rt.errors import BadConfigError, DataError
+from tests.parity.golden.recordings import recording
+from tests.parity.typed_values import Node, same, same_schema, schema_of, value_of
+
+_RECORDED = dt.date.fromisoformat(recording("data-values")["recorded_on"])
+CENTURY_START = (_RECORDED.year - 80, _RECORDED.month, _RECORDED.day)
+_CLASSES = {  # Java's class names in messages -> ours
+    "java.lang.String": "str", "java.lang.Boolean": "bool", "java.lang.Byte": "int", "java.lang.Short": "int",
+    "java.lang.Integer": "int", "java.lang.Long": "int", "java.lang.Float": "float", "java.lang.Double": "float",
+    "java.util.Date": "datetime", "java.math.BigDecimal": "Decimal", "java.util.ArrayList": "list",
+    "java.util.HashMap": "dict", "java.util.LinkedHashMap": "dict", "[B": "bytes",
+    "org.apache.kafka.connect.data.Struct": "Struct", "org.apache.kafka.connect.source.SourceRecord": "SourceRecord",
+}  # fmt: skip
+_CLASS_NAME = re.compile(r"(?:class )?(" + "|".join(map(re.escape, _CLASSES)) + r")(?![\w.])")
+_CONFIG_ERRORS = ("ConfigException",)
+_SPEECHLESS = ("NullPointerException", "ClassCastException", "NoSuchElementException", "NumberFormatException")
+
+
+def words(message: str | None) -> str:
+    """Return a message with Java's class names in Python's; dates are of one class in Java."""
+    named = _CLASS_NAME.sub(lambda found: _CLASSES[found.group(1)], message or "")
+    named = named.replace("Invalid Java object", "Invalid object").replace(".  ", ". ")
+    return re.sub(r"\b(date|time)\b(?=\)|$| is not| for)", "datetime", named)
+
+
+def difference(case: Node, java: Node) -> str | None:
+    """Return what is different, None when nothing is."""
+    try:
+        ours = ANSWERS[case["kind"]](case)
+    except (DataError, BadConfigError) as error:
+        return _error_difference(error, java)
+    if isinstance(java, dict) and "error" in java:
+        return f"Java refuses ({java['error']}), ours gives {ours!r}"
+    return COMPARE.get(case["kind"], _value_difference)(case, ours, java)
+
+
+def _error_difference(error: Exception, java: Node) -> str | None:
+    if not isinstance(java, dict) or "error" not in java:
+        return f"ours refuses ({error}), Java gives {json.dumps(java)}"
+    kind, message = java["error"]
+    wanted = BadConfigError if kind in _CONFIG_ERRORS else DataError
+    if not isinstance(error, wanted):
+        return f"ours is a {type(error).__name__}, Java's a {kind}"
+    said = (
+        "; ".join(why for found in error.problems.values() for why in found)
+        if isinstance(error, BadConfigError)
+        else str(error)
+    )
+    wanted_words, said_words = words(message), words(said)
+    known, has_address, _ = wanted_words.partition("bytes@")  # an array's text is its address in memory
+    if kind in _SPEECHLESS or said_words == wanted_words or (has_address and said_words.startswith(known)):
+        return None
+    return f"ours says {words(said)!r}, Java ({kind}) {words(message)!r}"
+
+
+def _value_difference(case: Node, ours: Any, java: Node) -> str | None:
+    theirs = value_of(java, _schema_of_answer(case))
+    return None if same(ours, theirs) else f"ours {ours!r}, Java {theirs!r}"
+
+
+def _schema_of_answer(case: Node) -> Schema | None:
+    temporal = {"Date": "Date", "Time": "Time", "Timestamp": "Timestamp"}
+    if case["kind"] == "convert" and case["to"] in temporal:
+        return Schema(Type.INT32, name=f"org.apache.kafka.connect.data.{case['to']}")
+    return schema_of(case.get("target") or case.get("schema"))
+
+
+def _plain_difference(case: Node, ours: Any, java: Node) -> str | None:
+    return None if ours == java else f"ours {ours!r}, Java {java!r}"
+
+
+def _pair_difference(case: Node, ours: Any, java: Node) -> str | None:
+    schema = schema_of(java["schema"])
+    value = value_of(java["value"], schema)
+    if same_schema(ours.schema, schema) and same(ours.value, value):
+        return None
+    return f"ours {ours!r}, Java {schema!r} {value!r}"
+
+
+def _inferred_difference(case: Node, ours: Any, java: Node) -> str | None:
+    schema = schema_of(_widened(java["schema"]))
+    return None if same_schema(ours, schema) else f"ours {ours!r}, Java {schema!r}"
+
+
+def _widened(node: Node) -> Node:
+    """Return a schema with the widths that a Python number has."""
+    if not isinstance(node, dict) or "type" not in node:
+        return node
+    wide = {"INT8": "INT64", "INT16": "INT64", "INT32": "INT64", "FLOAT32": "FLOAT64"}
+    parts = {name: _widened(part) for name, part in node.items() if name != "fields"}
+    return {**node, **parts, "type": wide.get(node["type"], node["type"])}
+
+
+def _convert(case: Node) -> Any:
+    schema = schema_of(case["schema"])
+    value = value_of(case["value"], schema)
+    if case["to"] in _INTEGERS:
+        return convert.convert_to_integer(schema, value, _INTEGERS[case["to"]])
+    if case["to"] in _FLOATS:
+        return convert.convert_to_float(schema, value, _FLOATS[case["to"]])
+    if case["to"] == "Decimal":
+        return convert.convert_to_decimal(schema, value, case["scale"])
+    return getattr(convert, f"convert_to_{case['to'].lower()}")(schema, value)
+
+
+_INTEGERS = {"Byte": Type.INT8, "Short": Type.INT16, "Integer": Type.INT32, "Long": Type.INT64}
+_FLOATS = {"Float": Type.FLOAT32, "Double": Type.FLOAT64}
+
+
+def _known(node: Node) -> Schema:
+    schema = schema_of(node)
+    assert schema is not None
+    return schema
+
+
+def _check(case: Node) -> str:
+    schema = _known(case["schema"])
+    check_value(schema, value_of(case["value"], schema))
+    return "fits"
+
+
+def _project(case: Node) -> Any:
+    source = _known(case["source"])
+    return project(source, value_of(case["value"], source), _known(case["target"]))
+
+
+def _pattern(case: Node) -> Any:
+    try:
+        return pattern_parts(case["pattern"])
+    except ValueError as error:
+        raise DataError(str(error)) from error
+
+
+def _date_parse(case: Node) -> Any:
+    found = parse_prefix(_pattern(case), case["text"], CENTURY_START)
+    return None if found is None else list(found)
+
+
+def encoded(data: bytes | None) -> str | None:
+    """Return bytes as the recordings hold them."""
+    return None if data is None else base64.b64encode(data).decode()
+
+
+ANSWERS: dict[str, Callable[[Node], Any]] = {
+    "parse": lambda case: parse_string(case["text"]),
+    "text": lambda case: values_text(schema_of(case["schema"]), value_of(case["value"], schema_of(case["schema"]))),
+    "convert": _convert,
+    "infer": lambda case: infer_schema(value_of(case["value"])),
+    "project": _project,
+    "check": _check,
+    "date_format": lambda case: format_ms(_pattern(case), case["ms"]),
+    "date_parse": _date_parse,
+}
+COMPARE: dict[str, Callable[[Node, Any, Node], str | None]] = {
+    "parse": _pair_difference,
+    "text": _plain_difference,
+    "infer": _inferred_difference,
+    "check": _plain_difference,
+    "date_format": _plain_difference,
+    "date_parse": _plain_difference,
+}
