@@ -60,6 +60,7 @@ class OurLeaders:
             last_completed_generation=self._completed[question.leader],
             now_ms=question.now_ms,
             max_delay_ms=self._max_delay_ms,
+            lost_delay_ms=0,  # counts in groups of our own workers only, which speak other protocol names
         )
         self._memories[question.leader] = answer.memory
         return answer.blobs
