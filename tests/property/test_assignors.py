@@ -51,7 +51,7 @@ def run(group: SimulatedGroup, step: tuple) -> None:
             group.held[one] = group.held[one] | group.held[other]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=120, deadline=None)
 @given(steps=STEPS, max_delay_ms=st.sampled_from([0, 1_000, 300_000]))
 def test_any_history_ends_complete_disjoint_and_balanced(steps: list[tuple], max_delay_ms: int) -> None:
     group = SimulatedGroup(max_delay_ms, c0=3)

@@ -10,6 +10,7 @@ from spark_connect_rt.assignors.incremental import AssignorMemory
 from spark_connect_rt.assignors.model import NOTHING, AssignmentResult, AssignmentRound, ConnectorsAndTasks
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.subprotocol import Assignment, WorkerMetadata
+from tests.unit.assignors.assignment_rules import Round, broken_rules
 
 
 def configured(tasks_by_connector: dict[str, int]) -> ConnectorsAndTasks:
@@ -32,6 +33,7 @@ class SimulatedGroup:
         self.last_completed = -1
         self.now_ms = 1_000_000
         self.last: AssignmentResult | None = None
+        self.broken: list[str] = []  # rules that any round broke
 
     def join(self, *workers: str) -> None:
         self.held.update(dict.fromkeys(workers, NOTHING))
@@ -50,8 +52,9 @@ class SimulatedGroup:
             worker: WorkerMetadata(f"http://{worker}/", 7, Assignment("", "", 7, held.connectors, held.tasks))
             for worker, held in self.held.items()
         }
+        before, memory = dict(self.held), self.memory
         self.memory, self.last = incremental.assign(
-            self.memory,
+            memory,
             AssignmentRound(
                 leader_id=min(members),
                 members=members,
@@ -64,6 +67,7 @@ class SimulatedGroup:
                 lost_delay_ms=self.lost_delay_ms,
             ),
         )
+        self.broken += broken_rules(Round(memory, configured(self.connectors), before, self.last, self.now_ms))
         for worker, told in self.last.assignments.items():
             started = ConnectorsAndTasks(told.connectors, told.tasks)
             revoked = ConnectorsAndTasks(told.revoked_connectors, told.revoked_tasks)
@@ -100,7 +104,7 @@ class SimulatedGroup:
         return sorted((len(held.connectors), len(held.tasks)) for held in self.held.values())
 
     def problems(self) -> list[str]:
-        """Return what is not complete, not disjoint or not balanced."""
+        """Return what is not complete, not disjoint or not balanced now, and what no round should have done."""
         wanted = configured(self.connectors)
         connectors = Counter(c for held in self.held.values() for c in held.connectors)
         tasks = Counter(t for held in self.held.values() for t in held.tasks)
@@ -113,4 +117,4 @@ class SimulatedGroup:
         for counts in ([c for c, _ in self.loads()], [t for _, t in self.loads()]):
             if max(counts) - min(counts) > 1:
                 found.append(f"unbalanced: {counts}")
-        return found
+        return found + self.broken
