@@ -80,6 +80,10 @@ class WarmMember:
         """See the port."""
         return self._member.member_id()
 
+    def in_contact(self) -> bool:
+        """See the port."""
+        return self._member.in_contact()
+
     def leave(self, reason: str) -> None:
         """See the port."""
         if self._started:

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
 from spark_connect_rt.app.clock import SystemClock
 from spark_connect_rt.app.executor_clients import clients_factory
+from spark_connect_rt.app.rest_tls import client_tls
 from spark_connect_rt.app.worker_plugins import plugins_of
 from spark_connect_rt.config.client_properties import (
     leader_producer_properties,
@@ -32,6 +33,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.rest.peer_client import HttpPeerClient
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.settings import HerderSettings
+from spark_connect_rt.state.membership import Timing
 from spark_connect_rt.stores.config_store import ConfigStore
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.stores.status_store import StatusStore
@@ -46,10 +48,14 @@ class ClusterId:
     value: str = ""
 
 
-def internal_log(config: DistributedConfig, admin: KafkaAdmin, topic: TopicSpec, clients: str) -> KafkaCompactedLog:
+def internal_log(
+    config: DistributedConfig, admin: KafkaAdmin, topic: TopicSpec, clients: str, timing: Timing
+) -> KafkaCompactedLog:
     """Return the log of one internal topic; ``clients`` (configs, offsets, statuses) ends the client ids."""
     exact = 1 if clients == "configs" else None  # its order is the order of everything
-    return KafkaCompactedLog(topic, admin, log_client_properties(config.raw, clients), exact_partitions=exact)
+    # I7: an offset that was sent while the work was certainly ours arrives, or never does, before it is another's.
+    limit_ms = timing.session_ms - timing.lease_ms if clients == "offsets" else None
+    return KafkaCompactedLog(topic, admin, log_client_properties(config.raw, clients, limit_ms), exact_partitions=exact)
 
 
 def leader_writer(config: DistributedConfig) -> KafkaFencedWriter | None:
@@ -103,18 +109,20 @@ def herder_dependencies(
     raw = config.raw
     plugins = plugins_of(raw)
     providers = ConfigProviders.from_config(raw, plugins.class_of)
-    logs = {kind: internal_log(config, admin, topic, kind) for kind, topic in internal_topics(config).items()}
+    member = KafkaGroupMember(raw, client_id=raw.get("client.id") or f"connect-{address.worker_id}")
+    timing = member.settings.timing
+    logs = {kind: internal_log(config, admin, topic, kind, timing) for kind, topic in internal_topics(config).items()}
     return HerderDependencies(
         settings=HerderSettings.of(address.worker_id, address.url, raw),
         clock=clock,
-        member=KafkaGroupMember(raw, client_id=raw.get("client.id") or f"connect-{address.worker_id}"),
+        member=member,
         config_store=ConfigStore(logs["configs"], clock, leader_writer(config)),
         status_store=StatusStore(logs["statuses"], clock),
-        offset_store=OffsetStore(logs["offsets"]),
+        offset_store=OffsetStore(logs["offsets"], may_write=member.in_contact),
         runner=runner,
         sink_groups=sink_group,
         plugins=plugins,
-        peers=HttpPeerClient(),
+        peers=HttpPeerClient(lambda: client_tls(providers.resolve(raw))),
         new_key=os.urandom,
         resolve=providers.resolve,
         read_group_offsets=group_offsets,

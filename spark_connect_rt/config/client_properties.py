@@ -150,12 +150,15 @@ def shared_admin_properties(worker: Mapping[str, str]) -> dict[str, str]:
     return {**shared_client_properties(worker), "client.id": f"{_client_prefix(worker)}shared-admin"}
 
 
-def log_client_properties(worker: Mapping[str, str], kind: str) -> LogClientProperties:
+def log_client_properties(
+    worker: Mapping[str, str], kind: str, delivery_limit_ms: int | None = None
+) -> LogClientProperties:
     """Return the client properties of an internal topic.
 
     Args:
         worker: the worker's settings.
         kind: "configs", "offsets" or "statuses"; ends the client id.
+        delivery_limit_ms: how long an append may be under way; None: as long as for any topic (I7).
     """
     shared = {**shared_client_properties(worker), "client.id": f"{_client_prefix(worker)}{kind}"}
     # The group is never joined: librdkafka wants an id, and this one the worker is surely allowed to look up.
@@ -164,7 +167,8 @@ def log_client_properties(worker: Mapping[str, str], kind: str) -> LogClientProp
     if kind == "configs" and worker.get("exactly.once.source.support", "").lower() == "enabled":
         # As Java, and only then: workers that read differently would never agree on a config offset.
         consumer["isolation.level"] = "read_committed"
-    return LogClientProperties({**shared, **LOG_PRODUCER_DEFAULTS}, consumer)
+    limit = {} if delivery_limit_ms is None else {"delivery.timeout.ms": str(delivery_limit_ms)}
+    return LogClientProperties({**shared, **LOG_PRODUCER_DEFAULTS, **limit}, consumer)
 
 
 def leader_producer_properties(worker: Mapping[str, str]) -> dict[str, str]:

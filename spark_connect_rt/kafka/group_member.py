@@ -28,7 +28,7 @@ from spark_connect_rt.ports.group_member import (
     MembershipEvent,
 )
 from spark_connect_rt.state import membership_events as happened
-from spark_connect_rt.state.membership import Effect, Member, Phase, next_deadline_ms, overdue, step
+from spark_connect_rt.state.membership import Effect, Member, Phase, in_contact, next_deadline_ms, overdue, step
 
 _log = logging.getLogger(__name__)
 
@@ -107,6 +107,10 @@ class KafkaGroupMember:
         """Return the member id, empty unless stable and everything that happened has been polled."""
         member = self._member
         return member.member_id if member.phase is Phase.STABLE and self._inbox.is_empty else ""
+
+    def in_contact(self) -> bool:
+        """Return whether what was assigned is certainly still this member's. Any thread."""
+        return in_contact(self._member, self._settings.timing, self._now_ms())
 
     def leave(self, reason: str) -> None:
         """Send LeaveGroup and forget the member id; waits for the answer, at most a second."""

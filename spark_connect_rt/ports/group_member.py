@@ -77,6 +77,12 @@ class GroupMember(Protocol):
     def member_id(self) -> str:
         """Return the member id, empty unless the membership is stable."""
 
+    def in_contact(self) -> bool:
+        """Return whether what was assigned is certainly still this member's (I7). Any thread; reads the clock.
+
+        False also when ContactLost is not polled yet: a worker that was frozen finds out before it is told.
+        """
+
     def leave(self, reason: str) -> None:
         """Send LeaveGroup and forget the member id; ``request_rejoin`` starts anew. Waits a little."""
 

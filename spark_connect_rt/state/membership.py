@@ -99,6 +99,15 @@ class Timing:
     heartbeat_ms: int = 3_000
     rebalance_ms: int = 60_000
 
+    @property
+    def lease_ms(self) -> int:
+        """How long after the last contact a member may work.
+
+        The coordinator may give its work away ``session_ms`` after it. The fifth before that is for ending what
+        runs: killed tasks die, offsets on their way arrive or are given up (I7).
+        """
+        return self.session_ms * 4 // 5
+
 
 class IllegalTransitionError(Exception):
     """An event arrived in a phase that cannot see it."""
@@ -196,7 +205,7 @@ def overdue(member: Member, timing: Timing, now_ms: int, last_poll_ms: int) -> C
     """Return the event that the passing of time has caused, if any. All times of one monotonic clock."""
     if member.phase not in IN_GROUP:
         return None
-    if member.holding and now_ms - member.last_contact_ms >= timing.session_ms:
+    if member.holding and not in_contact(member, timing, now_ms):
         return ContactExpired()
     return PollExpired() if now_ms - last_poll_ms >= timing.rebalance_ms else None
 
@@ -206,7 +215,12 @@ def next_deadline_ms(member: Member, timing: Timing, last_poll_ms: int) -> int |
     if member.phase not in IN_GROUP:
         return None
     poll_ms = last_poll_ms + timing.rebalance_ms
-    return min(poll_ms, member.last_contact_ms + timing.session_ms) if member.holding else poll_ms
+    return min(poll_ms, member.last_contact_ms + timing.lease_ms) if member.holding else poll_ms
+
+
+def in_contact(member: Member, timing: Timing, now_ms: int) -> bool:
+    """Return whether what this member holds is certainly still its own (I7)."""
+    return member.holding and now_ms - member.last_contact_ms < timing.lease_ms
 
 
 def _is_stale(member: Member, event: object) -> bool:

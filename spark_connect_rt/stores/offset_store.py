@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from spark_connect_rt.errors import ConnectError, DataError, RetriableError, TimedOutError
+from spark_connect_rt.errors import ConnectError, DataError, FencedError, RetriableError, TimedOutError
 from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
 from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
 from spark_connect_rt.protocol.offset_records import OffsetMap
@@ -45,8 +45,12 @@ class _Batch:
 class OffsetStore:
     """Any thread may read and put."""
 
-    def __init__(self, log: CompactedLog, threads: Threads = MACHINE_THREADS) -> None:
+    def __init__(
+        self, log: CompactedLog, threads: Threads = MACHINE_THREADS, may_write: Callable[[], bool] = lambda: True
+    ) -> None:
+        """Take the topic; ``may_write`` is asked at the last moment before anything is appended (I7)."""
         self._log = log
+        self._may_write = may_write
         self._lock = threads.condition()
         self._fold = OffsetFold()
         self._pending = _Batch()
@@ -123,6 +127,16 @@ class OffsetStore:
         if answers[0] is not None:
             raise RetriableError(f"offsets were not written: {answers[0]}") from answers[0]
 
+    def give_up(self) -> None:
+        """Try nothing again of what was put so far: it may be somebody else's to write now (I7)."""
+        with self._lock:
+            self._pending.puts.clear()
+            if self._in_flight is not None:
+                for key in self._in_flight.puts:
+                    self._uncertain.add(key)
+                    self._unread.pop(key, None)
+                self._in_flight.puts.clear()
+
     def _is_unsent(self, key: PartitionKey) -> bool:
         in_flight = self._in_flight is not None and key in self._in_flight.puts
         return key in self._pending.puts or in_flight
@@ -148,6 +162,11 @@ class OffsetStore:
                 self._unread.setdefault(key, deque()).append(put.offset)
         if not records:
             self._on_appended(batch, None)
+            return
+        if not self._may_write():
+            # I7: the coordinator may have given the work away; what it reported must not reach the topic any more.
+            self.give_up()
+            self._on_appended(batch, FencedError("contact to the group is lost"))
             return
         try:
             self._log.append(records, lambda error: self._on_appended(batch, error))

@@ -193,7 +193,7 @@ class InProcessCluster:
                 member=member,
                 config_store=ConfigStore(MemoryCompactedLog(self.config_topic), clock, writer),
                 status_store=StatusStore(MemoryCompactedLog(self.status_topic), clock),
-                offset_store=OffsetStore(MemoryCompactedLog(self.offset_topic)),
+                offset_store=OffsetStore(MemoryCompactedLog(self.offset_topic), may_write=member.in_contact),
                 runner=runner,
                 sink_groups=self.consumer_groups.member,
                 plugins=plugins,

@@ -26,7 +26,7 @@ from spark_connect_rt.ports.group_member import (
     MembershipEvent,
 )
 from spark_connect_rt.state import membership_events as happened
-from spark_connect_rt.state.membership import Effect, Member, Phase, Timing, must_heartbeat, overdue, step
+from spark_connect_rt.state.membership import Effect, Member, Phase, Timing, in_contact, must_heartbeat, overdue, step
 
 POLL_SLICE_MS = 20
 
@@ -273,6 +273,10 @@ class MemoryGroupMember:
     def member_id(self) -> str:
         """Return the member id, empty unless stable and everything that happened has been polled."""
         return self.state.member_id if self.state.phase is Phase.STABLE and self._inbox.is_empty else ""
+
+    def in_contact(self) -> bool:
+        """Return whether what was assigned is certainly still this member's."""
+        return in_contact(self.state, self.timing, self._group.now_ms())
 
     def leave(self, reason: str) -> None:
         """Leave the group."""

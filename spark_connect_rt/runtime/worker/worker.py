@@ -188,7 +188,8 @@ class Worker:
             self._tasks.pop(task, None)
 
     def fence_all(self) -> None:
-        """Contact to the group is lost: believe no run of now any more (I2); they are stopped as usual."""
+        """Contact to the group is lost: end every run of now at once and believe none any more (I2, I7)."""
+        self._deps.offset_store.give_up()
         for task in self._tasks.values():
             task.fence()
 

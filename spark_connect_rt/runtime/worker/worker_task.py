@@ -142,9 +142,14 @@ class WorkerTask:
         self._services.runner.stop(self.id, timeout_ms)
 
     def fence(self) -> None:
-        """Believe nothing of this run from now on: somebody else may own the task already."""
+        """Believe nothing of this run from now on, and end it at once: soon somebody else may run the task."""
         with self._lock:
             self._fenced = True
+            if self._life not in (Life.ALIVE, Life.STOPPING):
+                return
+            self._life = Life.STOPPING
+        # I7: what it still writes cannot be committed, so there is nothing to drain for.
+        self._services.runner.stop(self.id, 0)
 
     def fail(self, trace: str) -> None:
         """Fail the task from this side (its consumer group membership broke): the engine is told to end it."""

@@ -15,7 +15,9 @@ from spark_connect_rt.state.membership import (
     Member,
     Phase,
     Timing,
+    in_contact,
     must_heartbeat,
+    next_deadline_ms,
     overdue,
     step,
 )
@@ -143,11 +145,15 @@ def test_join_and_sync_wait_for_a_coordinator_and_are_sent_again() -> None:
     assert effects == [Effect.SEND_SYNC, Effect.FIND_COORDINATOR, Effect.SEND_SYNC]
 
 
-def test_silence_is_counted_from_the_last_answered_heartbeat_that_was_sent() -> None:
+def test_i7_work_ends_before_the_session_does_counted_from_the_last_answered_heartbeat_that_was_sent() -> None:
     member, _ = run(joined(), ev.HeartbeatOk(1, 5_000), ev.HeartbeatOk(1, 4_000))
     timing = Timing(session_ms=10_000, rebalance_ms=60_000)
-    assert overdue(member, timing, 14_999, last_poll_ms=14_000) is None
-    assert overdue(member, timing, 15_000, last_poll_ms=15_000) == ev.ContactExpired()
+    assert timing.lease_ms == 8_000
+    assert overdue(member, timing, 12_999, last_poll_ms=12_000) is None
+    assert in_contact(member, timing, 12_999)
+    assert next_deadline_ms(member, timing, last_poll_ms=12_000) == 13_000
+    assert overdue(member, timing, 13_000, last_poll_ms=13_000) == ev.ContactExpired()
+    assert not in_contact(member, timing, 13_000)
 
 
 def test_contact_expiry_stops_work_once_and_keeps_the_member_id_for_the_rejoin() -> None:
