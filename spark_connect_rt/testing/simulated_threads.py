@@ -1,0 +1,326 @@
+"""Threads, time and processes of a simulation: one OS thread, one virtual clock, one seed (port Threads).
+
+Owns: who runs next (``Scheduler``), and which threads live, freeze and die together (``SimulatedProcess``). Blocking
+code runs unchanged on greenlets; a thread gives way only where it waits. Time passes only when nobody can run.
+"""
+
+from __future__ import annotations
+
+import heapq
+import itertools
+import random
+import traceback
+from collections import deque
+from collections.abc import Callable
+from pathlib import Path
+from types import TracebackType
+from typing import Any, TypeVar
+
+from greenlet import GreenletExit, getcurrent, greenlet
+
+T = TypeVar("T")
+Call = Callable[[], object]
+
+WALL_CLOCK_START_MS = 1_750_000_000_000
+
+
+class Alarm:
+    """A call that is due at a time (port Timer)."""
+
+    __slots__ = ("at_ms", "call", "order")
+
+    def __init__(self, at_ms: int, order: int, call: Call) -> None:
+        self.at_ms, self.order, self.call = at_ms, order, call
+
+    def __lt__(self, other: Alarm) -> bool:
+        return (self.at_ms, self.order) < (other.at_ms, other.order)
+
+    def cancel(self) -> None:
+        """See Timer."""
+        self.call = _nothing
+
+
+class Scheduler:
+    """Decides who runs next and when time passes (port Clock)."""
+
+    def __init__(self, seed: int | str) -> None:
+        self.rng = random.Random(seed)
+        self.at_ms = 0
+        self.steps = 0
+        self.failures: list[BaseException] = []  # what threads raised and nobody caught
+        self.current: SimulatedThread | None = None
+        self._ready: list[Call] = []
+        self._alarms: list[Alarm] = []
+        self._order = itertools.count()
+        self.main = getcurrent()
+
+    def now_ms(self) -> int:
+        """See Clock."""
+        return WALL_CLOCK_START_MS + self.at_ms
+
+    def monotonic_ms(self) -> int:
+        """See Clock."""
+        return self.at_ms
+
+    def between(self, low: int, high: int) -> int:
+        """Return a whole number from ``low`` to ``high``, by the seed."""
+        return low + int(self.rng.random() * (high - low + 1))
+
+    def chance(self, probability: float) -> bool:
+        """Return True with a probability, by the seed."""
+        return self.rng.random() < probability
+
+    def later(self, delay_ms: int, call: Call) -> Alarm:
+        """Call after ``delay_ms`` of virtual time, whoever lives then."""
+        alarm = Alarm(self.at_ms + max(0, delay_ms), next(self._order), call)
+        heapq.heappush(self._alarms, alarm)
+        return alarm
+
+    def soon(self, call: Call) -> None:
+        """Call at this very time, in an order the seed decides."""
+        self._ready.append(call)
+
+    def step(self) -> bool:
+        """Let one thread run to where it waits, or let time pass to the next alarm; False: nothing is left."""
+        self.steps += 1
+        ready = self._ready
+        if ready:
+            chosen = int(self.rng.random() * len(ready))
+            ready[chosen], ready[-1] = ready[-1], ready[chosen]
+            ready.pop()()
+        else:
+            while self._alarms and self._alarms[0].call is _nothing:
+                heapq.heappop(self._alarms)
+            if not self._alarms:
+                return False
+            alarm = heapq.heappop(self._alarms)
+            self.at_ms = alarm.at_ms
+            alarm.call()
+        if self.failures:
+            raise self.failures[0]
+        return True
+
+    def give_way(self) -> None:
+        """Return to the scheduler from a thread; it runs on when it is made ready."""
+        thread = self.current
+        assert thread is not None
+        self.main.switch()
+        if not thread.process.alive:
+            raise GreenletExit
+
+
+class SimulatedThread:
+    """A thread of a process (port RunningThread)."""
+
+    def __init__(self, process: SimulatedProcess, name: str, run: Callable[[], None]) -> None:
+        self.process = process
+        self.name = name
+        self.wait_number = 0  # a wake-up for an older wait is none
+        self.notified = False
+        self._scheduler = process.scheduler
+        self._run = run
+        self._ended = False
+        self._end = Condition(process)
+        self._greenlet = greenlet(self._body, process.scheduler.main)
+        process.make_ready(self.resume)
+
+    def is_alive(self) -> bool:
+        """See RunningThread."""
+        return not self._ended
+
+    def join(self, timeout: float | None = None) -> None:
+        """See RunningThread."""
+        self._end.wait_for(lambda: self._ended, timeout)
+
+    def resume(self) -> None:
+        """Run on, from the scheduler."""
+        self._scheduler.current = self
+        self._greenlet.switch()
+        self._scheduler.current = None
+
+    def where(self) -> str:
+        """Return its name and the innermost lines of its stack that are not this module's."""
+        frames = traceback.extract_stack(self._greenlet.gr_frame) if self._greenlet.gr_frame else []
+        lines = [f"{Path(f.filename).name}:{f.lineno} {f.name}" for f in frames if f.filename != __file__]
+        return f"{self.name}: {' < '.join(reversed(lines[-5:]))}"
+
+    def wake(self, wait_number: int, notified: bool) -> None:
+        """End a wait, unless it is over."""
+        if self.wait_number == wait_number:
+            self.wait_number += 1
+            self.notified = notified
+            self.process.make_ready(self.resume)
+
+    def _body(self) -> None:
+        try:
+            self._run()
+        except GreenletExit:
+            return
+        except BaseException as error:  # noqa: BLE001 - top of the thread: the schedule ends with it
+            self._scheduler.failures.append(error)
+        self._ended = True
+        self._end.notify_all()
+
+
+class Condition:
+    """Port Condition. Taking its lock never waits: a thread gives way nowhere else but in ``wait``."""
+
+    __slots__ = ("_process", "_waiting")
+
+    def __init__(self, process: SimulatedProcess) -> None:
+        self._process = process
+        self._waiting: list[tuple[SimulatedThread, int]] = []
+
+    def __enter__(self) -> bool:
+        return True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None, /
+    ) -> None:
+        return None
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """See the port."""
+        scheduler = self._process.scheduler
+        thread = scheduler.current
+        if not self._process.alive:
+            raise GreenletExit  # a ``finally`` of a dead thread, run when its greenlet is thrown away
+        if thread is None:
+            raise AssertionError("only a simulated thread may wait")
+        number = thread.wait_number
+        self._waiting.append((thread, number))
+        alarm = None
+        if timeout is not None:
+            alarm = scheduler.later(int(timeout * 1000 + 0.999), lambda: thread.wake(number, False))
+        scheduler.give_way()
+        if alarm is not None:
+            alarm.cancel()
+        return thread.notified
+
+    def wait_for(self, predicate: Callable[[], T], timeout: float | None = None) -> T:
+        """See the port."""
+        scheduler = self._process.scheduler
+        end_ms = None if timeout is None else scheduler.at_ms + int(timeout * 1000 + 0.999)
+        while not (result := predicate()):
+            left_ms = None if end_ms is None else end_ms - scheduler.at_ms
+            if left_ms is not None and left_ms <= 0:
+                break
+            self.wait(None if left_ms is None else left_ms / 1000)
+        return result
+
+    def notify_all(self) -> None:
+        """See the port."""
+        if self._waiting:
+            waiting, self._waiting = self._waiting, []
+            for thread, number in waiting:
+                thread.wake(number, True)
+
+
+class Event:
+    """Port Event."""
+
+    def __init__(self, process: SimulatedProcess) -> None:
+        self._changed = Condition(process)
+        self._up = False
+
+    def set(self) -> None:
+        """See the port."""
+        self._up = True
+        self._changed.notify_all()
+
+    def is_set(self) -> bool:
+        """See the port."""
+        return self._up
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """See the port."""
+        return self._changed.wait_for(lambda: self._up, timeout)
+
+
+class SimulatedProcess:
+    """Threads that live, freeze (SIGSTOP) and die (SIGKILL) together (port Threads)."""
+
+    def __init__(self, scheduler: Scheduler, name: str) -> None:
+        self.scheduler = scheduler
+        self.name = name
+        self.alive = True
+        self.frozen = False
+        self._parked: list[Call] = []  # threads that could run, were the process not frozen
+        self._arrived: deque[Call] = deque()  # what came over the network meanwhile, in order
+        self._threads: list[SimulatedThread] = []
+
+    def start(self, name: str, run: Callable[[], None]) -> SimulatedThread:
+        """See Threads."""
+        thread = SimulatedThread(self, f"{self.name}/{name}", run)
+        self._threads.append(thread)  # kept: a greenlet that is collected while it waits would run its handlers
+        return thread
+
+    def condition(self) -> Condition:
+        """See Threads."""
+        return Condition(self)
+
+    def event(self) -> Event:
+        """See Threads."""
+        return Event(self)
+
+    def later(self, delay_ms: int, call: Callable[[], None]) -> Alarm:
+        """See Threads."""
+        return self.scheduler.later(delay_ms, lambda: self.arrive(call))
+
+    def stacks(self) -> list[str]:
+        """Return where each thread waits, for whoever looks for a deadlock."""
+        return [thread.where() for thread in self._threads if thread.is_alive()]
+
+    def make_ready(self, resume: Call) -> None:
+        """Let a thread run on when its turn comes."""
+        if self.frozen:
+            self._parked.append(resume)
+        elif self.alive:
+            self.scheduler.soon(lambda: self._turn(resume))
+
+    def _turn(self, resume: Call) -> None:
+        if not self.alive:
+            return
+        if self.frozen:
+            self._parked.append(resume)
+        else:
+            resume()
+
+    def arrive(self, call: Call) -> None:
+        """Do what came from outside: at once, or in order after a freeze; never in a dead process."""
+        if not self.alive:
+            return
+        if self.frozen or self._arrived:
+            self._arrived.append(call)
+        else:
+            call()
+
+    def freeze(self) -> None:
+        """SIGSTOP."""
+        self.frozen = True
+
+    def thaw(self) -> None:
+        """SIGCONT: threads and what arrived go on side by side."""
+        self.frozen = False
+        parked, self._parked = self._parked, []
+        for resume in parked:
+            self.make_ready(resume)
+        if self._arrived:
+            self.scheduler.soon(self._take_in)
+
+    def kill(self) -> None:
+        """SIGKILL: nothing of it runs any more, not even a ``finally``."""
+        self.alive = self.frozen = False
+        self._parked.clear()
+        self._arrived.clear()
+
+    def _take_in(self) -> None:
+        if self.frozen or not self._arrived:
+            return
+        self._arrived.popleft()()
+        if self._arrived:
+            self.scheduler.soon(self._take_in)
+
+
+def _nothing() -> Any:
+    return None
