@@ -3,6 +3,7 @@
 ConnectError
 ├── RetriableError                 call again, unchanged
 │   ├── RebalanceInProgressError   ... once the group is stable
+│   ├── UnreachableError           ... nothing was sent: nobody answers there
 │   └── TimedOutError              ... the deadline passed before the answer came
 ├── NotLeaderError                 forward to .leader_url
 ├── NotAssignedError               forward to .owner_url
@@ -46,6 +47,12 @@ class RebalanceInProgressError(RetriableError):
     """The group is rebalancing; call again once it is stable."""
 
     code = "CRT-1002"
+
+
+class UnreachableError(RetriableError):
+    """There is no connection to another worker, so the request had no effect there."""
+
+    code = "CRT-1012"
 
 
 class TimedOutError(RetriableError):

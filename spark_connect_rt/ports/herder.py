@@ -147,6 +147,12 @@ class WorkerProgress:
 class HerderApi(Protocol):
     """What a worker answers. Any thread."""
 
+    def catch_up(self) -> Future[None]:
+        """Read the config topic to its end, so that what any worker answered is known here; never fails.
+
+        For reads that found nothing: after a 201 of one worker a GET at another must not answer 404.
+        """
+
     def worker_id(self) -> str:
         """Return the advertised ``host:port``."""
 

@@ -27,7 +27,7 @@ class PeerClient(Protocol):
         headers: Mapping[str, str] | None = None,
         timeout_ms: int = 90_000,
     ) -> PeerAnswer:
-        """Return the answer. Raises RetriableError when the worker is not reachable, TimedOutError."""
+        """Return the answer. Raises UnreachableError (nothing was sent), RetriableError, TimedOutError."""
 
     def close(self) -> None:
         """Close the connections."""

@@ -48,17 +48,20 @@ def _add_reads(routes: APIRouter, context: RestContext) -> None:
     @routes.get("/connectors/{connector}")
     async def info(connector: ConnectorName) -> Response:
         """Return configuration and task ids."""
-        return JsonResponse(entities.info_entity(herder.connector_info(decoded(connector))))
+        found = await context.known(lambda: herder.connector_info(decoded(connector)))
+        return JsonResponse(entities.info_entity(found))
 
     @routes.get("/connectors/{connector}/config")
     async def config(connector: ConnectorName) -> Response:
         """Return the configuration."""
-        return JsonResponse(entities.config_entity(herder.connector_config(decoded(connector))))
+        found = await context.known(lambda: herder.connector_config(decoded(connector)))
+        return JsonResponse(entities.config_entity(found))
 
     @routes.get("/connectors/{connector}/status")
     async def status(connector: ConnectorName) -> Response:
         """Return the states of the connector and its tasks."""
-        return JsonResponse(entities.state_entity(herder.connector_status(decoded(connector))))
+        found = await context.known(lambda: herder.connector_status(decoded(connector)))
+        return JsonResponse(entities.state_entity(found))
 
     @routes.get("/connectors/{connector}/topics")
     async def topics(connector: ConnectorName) -> Response:
@@ -75,7 +78,7 @@ def _add_reads(routes: APIRouter, context: RestContext) -> None:
     @routes.get("/connectors/{connector}/offsets")
     async def offsets(request: Request, connector: ConnectorName) -> Response:
         """Return where the connector is."""
-        found = await context.completed(request, herder.offsets(decoded(connector)))
+        found = await context.completed(request, lambda: herder.offsets(decoded(connector)))
         return JsonResponse(entities.offsets_entity(found))
 
 
@@ -86,20 +89,22 @@ def _add_configuration(routes: APIRouter, context: RestContext) -> None:
     async def create(request: Request) -> Response:
         """Create a connector: ``{"name": ..., "config": {...}, "initial_state": ...}``."""
         wanted = read_create(await json_body(request))
-        answer = herder.create(wanted.name, wanted.config, wanted.initial_state)
-        return _written(request, await context.completed(request, answer))
+        written = await context.completed(
+            request, lambda: herder.create(wanted.name, wanted.config, wanted.initial_state)
+        )
+        return _written(request, written)
 
     @routes.put("/connectors/{connector}/config")
     async def put_config(request: Request, connector: ConnectorName) -> Response:
         """Create a connector or replace its configuration."""
         name = decoded(connector)
-        answer = herder.put_config(name, read_config(name, await json_body(request)))
-        return _written(request, await context.completed(request, answer))
+        wanted = read_config(name, await json_body(request))
+        return _written(request, await context.completed(request, lambda: herder.put_config(name, wanted)))
 
     @routes.delete("/connectors/{connector}", status_code=204)
     async def delete(request: Request, connector: ConnectorName) -> Response:
         """Delete a connector; its offsets stay."""
-        await context.completed(request, herder.delete(decoded(connector)))
+        await context.completed(request, lambda: herder.delete(decoded(connector)))
         return Response(status_code=204)
 
 
@@ -109,27 +114,26 @@ def _add_steering(routes: APIRouter, context: RestContext) -> None:
     @routes.put("/connectors/{connector}/pause", status_code=202)
     async def pause(request: Request, connector: ConnectorName) -> Response:
         """Let the tasks idle."""
-        await context.completed(request, herder.pause(decoded(connector)))
+        await context.completed(request, lambda: herder.pause(decoded(connector)))
         return Response(status_code=202)
 
     @routes.put("/connectors/{connector}/resume", status_code=202)
     async def resume(request: Request, connector: ConnectorName) -> Response:
         """Go on after a pause or a stop."""
-        await context.completed(request, herder.resume(decoded(connector)))
+        await context.completed(request, lambda: herder.resume(decoded(connector)))
         return Response(status_code=202)
 
     @routes.put("/connectors/{connector}/stop", status_code=204)
     async def stop(request: Request, connector: ConnectorName) -> Response:
         """Drop the tasks, keep the configuration."""
-        await context.completed(request, herder.stop_connector(decoded(connector)))
+        await context.completed(request, lambda: herder.stop_connector(decoded(connector)))
         return Response(status_code=204)
 
     @routes.post("/connectors/{connector}/restart")
     async def restart(request: Request, connector: ConnectorName) -> Response:
         """Restart the connector (204), or with ``includeTasks`` / ``onlyFailed`` what the plan names (202)."""
         include_tasks, only_failed = bool(flag(request, "includeTasks")), bool(flag(request, "onlyFailed"))
-        answer = herder.restart(decoded(connector), include_tasks, only_failed)
-        plan = await context.completed(request, answer)
+        plan = await context.completed(request, lambda: herder.restart(decoded(connector), include_tasks, only_failed))
         return Response(status_code=204) if plan is None else JsonResponse(entities.state_entity(plan), 202)
 
 
@@ -139,19 +143,19 @@ def _add_tasks(routes: APIRouter, context: RestContext) -> None:
     @routes.get("/connectors/{connector}/tasks")
     async def tasks(connector: ConnectorName) -> Response:
         """Return the tasks with their raw configurations."""
-        return JsonResponse(entities.task_infos_entity(herder.task_infos(decoded(connector))))
+        found = await context.known(lambda: herder.task_infos(decoded(connector)))
+        return JsonResponse(entities.task_infos_entity(found))
 
     @routes.get("/connectors/{connector}/tasks/{task}/status")
     async def task_status(connector: ConnectorName, task: TaskNumber) -> Response:
         """Return the state of one task."""
-        found = herder.task_status(ConnectorTaskId(decoded(connector), task))
+        found = await context.known(lambda: herder.task_status(ConnectorTaskId(decoded(connector), task)))
         return JsonResponse(entities.task_state_entity(task, found))
 
     @routes.post("/connectors/{connector}/tasks/{task}/restart", status_code=204)
     async def restart_task(request: Request, connector: ConnectorName, task: TaskNumber) -> Response:
         """Restart one task, on the worker that owns it."""
-        answer = herder.restart_task(ConnectorTaskId(decoded(connector), task))
-        await context.completed(request, answer)
+        await context.completed(request, lambda: herder.restart_task(ConnectorTaskId(decoded(connector), task)))
         return Response(status_code=204)
 
 

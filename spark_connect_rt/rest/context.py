@@ -6,7 +6,8 @@ Owns: the time limit of requests, forwarding (Java ``HerderRequestHandler``), th
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
@@ -15,16 +16,24 @@ from urllib.parse import urlencode
 from starlette.requests import Request
 from starlette.responses import Response
 
-from spark_connect_rt.errors import NotAssignedError, NotLeaderError, RetriableError, TimedOutError
+from spark_connect_rt.errors import (
+    NotAssignedError,
+    NotFoundError,
+    NotLeaderError,
+    RetriableError,
+    TimedOutError,
+    UnreachableError,
+)
 from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.peer_client import PeerAnswer, PeerClient
 from spark_connect_rt.protocol.internal_request import ALGORITHM_HEADER, SIGNATURE_HEADER
 from spark_connect_rt.protocol.json_text import decode_json, encode_json
-from spark_connect_rt.rest.error_mapping import CONFLICT, NO_LEADER, RestError
+from spark_connect_rt.rest.error_mapping import CONFLICT, MOMENTARY, NO_LEADER, RestError
 
 T = TypeVar("T")
 
 REQUEST_LIMIT_MS = 90_000
+ASK_AGAIN_S = 0.25  # between two tries of a request that is impossible for the moment
 _FORWARDED_HEADERS = ("Authorization", SIGNATURE_HEADER, ALGORITHM_HEADER)
 
 
@@ -65,24 +74,63 @@ class RestContext:
         default_factory=lambda: ThreadPoolExecutor(16, thread_name_prefix="rest-forward")
     )
 
-    async def completed(self, request: Request, answer: Future[T]) -> T:
-        """Wait for the herder's answer. Raises Forwarded when another worker gave it, else its error."""
+    async def known(self, read: Callable[[], T]) -> T:
+        """Return what a read finds; before it says "not found" this worker reads the config topic to its end."""
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(answer), self.request_limit_ms / 1000)
+            return read()
+        except NotFoundError:
+            await asyncio.wrap_future(self.herder.catch_up())
+            return read()
+
+    async def completed(self, request: Request, submit: Callable[[], Future[T]], *, patient: bool = True) -> T:
+        """Return the herder's answer. Raises Forwarded when another worker gave it, else its error.
+
+        A ``patient`` request that is impossible only for the moment (nobody leads, who leads is gone or rebalances)
+        is submitted again until its time is up; Java answers 409 or 500 at once.
+        """
+        end_s = time.monotonic() + self.request_limit_ms / 1000
+        caught_up = False
+        while True:
+            try:
+                return await self._submitted(submit, end_s)
+            except NotFoundError:
+                if caught_up:
+                    raise
+                caught_up = True
+                await asyncio.wrap_future(self.herder.catch_up())
+                continue
+            except NotLeaderError as error:
+                url = error.leader_url
+            except NotAssignedError as error:
+                url = error.owner_url
+            try:
+                response = await self._forward(request, url, end_s)
+            except RestError as refusal:
+                too_late = time.monotonic() + ASK_AGAIN_S >= end_s
+                if too_late or not (patient and self._is_momentary(request, refusal)):
+                    raise
+                await asyncio.sleep(ASK_AGAIN_S)
+            else:
+                raise Forwarded(response)
+
+    async def _submitted(self, submit: Callable[[], Future[T]], end_s: float) -> T:
+        try:
+            return await asyncio.wait_for(asyncio.wrap_future(submit()), max(0.0, end_s - time.monotonic()))
         except TimeoutError:
             detail = self.herder.health().detail
             raise TimedOutError(f"Request timed out. {detail}".rstrip()) from None
-        except NotLeaderError as error:
-            url = error.leader_url
-        except NotAssignedError as error:
-            url = error.owner_url
-        raise Forwarded(await self._forward(request, url))
+
+    def _is_momentary(self, request: Request, refusal: RestError) -> bool:
+        """Return whether the same request may succeed soon. A forwarded one is repeated where it came in."""
+        if flag(request, "forward") is not None or self.peers is None:
+            return False
+        return refusal.code == UnreachableError.code or (refusal.status == 409 and str(refusal) in MOMENTARY)
 
     def close(self) -> None:
         """Stop forwarding."""
         self._forwarders.shutdown(wait=False, cancel_futures=True)
 
-    async def _forward(self, request: Request, url: str | None) -> Response:
+    async def _forward(self, request: Request, url: str | None, end_s: float) -> Response:
         """Send the request to ``url``: at most two hops, follower to leader to owner."""
         forward = flag(request, "forward")
         if forward is False:
@@ -95,16 +143,19 @@ class RestContext:
         headers = {"Content-Type": "application/json", "User-Agent": "kafka-connect"}
         headers |= {name: request.headers[name] for name in _FORWARDED_HEADERS if name in request.headers}
         body = await request.body() or None
-        answer = await self._ask_peer(request.method, target, body, headers)
+        limit_ms = max(1, int((end_s - time.monotonic()) * 1000))
+        answer = await self._ask_peer(request.method, target, body, headers, limit_ms)
         return _as_response(answer)
 
-    async def _ask_peer(self, method: str, url: str, body: bytes | None, headers: Mapping[str, str]) -> PeerAnswer:
+    async def _ask_peer(
+        self, method: str, url: str, body: bytes | None, headers: Mapping[str, str], limit_ms: int
+    ) -> PeerAnswer:
         peers = self.peers
         assert peers is not None  # _forward refused otherwise
         try:
             return await asyncio.get_running_loop().run_in_executor(
                 self._forwarders,
-                lambda: peers.request(method, url, body, headers, timeout_ms=self.request_limit_ms),
+                lambda: peers.request(method, url, body, headers, timeout_ms=limit_ms),
             )
         except RetriableError as error:
             raise RestError(500, f"IO Error trying to forward REST request: {error}", code=error.code) from error

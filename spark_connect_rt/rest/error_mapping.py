@@ -30,6 +30,8 @@ STALE = (
     "Cannot complete request momentarily due to stale configuration (typically caused by a concurrent config change)"
 )
 CONFLICT = "Cannot complete request because of a conflicting operation (e.g. worker rebalance)"
+MOMENTARY = frozenset({NO_LEADER, STALE, CONFLICT})
+"""409s, ours or Java's, that a rebalance explains; the others (a name that is taken) are final."""
 
 
 class RestError(ConnectError):

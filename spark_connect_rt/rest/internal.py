@@ -28,15 +28,15 @@ def router(context: RestContext) -> APIRouter:
         """Write a task set that a follower generated."""
         body = await json_body(request)
         check_signature(herder.internal_key(), request, body)
-        answer = herder.put_task_configs(decoded(connector), read_task_configs(body))
-        await context.completed(request, answer)
+        name, configs = decoded(connector), read_task_configs(body)
+        await context.completed(request, lambda: herder.put_task_configs(name, configs), patient=False)
         return Response(status_code=204)
 
     @routes.put("/connectors/{connector}/fence", status_code=204)
     async def fence(request: Request, connector: ConnectorName) -> Response:
         """Shut out older producers of a connector's tasks."""
         check_signature(herder.internal_key(), request, await request.body())
-        await context.completed(request, herder.fence(decoded(connector)))
+        await context.completed(request, lambda: herder.fence(decoded(connector)), patient=False)
         return Response(status_code=204)
 
     return routes

@@ -6,7 +6,7 @@ import threading
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from spark_connect_rt.errors import RetriableError, TimedOutError
+from spark_connect_rt.errors import RetriableError, TimedOutError, UnreachableError
 from spark_connect_rt.ports.peer_client import PeerAnswer
 
 if TYPE_CHECKING:
@@ -37,7 +37,9 @@ class HttpPeerClient:
         try:
             answer = self._opened().request(method, url, content=body, headers=dict(headers or {}), timeout=timeout)
         except httpx.ConnectTimeout as error:
-            raise RetriableError(f"{method} {url}: no connection within {CONNECT_LIMIT_S:.0f} s") from error
+            raise UnreachableError(f"{method} {url}: no connection within {CONNECT_LIMIT_S:.0f} s") from error
+        except httpx.ConnectError as error:
+            raise UnreachableError(f"{method} {url}: {error}") from error
         except httpx.TimeoutException as error:
             raise TimedOutError(f"{method} {url}: no answer within {timeout_ms} ms") from error
         except (httpx.HTTPError, httpx.InvalidURL) as error:

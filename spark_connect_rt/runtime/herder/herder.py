@@ -26,6 +26,7 @@ from spark_connect_rt.ports.herder import (
 from spark_connect_rt.ports.threads import Event
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.fresh_reads import FreshReads
 from spark_connect_rt.runtime.herder.loop import HerderLoop
 from spark_connect_rt.runtime.herder.requests import copy_outcome
 from spark_connect_rt.runtime.herder.validation import checked_config
@@ -42,6 +43,7 @@ class DistributedHerder:
         self._deps = dependencies
         self._views = Views(dependencies)
         self._loop = HerderLoop(dependencies, self._views)
+        self._fresh_reads = FreshReads(dependencies, self._loop.started)
 
     @property
     def started(self) -> Future[None]:
@@ -62,6 +64,10 @@ class DistributedHerder:
         return self._loop.stop(timeout_s)
 
     # Reads.
+
+    def catch_up(self) -> Future[None]:
+        """See HerderApi."""
+        return self._fresh_reads.read()
 
     def worker_id(self) -> str:
         """See HerderApi."""

@@ -65,6 +65,9 @@ class FakeHerder:
         value = self.answers.get(operation)
         return value if isinstance(value, Future) else answered(value)
 
+    def catch_up(self) -> Future[None]:
+        return self._answer("catch_up")
+
     def worker_id(self) -> str:
         return "h:8083"
 
@@ -105,12 +108,12 @@ class FakeHerder:
         return self.connector_info(name).config
 
     def connector_status(self, name: str) -> ConnectorStateInfo:
-        if name != "src":
+        if name != "src" or name not in self.infos:
             raise NotFoundError(f"No status found for connector {name}")
         return STATUS
 
     def task_status(self, task: ConnectorTaskId) -> InstanceState:
-        if task != TASK:
+        if task != TASK or task.connector not in self.infos:
             raise NotFoundError(f"No status found for task {task}")
         return FAILED
 

@@ -5,9 +5,10 @@ from collections.abc import Mapping
 import httpx
 import pytest
 
-from spark_connect_rt.errors import NotAssignedError, NotLeaderError, RetriableError
+from spark_connect_rt.errors import NotAssignedError, NotLeaderError, RetriableError, UnreachableError
 from spark_connect_rt.ports.peer_client import PeerAnswer
 from spark_connect_rt.rest.app import create_app
+from spark_connect_rt.rest.error_mapping import CONFLICT, NO_LEADER, STALE
 from tests.unit.rest.conftest import ask
 from tests.unit.rest.fake_herder import FakeHerder
 
@@ -15,8 +16,10 @@ LEADER = "http://leader:8083/"
 
 
 class FakePeers:
-    def __init__(self, answer: PeerAnswer | Exception) -> None:
-        self.answer = answer
+    """Gives the answers one after another; the last one again and again."""
+
+    def __init__(self, *answers: PeerAnswer | Exception) -> None:
+        self.answers = list(answers)
         self.asked: list[tuple[str, str, bytes | None, dict[str, str]]] = []
 
     def request(
@@ -28,23 +31,28 @@ class FakePeers:
         timeout_ms: int = 90_000,
     ) -> PeerAnswer:
         self.asked.append((method, url, body, dict(headers or {})))
-        if isinstance(self.answer, Exception):
-            raise self.answer
-        return self.answer
+        answer = self.answers.pop(0) if len(self.answers) > 1 else self.answers[0]
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
 
     def close(self) -> None: ...
 
 
 def follower(
-    answer: PeerAnswer | Exception, method: str, path: str, body: bytes | None = None, **headers: str
+    answer: PeerAnswer | Exception | list[PeerAnswer | Exception],
+    method: str,
+    path: str,
+    body: bytes | None = None,
+    **headers: str,
 ) -> tuple[httpx.Response, FakePeers]:
     """Ask a worker that is not the leader."""
-    herder, peers = FakeHerder(), FakePeers(answer)
+    herder, peers = FakeHerder(), FakePeers(*(answer if isinstance(answer, list) else [answer]))
     for operation in ("create", "delete", "restart", "put_task_configs"):
         herder.answers[operation] = NotLeaderError("Only the leader can.", LEADER)
     herder.answers["restart_task"] = NotAssignedError("Not here.", "http://owner:8083")
     herder.answers["stop_connector"] = NotLeaderError("Only the leader can.", None)
-    return ask(create_app(herder, peers), method, path, body, **headers), peers
+    return ask(create_app(herder, peers, request_limit_ms=600), method, path, body, **headers), peers
 
 
 def test_a_request_goes_to_the_leader_and_its_answer_comes_back() -> None:
@@ -83,6 +91,37 @@ def test_without_a_leader_it_is_409() -> None:
         409,
         "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway.",
     )
+
+
+def refusal(status: int, message: str) -> PeerAnswer:
+    return PeerAnswer(status, f'{{"error_code":{status},"message":"{message}"}}'.encode())
+
+
+@pytest.mark.parametrize(
+    "first",
+    [refusal(409, CONFLICT), refusal(409, STALE), refusal(409, NO_LEADER), UnreachableError("connection refused")],
+)
+def test_what_is_impossible_for_the_moment_is_asked_again_until_it_is_not(first: PeerAnswer | Exception) -> None:
+    answer, peers = follower([first, PeerAnswer(204, b"")], "DELETE", "/connectors/a")
+    assert (answer.status_code, len(peers.asked)) == (204, 2)
+
+
+@pytest.mark.parametrize("last", [refusal(409, CONFLICT), UnreachableError("connection refused")])
+def test_when_the_limit_comes_first_the_last_refusal_is_the_answer(last: PeerAnswer | Exception) -> None:
+    answer, peers = follower(last, "DELETE", "/connectors/a")
+    assert answer.status_code == (409 if isinstance(last, PeerAnswer) else 500)
+    assert len(peers.asked) > 1
+
+
+@pytest.mark.parametrize("final", [refusal(409, "Connector a already exists"), RetriableError("it broke midway")])
+def test_what_will_not_change_or_may_have_had_an_effect_is_asked_once(final: PeerAnswer | Exception) -> None:
+    _, peers = follower([final, PeerAnswer(204, b"")], "DELETE", "/connectors/a")
+    assert len(peers.asked) == 1
+
+
+def test_a_forwarded_request_is_repeated_by_who_got_it_first() -> None:
+    _, peers = follower([refusal(409, CONFLICT), PeerAnswer(204, b"")], "DELETE", "/connectors/a?forward=true")
+    assert len(peers.asked) == 1
 
 
 @pytest.mark.parametrize(

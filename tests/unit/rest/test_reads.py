@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
+
 import pytest
 
 from spark_connect_rt.ports.herder import ConnectorInfo, ConnectorOffset, Health
 from tests.unit.rest.conftest import Asked
-from tests.unit.rest.fake_herder import FakeHerder
+from tests.unit.rest.fake_herder import FakeHerder, answered
 
 SRC_CONFIG = '{"connector.class":"FileStreamSource","file":"in.txt","tasks.max":"1","name":"src","topic":"lines"}'
 SRC_INFO = f'{{"name":"src","config":{SRC_CONFIG},"tasks":[{{"connector":"src","task":0}}],"type":"source"}}'
@@ -199,3 +201,22 @@ def test_the_api_describes_itself(rest: Asked) -> None:
     assert "/connectors/{connector}/restart" in document["paths"]
     assert "/connectors/{connector}/fence" not in document["paths"]
     assert "422" not in str(document)
+
+
+@pytest.mark.parametrize("path", ["", "/config", "/status", "/tasks", "/tasks/0/status"])
+def test_what_another_worker_just_answered_is_read_before_this_one_says_404(
+    herder: FakeHerder, rest: Asked, path: str
+) -> None:
+    info = herder.infos.pop("src")
+
+    def catch_up() -> Future[None]:
+        herder.infos["src"] = info
+        return answered(None)
+
+    herder.catch_up = catch_up  # type: ignore[method-assign]
+    assert rest("GET", f"/connectors/src{path}").status_code == 200
+
+
+def test_404_is_said_after_one_more_look(herder: FakeHerder, rest: Asked) -> None:
+    assert rest("GET", "/connectors/none").status_code == 404
+    assert herder.calls == [("catch_up",)]
