@@ -18,8 +18,10 @@ from typing import Any
 from spark_connect_rt.app.exit_codes import EXIT_BAD_TOPIC, EXIT_BROKER_UNREACHABLE, EXIT_TICK_CRASHED
 from spark_connect_rt.app.late_runner import LateRunner, with_stores
 from spark_connect_rt.app.logging_setup import set_up_logging
+from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.warm_member import WarmMember
 from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies
+from spark_connect_rt.app.worker_plugins import plugins_of
 from spark_connect_rt.config.distributed_config import DistributedConfig, parse_distributed
 from spark_connect_rt.config.listeners import Advertised, advertised, parse_listeners
 from spark_connect_rt.embedded.java import find_java
@@ -27,8 +29,6 @@ from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.ports.group_member import GroupMember
 from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.rest.app import create_app
-from spark_connect_rt.rest.server import RestServer
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 
 BROKER_LIMIT_MS = 15_000
@@ -50,7 +50,7 @@ class DistributedWorker:
         self.address: Advertised = advertised(self.listeners, self.config.raw, socket.getfqdn())
         self._cluster = ClusterId()
         self._admin: KafkaAdmin | None = None
-        self._rest: RestServer | None = None
+        self._rest: RestApi | None = None
         self._runner: Any = None
         self.herder: DistributedHerder | None = None
 
@@ -75,8 +75,8 @@ class DistributedWorker:
         self._runner = LateRunner(lambda: spark_runner(self.config.raw), prepare=with_stores)
         dependencies = herder_dependencies(self.config, self.address, self._admin, self._runner, self._cluster)
         self.herder = DistributedHerder(replace(dependencies, member=self._warm_member(dependencies.member)))
-        listener = self.listeners[0]
-        self._rest = RestServer(create_app(self.herder, dependencies.peers), listener.host, listener.port)
+        settings, plugins = dependencies.resolve(self.config.raw), plugins_of(self.config.raw)
+        self._rest = RestApi(settings, self.herder, plugins, dependencies.clock.now_ms, dependencies.peers)
         self._rest.start()
         self._reach_broker(self._admin)
         self.herder.start()

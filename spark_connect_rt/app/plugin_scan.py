@@ -48,6 +48,11 @@ BUNDLED: tuple[PluginDesc, ...] = (
         "configprovider",
         f"{_JAVA_CONFIG_PROVIDERS}.EnvVarConfigProvider",
     ),
+    bundled(
+        "spark_connect_rt.rest.basic_auth:BasicAuthSecurityRestExtension",
+        "rest_extension",
+        f"{_JAVA}.rest.basic.auth.extension.BasicAuthSecurityRestExtension",
+    ),
 )
 
 

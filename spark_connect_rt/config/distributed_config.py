@@ -120,7 +120,8 @@ def unknown_settings(raw: Mapping[str, str]) -> list[str]:
 
 def _problems_between(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return (setting, complaint) for settings that are wrong together."""
-    found = _listener_problems(values["listeners"])
+    found = _listener_problems("listeners", values["listeners"] or ["http://:8083"])  # empty: complained about already
+    found += _listener_problems("admin.listeners", values["admin.listeners"] or ["http://:8083"])
     signature = values["inter.worker.signature.algorithm"]
     accepted = values["inter.worker.verification.algorithms"]
     if accepted is not None and not accepted:
@@ -142,9 +143,9 @@ def _problems_between(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     return found
 
 
-def _listener_problems(listeners: Sequence[str] | None) -> list[tuple[str, str]]:
+def _listener_problems(setting: str, listeners: Sequence[str]) -> list[tuple[str, str]]:
     try:
-        parse_listeners(listeners or ["http://:8083"])  # an empty list has its complaint already
+        parse_listeners(listeners)
     except BadConfigError as error:
-        return [("listeners", why) for why in error.problems["listeners"]]
+        return [(setting, why) for why in error.problems["listeners"]]
     return []

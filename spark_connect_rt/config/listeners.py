@@ -46,8 +46,12 @@ def parse_listeners(texts: Sequence[str]) -> list[Listener]:
 
 
 def advertised(listeners: Sequence[Listener], config: Mapping[str, str], local_host: str) -> Advertised:
-    """Return the address for others: ``rest.advertised.*`` first, then the first listener, then ``local_host``."""
-    scheme = (config.get("rest.advertised.listener") or listeners[0].scheme).strip().lower()
+    """Return the address for others: ``rest.advertised.*``, else the first http listener's, else the first https one's.
+
+    ``local_host`` stands in where a listener is on every interface.
+    """
+    preferred = "http" if any(one.scheme == "http" for one in listeners) else "https"
+    scheme = (config.get("rest.advertised.listener") or preferred).strip().lower()
     chosen = next((one for one in listeners if one.scheme == scheme), listeners[0])
     host = config.get("rest.advertised.host.name") or _reachable(chosen.host) or local_host
     port = config.get("rest.advertised.port") or str(chosen.port)

@@ -55,6 +55,13 @@ ENGINE = ConfigDef(
             AtLeast(0),
         ),
         ConfigKey(
+            "connectrt.rest.login.config",
+            Type.STRING,
+            None,
+            LOW,
+            "JAAS login file of the basic-auth extension; not set: -Djava.security.auth.login.config of KAFKA_OPTS.",
+        ),
+        ConfigKey(
             "connectrt.slots.max",
             Type.INT,
             48,

@@ -28,34 +28,14 @@ class Unserved:
     instead: str
 
 
-def _any_https(listeners: Any) -> bool:
-    return any(str(one).lower().startswith("https:") for one in listeners or ())
-
-
 REFUSED_OF_WORKERS = (
-    Unserved(
-        "listeners",
-        _any_https,
-        "the REST API has no TLS: listen on http, on loopback, behind a proxy that ends TLS",
-    ),
-    Unserved(
-        "rest.extension.classes",
-        _given,
-        "REST extensions are Java classes and cannot run here; what they protect must be protected in front of the API",
-    ),
     Unserved(
         "exactly.once.source.support",
         _other_than("disabled", "preparing"),
         "there are no exactly-once sources: leave it disabled",
     ),
 )
-WARNED_OF_WORKERS = (
-    Unserved("listeners", lambda value: len(value or ()) > 1, "only the first listener is served"),
-    Unserved("admin.listeners", lambda value: value is not None, "/admin is served where the REST API is"),
-    Unserved("access.control.allow.origin", _given, "no header for other origins is sent"),
-    Unserved("access.control.allow.methods", _given, "no header for other origins is sent"),
-    Unserved("response.http.headers.config", _given, "no headers are added"),
-)
+WARNED_OF_WORKERS = ()
 _TOPICS = "topics are not created: create them first, then leave topic.creation.* out"
 REFUSED_OF_SOURCES = (
     Unserved("topic.creation.groups", _given, _TOPICS),

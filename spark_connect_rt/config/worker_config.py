@@ -7,6 +7,7 @@ from typing import Any
 
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.override_policy import known_policy
+from spark_connect_rt.config.response_headers import valid_header_rules
 from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
 
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
@@ -140,11 +141,20 @@ REST = ConfigDef(
             "Which protocol other workers use.",
             one_of("http", "https", ignore_case=True),
         ),
-        ConfigKey("access.control.allow.origin", Type.STRING, "", LOW, "Access-Control-Allow-Origin; empty: none."),
+        ConfigKey(
+            "access.control.allow.origin", Type.STRING, "", LOW, "Origins of pages, regular expressions; *: all."
+        ),
         ConfigKey("access.control.allow.methods", Type.STRING, "", LOW, "Methods that other origins may use."),
         ConfigKey("admin.listeners", Type.LIST, None, LOW, "URLs for /admin; not set: the listeners, empty: nowhere."),
-        ConfigKey("rest.extension.classes", Type.LIST, "", LOW, "Classes that extend the REST API."),
-        ConfigKey("response.http.headers.config", Type.STRING, "", LOW, "Headers added to every answer."),
+        ConfigKey("rest.extension.classes", Type.LIST, "", LOW, "Plug-ins around the REST API, first outermost."),
+        ConfigKey(
+            "response.http.headers.config",
+            Type.STRING,
+            "",
+            LOW,
+            "Headers added to every answer: '[set|add|setDate|addDate] [name]:[value]', separated by commas.",
+            valid_header_rules,
+        ),
         ConfigKey(
             "ssl.client.auth",
             Type.STRING,

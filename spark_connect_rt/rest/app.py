@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 
-from fastapi import Depends, FastAPI
+from fastapi import APIRouter, Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
@@ -21,7 +21,8 @@ from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.protocol.json_text import encode_json
-from spark_connect_rt.rest import connector_plugins, connectors, health, internal, root
+from spark_connect_rt.rest import admin, connector_plugins, connectors, health, internal, root
+from spark_connect_rt.rest.admin import PluginReport
 from spark_connect_rt.rest.context import REQUEST_LIMIT_MS, Forwarded, JsonResponse, RestContext
 from spark_connect_rt.rest.error_mapping import ErrorAnswer, answer_of, answer_of_http, answer_of_unexpected
 from spark_connect_rt.rest.negotiation import speaks_json
@@ -38,19 +39,37 @@ def create_app(
     version: str = CONNECT_VERSION,
     commit: str = "unknown",
     request_limit_ms: int = REQUEST_LIMIT_MS,
+    with_admin: bool = True,
+    plugins: PluginReport | None = None,
 ) -> FastAPI:
-    """Return the application; ``peers`` None: a worker alone, nothing is forwarded."""
+    """Return the application; ``peers`` None: a worker alone, nothing is forwarded.
+
+    ``with_admin`` False: /admin is served elsewhere (``create_admin_app``), or nowhere.
+    """
     context = RestContext(herder, version, commit, peers, request_limit_ms)
+    routers = [it.router(context) for it in (root, health, connectors, internal, connector_plugins)]
+    if with_admin:
+        routers.append(admin.router(herder, plugins))
+    return _application(routers, context.close, version)
+
+
+def create_admin_app(
+    herder: HerderApi, plugins: PluginReport | None = None, *, version: str = CONNECT_VERSION
+) -> FastAPI:
+    """Return the application behind ``admin.listeners``: /admin and nothing else."""
+    return _application([admin.router(herder, plugins)], lambda: None, version)
+
+
+def _application(routers: Sequence[APIRouter], close: Callable[[], None], version: str) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        context.close()
+        close()
 
     app = FastAPI(
         docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan, dependencies=[Depends(speaks_json)]
     )
-    routers = [it.router(context) for it in (root, health, connectors, internal, connector_plugins)]
     for router in routers:
         app.include_router(router)
     app.add_middleware(EncodedPaths)  # type: ignore[arg-type]

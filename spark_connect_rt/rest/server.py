@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import socket
+import ssl
 import threading
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.errors import StartupError
@@ -20,10 +21,17 @@ Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 class RestServer:
-    """``RestServer(create_app(herder), "127.0.0.1", 8083)``; port 0 takes a free one, then see ``port``."""
+    """``RestServer(create_app(herder), "127.0.0.1", 8083)``; port 0 takes a free one, then see ``port``.
 
-    def __init__(self, app: Asgi, host: str, port: int) -> None:
+    One listener. With ``tls`` it speaks https only; a client's certificate is checked as the context says.
+    """
+
+    def __init__(
+        self, app: Asgi, host: str, port: int, tls: ssl.SSLContext | None = None, setting: str = "listeners"
+    ) -> None:
         self._app = app
+        self._tls = tls
+        self._setting = setting
         self.host = host
         self.port = port
         self._socket: socket.socket | None = None
@@ -40,9 +48,10 @@ class RestServer:
         try:
             self._socket = _listening(self.host, self.port)
         except OSError as error:
-            listener = f"http://{self.host or '0.0.0.0'}:{self.port}"
+            scheme = "https" if self._tls else "http"
+            listener = f"{scheme}://{self.host or '0.0.0.0'}:{self.port}"
             raise StartupError(
-                f"cannot listen on {listener} (setting 'listeners'): {error.strerror or error}. "
+                f"cannot listen on {listener} (setting '{self._setting}'): {error.strerror or error}. "
                 "Stop what uses the port, or give this worker another one.",
                 exit_code=EXIT_LISTENER_TAKEN,
                 code="CRT-1085",
@@ -65,6 +74,8 @@ class RestServer:
             server_header=False,
             timeout_graceful_shutdown=5,
         )
+        config.load()
+        config.ssl = self._tls  # a context made from Java's settings; uvicorn itself only reads files
         self._server = server = uvicorn.Server(config)
         sockets = [self._socket] if self._socket else []
         self._thread = threading.Thread(target=lambda: server.run(sockets=sockets), name="rest-server", daemon=True)
@@ -86,6 +97,33 @@ class RestServer:
         if self._socket is not None:
             self._socket.close()
         self._server = self._thread = self._socket = None
+
+
+class RestServers:
+    """All listeners of a worker: started together, stopped together."""
+
+    def __init__(self, servers: Sequence[RestServer]) -> None:
+        self._servers = list(servers)
+
+    def bind(self) -> None:
+        """Take every port. Raises StartupError (exit code 16); then none is kept."""
+        try:
+            for server in self._servers:
+                server.bind()
+        except StartupError:
+            self.stop()
+            raise
+
+    def start(self) -> None:
+        """Bind, then answer. Raises StartupError (exit code 16)."""
+        self.bind()
+        for server in self._servers:
+            server.start()
+
+    def stop(self) -> None:
+        """Answer what is under way, then close every port. Safe to call twice."""
+        for server in self._servers:
+            server.stop()
 
 
 def _listening(host: str, port: int) -> socket.socket:

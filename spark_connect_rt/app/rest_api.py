@@ -1,0 +1,141 @@
+"""The REST API of one worker put together: listeners, TLS, other origins, headers, extensions (Java ``RestServer``).
+
+From outside in: CORS, ``response.http.headers.config``, ``rest.extension.classes`` in their order, the resources. What
+``admin.listeners`` serves has none of these around it, as in Java.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import re
+import ssl
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from starlette.routing import Route, Router
+
+from spark_connect_rt.api.rest_extension import Asgi, ConnectRestExtension
+from spark_connect_rt.app.plugin_report import plugin_report
+from spark_connect_rt.app.rest_tls import ADMIN, LISTENERS, server_tls
+from spark_connect_rt.config.listeners import Listener, parse_listeners
+from spark_connect_rt.config.response_headers import parse_header_rules
+from spark_connect_rt.config.worker_config import REST
+from spark_connect_rt.errors import BadConfigError, NotFoundError
+from spark_connect_rt.plugins.registry import Plugins
+from spark_connect_rt.ports.herder import HerderApi
+from spark_connect_rt.ports.peer_client import PeerClient
+from spark_connect_rt.rest.app import create_admin_app, create_app
+from spark_connect_rt.rest.basic_auth import LOGIN_FILE
+from spark_connect_rt.rest.cors import CrossOrigin
+from spark_connect_rt.rest.response_headers import ResponseHeaders
+from spark_connect_rt.rest.server import RestServer, RestServers
+
+log = logging.getLogger(__name__)
+
+OWN_LOGIN_FILE = "connectrt.rest.login.config"
+_JAVA_OPTION = re.compile(r"-Djava\.security\.auth\.login\.config=(\S+)")
+
+
+class RestApi:
+    """All listeners of a worker over one herder. Everything that can be wrong with the settings is found when made."""
+
+    def __init__(
+        self,
+        raw: Mapping[str, str],
+        herder: HerderApi,
+        plugins: Plugins,
+        now_ms: Callable[[], int],
+        peers: PeerClient | None = None,
+        environment: Mapping[str, str] = os.environ,
+    ) -> None:
+        """Take the worker's settings, ``${provider:...}`` resolved. Raises BadConfigError."""
+        values = REST.parse(raw)
+        admin = values["admin.listeners"]
+
+        def report() -> dict[str, list[dict[str, Any]]]:
+            return plugin_report(plugins)
+
+        self._extensions = _extensions(values["rest.extension.classes"], raw, plugins, environment)
+        app: Asgi = create_app(herder, peers, with_admin=admin is None, plugins=report)
+        for extension in reversed(self._extensions):
+            app = _with_routes(extension.wrap(app, herder), extension, herder)
+        if rules := parse_header_rules(values["response.http.headers.config"]):
+            app = ResponseHeaders(app, rules, now_ms)
+        if origins := _parts(values["access.control.allow.origin"]):
+            app = CrossOrigin(app, origins, _parts(values["access.control.allow.methods"]))
+        servers = _servers(app, parse_listeners(values["listeners"]), raw, LISTENERS)
+        if admin:
+            servers += _servers(create_admin_app(herder, report), parse_listeners(admin), raw, ADMIN)
+        self._servers = RestServers(servers)
+
+    def start(self) -> None:
+        """Answer on every listener. Raises StartupError (exit code 16)."""
+        self._servers.start()
+
+    def stop(self) -> None:
+        """Close every listener, then the extensions. Safe to call twice."""
+        self._servers.stop()
+        extensions, self._extensions = self._extensions, []
+        for extension in extensions:
+            try:
+                extension.close()
+            except Exception:
+                log.exception("extension=%s close failed, ignored", type(extension).__name__)
+
+
+def _servers(app: Asgi, listeners: Sequence[Listener], raw: Mapping[str, str], prefix: str) -> list[RestServer]:
+    tls: ssl.SSLContext | None = None
+    if any(one.scheme == "https" for one in listeners):
+        tls = server_tls(raw, prefix)
+    setting = prefix.removesuffix(".https.")
+    return [RestServer(app, one.host, one.port, tls if one.scheme == "https" else None, setting) for one in listeners]
+
+
+def _extensions(
+    names: Sequence[str], raw: Mapping[str, str], plugins: Plugins, environment: Mapping[str, str]
+) -> list[ConnectRestExtension]:
+    config = {**raw, LOGIN_FILE: raw.get(OWN_LOGIN_FILE) or _login_file_of_java(environment)}
+    made: list[ConnectRestExtension] = []
+    for name in names:
+        try:
+            cls = plugins.class_of(name)
+        except NotFoundError as error:
+            raise BadConfigError({"rest.extension.classes": [str(error)]}) from error
+        if not issubclass(cls, ConnectRestExtension):
+            raise BadConfigError({"rest.extension.classes": [f"{name} is no ConnectRestExtension"]})
+        extension = cls()
+        extension.configure(config)
+        made.append(extension)
+    return made
+
+
+def _login_file_of_java(environment: Mapping[str, str]) -> str:
+    """Return the login file that the options of a Java worker name, so that its start script serves here too."""
+    for name in ("KAFKA_OPTS", "JAVA_TOOL_OPTIONS"):
+        if found := _JAVA_OPTION.search(environment.get(name, "")):
+            return found.group(1).strip("\"'")
+    return ""
+
+
+def _with_routes(app: Asgi, extension: ConnectRestExtension, herder: HerderApi) -> Asgi:
+    """Return an application that serves the extension's own paths and hands everything else on."""
+    own = extension.routes(herder)
+    if not own:
+        return app
+    return Router([Route(path, _endpoint(handler), methods=[method]) for method, path, handler in own], default=app)
+
+
+def _endpoint(handler: Asgi) -> Any:
+    class Endpoint:  # a class: Starlette calls it as an ASGI application, not as a function of a request
+        def __init__(self, scope: Any, receive: Any, send: Any) -> None:
+            self._call = (scope, receive, send)
+
+        def __await__(self) -> Any:
+            return handler(*self._call).__await__()
+
+    return Endpoint
+
+
+def _parts(text: str) -> list[str]:
+    return [one.strip() for one in text.split(",") if one.strip()]

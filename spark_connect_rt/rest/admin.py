@@ -1,0 +1,38 @@
+"""``/admin``: what this one worker does and has (ours, not Java's); served where ``admin.listeners`` says."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.responses import Response
+
+from spark_connect_rt.ports.herder import HerderApi
+from spark_connect_rt.rest.context import JsonResponse
+from spark_connect_rt.rest.entities import progress_entity, story_entity
+
+PluginReport = Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]
+"""Returns ``{"plugins": [{class, type, version, location}], "broken": [{name, location, error}]}``."""
+
+
+def router(herder: HerderApi, plugins: PluginReport | None) -> APIRouter:
+    """Return the routes."""
+    routes = APIRouter(tags=["worker"])
+
+    @routes.get("/admin/story")
+    async def story() -> Response:
+        """Return the last things the herder did or waited for, and why."""
+        return JsonResponse(story_entity(herder.story()))
+
+    @routes.get("/admin/progress")
+    async def progress() -> Response:
+        """Return the counters of this worker's tasks."""
+        return JsonResponse(progress_entity(herder.progress()))
+
+    @routes.get("/admin/plugins")
+    async def all_plugins() -> Response:
+        """Return all plug-ins by their metadata, and those that cannot be used with their errors."""
+        return JsonResponse(dict(plugins()) if plugins else {"plugins": [], "broken": []})
+
+    return routes
