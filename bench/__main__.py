@@ -12,7 +12,7 @@ from pathlib import Path
 from bench.lab import Lab
 from bench.report import Result, print_table, write_result
 
-NAMES = ("source", "idle", "latency", "memory", "start")
+NAMES = ("source", "idle", "latency", "memory", "start", "assign")
 
 
 def main() -> int:

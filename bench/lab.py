@@ -28,10 +28,14 @@ class Lab:
         self._numbers = itertools.count(1)
         self._workers: list[WorkerProcess] = []
         self._kafka = EmbeddedKafka(folder / "kafka", die_with_parent=True, heap_mb=1024)
+        self._kafka_started = False
 
     @property
     def bootstrap_servers(self) -> str:
-        """Return the broker's address."""
+        """Return the broker's address; the first caller starts it."""
+        if not self._kafka_started:
+            self._kafka.start()
+            self._kafka_started = True
         return self._kafka.bootstrap_servers
 
     def fresh(self, word: str) -> str:
@@ -82,7 +86,6 @@ class Lab:
         admin.delete_topics([topic])[topic].result(timeout=30)
 
     def __enter__(self) -> Self:
-        self._kafka.start()
         return self
 
     def __exit__(self, *_: object) -> None:

@@ -216,6 +216,9 @@ def _by_connector(connectors: Iterable[str], tasks: Iterable[ConnectorTaskId]) -
     return b"".join(parts)
 
 
+_INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
+
+
 class _Reader:
     """Walks one blob; every short or senseless field is a DataError that says where."""
 
@@ -233,17 +236,16 @@ class _Reader:
         return version
 
     def int16(self) -> int:
-        return int(struct.unpack(">h", self._take(2))[0])
+        return self._number(_INT16)
 
     def int32(self) -> int:
-        return int(struct.unpack(">i", self._take(4))[0])
+        return self._number(_INT32)
 
     def int32s(self, count: int) -> tuple[int, ...]:
-        count = max(0, count)
-        return struct.unpack(f">{count}i", self._take(4 * count))
+        return struct.unpack(f">{count}i", self._take(4 * count)) if count > 0 else ()
 
     def int64(self) -> int:
-        return int(struct.unpack(">q", self._take(8))[0])
+        return self._number(_INT64)
 
     def string(self) -> str:
         raw = self._take(self.int16())
@@ -267,10 +269,22 @@ class _Reader:
             tasks += [ConnectorTaskId(connector, number) for number in numbers if number != CONNECTOR_TASK]
         return tuple(connectors), tuple(tasks)
 
+    def _number(self, layout: struct.Struct) -> int:
+        # A leader reads 300,000 of these for 100,000 tasks: no slice, no check before the one that struct makes.
+        try:
+            number: int = layout.unpack_from(self._blob, self._at)[0]
+        except struct.error:
+            raise self._broken(layout.size) from None
+        self._at += layout.size
+        return number
+
+    def _broken(self, wanted: int) -> DataError:
+        return DataError(f"group protocol blob of {len(self._blob)} bytes breaks at byte {self._at} ({wanted} wanted)")
+
     def _take(self, size: int) -> bytes:
         end = self._at + size
         if size < 0 or end > len(self._blob):
-            raise DataError(f"group protocol blob of {len(self._blob)} bytes breaks at byte {self._at} ({size} wanted)")
+            raise self._broken(size)
         part = self._blob[self._at : end]
         self._at = end
         return part

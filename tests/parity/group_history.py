@@ -109,7 +109,7 @@ class GroupHistory:
         offsets = {member: max(0, newest - (member in behind)) for member in self.held}
         offsets[leader] = max(0, newest - max(lag, store_lag))
         store = max(0, newest - store_lag)
-        members = {member: self._metadata(spoken, member, offset) for member, offset in offsets.items()}
+        members = {member: self.metadata(spoken, member, offset) for member, offset in offsets.items()}
         answer = self.leaders.ask(
             Question(
                 leader,
@@ -125,7 +125,8 @@ class GroupHistory:
             self._hear(member, spoken, answer[member])
         return answer
 
-    def _metadata(self, protocol: ConnectProtocol, member: str, offset: int) -> bytes:
+    def metadata(self, protocol: ConnectProtocol, member: str, offset: int) -> bytes:
+        """Return what a member says of itself when it joins."""
         allocation = allocation_of(self.held[member], self.last.get(member))
         return encode_metadata(protocol, WorkerMetadata(f"http://{member}:8083/", offset, allocation))
 
