@@ -203,7 +203,8 @@ class MemoryGroup:
     def _tell_joined(self, member_id: str, seat: _Seat) -> None:
         agreed, now_ms = (self.generation, self._protocol, member_id, self.leader_id), self.now_ms()
         if member_id == self.leader_id:
-            metadata = {m: s.protocols[self._protocol] for m, s in self._seats.items()}
+            # Who was only given an id yet is no member of this generation.
+            metadata = {m: s.protocols[self._protocol] for m, s in self._seats.items() if s.protocols}
             self.answer(seat.member, happened.JoinedAsLeader(*agreed, members=metadata, at_ms=now_ms))
         else:
             self.answer(seat.member, happened.JoinedAsFollower(*agreed, at_ms=now_ms))

@@ -35,7 +35,7 @@ class EngineTimes:
     """How long things take, ms."""
 
     start_ms: int = 300  # at most, until a task's code runs
-    batch_ms: int = 2_000  # at most, from one durable batch to the next
+    batch_ms: int = 5_000  # at most, from one durable batch to the next
     kill_ms: int = 1_000  # at most, until what was killed is certainly dead
     silence_ms: int = 6_000  # (E5) an executor side that hears nothing of its driver for so long ends itself
     ping_ms: int = 2_000  # the driver says something at least this often
@@ -54,13 +54,12 @@ class SimulatedTaskRunner:
         self._runs: dict[ConnectorTaskId, _Run] = {}
         self._closing = False
         self._none_left = process.condition()
-        self._pinged_ms = 0
+        self.phase_ms = process.scheduler.between(0, times.ping_ms)  # of its pings
 
     def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
         """See TaskRunner."""
         self.on_event = on_event
         self.read_offsets = read_offsets
-        self._ping()
 
     def start(self, launch: TaskLaunch) -> None:
         """See TaskRunner."""
@@ -105,8 +104,9 @@ class SimulatedTaskRunner:
 
     @property
     def pinged_ms(self) -> int:
-        """When the driver last said something to its executors."""
-        return self._pinged_ms
+        """When the driver last said something to its executors: each ``ping_ms`` while it is neither frozen nor dead."""
+        until_ms = self.process.heard_of_ms
+        return until_ms - (until_ms + self.phase_ms) % self.times.ping_ms
 
     def forget(self, run: _Run) -> None:
         """A run is over."""
@@ -118,11 +118,6 @@ class SimulatedTaskRunner:
         run = self._runs.get(task)
         if run is not None:
             step(run)
-
-    def _ping(self) -> None:
-        self._pinged_ms = self.process.scheduler.at_ms
-        if not self._closing:
-            self.process.later(self.times.ping_ms, self._ping)
 
 
 class _Run:
@@ -216,6 +211,7 @@ class ExecutorSide:
         self._draining = False
         self._busy = False
         self._position = -1  # not known yet
+        self._began_ms = 0
         self._last_arrival_ms = 0
         self._partition = {"task": run.launch.config["task"]}
         scheduler.later(scheduler.between(1, times.start_ms), self._begin)
@@ -242,7 +238,9 @@ class ExecutorSide:
             self._report(lambda: self._run.ended(True))
             return
         self.alive = True
+        self._began_ms = self._scheduler.at_ms
         self._truth.began(self)
+        self._driver.when_killed(lambda: self._scheduler.later(self._scheduler.between(1, 500), self.die_lost))
         self._watch_driver()
         self._report(self._ask_position)
 
@@ -318,11 +316,11 @@ class ExecutorSide:
         """End by itself when the driver is dead or silent."""
         if not self.alive:
             return
-        silent_ms = self._scheduler.at_ms - self._run.engine.pinged_ms
+        silent_ms = self._scheduler.at_ms - max(self._began_ms, self._run.engine.pinged_ms)
         if not self._driver.alive or silent_ms >= self._times.silence_ms:
             self.die_lost()
             return
-        self._scheduler.later(min(500, self._times.silence_ms - silent_ms), self._watch_driver)
+        self._scheduler.later(self._times.silence_ms - silent_ms, self._watch_driver)
 
     def die_lost(self) -> None:
         """Die without being asked; the driver is told that it was lost."""

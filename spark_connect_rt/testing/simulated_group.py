@@ -11,13 +11,23 @@ from collections.abc import Callable, Sequence
 from spark_connect_rt.kafka.membership_inbox import MembershipInbox
 from spark_connect_rt.ports.group_member import MembershipEvent
 from spark_connect_rt.state import membership_events as happened
-from spark_connect_rt.state.membership import Effect, Member, Phase, Timing, must_heartbeat, next_deadline_ms
+from spark_connect_rt.state.membership import (
+    IN_GROUP,
+    Effect,
+    Member,
+    Phase,
+    Timing,
+    must_heartbeat,
+    next_deadline_ms,
+)
 from spark_connect_rt.testing.memory_group import MemoryGroup, MemoryGroupMember, _Seat
 from spark_connect_rt.testing.simulated_log import Link
 from spark_connect_rt.testing.simulated_threads import Alarm, Scheduler, SimulatedProcess
 
 WATCH_MS = 1_000  # the coordinator looks at least this often
 SEARCH_MS = 500
+_ANSWERS_TO_JOIN = (happened.JoinedAsLeader, happened.JoinedAsFollower)
+_ANSWERS_TO_SYNC = (happened.SyncAnswered, happened.RoundAborted)
 
 
 class SimulatedGroup(MemoryGroup):
@@ -44,8 +54,21 @@ class SimulatedGroup(MemoryGroup):
             self.lost_answers += 1
             member.break_connection()
             return
-        era = member.heard_era
+        parked = isinstance(event, _ANSWERS_TO_JOIN + _ANSWERS_TO_SYNC)
+        era = member.asked_era[isinstance(event, _ANSWERS_TO_SYNC)] if parked else member.heard_era
         member.carry(lambda: member.process.arrive(lambda: member.hear(event, era)))
+
+    def request_join(self, member: MemoryGroupMember, state: Member) -> None:
+        """Serve JoinGroup; its answer may come much later, on the same connection."""
+        assert isinstance(member, SimulatedMember)
+        member.asked_era[False] = member.heard_era
+        super().request_join(member, state)
+
+    def request_sync(self, member: MemoryGroupMember, state: Member) -> None:
+        """Serve SyncGroup; its answer may come much later, on the same connection."""
+        assert isinstance(member, SimulatedMember)
+        member.asked_era[True] = member.heard_era
+        super().request_sync(member, state)
 
     def heartbeat(self, member: SimulatedMember, generation: int, member_id: str, sent_ms: int) -> None:
         """Serve a Heartbeat that was sent at ``sent_ms``."""
@@ -96,6 +119,7 @@ class SimulatedMember(MemoryGroupMember):
         self._scheduler = group.scheduler
         self._inbox = MembershipInbox(process)
         self.heard_era = 0  # the connection that the coordinator heard of last
+        self.asked_era = {False: 0, True: 0}  # and the one of its last JoinGroup, and SyncGroup
         self._last_arrival_ms = 0
         self._deadline: Alarm | None = None
 
@@ -169,12 +193,8 @@ class SimulatedMember(MemoryGroupMember):
         self._watch_deadline()
 
     def _connection_lost(self, era: int) -> None:
-        lost = happened.CoordinatorLost("the connection broke")
-        if era == self.era and not self._gone and self.state.phase not in (Phase.IDLE, Phase.LAPSED, Phase.REFUSED):
-            if self.state.phase is Phase.SEARCHING:
-                self._search(era)
-            else:
-                self.apply(lost)
+        if era == self.era and not self._gone and self.state.phase in IN_GROUP:
+            self.apply(happened.CoordinatorLost("the connection broke"))
 
     def _run(self, effect: Effect, before: Member, state: Member, event: object) -> None:
         coordinator = self._coordinator

@@ -20,7 +20,7 @@ from spark_connect_rt.testing.simulated_threads import Scheduler
 from spark_connect_rt.testing.simulated_users import Users
 
 SETTLE_LIMIT_MS = 180_000
-LOOK_MS = 250
+LOOK_MS = 500
 
 
 @dataclass(slots=True)
@@ -77,7 +77,7 @@ class Schedule:
         """Run it. Raises ScheduleFailed."""
         settled_ms = 0
         try:
-            self._trouble(self._scheduler.between(10_000, 40_000))
+            self._trouble(self._scheduler.between(6_000, 24_000))
             self.faults.stop()
             settled_ms = self._settle()
         except InvariantViolation as broken:
@@ -100,10 +100,10 @@ class Schedule:
         def fault() -> None:
             if scheduler.at_ms < end_ms:
                 self.faults.strike(FAULTS[scheduler.between(0, len(FAULTS) - 1)])
-                scheduler.later(scheduler.between(500, 8_000), fault)
+                scheduler.later(scheduler.between(500, 5_000), fault)
 
         scheduler.later(scheduler.between(0, 2_000), user)
-        scheduler.later(scheduler.between(1_000, 8_000), fault)
+        scheduler.later(scheduler.between(1_000, 4_000), fault)
         self._run_until(end_ms)
 
     def _run_until(self, end_ms: int) -> None:

@@ -27,13 +27,10 @@ WALL_CLOCK_START_MS = 1_750_000_000_000
 class Alarm:
     """A call that is due at a time (port Timer)."""
 
-    __slots__ = ("at_ms", "call", "order")
+    __slots__ = ("at_ms", "call")
 
-    def __init__(self, at_ms: int, order: int, call: Call) -> None:
-        self.at_ms, self.order, self.call = at_ms, order, call
-
-    def __lt__(self, other: Alarm) -> bool:
-        return (self.at_ms, self.order) < (other.at_ms, other.order)
+    def __init__(self, at_ms: int, call: Call) -> None:
+        self.at_ms, self.call = at_ms, call
 
     def cancel(self) -> None:
         """See Timer."""
@@ -50,7 +47,7 @@ class Scheduler:
         self.failures: list[BaseException] = []  # what threads raised and nobody caught
         self.current: SimulatedThread | None = None
         self._ready: list[Call] = []
-        self._alarms: list[Alarm] = []
+        self._alarms: list[tuple[int, int, Alarm]] = []  # compared by time, then by order of asking
         self._order = itertools.count()
         self.main = getcurrent()
 
@@ -72,8 +69,9 @@ class Scheduler:
 
     def later(self, delay_ms: int, call: Call) -> Alarm:
         """Call after ``delay_ms`` of virtual time, whoever lives then."""
-        alarm = Alarm(self.at_ms + max(0, delay_ms), next(self._order), call)
-        heapq.heappush(self._alarms, alarm)
+        at_ms = self.at_ms + delay_ms if delay_ms > 0 else self.at_ms
+        alarm = Alarm(at_ms, call)
+        heapq.heappush(self._alarms, (at_ms, next(self._order), alarm))
         return alarm
 
     def soon(self, call: Call) -> None:
@@ -89,12 +87,12 @@ class Scheduler:
             ready[chosen], ready[-1] = ready[-1], ready[chosen]
             ready.pop()()
         else:
-            while self._alarms and self._alarms[0].call is _nothing:
-                heapq.heappop(self._alarms)
-            if not self._alarms:
+            alarms = self._alarms
+            while alarms and alarms[0][2].call is _nothing:
+                heapq.heappop(alarms)
+            if not alarms:
                 return False
-            alarm = heapq.heappop(self._alarms)
-            self.at_ms = alarm.at_ms
+            self.at_ms, _, alarm = heapq.heappop(alarms)
             alarm.call()
         if self.failures:
             raise self.failures[0]
@@ -248,6 +246,17 @@ class SimulatedProcess:
         self._parked: list[Call] = []  # threads that could run, were the process not frozen
         self._arrived: deque[Call] = deque()  # what came over the network meanwhile, in order
         self._threads: list[SimulatedThread] = []
+        self._frozen_ms = 0
+        self._widows: list[Call] = []
+
+    @property
+    def heard_of_ms(self) -> int:
+        """The last moment at which it could say something."""
+        return self._frozen_ms if self.frozen or not self.alive else self.scheduler.at_ms
+
+    def when_killed(self, call: Call) -> None:
+        """Call when it is killed: its connections end then."""
+        self._widows.append(call)
 
     def start(self, name: str, run: Callable[[], None]) -> SimulatedThread:
         """See Threads."""
@@ -298,6 +307,7 @@ class SimulatedProcess:
     def freeze(self) -> None:
         """SIGSTOP."""
         self.frozen = True
+        self._frozen_ms = self.scheduler.at_ms
 
     def thaw(self) -> None:
         """SIGCONT: threads and what arrived go on side by side."""
@@ -310,7 +320,11 @@ class SimulatedProcess:
 
     def kill(self) -> None:
         """SIGKILL: nothing of it runs any more, not even a ``finally``."""
+        self._frozen_ms = self.heard_of_ms
         self.alive = self.frozen = False
+        widows, self._widows = self._widows, []
+        for call in widows:
+            call()
         self._parked.clear()
         self._arrived.clear()
 
