@@ -14,30 +14,44 @@ from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
+from spark_connect_rt.runtime.worker.worker import Worker
 
 log = logging.getLogger(__name__)
 
 READS_BEFORE_GIVING_UP_WORK = 5
+OWN_READ_BACKOFF_MS = 1_000
 
 
 class Adopting:
     """The steps ``catch up on config`` and ``adopt assignment``."""
 
     def __init__(
-        self, deps: HerderDependencies, state: GroupState, calls: TopicCalls, rejoin: Callable[[str], Verdict]
+        self,
+        deps: HerderDependencies,
+        state: GroupState,
+        worker: Worker,
+        calls: TopicCalls,
+        rejoin: Callable[[str], Verdict],
     ) -> None:
         self._deps = deps
         self._state = state
         self._calls = calls
         self._rejoin = rejoin
+        self._worker = worker
         self._reading = False
         self._read_for = -1  # the generation whose assignment asked for the last read that went well
+        self._leaving = False  # once everything has stopped
 
     def catch_up(self, now_ms: int) -> Verdict:
         """After a failed read: stay out until the config topic can be read again."""
         state = self._state
         if state.can_read_config or state.stopping:
             return NOTHING
+        if self._leaving:
+            stopping = self._worker.stopping()
+            if stopping:
+                return Verdict(f"leaves the group when {len(stopping)} connectors and tasks have stopped", stop=True)
+            self._leave()
         if now_ms < state.read_again_ms:
             return Verdict("waits before it reads the config topic again", state.read_again_ms, stop=True)
         self._begin_read()
@@ -50,6 +64,8 @@ class Adopting:
             return NOTHING
         if self._reading:
             return Verdict("reads the config topic before it adopts the assignment")
+        if now_ms < state.read_again_ms:
+            return Verdict("will read the config topic before it adopts the assignment", state.read_again_ms)
         snapshot = self._deps.config_store.snapshot()
         read_already = self._read_for == state.generation
         decision = adoption(state.assignment, snapshot.offset, state.is_leader, read_already)
@@ -86,24 +102,39 @@ class Adopting:
     def _read_failed(self, error: Exception, now_ms: int) -> None:
         state, settings = self._state, self._deps.settings
         log.warning("worker=%s config topic not read: %s", settings.worker_id, error)
-        if state.read_failures >= READS_BEFORE_GIVING_UP_WORK:
+        last_try = state.read_failures >= READS_BEFORE_GIVING_UP_WORK
+        state.read_failures += 1
+        if state.own_group and state.member_id and not last_try:
+            # Nobody waits for who is behind: it keeps its place and its work, and reads again.
+            state.read_again_ms = now_ms + OWN_READ_BACKOFF_MS
+            return
+        if last_try:
             state.give_up_work()
-            state.read_failures = 0
+            state.read_failures = 1
         backoff_ms = sync_backoff_ms(
-            state.read_failures,
+            state.read_failures - 1,
             state.protocol.is_incremental,
             settings.scheduled_rebalance_max_delay_ms,
             settings.worker_unsync_backoff_ms,
         )
         state.can_read_config = False
-        state.read_failures += 1
         state.read_again_ms = now_ms + backoff_ms
-        if state.to_adopt and not state.stopping:
-            self._leave_unread()
+        if state.member_id and not state.stopping:
+            self._begin_leaving()
 
-    def _leave_unread(self) -> None:
+    def _begin_leaving(self) -> None:
         state = self._state
-        state.to_adopt, state.member_id = False, ""
+        state.to_adopt = state.resolved = False
+        self._leaving = True
+        if state.own_group:
+            # I1: lost work is not waited for in such a group, so nothing may run here when this worker is out.
+            state.give_up_work()
+        else:
+            self._leave()  # as Java: its work waits for it, and goes on here meanwhile
+
+    def _leave(self) -> None:
+        state = self._state
+        self._leaving, state.member_id = False, ""
         self._deps.member.leave("taking too long to read the log")
         self._deps.member.request_rejoin("left to read the config topic")
         state.rejoin_asked = True

@@ -13,10 +13,12 @@ from spark_connect_rt.assignors.model import (
     agree_on_offset,
     mismatch,
 )
+from spark_connect_rt.errors import DataError
 from spark_connect_rt.planning.rebalance_plan import configured_work
 from spark_connect_rt.ports.group_member import AssignmentRequired
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.subprotocol import (
+    Assignment,
     ConnectProtocol,
     WorkerMetadata,
     decode_metadata,
@@ -54,11 +56,13 @@ def assign_work(
     only; as soon as a Java worker is in it, lost work waits as Java has it.
     """
     protocol = ConnectProtocol.of_name(event.protocol)
-    members = {member: decode_metadata(blob) for member, blob in event.members.items()}
+    members, unreadable = _decoded(event.members)
     offset = agree_on_offset(members, joined_with.offset, fresh.offset)
     if offset is None:
         refusal = mismatch(event.leader_id, members)
         return Answer(_blobs(protocol, refusal), memory, {}, "refuses to assign: the config topic is not read yet")
+    leader_url = members[event.leader_id].url
+    nothing = dict.fromkeys(unreadable, encode_assignment(protocol, Assignment(event.leader_id, leader_url, offset)))
     snapshot = joined_with if joined_with.offset >= offset else fresh
     this_round = AssignmentRound(
         leader_id=event.leader_id,
@@ -76,7 +80,23 @@ def assign_work(
     else:
         result = eager.assign(this_round)
     sentence = f"assigns generation {event.generation} to {len(members)} members, delay {result.delay_ms} ms"
-    return Answer(_blobs(protocol, result), memory, _owner_urls(result, members), sentence)
+    excluded = "".join(f"; nothing for {member}: {why}" for member, why in unreadable.items())
+    return Answer({**_blobs(protocol, result), **nothing}, memory, _owner_urls(result, members), sentence + excluded)
+
+
+def _decoded(blobs: Mapping[str, bytes]) -> tuple[dict[str, WorkerMetadata], dict[str, str]]:
+    """Return the metadata by member, and why it cannot be read for the others.
+
+    One member that sends nonsense must not keep all the others from work; Java's leader process ends by it.
+    """
+    members: dict[str, WorkerMetadata] = {}
+    unreadable: dict[str, str] = {}
+    for member, blob in blobs.items():
+        try:
+            members[member] = decode_metadata(blob)
+        except DataError as error:
+            unreadable[member] = str(error)
+    return members, unreadable
 
 
 def _blobs(protocol: ConnectProtocol, result: AssignmentResult) -> dict[str, bytes]:

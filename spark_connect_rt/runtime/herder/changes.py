@@ -67,7 +67,7 @@ class Changes:
                 case TaskConfigsGenerated() as generated:
                     self._publishing.take(generated, now_ms)
                 case TaskConfigsFailed(connector, error):
-                    self._publishing.generate_again(connector, error, now_ms)
+                    reasons.append(self._publishing.generate_again(connector, error, now_ms))
                 case LifeChanged(what):
                     reasons.append(what)
                 case _:

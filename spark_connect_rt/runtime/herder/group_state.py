@@ -33,6 +33,7 @@ class GroupState:
     """Everything the steps share."""
 
     protocol: ConnectProtocol
+    own_group: bool = False  # every member is a worker of this product (protocol.subprotocol.is_own_group)
     generation: int = -1
     member_id: str = ""
     assignment: Assignment | None = None

@@ -54,7 +54,7 @@ class HerderLoop:
         self._forwarding = Forwarding(deps.peers, deps.settings.signature_algorithm, wakeup, deps.threads)
         self._calls = calls = TopicCalls(deps.threads, wakeup, story)
         self._membership = Membership(deps, state, worker, story)
-        self._adopting = Adopting(deps, state, calls, self._membership.rejoin)
+        self._adopting = Adopting(deps, state, worker, calls, self._membership.rejoin)
         self._reconciling = Reconciling(deps, state, worker)
         self._publishing = Publishing(deps, state, worker, self._forwarding, calls)
         self._changes = Changes(deps, state, worker, self._publishing, wakeup)

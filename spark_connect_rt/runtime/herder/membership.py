@@ -26,6 +26,7 @@ from spark_connect_rt.protocol.subprotocol import (
     ConnectProtocol,
     WorkerMetadata,
     decode_assignment,
+    is_own_group,
     join_protocols,
 )
 from spark_connect_rt.runtime.herder.assigning import assign_work
@@ -109,6 +110,7 @@ class Membership:
         state = self._state
         assignment = decode_assignment(event.assignment)
         state.protocol = ConnectProtocol.of_name(event.protocol)
+        state.own_group = is_own_group(event.protocol)
         state.assignment = assignment
         state.generation = state.last_completed_generation = event.generation
         state.member_id = event.member_id
@@ -143,6 +145,9 @@ class Membership:
             return self._ask_rejoin(stopping, now_ms)
         if stopping and now_ms < state.join_by_ms:
             return Verdict(f"joins when {_named(stopping)} stopped", state.join_by_ms)
+        if stopping and state.held is not None and state.protocol.is_incremental:
+            # I1: what did not end stays ours in the metadata, so nobody else is given it; it is revoked once more.
+            state.held = state.held | self._worker.unfinished()
         snapshot = self._deps.config_store.snapshot()
         state.joined_with = snapshot
         metadata = WorkerMetadata(

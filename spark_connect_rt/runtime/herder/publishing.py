@@ -52,13 +52,14 @@ class Publishing:
         """Take a connector's answer; a newer one replaces an older one."""
         self._pending[generated.connector] = _Pending(generated, now_ms)
 
-    def generate_again(self, connector: str, error: str, now_ms: int) -> None:
-        """The connector failed to answer: ask again later."""
+    def generate_again(self, connector: str, error: str, now_ms: int) -> str:
+        """The connector failed to answer: ask again later; return a sentence about it."""
         before = self._pending.get(connector)
         attempt = before.attempt if before else 0
         delay_ms = retry_delay_ms(attempt)
         log.warning("connector=%s task configs: %s; again in %d ms", connector, error, delay_ms)
         self._pending[connector] = _Pending(None, now_ms + delay_ms, attempt + 1)
+        return f"{connector} made no task configs, is asked again in {delay_ms} ms: {error}"
 
     def publish(self, now_ms: int) -> Verdict:
         """Write or hand in what is due."""

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spark_connect_rt.assignors.model import ConnectorsAndTasks
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.herder import TaskProgress
@@ -103,6 +104,12 @@ class Worker:
         """Return what was told to stop and has not ended yet, by name."""
         everything = [*self.connectors().items(), *self.tasks().items()]
         return [str(name) for name, actual in everything if actual.life is Life.STOPPING]
+
+    def unfinished(self) -> ConnectorsAndTasks:
+        """Return what was told to stop and has not ended yet."""
+        connectors = [name for name, actual in self.connectors().items() if actual.life is Life.STOPPING]
+        tasks = [task for task, actual in self.tasks().items() if actual.life is Life.STOPPING]
+        return ConnectorsAndTasks(tuple(connectors), tuple(tasks))
 
     def connector_state(self, name: str) -> State | None:
         """Return a connector's state on this worker, None when it is not here."""

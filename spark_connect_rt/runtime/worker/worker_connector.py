@@ -77,6 +77,7 @@ class WorkerConnector:
         self._instance: Connector | None = None
         self._resolved: dict[str, str] = {}
         self._running = False
+        self._troubled = False  # the status shows why task configurations could not be generated
         self._status_after_stop: State | None = State.UNASSIGNED
         self.stop_by_ms: int | None = None
 
@@ -168,6 +169,9 @@ class WorkerConnector:
             task_class = self._name_task_class(instance)
         except Exception as error:
             log.warning("connector=%s task configurations could not be generated", name, exc_info=True)
+            # It runs and is asked again; without the trace in its status nobody would know why it has no tasks.
+            self._troubled = True
+            self._report(self._state, trace=traceback.format_exc(), version=self._version)
             self._notify(TaskConfigsFailed(name, f"{type(error).__name__}: {error}"))
             return
         try:
@@ -175,6 +179,9 @@ class WorkerConnector:
         except Exception:  # noqa: BLE001 - too many tasks fail the connector
             self._fail(traceback.format_exc())
             return
+        if self._troubled:
+            self._troubled = False
+            self._report(self._state, version=self._version)
         if warning:
             log.warning("%s", warning)
         sink = isinstance(instance, SinkConnector)

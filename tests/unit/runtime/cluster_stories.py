@@ -1,8 +1,9 @@
 """What the cluster tests share: configurations, and what ought to have been emitted."""
 
 from spark_connect_rt.ports.herder import ConfigWritten
+from spark_connect_rt.protocol.subprotocol import is_own_group
 from spark_connect_rt.state.target_state import TargetState
-from spark_connect_rt.testing.in_process_cluster import InProcessCluster
+from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 
 
 def source(records: int = 10, tasks: int = 1, **more: str) -> dict[str, str]:
@@ -22,3 +23,9 @@ def emitted(cluster: InProcessCluster) -> list[str]:
 
 def expected(task: str, records: int) -> list[str]:
     return sorted(f"{task}:{number}" for number in range(records))
+
+
+def offers_javas_names_only(worker: InProcessWorker) -> None:
+    """Make a worker join as a Java worker does: without our own protocol names."""
+    join = worker.member.join
+    worker.member.join = lambda offers: join([o for o in offers if not is_own_group(o[0])])  # type: ignore[method-assign]

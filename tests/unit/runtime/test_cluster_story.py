@@ -220,14 +220,19 @@ def test_too_many_tasks_fail_the_connector(cluster: InProcessCluster) -> None:
     assert "tasks.max is 1" in (worker.herder.connector_status("a").connector.trace or "")
 
 
-def test_task_configs_that_cannot_be_made_are_tried_again(cluster: InProcessCluster) -> None:
-    cluster.add_worker()
+def test_task_configs_that_cannot_be_made_are_tried_again_and_status_and_story_say_why(
+    cluster: InProcessCluster,
+) -> None:
+    worker = cluster.add_worker()
     faults.raises("a.task_configs", RuntimeError("not yet"))
     create(cluster, "a", source())
     cluster.until(lambda: faults.calls["a.task_configs"] >= 2)
     assert cluster.states("a") == {"a": "RUNNING"}
+    cluster.until(lambda: "not yet" in (worker.herder.connector_status("a").connector.trace or ""))
+    assert any("a made no task configs" in line.reason for line in worker.herder.story())
     faults.raises("a.task_configs", None)
     cluster.until(lambda: cluster.states("a") == RUNNING_1)
+    assert worker.herder.connector_status("a").connector.trace is None
 
 
 def test_internal_requests_are_compared_before_they_are_written(cluster: InProcessCluster) -> None:

@@ -3,11 +3,12 @@
 import pytest
 
 from spark_connect_rt.errors import ShuttingDownError
+from spark_connect_rt.runtime.herder import adopting
 from spark_connect_rt.state.membership import Timing
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog
 from spark_connect_rt.testing.memory_connectors import faults
-from tests.unit.runtime.cluster_stories import create, emitted, expected, source
+from tests.unit.runtime.cluster_stories import create, emitted, expected, offers_javas_names_only, source
 
 QUICK = Timing(session_ms=300, heartbeat_ms=20, rebalance_ms=10_000)
 
@@ -93,22 +94,71 @@ def test_reads_and_health_answer_while_a_write_waits_and_the_stage_is_named() ->
         cluster.until(lambda: cluster.states("a") == {"a": "STOPPED"})
 
 
-def test_a_worker_that_cannot_read_far_enough_leaves_and_comes_back() -> None:
-    faults.clear()
-    settings = {"worker.sync.timeout.ms": "50", "scheduled.rebalance.max.delay.ms": "500"}
-    with InProcessCluster(timing=QUICK, worker_config=settings) as cluster:
+class Behind:
+    """Two workers, three tasks; the one that follows reads the config topic no more, the leader creates b."""
+
+    def __init__(self, cluster: InProcessCluster, java: bool = False) -> None:
         cluster.add_worker("w1")
-        cluster.add_worker("w2")
-        create(cluster, "a", source(records=3, tasks=2))
-        cluster.until(lambda: len(running(cluster)) == 2)
-        behind = next(name for name, worker in cluster.workers.items() if not worker.herder.is_leader())
-        log = cluster.workers[behind].herder._deps.config_store._log
+        worker = cluster.add_worker("w2")
+        if java:
+            offers_javas_names_only(worker)
+        create(cluster, "a", source(records=3, tasks=4))
+        cluster.until(lambda: len(running(cluster)) == 4)
+        cluster.until_stable()
+        self.name = next(name for name, worker in cluster.workers.items() if not worker.herder.is_leader())
+        self.worker = cluster.workers[self.name]
+        self.held = self.worker.running_tasks()
+        log = self.worker.herder._deps.config_store._log
         assert isinstance(log, MemoryCompactedLog)
+        self.log = log
         log.stalled = True
         create(cluster, "b", source(records=3))
-        cluster.until(lambda: "waits before it reads" in last_told(cluster, behind, "catch up on config"))
-        log.stalled = False
-        cluster.until(lambda: running(cluster) == ["a-0", "a-1", "b-0"])
+
+    def told(self, step: str, what: str) -> bool:
+        return any(line.step == step and what in line.reason for line in self.worker.herder.story())
+
+
+SOON = {"worker.sync.timeout.ms": "40", "scheduled.rebalance.max.delay.ms": "500"}
+OURS = {**SOON, "connectrt.lost.work.delay.ms": "0"}
+
+
+def test_who_is_behind_keeps_its_place_and_its_work_in_a_group_of_our_own() -> None:
+    faults.clear()
+    with InProcessCluster(timing=QUICK, worker_config=OURS) as cluster:
+        behind = Behind(cluster)
+        cluster.until(lambda: behind.told("adopt assignment", "will read the config topic"))
+        assert behind.worker.running_tasks() == behind.held
+        assert behind.worker.member.state.member_id in cluster.group.member_ids
+        behind.log.stalled = False
+        cluster.until(lambda: running(cluster) == ["a-0", "a-1", "a-2", "a-3", "b-0"])
+        cluster.until_stable()
+
+
+def test_who_stays_behind_stops_its_work_before_it_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
+    faults.clear()
+    monkeypatch.setattr(adopting, "OWN_READ_BACKOFF_MS", 5)
+    with InProcessCluster(timing=QUICK, worker_config=OURS) as cluster:
+        gates = [faults.blocks(f"a-{number}.stop_task") for number in range(4)]
+        behind = Behind(cluster)
+        cluster.until(lambda: behind.told("catch up on config", "leaves the group when"))
+        assert behind.worker.member.state.member_id in cluster.group.member_ids
+        for gate in gates:
+            gate.set()
+        cluster.until(lambda: running(cluster) == ["a-0", "a-1", "a-2", "a-3", "b-0"])  # all of it on the other one
+        assert behind.worker.running_tasks() == set()
+        behind.log.stalled = False
+        cluster.until_stable()
+        cluster.until(lambda: behind.worker.running_tasks() != set())
+
+
+def test_beside_java_who_is_behind_leaves_and_works_on_as_java_does() -> None:
+    faults.clear()
+    with InProcessCluster(timing=QUICK, worker_config={**OURS, "scheduled.rebalance.max.delay.ms": "3000"}) as cluster:
+        behind = Behind(cluster, java=True)
+        cluster.until(lambda: behind.told("catch up on config", "waits before it reads"))
+        assert behind.worker.running_tasks() == behind.held
+        behind.log.stalled = False
+        cluster.until(lambda: running(cluster) == ["a-0", "a-1", "a-2", "a-3", "b-0"])
         cluster.until_stable()
 
 

@@ -2,13 +2,14 @@
 
 import pytest
 
+from spark_connect_rt.assignors.model import NOTHING
 from spark_connect_rt.errors import NotAssignedError, NotLeaderError
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.subprotocol import is_own_group
+from spark_connect_rt.runtime.herder import membership
 from spark_connect_rt.state.membership import Timing
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from spark_connect_rt.testing.memory_connectors import faults
-from tests.unit.runtime.cluster_stories import create, emitted, expected, source
+from tests.unit.runtime.cluster_stories import create, emitted, expected, offers_javas_names_only, source
 
 QUICK = Timing(session_ms=400, heartbeat_ms=20, rebalance_ms=10_000)
 
@@ -136,12 +137,6 @@ def test_writes_during_a_rebalance_wait_for_it() -> None:
         cluster.until(lambda: emitted(cluster)[-3:] == expected("b-0", 3))
 
 
-def offers_javas_names_only(worker: InProcessWorker) -> None:
-    """Make a worker join as a Java worker does: without our own protocol names."""
-    join = worker.member.join
-    worker.member.join = lambda offers: join([o for o in offers if not is_own_group(o[0])])  # type: ignore[method-assign]
-
-
 JAVAS_DEFAULT_DELAY = {"scheduled.rebalance.max.delay.ms": "300000", "connectrt.lost.work.delay.ms": "0"}
 
 
@@ -195,3 +190,27 @@ def test_an_orderly_leave_is_taken_over_in_one_round_and_reads_nothing_twice() -
         assert leader.herder.progress().generation == generation + 1
         cluster.until(lambda: len(emitted(cluster)) >= 4_000)
         assert emitted(cluster) == sorted(v for n in range(4) for v in expected(f"a-{n}", 1_000))
+
+
+def test_i1_what_does_not_end_stays_claimed_and_nobody_else_is_given_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    faults.clear()
+    monkeypatch.setattr(membership, "STOP_MARGIN_MS", 0)
+    settings = {**JAVAS_DEFAULT_DELAY, "task.shutdown.graceful.timeout.ms": "30"}
+    with InProcessCluster(timing=QUICK, worker_config=settings) as cluster:
+        first = cluster.add_worker("w1")
+        create(cluster, "a", source(records=20, tasks=4))
+        cluster.until(lambda: len(first.running_tasks()) == 4)
+        gates = [faults.blocks(f"a-{number}.stop_task") for number in range(4)]
+        cluster.add_worker("w2")
+        cluster.until(lambda: any("rejoins when a-" in line.reason for line in first.herder.story()))
+        stuck = {str(task) for task in first.herder._loop.worker.unfinished().tasks}
+        assert len(stuck) == 2
+        third = cluster.add_worker("w3")
+        cluster.until(lambda: third.herder.progress().generation > 0 and third.herder.health().status == "healthy")
+        elsewhere = {task for name in ("w2", "w3") for task in cluster.workers[name].running_tasks()}
+        assert not stuck & elsewhere
+        assert stuck <= {str(task) for task in (first.herder._loop._state.held or NOTHING).tasks}
+        for gate in gates:
+            gate.set()
+        cluster.until(lambda: balanced(cluster, 4))
+        cluster.until(lambda: set(emitted(cluster)) == {v for n in range(4) for v in expected(f"a-{n}", 20)})

@@ -132,13 +132,16 @@ def test_a_durable_batch_is_counted_and_its_offsets_written() -> None:
         pytest.param(durable(generation=2), id="older generation"),
     ],
 )
-def test_i2_a_zombies_batch_commits_nothing(zombie: BatchDurable) -> None:
+def test_i2_a_zombies_batch_commits_nothing_and_is_logged(
+    zombie: BatchDurable, caplog: pytest.LogCaptureFixture
+) -> None:
     calls = Calls()
     task = make(calls)
     task.on_event(TaskRunning(TASK, 7))
     task.on_event(zombie)
     assert calls.offsets == []
     assert task.counters()[0] == 0
+    assert [caplog.messages[-1].split()[0], caplog.messages[-1].split()[-1]] == ["task=a-0", "refused"]
 
 
 def test_i2_a_fenced_run_commits_and_reports_nothing_more() -> None:
