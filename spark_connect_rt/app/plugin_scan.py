@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
+from spark_connect_rt.app.bundled_transforms import PREDICATES, TRANSFORMATIONS
 from spark_connect_rt.plugins.registry import PluginDesc, Plugins, bundled
 
 _CONNECTORS = "spark_connect_rt.connectors"
@@ -28,11 +29,17 @@ BUNDLED: tuple[PluginDesc, ...] = (
     bundled(f"{_CONVERTERS}.string:StringConverter", "converter", f"{_JAVA}.storage.StringConverter"),
     bundled(f"{_CONVERTERS}.json:JsonConverter", "converter", f"{_JAVA}.json.JsonConverter"),
     bundled(f"{_CONVERTERS}.byte_array:ByteArrayConverter", "converter", f"{_JAVA}.converters.ByteArrayConverter"),
+    *(
+        bundled(f"{_CONVERTERS}.numbers:{name}Converter", "converter", f"{_JAVA}.converters.{name}Converter")
+        for name in ("Boolean", "Double", "Float", "Integer", "Long", "Short")
+    ),
     bundled(
         f"{_CONVERTERS}.simple_header:SimpleHeaderConverter",
         "header_converter",
         f"{_JAVA}.storage.SimpleHeaderConverter",
     ),
+    *TRANSFORMATIONS,
+    *PREDICATES,
     bundled(
         f"{_CONFIG_PROVIDERS}.file:FileConfigProvider",
         "configprovider",

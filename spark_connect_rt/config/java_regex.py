@@ -19,6 +19,7 @@ _CLASSES = {
     "XDigit": "0-9a-fA-F",
     "Space": r"\s",
 }
+_NESTED_CLASS = re.compile(r"(?<!\\)(?:\\\\)*\[\^?\]?(?:\\.|[^\]\\\[])*?(?:\[|&&)")  # [a[b]] and [a&&b]
 _POSIX = re.compile(r"\\p\{(\w+)\}|\\P\{(\w+)\}")
 
 
@@ -30,6 +31,8 @@ def java_pattern(text: str) -> re.Pattern[str]:
     translated = _QUOTED.sub(lambda match: re.escape(match.group(1)), text)
     translated = _NAMED_GROUP.sub(r"(?P<\1>", translated).replace(r"\z", r"\Z").replace(r"\h", r"[ \t]")
     translated = _with_classes(translated)
+    if _NESTED_CLASS.search(translated):
+        raise ValueError(f"{text!r}: a class inside of a class, and &&, are not available")
     try:
         return re.compile(translated, re.ASCII)
     except re.error as error:

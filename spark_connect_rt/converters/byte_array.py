@@ -21,12 +21,12 @@ class ByteArrayConverter(Converter, HeaderConverter):
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         """Return the bytes. Raises DataError: schema or value is something else."""
         if schema is not None and schema.type is not Type.BYTES:
-            raise DataError(f"ByteArrayConverter writes only BYTES, topic {topic} has {schema.type.value}")
+            raise DataError(f"Invalid schema type for ByteArrayConverter: {schema.type.value}")
         if value is None or isinstance(value, bytes):
             return value
         if isinstance(value, bytearray | memoryview):
             return bytes(value)
-        raise DataError(f"ByteArrayConverter writes only bytes, topic {topic} has {type(value).__name__}")
+        raise DataError(f"ByteArrayConverter is not compatible with objects of type {type(value).__name__}")
 
     def to_connect_data(self, topic: str, data: bytes | None) -> SchemaAndValue:
         """Return the bytes as optional BYTES."""

@@ -90,7 +90,7 @@ class JsonConverter(Converter, HeaderConverter):
         if data is None:
             return NULL
         if not self._schemas_enabled:
-            return SchemaAndValue(None, load_json(data))
+            return SchemaAndValue(None, load_json(data) if data.strip() else None)  # Jackson reads nothing as null
         schema, payload = self._open_envelope(data)
         if schema is not None and _has_decimals(schema):
             payload = load_json_with_decimals(data)["payload"]
@@ -105,8 +105,9 @@ class JsonConverter(Converter, HeaderConverter):
         tree = load_json(data)
         if not isinstance(tree, dict) or tree.keys() != _ENVELOPE:
             raise DataError(
-                'JsonConverter with schemas.enable requires "schema" and "payload" fields and no others; '
-                "set schemas.enable=false to read plain JSON"
+                'JsonConverter with schemas.enable requires "schema" and "payload" fields and may not contain '
+                "additional fields. If you are trying to deserialize plain JSON data, set schemas.enable=false "
+                "in your converter configuration."
             )
         text = dump_json(tree["schema"])
         if text not in self._read:

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 import math
 import re
-import struct
 from collections.abc import Callable, Mapping
 from decimal import Decimal
 from typing import Any
 
 import orjson
 
+from spark_connect_rt.api.data.java_numbers import java_single, to_single
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.protocol.json_text import java_double
 
@@ -63,15 +63,11 @@ def java_float_tree(number: float) -> Any:
 
 def java_single_tree(number: float) -> Any:
     """Return a FLOAT32 as JSON: the shortest digits that give the same 4 bytes. Raises DataError: too large."""
-    try:
-        wanted = struct.pack(">f", number)
-    except OverflowError:
-        raise DataError(f"{number} does not fit FLOAT32") from None
-    shortest = next(
-        (float(text) for digits in range(1, 10) if struct.pack(">f", float(text := f"{number:.{digits}g}")) == wanted),
-        number,
-    )
-    return java_float_tree(shortest)
+    single = to_single(number)
+    if math.isinf(single) and not math.isinf(number):
+        raise DataError(f"{number} does not fit FLOAT32")
+    text = java_single(single)
+    return orjson.Fragment(text) if math.isfinite(single) else text
 
 
 def decimal_tree(number: Decimal) -> Any:

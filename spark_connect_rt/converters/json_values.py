@@ -10,6 +10,7 @@ from decimal import Decimal
 from typing import Any
 
 from spark_connect_rt.api.data import logical
+from spark_connect_rt.api.data.java_numbers import to_single
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.converters.json_bytes import decimal_tree, java_float_tree, java_single_tree
@@ -35,7 +36,7 @@ def to_tree(schema: Schema | None, value: Any, settings: JsonSettings) -> Any:
             return to_tree(schema, schema.default, settings)
         if schema.optional:
             return None
-        raise DataError("null value for a field that is required and has no default")
+        raise DataError("Conversion error: null value for field that is required and has no default value")
     if schema.name in logical.PYTHON_TYPES:
         if schema.name == logical.DECIMAL and settings.numeric_decimals and isinstance(value, Decimal):
             return decimal_tree(value)
@@ -146,7 +147,7 @@ def from_tree(schema: Schema | None, tree: Any, settings: JsonSettings) -> Any:
             return schema.default
         if schema.optional:
             return None
-        raise DataError(f"null for a required {schema.type.value} field")
+        raise DataError(f"Invalid null value for required {schema.type.value} field")
     if schema.name == logical.DECIMAL and not isinstance(tree, str):
         if isinstance(tree, bool) or not isinstance(tree, int | float | Decimal):
             raise _mismatch(schema, tree)
@@ -160,7 +161,9 @@ def _read_number(schema: Schema, tree: Any, _: JsonSettings) -> Any:
         if isinstance(tree, str) and tree in ("NaN", "Infinity", "-Infinity"):
             return float(tree)
         raise _mismatch(schema, tree)
-    return float(tree) if schema.type in (Type.FLOAT32, Type.FLOAT64) else _write_integer(schema, int(tree), _)
+    if schema.type in (Type.FLOAT32, Type.FLOAT64):
+        return to_single(float(tree)) if schema.type is Type.FLOAT32 else float(tree)
+    return _write_integer(schema, int(tree), _)
 
 
 def _read_bytes(schema: Schema, tree: Any, _: JsonSettings) -> bytes:

@@ -9,6 +9,7 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from spark_connect_rt.api.converter import Converter
 from spark_connect_rt.api.data import values_convert as convert
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.schema_inference import infer_schema
@@ -18,9 +19,12 @@ from spark_connect_rt.api.data.simple_date_parse import parse_prefix
 from spark_connect_rt.api.data.values_check import check_value
 from spark_connect_rt.api.data.values_parse import parse_string
 from spark_connect_rt.api.data.values_text import values_text
+from spark_connect_rt.app.plugin_scan import bundled_plugins
+from spark_connect_rt.config.config_def import ConfigDef, parse_value, text_of
+from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.errors import BadConfigError, DataError
 from tests.parity.golden.recordings import recording
-from tests.parity.typed_values import Node, same, same_schema, schema_of, value_of
+from tests.parity.typed_values import Node, record_of, same, same_schema, schema_of, value_of
 
 _RECORDED = dt.date.fromisoformat(recording("data-values")["recorded_on"])
 CENTURY_START = (_RECORDED.year - 80, _RECORDED.month, _RECORDED.day)
@@ -33,21 +37,43 @@ _CLASSES = {  # Java's class names in messages -> ours
 }  # fmt: skip
 _CLASS_NAME = re.compile(r"(?:class )?(" + "|".join(map(re.escape, _CLASSES)) + r")(?![\w.])")
 _CONFIG_ERRORS = ("ConfigException",)
-_SPEECHLESS = ("NullPointerException", "ClassCastException", "NoSuchElementException", "NumberFormatException")
+_OPEN_ENDS = (r"(?<=Invalid regex: ).*", r"(?<=Timestamp missing on record: ).*")
+OWN_WORDS = ("org.apache.kafka.connect.json.JsonConverter",)
+"""Whose refusals are compared, but not their messages: ours name field and value, Java's mostly do not."""
+_SPEECHLESS = (
+    "NullPointerException",
+    "ClassCastException",
+    "NoSuchElementException",
+    "NumberFormatException",
+    "ArrayIndexOutOfBoundsException",
+)
 
 
 def words(message: str | None) -> str:
     """Return a message with Java's class names in Python's; dates are of one class in Java."""
     named = _CLASS_NAME.sub(lambda found: _CLASSES[found.group(1)], message or "")
-    named = named.replace("Invalid Java object", "Invalid object").replace(".  ", ". ")
-    return re.sub(r"\b(date|time)\b(?=\)|$| is not| for)", "datetime", named)
+    named = named.replace("Invalid Java object", "Invalid object")
+    named = re.sub(r"^Invalid value .*? for configuration (?:[\w.]+: |[\w.]+$)?", "", named, flags=re.DOTALL)
+    return re.sub(r"\b(date|time)\b(?=\)|$| is not| for|,| which| with| does)", "datetime", named)
+
+
+def same_words(ours: str, java: str) -> bool:
+    """Whether ours says what Java says; it may say more where Java only begins, or shows an address in memory."""
+    mine, theirs = words(ours), words(java)
+    known = re.split(r"[\w.$]+@[0-9a-f]+|" + "|".join(_OPEN_ENDS), theirs)[0]
+    cut = len(known) < len(theirs) or theirs.endswith(": ")
+    return mine == theirs or (cut and bool(known) and mine.startswith(known))
 
 
 def difference(case: Node, java: Node) -> str | None:
     """Return what is different, None when nothing is."""
+    if case["kind"] in ("transform", "predicate"):
+        return _transform_difference(case, java)
     try:
         ours = ANSWERS[case["kind"]](case)
     except (DataError, BadConfigError) as error:
+        if case.get("class") in OWN_WORDS and isinstance(java, dict) and "error" in java:
+            return None
         return _error_difference(error, java)
     if isinstance(java, dict) and "error" in java:
         return f"Java refuses ({java['error']}), ours gives {ours!r}"
@@ -61,16 +87,17 @@ def _error_difference(error: Exception, java: Node) -> str | None:
     wanted = BadConfigError if kind in _CONFIG_ERRORS else DataError
     if not isinstance(error, wanted):
         return f"ours is a {type(error).__name__}, Java's a {kind}"
-    said = (
-        "; ".join(why for found in error.problems.values() for why in found)
-        if isinstance(error, BadConfigError)
-        else str(error)
-    )
-    wanted_words, said_words = words(message), words(said)
-    known, has_address, _ = wanted_words.partition("bytes@")  # an array's text is its address in memory
-    if kind in _SPEECHLESS or said_words == wanted_words or (has_address and said_words.startswith(known)):
+    said = said_of(error)
+    if any(kind in _SPEECHLESS or same_words(one, message or "") for one in said):
         return None
-    return f"ours says {words(said)!r}, Java ({kind}) {words(message)!r}"
+    return f"ours says {said!r}, Java ({kind}) {words(message)!r}"
+
+
+def said_of(error: Exception) -> list[str]:
+    """Return the messages of an error; a configuration's may be several, of which Java gives the first."""
+    if isinstance(error, BadConfigError):
+        return [why for found in error.problems.values() for why in found]
+    return [str(error)]
 
 
 def _value_difference(case: Node, ours: Any, java: Node) -> str | None:
@@ -161,6 +188,104 @@ def encoded(data: bytes | None) -> str | None:
     return None if data is None else base64.b64encode(data).decode()
 
 
+def _configured(case: Node) -> Any:
+    made = bundled_plugins().class_of(case["class"])()
+    made.configure(case["config"])
+    return made
+
+
+def _transform_difference(case: Node, java: Node) -> str | None:
+    try:
+        transformation = _configured(case)
+    except BadConfigError as error:
+        return _error_difference(error, java.get("refused") or java)
+    if "error" in java:
+        return f"Java fails wholly: {java['error']}"
+    if "refused" in java:
+        return f"Java refuses ({java['refused']['error']}), ours does not"
+    results = java["records"] if "records" in java else java["answers"]
+    found = []
+    for given, theirs in zip(case["records"], results, strict=True):
+        wrong = _record_difference(transformation, given, theirs)
+        if wrong is not None:
+            found.append(f"{json.dumps(given)[:300]}: {wrong}")
+    return "; ".join(found) or None
+
+
+def _record_difference(transformation: Any, given: Node, java: Node) -> str | None:
+    record = record_of(given)
+    try:
+        ours = transformation.test(record) if hasattr(transformation, "test") else transformation.apply(record)
+    except DataError as error:
+        return _error_difference(error, java)
+    if isinstance(java, dict) and "error" in java:
+        return f"Java refuses ({java['error']}), ours gives {ours!r}"
+    if ours is None or isinstance(ours, bool):
+        return None if ours is java or ours == java else f"ours {ours!r}, Java {java!r}"
+    wrong = [name for name, is_same in _compared(ours, record_of(java)) if not is_same]
+    return f"different: {wrong}; ours {ours!r}; Java {json.dumps(java)}" if wrong else None
+
+
+def _compared(ours: Any, theirs: Any) -> list[tuple[str, bool]]:
+    headers = zip(ours.headers, theirs.headers, strict=False)
+    return [
+        ("kind", type(ours) is type(theirs)),
+        *((name, getattr(ours, name) == getattr(theirs, name)) for name in ("topic", "partition", "timestamp_ms")),
+        ("key_schema", same_schema(ours.key_schema, theirs.key_schema)),
+        ("value_schema", same_schema(ours.value_schema, theirs.value_schema)),
+        ("key", same(ours.key, theirs.key)),
+        ("value", same(ours.value, theirs.value)),
+        ("header count", len(ours.headers) == len(theirs.headers)),
+        *(
+            (
+                f"header {a.key}",
+                a.key == b.key and same_schema(a.schema, b.schema) and same(a.value, b.value),
+            )
+            for a, b in headers
+        ),
+    ]
+
+
+def _config_def(case: Node) -> list[dict[str, Any]]:
+    definition: ConfigDef = bundled_plugins().class_of(case["class"])().config_def()
+    return [
+        {
+            "name": key.name,
+            "type": key.type.value,
+            "importance": key.importance.value,
+            "required": key.required,
+            "default": None if key.required else text_of(parse_value(key.type, key.default)),
+        }
+        for key in definition
+    ]
+
+
+def _same_keys(_: Node, ours: Any, java: Node) -> str | None:
+    by_name = {key["name"]: key for key in java}
+    mine = {key["name"]: key for key in ours}
+    return None if mine == by_name else f"ours {mine}, Java {by_name}"
+
+
+def _converter(case: Node) -> Converter:
+    made: Converter = bundled_plugins().class_of(case["class"])()
+    made.configure(case.get("config", {}), is_key=False)
+    return made
+
+
+def _write(case: Node) -> str | None:
+    schema = schema_of(case["schema"])
+    return encoded(_converter(case).from_connect_data("t", schema, value_of(case["value"], schema)))
+
+
+def _write_header(case: Node) -> str | None:
+    schema = schema_of(case["schema"])
+    return encoded(SimpleHeaderConverter().from_connect_header("t", "h", schema, value_of(case["value"], schema)))
+
+
+def _decoded(text: str | None) -> bytes | None:
+    return None if text is None else base64.b64decode(text)
+
+
 ANSWERS: dict[str, Callable[[Node], Any]] = {
     "parse": lambda case: parse_string(case["text"]),
     "text": lambda case: values_text(schema_of(case["schema"]), value_of(case["value"], schema_of(case["schema"]))),
@@ -170,6 +295,11 @@ ANSWERS: dict[str, Callable[[Node], Any]] = {
     "check": _check,
     "date_format": lambda case: format_ms(_pattern(case), case["ms"]),
     "date_parse": _date_parse,
+    "config_def": _config_def,
+    "write": _write,
+    "read": lambda case: _converter(case).to_connect_data("t", _decoded(case["bytes"])),
+    "write_header": _write_header,
+    "read_header": lambda case: SimpleHeaderConverter().to_connect_header("t", "h", _decoded(case["bytes"])),
 }
 COMPARE: dict[str, Callable[[Node, Any, Node], str | None]] = {
     "parse": _pair_difference,
@@ -178,4 +308,9 @@ COMPARE: dict[str, Callable[[Node, Any, Node], str | None]] = {
     "check": _plain_difference,
     "date_format": _plain_difference,
     "date_parse": _plain_difference,
+    "config_def": _same_keys,
+    "write": _plain_difference,
+    "read": _pair_difference,
+    "write_header": _plain_difference,
+    "read_header": _pair_difference,
 }

@@ -17,10 +17,15 @@ from typing import Any
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
 from spark_connect_rt.testing.java_connect import COORDINATES
-from tests.parity import cases_of_values
+from tests.parity import cases_of_converters, cases_of_transforms, cases_of_values
+from tests.parity.shared_trees import pack
 
 HERE = Path(__file__).parent
-SETS = {"data-values": cases_of_values.cases}
+SETS = {
+    "data-values": cases_of_values.cases,
+    "data-transforms": cases_of_transforms.cases,
+    "data-converters": cases_of_converters.cases,
+}
 
 
 def answers(cases: list[dict[str, Any]]) -> list[Any]:
@@ -34,15 +39,19 @@ def answers(cases: list[dict[str, Any]]) -> list[Any]:
     return found
 
 
+def _lines(trees: list[Any]) -> str:
+    return "[\n" + ",\n".join(json.dumps(tree, separators=(",", ":")) for tree in trees) + "\n]"
+
+
 def main(names: list[str]) -> None:
     """Record the sets named, else all."""
     today = dt.datetime.now(dt.UTC).date().isoformat()  # Java tells years of two digits from the day it runs
     for name in names or SETS:
         cases = SETS[name]()
         pairs = [{"case": case, "java": java} for case, java in zip(cases, answers(cases), strict=True)]
-        lines = ",\n".join(json.dumps(pair, ensure_ascii=True, separators=(",", ":")) for pair in pairs)
+        table, packed = pack(pairs)
         head = f'"recorded_from":"Apache Kafka Connect {KAFKA_VERSION}","recorded_on":"{today}"'
-        text = f'{{{head},"cases":[\n{lines}\n]}}\n'
+        text = f'{{{head},"trees":{_lines(table)},"cases":{_lines(packed)}}}\n'
         (HERE / "golden" / f"{name}-{KAFKA_VERSION}.json").write_text(text, encoding="utf-8")
 
 

@@ -125,7 +125,7 @@ def same(ours: Any, theirs: Any) -> bool:
         return (math.isnan(ours) and math.isnan(theirs)) or (
             ours == theirs and math.copysign(1, ours) == math.copysign(1, theirs)
         )
-    if isinstance(ours, dt.datetime) and isinstance(theirs, dt.datetime):
+    if isinstance(ours, dt.date | dt.time) and isinstance(theirs, dt.datetime):  # Java has one class
         return logical.ms_of(ours) == logical.ms_of(theirs)
     return type(ours) is type(theirs) and bool(ours == theirs)
 

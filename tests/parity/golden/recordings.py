@@ -8,6 +8,7 @@ from typing import Any
 import orjson
 
 from spark_connect_rt.embedded.maven import KAFKA_VERSION
+from tests.parity.shared_trees import unpack
 from tests.parity.topic_dump import DumpedRecord
 
 HERE = Path(__file__).parent
@@ -17,6 +18,13 @@ def recording(name: str) -> dict[str, Any]:
     """Return one recording."""
     content: dict[str, Any] = orjson.loads((HERE / f"{name}-{KAFKA_VERSION}.json").read_bytes())
     return content
+
+
+def data_cases(name: str) -> list[dict[str, Any]]:
+    """Return the pairs of ``case`` and ``java`` of a recording of data-*.json."""
+    content = recording(name)
+    cases: list[dict[str, Any]] = unpack(content["trees"], content["cases"])
+    return cases
 
 
 def records(store: str) -> list[tuple[int, bytes, bytes | None]]:

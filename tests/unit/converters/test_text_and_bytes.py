@@ -2,18 +2,31 @@
 
 from __future__ import annotations
 
+import datetime as dt
+from decimal import Decimal
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
+from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data import schema as s
+from spark_connect_rt.api.data.schema import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.converters.byte_array import ByteArrayConverter
+from spark_connect_rt.converters.numbers import (
+    DoubleConverter,
+    FloatConverter,
+    IntegerConverter,
+    LongConverter,
+    NumberConverter,
+    ShortConverter,
+)
 from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import BadConfigError, DataError
 
+STRINGS_TO_INT8 = SchemaBuilder.map(s.STRING, s.INT8).build()
 POINT = s.struct_of({"x": s.INT32, "y": s.OPTIONAL_STRING})
 
 
@@ -59,12 +72,12 @@ def test_bytes_pass_and_everything_else_is_refused() -> None:
 
 @pytest.mark.parametrize(
     ("text", "schema", "value"),
-    [("null", None, None), ("TRUE", s.BOOLEAN, True), ("127", s.INT8, 127), ("128", s.INT16, 128),
-     ("-70000", s.INT32, -70000),
-     ("9999999999", s.INT64, 9999999999), ("1.5", s.FLOAT64, 1.5), ("plain text", s.STRING, "plain text"),
-     ("", s.STRING, ""),
-     ("[1,2]", None, [1, 2]), ('{"a":1}', None, {"a": 1}), ('"1"', s.STRING, "1"), ("{oops", s.STRING, "{oops"),
-     ("99999999999999999999", s.FLOAT64, 1e20)]
+    [("null", None, None), ("true", s.BOOLEAN, True), ("TRUE", s.STRING, "TRUE"), ("127", s.INT8, 127),
+     ("128", s.INT16, 128), ("-70000", s.INT32, -70000), ("9999999999", s.INT64, 9999999999),
+     ("1.5", s.FLOAT32, 1.5), ("plain text", s.STRING, "plain text"), ("", s.STRING, ""),
+     ("[1,2]", SchemaBuilder.array(s.INT8).build(), [1, 2]), ('{"a":1}', STRINGS_TO_INT8, {"a": 1}),
+     ('"1"', s.STRING, '"1"'), ("{oops", s.STRING, "{oops"), ("2020-01-02", logical.date_schema(), dt.date(2020, 1, 2)),
+     ("99999999999999999999", logical.decimal_schema(0), Decimal("99999999999999999999"))]
 )  # fmt: skip
 def test_headers_tell_their_type_from_the_text(text: str, schema: s.Schema | None, value: Any) -> None:
     assert SimpleHeaderConverter().to_connect_header("t", "h", text.encode()) == (schema, value)
@@ -75,5 +88,35 @@ def test_headers_write_text() -> None:
     assert converter.from_connect_header("t", "h", None, None) is None
     assert converter.from_connect_header("t", "h", s.STRING, "a b") == b"a b"
     assert converter.from_connect_header("t", "h", None, {"a": 1}) == b'{"a":1}'
-    assert converter.from_connect_header("t", "h", None, b"\xff") == b"\xff"
-    assert converter.to_connect_header("t", "h", b"\xff") == (s.BYTES, b"\xff")
+    assert converter.from_connect_header("t", "h", None, b"\xff") == b"/w=="
+    assert converter.to_connect_header("t", "h", b"\xff") == (s.STRING, "\ufffd")
+    with pytest.raises(DataError):
+        converter.from_connect_header("t", "h", None, object())
+
+
+def test_numbers_are_of_one_width_and_null_is_null() -> None:
+    converter = LongConverter()
+    assert converter.from_connect_data("t", s.INT64, -2) == b"\xff" * 7 + b"\xfe"
+    assert converter.from_connect_data("t", None, None) is None
+    assert converter.to_connect_data("t", None) == (s.OPTIONAL_INT64, None)
+    assert converter.to_connect_header("t", "h", b"\x00" * 7 + b"\x05") == (s.OPTIONAL_INT64, 5)
+    for refused in (lambda: converter.from_connect_data("t", s.INT32, 1), lambda: converter.to_connect_data("t", b"1")):
+        with pytest.raises(DataError):
+            refused()
+    with pytest.raises(DataError, match="does not fit"):
+        ShortConverter().from_connect_data("t", None, 1 << 15)
+
+
+@pytest.mark.parametrize(
+    ("converter", "kind", "values"),
+    [(ShortConverter(), pa.int16(), [1, -2]), (IntegerConverter(), pa.int32(), [70000, -1]),
+     (LongConverter(), pa.int64(), [1 << 40]), (FloatConverter(), pa.float32(), [1.5, float("inf")]),
+     (DoubleConverter(), pa.float64(), [0.1, -0.0])],
+)  # fmt: skip
+def test_number_columns_are_the_bytes_of_their_rows(converter: NumberConverter, kind: Any, values: list[Any]) -> None:
+    array = pa.array([0, *values], kind)[1:]
+    column = converter.column_from_connect_data("t", converter.schema, array)
+    assert column is not None
+    assert column.to_pylist() == [converter.from_connect_data("t", converter.schema, one) for one in values]
+    assert converter.column_from_connect_data("t", None, pa.array([None], kind)) is None
+    assert converter.column_from_connect_data("t", s.STRING, array) is None

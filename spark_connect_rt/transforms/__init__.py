@@ -1,0 +1,1 @@
+"""The bundled transformations: one record in, one or none out. Pure. Values, schemas and messages are Java's."""

@@ -1,0 +1,18 @@
+"""Drops every record; with a predicate, those it is for (Java ``Filter``)."""
+
+from __future__ import annotations
+
+from typing import TypeVar
+
+from spark_connect_rt.api.records import SinkRecord, SourceRecord
+from spark_connect_rt.api.transformation import Transformation
+
+R = TypeVar("R", SourceRecord, SinkRecord)
+
+
+class Filter(Transformation):
+    """Drops."""
+
+    def apply(self, record: R) -> R | None:
+        """Return nothing."""
+        return None

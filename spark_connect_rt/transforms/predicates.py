@@ -1,0 +1,61 @@
+"""Has a header, is a tombstone, is of a topic (Java ``HasHeaderKey``, ``RecordIsTombstone``, ``TopicNameMatches``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from spark_connect_rt.api.predicate import Predicate
+from spark_connect_rt.api.records import SinkRecord, SourceRecord
+from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.config.java_regex import java_pattern
+from spark_connect_rt.transforms.settings import MEDIUM, non_empty_text, required_text, valid_regex
+
+HEADER_CONFIG = ConfigDef([required_text("name", "Name of the header.", MEDIUM, non_empty_text)])
+
+
+def _pattern_check(value: Any) -> str | None:
+    return non_empty_text(value) or valid_regex(value)
+
+
+TOPIC_CONFIG = ConfigDef([required_text("pattern", "What the whole topic has to match.", MEDIUM, _pattern_check)])
+
+
+class HasHeaderKey(Predicate):
+    """True for records that have a header of a name."""
+
+    def config_def(self) -> ConfigDef:
+        """Declare the setting."""
+        return HEADER_CONFIG
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        """Take the setting. Raises BadConfigError."""
+        self._name: str = HEADER_CONFIG.parse(config)["name"]
+
+    def test(self, record: SourceRecord | SinkRecord) -> bool:
+        """Look for the header."""
+        return any(header.key == self._name for header in record.headers)
+
+
+class RecordIsTombstone(Predicate):
+    """True for records without a value."""
+
+    def test(self, record: SourceRecord | SinkRecord) -> bool:
+        """Look at the value."""
+        return record.value is None
+
+
+class TopicNameMatches(Predicate):
+    """True for records of topics that match as a whole."""
+
+    def config_def(self) -> ConfigDef:
+        """Declare the setting."""
+        return TOPIC_CONFIG
+
+    def configure(self, config: Mapping[str, str]) -> None:
+        """Take the setting. Raises BadConfigError."""
+        self._pattern = java_pattern(TOPIC_CONFIG.parse(config)["pattern"])
+
+    def test(self, record: SourceRecord | SinkRecord) -> bool:
+        """Look at the topic."""
+        return self._pattern.fullmatch(record.topic) is not None
