@@ -27,6 +27,8 @@ from spark_connect_rt.protocol.subprotocol import (
 )
 from spark_connect_rt.state.cluster_config import ClusterConfigState
 
+DEFAULT_RECORD_LIMIT_BYTES = 1_048_588  # message.max.bytes of a broker that was told nothing
+
 
 @dataclass(frozen=True, slots=True)
 class Answer:
@@ -81,7 +83,9 @@ def assign_work(
         result = eager.assign(this_round)
     sentence = f"assigns generation {event.generation} to {len(members)} members, delay {result.delay_ms} ms"
     excluded = "".join(f"; nothing for {member}: {why}" for member, why in unreadable.items())
-    return Answer({**_blobs(protocol, result), **nothing}, memory, _owner_urls(result, members), sentence + excluded)
+    blobs = {**_blobs(protocol, result), **nothing}
+    sentence += excluded + _size_warning(event.members, blobs)
+    return Answer(blobs, memory, _owner_urls(result, members), sentence)
 
 
 def _decoded(blobs: Mapping[str, bytes]) -> tuple[dict[str, WorkerMetadata], dict[str, str]]:
@@ -101,6 +105,16 @@ def _decoded(blobs: Mapping[str, bytes]) -> tuple[dict[str, WorkerMetadata], dic
 
 def _blobs(protocol: ConnectProtocol, result: AssignmentResult) -> dict[str, bytes]:
     return {member: encode_assignment(protocol, told) for member, told in result.assignments.items()}
+
+
+def _size_warning(metadata: Mapping[str, bytes], blobs: Mapping[str, bytes]) -> str:
+    size = sum(map(len, metadata.values())) + sum(map(len, blobs.values()))
+    if size <= DEFAULT_RECORD_LIMIT_BYTES:
+        return ""
+    return (
+        f"; the broker must keep this as one record of {size} bytes: with message.max.bytes (max.message.bytes of "
+        "__consumer_offsets) below that, as it is by default, no rebalance of this group ever completes"
+    )
 
 
 def _owner_urls(result: AssignmentResult, members: Mapping[str, WorkerMetadata]) -> dict[str | ConnectorTaskId, str]:

@@ -66,3 +66,11 @@ def test_a_stale_leader_assigns_from_what_it_has_read_meanwhile_and_says_so() ->
     told = answer({"w1": metadata("w1", 1), "w2": metadata("w2", 2)}, snapshot("a"), snapshot("a", "b", "c"))
     assert {decode_assignment(blob).config_offset for blob in told.blobs.values()} == {3}
     assert {n for blob in told.blobs.values() for n in decode_assignment(blob).connectors} == {"a", "b", "c"}
+
+
+def test_a_group_too_large_for_one_record_of_the_broker_is_told_of() -> None:
+    knows = snapshot(*(f"{n:05d}-{'x' * 240}" for n in range(5_000)))
+    told = answer({"w1": metadata("w1", 5_000)}, knows)
+    assert f"one record of {len(told.blobs['w1']) + len(metadata('w1', 5_000))} bytes" in told.sentence
+    assert "message.max.bytes" in told.sentence
+    assert "message.max.bytes" not in answer({"w1": metadata("w1", 1)}, snapshot("a")).sentence
