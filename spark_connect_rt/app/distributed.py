@@ -8,9 +8,7 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import socket
-import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
@@ -19,6 +17,7 @@ from spark_connect_rt.app.exit_codes import EXIT_BAD_TOPIC, EXIT_BROKER_UNREACHA
 from spark_connect_rt.app.late_runner import LateRunner, with_stores
 from spark_connect_rt.app.logging_setup import set_up_logging
 from spark_connect_rt.app.rest_api import RestApi
+from spark_connect_rt.app.signals import stop_asked
 from spark_connect_rt.app.warm_member import WarmMember
 from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies
 from spark_connect_rt.app.worker_plugins import plugins_of
@@ -149,10 +148,8 @@ def start_worker(settings: Mapping[str, str]) -> DistributedWorker:
 
 
 def run_worker(settings: Mapping[str, str]) -> int:
-    """Run one worker until SIGTERM or SIGINT; return the exit code."""
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+    """Run one worker until SIGTERM or SIGINT; return the exit code. A second signal ends the process at once."""
+    ended = stop_asked()
     worker = start_worker(settings)
     assert worker.herder is not None
     log.info("worker=%s serves %s", worker.address.worker_id, worker.url)

@@ -17,6 +17,8 @@ EXIT_CODES: dict[int, str] = {
     17: "a worker started for a test or benchmark did not come up",
     18: "an internal topic has the wrong clean-up policy or number of partitions",
     19: "Spark did not start",
+    130: "a second SIGINT ended it at once, in the middle of its stop",
+    143: "a second SIGTERM ended it at once, in the middle of its stop",
 }
 EXIT_COUNTS_DISAGREE = 1
 EXIT_TICK_CRASHED = 3
