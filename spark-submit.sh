@@ -3,6 +3,7 @@
 #
 #   ./spark-submit.sh conf/quickstart.properties            the main job, on an embedded Kafka
 #   ./spark-submit.sh conf/connect-distributed.properties   one worker (joins the group of its group.id)
+#   ./spark-submit.sh --standalone conf/connect-standalone.properties [connector.properties|.json ...]
 #   ./spark-submit.sh --environment [dev]                   only make the environment; print its python
 #
 # PYTHON=... chooses the Python (>= 3.11) to build on; CONNECTRT_VENV=... another place for the environment.
@@ -48,6 +49,6 @@ if [ "${1:-}" = "--environment" ]; then
   printf '%s\n' "$venv/bin/python"
   exit 0
 fi
-[ $# -gt 0 ] || { sed -n '2,8s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,9s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 make_environment "$here/requirements.lock"
 exec "$venv/bin/python" -m spark_connect_rt submit "$@"

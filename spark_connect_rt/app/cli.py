@@ -20,6 +20,10 @@ cli = typer.Typer(
 )
 PropertiesFile = Annotated[Path, typer.Argument(help="Worker properties, Java syntax.")]
 Keep = Annotated[bool, typer.Option("--keep", help="Leave everything up until Ctrl-C.")]
+ConnectorFiles = Annotated[
+    list[Path] | None, typer.Argument(help="Connector files of a standalone worker: properties or JSON.")
+]
+Alone = Annotated[bool, typer.Option("--standalone", help="Run a standalone worker.")]
 Check = Annotated[bool, typer.Option("--check", help="Import each one, too: this finds what metadata cannot tell.")]
 Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, wins over the file; repeatable.")]
 
@@ -41,8 +45,25 @@ def quickstart(file: PropertiesFile, keep: Keep = False, override: Override = No
 
 
 @cli.command()
-def submit(file: PropertiesFile, keep: Keep = False, override: Override = None) -> None:
+def standalone(file: PropertiesFile, connectors: ConnectorFiles = None, override: Override = None) -> None:
+    """Run one worker without a group until SIGTERM or Ctrl-C; its connectors come from files and over REST."""
+    from spark_connect_rt.app.standalone import run_standalone
+
+    _exit_with(lambda: run_standalone(read_settings(file, override), connectors or []))
+
+
+@cli.command()
+def submit(
+    file: PropertiesFile,
+    connectors: ConnectorFiles = None,
+    alone: Alone = False,
+    keep: Keep = False,
+    override: Override = None,
+) -> None:
     """Run the job that the file names in connectrt.job (quickstart; default: a distributed worker)."""
+    if alone or connectors:
+        standalone(file, connectors, override)
+        return
     settings = _exit_with(lambda: read_settings(file, override), ends=False)
     if isinstance(settings, dict) and settings.get("connectrt.job") == "quickstart":
         quickstart(file, keep, override)

@@ -17,6 +17,8 @@ EXIT_CODES: dict[int, str] = {
     17: "a worker started for a test or benchmark did not come up",
     18: "an internal topic has the wrong clean-up policy or number of partitions",
     19: "Spark did not start",
+    20: "a connector file of a standalone worker cannot be read, or was refused",
+    21: "the offset file of a standalone worker cannot be read",
     130: "a second SIGINT ended it at once, in the middle of its stop",
     143: "a second SIGTERM ended it at once, in the middle of its stop",
 }
@@ -27,3 +29,4 @@ EXIT_BROKER_UNREACHABLE = 15
 EXIT_LISTENER_TAKEN = 16
 EXIT_BAD_TOPIC = 18
 EXIT_SPARK_FAILED = 19
+EXIT_BAD_CONNECTOR_FILE = 20

@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_connect_rt.config.connection_config import CLIENTS
 from spark_connect_rt.config.group_config import GROUP, SESSION_KEYS
-from spark_connect_rt.config.listeners import parse_listeners
+from spark_connect_rt.config.listeners import listener_problems
 from spark_connect_rt.config.own_settings import ENGINE, QUICKSTART
 from spark_connect_rt.config.storage_config import STORAGE, TOPIC_KINDS
 from spark_connect_rt.config.unserved_settings import REFUSED_OF_WORKERS, WARNED_OF_WORKERS, unserved
@@ -120,8 +120,8 @@ def unknown_settings(raw: Mapping[str, str]) -> list[str]:
 
 def _problems_between(values: Mapping[str, Any]) -> list[tuple[str, str]]:
     """Return (setting, complaint) for settings that are wrong together."""
-    found = _listener_problems("listeners", values["listeners"] or ["http://:8083"])  # empty: complained about already
-    found += _listener_problems("admin.listeners", values["admin.listeners"] or ["http://:8083"])
+    found = listener_problems("listeners", values["listeners"] or ["http://:8083"])  # empty: complained about already
+    found += listener_problems("admin.listeners", values["admin.listeners"] or ["http://:8083"])
     signature = values["inter.worker.signature.algorithm"]
     accepted = values["inter.worker.verification.algorithms"]
     if accepted is not None and not accepted:
@@ -141,11 +141,3 @@ def _problems_between(values: Mapping[str, Any]) -> list[tuple[str, str]]:
         if clash:
             found.append((name, f"must not be the topic of {clash}"))
     return found
-
-
-def _listener_problems(setting: str, listeners: Sequence[str]) -> list[tuple[str, str]]:
-    try:
-        parse_listeners(listeners)
-    except BadConfigError as error:
-        return [(setting, why) for why in error.problems["listeners"]]
-    return []

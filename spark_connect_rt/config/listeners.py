@@ -45,6 +45,15 @@ def parse_listeners(texts: Sequence[str]) -> list[Listener]:
     return listeners
 
 
+def listener_problems(setting: str, texts: Sequence[str]) -> list[tuple[str, str]]:
+    """Return (``setting``, complaint) for each text that is no listener."""
+    try:
+        parse_listeners(texts)
+    except BadConfigError as error:
+        return [(setting, why) for why in error.problems["listeners"]]
+    return []
+
+
 def advertised(listeners: Sequence[Listener], config: Mapping[str, str], local_host: str) -> Advertised:
     """Return the address for others: ``rest.advertised.*``, else the first http listener's, else the first https one's.
 

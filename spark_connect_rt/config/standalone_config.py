@@ -6,9 +6,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.listeners import listener_problems
 from spark_connect_rt.config.own_settings import ENGINE
 from spark_connect_rt.config.validators import non_empty
 from spark_connect_rt.config.worker_config import PASSED_ON, WORKER, unknown_setting_warnings
+from spark_connect_rt.errors import BadConfigError
 
 STANDALONE = (
     ConfigDef(
@@ -30,4 +32,11 @@ STANDALONE = (
 
 def parse_standalone(raw: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
     """Return (typed settings, warnings). Raises BadConfigError with every problem."""
-    return STANDALONE.parse(raw), unknown_setting_warnings(STANDALONE, raw, PASSED_ON)
+    values = STANDALONE.parse(raw)
+    problems: dict[str, list[str]] = {}
+    for name in ("listeners", "admin.listeners"):
+        for _, why in listener_problems(name, values[name] or ["http://:8083"]):
+            problems.setdefault(name, []).append(why)
+    if problems:
+        raise BadConfigError(problems)
+    return values, unknown_setting_warnings(STANDALONE, raw, PASSED_ON)

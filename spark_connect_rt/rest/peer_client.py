@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import ssl
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING
 
 from spark_connect_rt.errors import RetriableError, TimedOutError, UnreachableError
@@ -18,7 +19,9 @@ CONNECT_LIMIT_S = 10.0
 class HttpPeerClient:
     """A PeerClient. httpx is imported with the first request: a worker alone never pays for it."""
 
-    def __init__(self) -> None:
+    def __init__(self, tls: Callable[[], ssl.SSLContext | None] = lambda: None) -> None:
+        """Take what makes the context for https; None: the system's authorities are trusted."""
+        self._tls = tls
         self._lock = threading.Lock()
         self._client: httpx.Client | None = None
 
@@ -59,5 +62,5 @@ class HttpPeerClient:
         with self._lock:
             if self._client is None:
                 # Proxies of the environment are for the way out, not for the way between workers.
-                self._client = httpx.Client(trust_env=False, follow_redirects=False)
+                self._client = httpx.Client(verify=self._tls() or True, trust_env=False, follow_redirects=False)
             return self._client

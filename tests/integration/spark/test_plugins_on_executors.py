@@ -40,6 +40,9 @@ class OneRecord(SourceTask):
         self.config = config
         self.sent = False
 
+    def stop(self):
+        pass
+
     def poll(self):
         import dep.late
         if self.sent:

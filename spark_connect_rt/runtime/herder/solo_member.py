@@ -1,0 +1,79 @@
+"""A group of one, for a standalone worker: it leads, and every rebalance is done at once. No network."""
+
+from __future__ import annotations
+
+import threading
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from spark_connect_rt.ports.group_member import Assigned, AssignmentRequired, JoinRequired, MembershipEvent
+
+MEMBER_ID = "standalone"
+
+
+class SoloMember:
+    """Port GroupMember."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._events: deque[MembershipEvent] = deque()
+        self._woken = False
+        self._generation = 0
+        self._protocol = ""
+        self._stable = False
+
+    def start(self) -> None:
+        """See the port."""
+        self.request_rejoin("started")
+
+    def poll(self, timeout_ms: int) -> Sequence[MembershipEvent]:
+        """See the port."""
+        with self._changed:
+            self._changed.wait_for(lambda: self._events or self._woken, timeout_ms / 1000)
+            self._woken = False
+            events = list(self._events)
+            self._events.clear()
+        return events
+
+    def wakeup(self) -> None:
+        """See the port."""
+        with self._changed:
+            self._woken = True
+            self._changed.notify_all()
+
+    def request_rejoin(self, reason: str) -> None:
+        """See the port."""
+        self._stable = False
+        self._tell(JoinRequired(reason))
+
+    def join(self, protocols: Sequence[tuple[str, bytes]]) -> None:
+        """See the port."""
+        self._protocol, metadata = protocols[0]
+        self._generation += 1
+        self._tell(AssignmentRequired(self._generation, self._protocol, MEMBER_ID, {MEMBER_ID: metadata}))
+
+    def sync(self, assignments: Mapping[str, bytes]) -> None:
+        """See the port."""
+        self._stable = True
+        self._tell(Assigned(self._generation, self._protocol, MEMBER_ID, MEMBER_ID, assignments[MEMBER_ID]))
+
+    def member_id(self) -> str:
+        """See the port."""
+        return MEMBER_ID if self._stable else ""
+
+    def in_contact(self) -> bool:
+        """See the port: nobody can take work from it."""
+        return True
+
+    def leave(self, reason: str) -> None:
+        """See the port."""
+        self._stable = False
+
+    def stop(self) -> None:
+        """See the port."""
+        self._stable = False
+
+    def _tell(self, event: MembershipEvent) -> None:
+        with self._changed:
+            self._events.append(event)
+            self._changed.notify_all()

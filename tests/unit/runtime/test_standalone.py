@@ -1,0 +1,151 @@
+"""The standalone herder: a group of one, local logs, the engine in memory."""
+
+from __future__ import annotations
+
+import itertools
+import time
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.api.connector import SourceConnector
+from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
+from spark_connect_rt.converters.string import StringConverter
+from spark_connect_rt.errors import AlreadyExistsError, ConnectError, NotFoundError
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.settings import HerderSettings
+from spark_connect_rt.runtime.herder.solo_member import SoloMember
+from spark_connect_rt.runtime.herder.standalone import NO_FENCING, NO_TASK_CONFIGS, StandaloneHerder
+from spark_connect_rt.state.target_state import TargetState
+from spark_connect_rt.stores.config_store import ConfigStore
+from spark_connect_rt.stores.local_log import LocalCompactedLog
+from spark_connect_rt.stores.offset_store import OffsetStore
+from spark_connect_rt.stores.status_store import StatusStore
+from spark_connect_rt.testing.in_process_cluster import InProcessPeers, MemoryPlugins, SystemClock
+from spark_connect_rt.testing.memory_connectors import MemorySource
+from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
+from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups
+from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
+
+LIMIT_S = 15.0
+SOURCE = {"connector.class": "MemorySource", "tasks.max": "2", "topic": "t"}
+
+
+class FailsToStart(SourceConnector):
+    """A connector whose start fails."""
+
+    def config_def(self) -> ConfigDef:
+        return ConfigDef()
+
+    def start(self, config: Mapping[str, str]) -> None:
+        raise ValueError("no such database")
+
+    def task_class(self) -> type[Any]:
+        return object
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        return []
+
+
+@pytest.fixture
+def herder() -> Iterator[StandaloneHerder]:
+    plugins = MemoryPlugins(
+        {
+            "MemorySource": MemorySource,
+            "FailsSource": FailsToStart,
+            "StringConverter": StringConverter,
+            "SimpleHeaderConverter": SimpleHeaderConverter,
+        }
+    )
+    config = {
+        "key.converter": "StringConverter",
+        "value.converter": "StringConverter",
+        "header.converter": "SimpleHeaderConverter",
+        "connect.protocol": "compatible",
+    }
+    clock, topics = SystemClock(), MemoryTopics()
+    herder = StandaloneHerder(
+        HerderDependencies(
+            settings=HerderSettings.of("w:8083", "http://w:8083/", config),
+            clock=clock,
+            member=SoloMember(),
+            config_store=ConfigStore(LocalCompactedLog("configs"), clock),
+            status_store=StatusStore(LocalCompactedLog("statuses"), clock),
+            offset_store=OffsetStore(LocalCompactedLog("offsets")),
+            runner=MemoryTaskRunner(MemoryExecutorClients(topics, plugins.class_of)),
+            sink_groups=MemoryConsumerGroups().member,
+            plugins=plugins,
+            peers=InProcessPeers({}),
+            new_key=bytes,
+        )
+    )
+    herder.start()
+    herder.started.result(LIMIT_S)
+    yield herder
+    assert herder.stop(LIMIT_S)
+
+
+def until(read: Callable[[], object], wanted: object) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    while (seen := read()) != wanted:
+        assert time.monotonic() < deadline, f"{seen!r}, not {wanted!r}"
+        time.sleep(0.01)
+
+
+def states(herder: StandaloneHerder, name: str) -> tuple[str, list[str]]:
+    status = herder.connector_status(name)
+    return status.connector.state, [task.instance.state for task in status.tasks]
+
+
+def test_a_created_connector_is_answered_with_its_tasks(herder: StandaloneHerder) -> None:
+    created = herder.create("a", SOURCE, None).result(LIMIT_S)
+    assert created.created
+    assert created.info.tasks == (ConnectorTaskId("a", 0), ConnectorTaskId("a", 1))
+    changed = herder.put_config("a", {**SOURCE, "tasks.max": "1"}).result(LIMIT_S)
+    assert (changed.created, changed.info.tasks) == (False, (ConnectorTaskId("a", 0),))
+    with pytest.raises(AlreadyExistsError):
+        herder.create("a", SOURCE, None).result(LIMIT_S)
+    for name, state in (("b", TargetState.PAUSED), ("c", TargetState.STOPPED)):
+        waiting = herder.create(name, SOURCE, state).result(LIMIT_S)
+        assert waiting.info.tasks == () or state is TargetState.PAUSED
+        assert states(herder, name)[0] == state.value
+    herder.delete("a").result(LIMIT_S)
+    assert herder.list_connectors() == ["b", "c"]
+
+
+def test_a_connector_that_does_not_start_is_its_creation_s_failure(herder: StandaloneHerder) -> None:
+    with pytest.raises(ConnectError, match=r"^no such database$"):
+        herder.create("bad", {"connector.class": "FailsSource"}, None).result(LIMIT_S)
+    assert states(herder, "bad") == ("FAILED", [])
+
+
+def test_a_restart_is_answered_when_it_is_done(herder: StandaloneHerder) -> None:
+    herder.create("a", SOURCE, None).result(LIMIT_S)
+    for _ in itertools.repeat(None, 3):
+        planned = herder.restart("a", include_tasks=True, only_failed=False).result(LIMIT_S)
+        assert planned is not None
+        told = [planned.connector.state, *(task.instance.state for task in planned.tasks)]
+        assert told == ["RESTARTING"] * 3
+        assert herder.progress().connectors == {"a": "RUNNING"}
+    until(lambda: states(herder, "a"), ("RUNNING", ["RUNNING", "RUNNING"]))  # tasks: once the engine has them
+    untouched = herder.restart("a", include_tasks=True, only_failed=True).result(LIMIT_S)
+    assert untouched is not None
+    assert {untouched.connector.state, *(task.instance.state for task in untouched.tasks)} == {"RUNNING"}
+    assert herder.restart("a", include_tasks=False, only_failed=False).result(LIMIT_S) is None
+    herder.restart_task(ConnectorTaskId("a", 1)).result(LIMIT_S)
+    with pytest.raises(NotFoundError, match=r"^Task a-7 not found$"):
+        herder.restart_task(ConnectorTaskId("a", 7)).result(LIMIT_S)
+    for include in (True, False):
+        with pytest.raises(NotFoundError, match=r"^Unknown connector: none$"):
+            herder.restart("none", include, False).result(LIMIT_S)
+
+
+def test_what_only_workers_of_a_group_may_do_is_refused_in_java_s_words(herder: StandaloneHerder) -> None:
+    assert not herder.internal_key().required
+    for refused, words in ((herder.put_task_configs("a", []), NO_TASK_CONFIGS), (herder.fence("a"), NO_FENCING)):
+        with pytest.raises(ConnectError) as error:
+            refused.result(0)
+        assert str(error.value) == words
