@@ -45,8 +45,10 @@ class Adopting:
     def catch_up(self, now_ms: int) -> Verdict:
         """After a failed read: stay out until the config topic can be read again."""
         state = self._state
-        if state.can_read_config or state.stopping:
+        if state.stopping:
             return NOTHING
+        if state.can_read_config:
+            return self._read_first()
         if self._leaving:
             stopping = self._worker.stopping()
             if stopping:
@@ -56,6 +58,12 @@ class Adopting:
             return Verdict("waits before it reads the config topic again", state.read_again_ms, stop=True)
         self._begin_read()
         return Verdict("reads the config topic again", stop=True)
+
+    def _read_first(self) -> Verdict:
+        if not self._state.read_first:
+            return NOTHING
+        self._begin_read()
+        return Verdict("reads the config topic: it led and knew less than a member")
 
     def adopt(self, now_ms: int) -> Verdict:
         """Check the assignment's config offset against this worker's; equal: work may start."""
@@ -96,6 +104,7 @@ class Adopting:
                 return
             self._read_for = asked_by
             self._state.can_read_config, self._state.read_failures = True, 0
+            self._state.read_first = False
 
         self._calls.begin("reading to the end of the config topic", lambda: store.refresh(limit_ms), done)
 
@@ -104,7 +113,7 @@ class Adopting:
         log.warning("worker=%s config topic not read: %s", settings.worker_id, error)
         last_try = state.read_failures >= READS_BEFORE_GIVING_UP_WORK
         state.read_failures += 1
-        if state.own_group and state.member_id and not last_try:
+        if state.own_group and state.member_id and not state.read_first and not last_try:
             # Nobody waits for who is behind: it keeps its place and its work, and reads again.
             state.read_again_ms = now_ms + OWN_READ_BACKOFF_MS
             return
@@ -119,7 +128,9 @@ class Adopting:
         )
         state.can_read_config = False
         state.read_again_ms = now_ms + backoff_ms
-        if state.member_id and not state.stopping:
+        in_group = bool(state.member_id) or state.read_first
+        state.read_first = False
+        if in_group and not state.stopping:
             self._begin_leaving()
 
     def _begin_leaving(self) -> None:

@@ -55,6 +55,7 @@ class GroupState:
     can_read_config: bool = True
     read_failures: int = 0
     read_again_ms: int = 0
+    read_first: bool = False  # led a round and knew too little: joins the next one when it has read on
     restarts: Restarts = field(default_factory=lambda: Restarts({}))
     stopping: bool = False
     view: GroupView = field(default_factory=GroupView)

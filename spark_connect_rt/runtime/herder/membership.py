@@ -118,6 +118,8 @@ class Membership:
         if not assignment.failed:
             state.held = held_after(state.held, assignment, state.protocol.is_incremental)
             state.rejoin_when_stopped = "revoked work has stopped" if assignment.revokes else None
+        # Else everybody would rejoin at once and find the same leader as ignorant, as fast as a group can turn.
+        state.read_first = assignment.failed and state.is_leader
         state.scheduled_rebalance_ms = now_ms + assignment.delay_ms if assignment.delay_ms > 0 else None
         state.to_adopt, state.resolved = True, False
         held = state.held
@@ -131,7 +133,7 @@ class Membership:
         self._worker.fence_all()
         self._state.give_up_work()
         self._state.member_id = ""
-        self._state.rejoin_asked = False
+        self._state.rejoin_asked = self._state.read_first = False
         self._state.owner_urls = {}
         return f"contact lost, all work stops: {event.reason}"
 
@@ -143,6 +145,8 @@ class Membership:
             return NOTHING
         if state.join_reason is None:
             return self._ask_rejoin(stopping, now_ms)
+        if state.read_first:
+            return Verdict("joins when the config topic is read")
         if stopping and now_ms < state.join_by_ms:
             return Verdict(f"joins when {_named(stopping)} stopped", state.join_by_ms)
         if stopping and state.held is not None and state.protocol.is_incremental:

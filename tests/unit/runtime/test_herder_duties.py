@@ -28,6 +28,18 @@ def test_a_session_key_is_replaced_when_it_is_too_old() -> None:
         cluster.until(lambda: session_keys(cluster) >= 3)
 
 
+def test_followers_keep_handing_in_while_keys_change_under_their_hands() -> None:
+    faults.clear()
+    with InProcessCluster(worker_config={"inter.worker.key.ttl.ms": "15"}) as cluster:
+        cluster.add_worker("w1")
+        cluster.add_worker("w2")
+        for name in ("a", "b", "c", "d"):
+            create(cluster, name, source(records=3))
+        cluster.until(lambda: all(cluster.states(n) == {n: "RUNNING", f"{n}-0": "RUNNING"} for n in "abcd"))
+        assert any(method == "POST" for method, _ in cluster.peers.requests)
+        assert session_keys(cluster) >= 3
+
+
 def test_only_the_sessioned_protocol_signs() -> None:
     with InProcessCluster(worker_config={"connect.protocol": "compatible"}) as cluster:
         worker = cluster.add_worker()

@@ -119,6 +119,7 @@ class Behind:
 
 
 SOON = {"worker.sync.timeout.ms": "40", "scheduled.rebalance.max.delay.ms": "500"}
+JAVAS_TIMES = {"connectrt.lost.work.delay.ms": "0"}
 OURS = {**SOON, "connectrt.lost.work.delay.ms": "0"}
 
 
@@ -159,6 +160,50 @@ def test_beside_java_who_is_behind_leaves_and_works_on_as_java_does() -> None:
         assert behind.worker.running_tasks() == behind.held
         behind.log.stalled = False
         cluster.until(lambda: running(cluster) == ["a-0", "a-1", "a-2", "a-3", "b-0"])
+        cluster.until_stable()
+
+
+def log_of(cluster: InProcessCluster, name: str) -> MemoryCompactedLog:
+    log = cluster.workers[name].herder._deps.config_store._log
+    assert isinstance(log, MemoryCompactedLog)
+    return log
+
+
+def test_a_leader_that_knows_less_than_a_member_reads_on_before_it_leads_again() -> None:
+    faults.clear()
+    with InProcessCluster(timing=QUICK, worker_config=JAVAS_TIMES) as cluster:
+        leader, follower = cluster.add_worker("w1"), cluster.add_worker("w2")
+        create(cluster, "a", source(records=3, tasks=2))
+        cluster.until(lambda: len(running(cluster)) == 2)
+        cluster.until_stable()
+        log_of(cluster, "w1").stalled = True
+        follower.herder.pause("a").result(5)  # any worker may write that; the leader does not see it
+        cluster.add_worker("w3")
+        refusals = "refuses to assign: the config topic is not read yet"
+        cluster.until(lambda: refusals in [line.reason for line in leader.herder.story()])
+        cluster.until(lambda: "joins when the config topic is read" in last_told(cluster, "w1", "keep membership"))
+        generation = cluster.group.generation
+        log_of(cluster, "w1").stalled = False
+        cluster.until_stable()
+        assert cluster.group.generation <= generation + 3
+        cluster.until(lambda: set(cluster.states("a").values()) == {"PAUSED"})
+
+
+def test_a_leader_that_cannot_read_on_makes_room_for_one_that_can() -> None:
+    faults.clear()
+    with InProcessCluster(timing=QUICK, worker_config=OURS) as cluster:
+        leader, follower = cluster.add_worker("w1"), cluster.add_worker("w2")
+        create(cluster, "a", source(records=3, tasks=2))
+        cluster.until(lambda: len(running(cluster)) == 2)
+        cluster.until_stable()
+        log_of(cluster, "w1").stalled = True
+        follower.herder.pause("a").result(5)
+        cluster.add_worker("w3")
+        cluster.until(lambda: follower.herder.is_leader() or cluster.workers["w3"].herder.is_leader())
+        cluster.until(lambda: leader.running_tasks() == set())
+        follower.herder.resume("a").result(5)
+        cluster.until(lambda: running(cluster) == ["a-0", "a-1"])
+        log_of(cluster, "w1").stalled = False
         cluster.until_stable()
 
 
