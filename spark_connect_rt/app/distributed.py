@@ -85,7 +85,7 @@ class DistributedWorker:
         admin, runner = self._admin, self._runner
         assert admin is not None
         group = self.config.raw["group.id"]
-        return WarmMember(member, lambda: admin.group_size(group), lambda: runner.await_warm(WARM_LIMIT_S))
+        return WarmMember(member, lambda: admin.group_is_active(group), lambda: runner.await_warm(WARM_LIMIT_S))
 
     def _reach_broker(self, admin: KafkaAdmin) -> None:
         try:
@@ -153,7 +153,11 @@ def run_worker(settings: Mapping[str, str]) -> int:
     worker = start_worker(settings)
     assert worker.herder is not None
     log.info("worker=%s serves %s", worker.address.worker_id, worker.url)
+    submitted_by = os.getppid() if "PYSPARK_GATEWAY_PORT" in os.environ else None
     while not ended.wait(0.5):
+        if submitted_by is not None and os.getppid() != submitted_by:
+            log.warning("worker=%s spark-submit is gone: the worker stops", worker.address.worker_id)
+            break
         if worker.herder.stopped.is_set():  # nobody asked for it: the tick thread is gone
             worker.stop()
             return EXIT_TICK_CRASHED

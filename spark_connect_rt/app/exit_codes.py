@@ -20,7 +20,7 @@ EXIT_CODES: dict[int, str] = {
     20: "a connector file of a standalone worker cannot be read, or was refused",
     21: "the offset file of a standalone worker cannot be read",
     130: "a second SIGINT ended it at once, in the middle of its stop",
-    143: "a second SIGTERM ended it at once, in the middle of its stop",
+    143: "SIGTERM ended the quickstart, in order; or a second SIGTERM ended a worker in the middle of its stop",
 }
 EXIT_COUNTS_DISAGREE = 1
 EXIT_TICK_CRASHED = 3

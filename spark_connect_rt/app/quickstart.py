@@ -68,6 +68,7 @@ def run_quickstart(settings: dict[str, str], *, keep: bool = False, console: Con
     unpack_flights(places.csv)
     broker = _broker(settings, places)
     child_output_to(places.log)
+    signal.signal(signal.SIGTERM, _end_in_order)
     try:
         if broker is not None:
             console.print("starting Apache Kafka (the first time its jars are downloaded, about half a minute)")
@@ -77,6 +78,12 @@ def run_quickstart(settings: dict[str, str], *, keep: bool = False, console: Con
     finally:
         if broker is not None:
             broker.stop()
+
+
+def _end_in_order(number: int, _: object) -> None:
+    """Unwind: worker, then broker are stopped on the way out. A second signal ends the process at once."""
+    signal.signal(number, signal.SIG_DFL)
+    raise SystemExit(128 + number)
 
 
 def child_output_to(log: Path) -> None:

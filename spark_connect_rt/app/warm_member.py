@@ -21,12 +21,12 @@ log = logging.getLogger(__name__)
 class WarmMember:
     """Port GroupMember in front of another one; ``start`` takes effect when the engine is warm."""
 
-    def __init__(self, member: GroupMember, others: Callable[[], int], await_warm: Callable[[], bool]) -> None:
+    def __init__(self, member: GroupMember, others: Callable[[], bool], await_warm: Callable[[], bool]) -> None:
         """Wrap a member.
 
         Args:
             member: the one that joins.
-            others: returns how many members the group has now; may block, may raise ConnectError.
+            others: returns whether the group has members now; may block, may raise ConnectError.
             await_warm: waits until a task would run at once; False when that took too long.
         """
         self._member = member
@@ -44,9 +44,9 @@ class WarmMember:
             others = self._others()
         except ConnectError as error:
             log.warning("the group's members are not known, so it is joined at once: %s", error)
-            others = 0
+            others = False
         if others:
-            log.info("the group has %d members: this one joins when its engine is warm", others)
+            log.info("the group has members already: this one joins when its engine is warm")
             if not self._await_warm():
                 log.warning("the engine is not warm yet; the group is joined all the same, its tasks will wait")
         self._may_start.set()

@@ -15,7 +15,13 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaError, KafkaException, TopicCollection
+from confluent_kafka import (
+    ConsumerGroupState,
+    ConsumerGroupTopicPartitions,
+    KafkaError,
+    KafkaException,
+    TopicCollection,
+)
 from confluent_kafka import TopicPartition as _ClientPartition
 from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec
 
@@ -28,6 +34,11 @@ from spark_connect_rt.protocol.ids import TopicPartition
 _log = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT_MS = 30_000
+_WITH_MEMBERS = {
+    ConsumerGroupState.STABLE,
+    ConsumerGroupState.PREPARING_REBALANCING,
+    ConsumerGroupState.COMPLETING_REBALANCING,
+}
 FIRST_TRY_MS = 3_000  # after which the reason of a refusal is looked for
 RETRY_WAIT_S = 0.02  # between attempts to find the leaders of a topic just created
 _LEADER_UNSETTLED = (
@@ -194,15 +205,14 @@ class KafkaAdmin:
             TopicPartition(one.topic, one.partition): one.offset for one in result.topic_partitions if one.offset >= 0
         }
 
-    def group_size(self, group: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> int:
-        """Return how many members a group of any protocol type has now; 0 when there is no such group."""
-        answers = self._admin.describe_consumer_groups([group], request_timeout=timeout_ms / 1000)
-        try:
-            return len(answers[group].result(timeout_ms / 1000 + 5).members)
-        except KafkaException as error:
-            if is_code(error, "GROUP_ID_NOT_FOUND"):
-                return 0
-            raise connect_error(error, f"describing group {group}") from error
+    def group_is_active(self, group: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> bool:
+        """Return whether a group, of whatever protocol type, has members now.
+
+        By listing: the client describes no groups but consumers'.
+        """
+        answer = self._admin.list_consumer_groups(request_timeout=timeout_ms / 1000, states=_WITH_MEMBERS)
+        found = self._result(answer, "listing the groups", timeout_ms)
+        return any(one.group_id == group for one in found.valid)
 
     def close(self) -> None:
         """Drop the client; librdkafka closes it when nothing refers to it."""

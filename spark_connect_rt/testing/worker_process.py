@@ -112,11 +112,11 @@ class WorkerProcess(ABC):
     def await_answer(self, path: str, limit_s: float = START_LIMIT_S) -> None:
         """Wait until ``GET path`` answers 200. Raises StartupError with the end of the log."""
         begun = time.monotonic()
-        while (waited_s := time.monotonic() - begun) < limit_s and not self._ended():
+        while (waited_s := time.monotonic() - begun) < limit_s and not self.ended():
             if self.rest.probe(path):
                 return
             time.sleep(0.02)
-        state = "ended" if self._ended() else "runs"
+        state = "ended" if self.ended() else "runs"
         tail = self.log_file.read_text(encoding="utf-8", errors="replace")[-3000:]
         self.stop()
         raise StartupError(
@@ -158,7 +158,8 @@ class WorkerProcess(ABC):
         self.stop()
         self.rest.close()
 
-    def _ended(self) -> bool:
+    def ended(self) -> bool:
+        """Return whether the process does not run (any more)."""
         return self._process is None or self._process.poll() is not None
 
     def _reap(self, descendants: list[psutil.Process]) -> int:

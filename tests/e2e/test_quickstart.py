@@ -38,7 +38,7 @@ def processes_below(folder: Path) -> list[str]:
     for process in psutil.process_iter(["cmdline"]):
         words = " ".join(process.info["cmdline"] or [])
         if str(folder) in words:
-            found.append(words[:200])
+            found.append(words[-200:])
     return found
 
 
@@ -50,15 +50,34 @@ def folder(tmp_path: Path) -> Iterator[Path]:
         kafka.stop()
 
 
-def test_first_run_moves_every_flight_second_none_third_what_was_appended(folder: Path) -> None:
+def kept_until_interrupted(folder: Path, port: int) -> str:
+    """Run with ``--keep``, use what stays up, end it with Ctrl-C; return what was printed."""
+    folder.mkdir(parents=True)
+    log = folder / "kept.log"
+    kept = launch([*quickstart(folder, port), "--keep"], log)
+    try:
+        until(lambda: "everything stays up" in log.read_text(), 240, "it stays up", lambda: log.read_text()[-2000:])
+        assert kept.poll() is None
+        listed = get_json(f"http://127.0.0.1:{port}/connectors?expand=status")
+        assert isinstance(listed, dict)
+        states = [one["status"]["connector"]["state"] for one in listed.values()]
+        assert states == ["RUNNING", "RUNNING"]
+        kept.send_signal(signal.SIGINT)
+        assert kept.wait(60) == 0, log.read_text()
+    finally:
+        kept.kill()
+        kept.wait()
+    return log.read_text()
+
+
+def test_first_run_moves_every_flight_and_is_kept_second_none_third_what_was_appended(folder: Path) -> None:
     (port,) = free_ports(1)
-    first = run(quickstart(folder, port))
-    assert first.returncode == 0, first.stdout + first.stderr
-    assert "moved 336,776 new records into topic flights" in first.stdout
-    assert "rows in the table: 336,776   rows in the file: 336,776" in first.stdout
-    assert re.search(r"UA\s*│\s*58,665\s*│\s*12\.1", first.stdout)
+    first = kept_until_interrupted(folder, port)
+    assert "moved 336,776 new records into topic flights" in first
+    assert "rows in the table: 336,776   rows in the file: 336,776" in first
+    assert re.search(r"UA\s*│\s*58,665\s*│\s*12\.1", first)
     assert table_rows(folder) == FLIGHTS
-    assert processes_below(folder) == []
+    until(lambda: processes_below(folder) == [], 20, "nothing is left running", lambda: processes_below(folder))
 
     second = run(quickstart(folder, port))
     assert second.returncode == 0, second.stdout + second.stderr
@@ -73,6 +92,24 @@ def test_first_run_moves_every_flight_second_none_third_what_was_appended(folder
     assert third.returncode == 0, third.stdout + third.stderr
     assert "moved 1,000 new records into topic flights" in third.stdout
     assert table_rows(folder) == FLIGHTS + 1_000
+
+
+def test_sigterm_in_mid_run_stops_the_broker_too(folder: Path) -> None:
+    (port,) = free_ports(1)
+    folder.mkdir()
+    log = folder / "ended.log"
+    ended = launch(quickstart(folder, port), log)
+    try:
+        started = "serves the Connect REST API"
+        until(lambda: started in log.read_text(), 120, "the worker is up", lambda: log.read_text()[-2000:])
+        assert any("kafka.Kafka" in words for words in processes_below(folder))
+        ended.send_signal(signal.SIGTERM)
+        assert ended.wait(60) == 128 + signal.SIGTERM, log.read_text()
+    finally:
+        ended.kill()
+        ended.wait()
+    until(lambda: processes_below(folder) == [], 20, "nothing is left running", lambda: processes_below(folder))
+    assert "Traceback" not in log.read_text()
 
 
 def test_kill_9_in_mid_run_then_again_loses_nothing_and_duplicates_are_counted(folder: Path) -> None:

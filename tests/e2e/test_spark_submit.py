@@ -37,6 +37,10 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return built
 
 
+def plain_environment() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "SPARK_HOME")}
+
+
 @pytest.fixture(scope="module")
 def python_without_the_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An interpreter that sees the dependencies but not the editable install of this repository."""
@@ -45,7 +49,13 @@ def python_without_the_package(tmp_path_factory: pytest.TempPathFactory) -> Path
     python = folder / "bin" / "python"
     (site,) = folder.glob("lib/python*/site-packages")
     (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
-    probe = subprocess.run([str(python), "-c", "import spark_connect_rt"], capture_output=True, cwd=folder, check=False)
+    probe = subprocess.run(
+        [str(python), "-c", "import spark_connect_rt"],
+        capture_output=True,
+        cwd=folder,
+        env=plain_environment(),
+        check=False,
+    )
     assert probe.returncode != 0, "the editable install shines through: this test would prove nothing"
     return python
 
@@ -61,6 +71,14 @@ def descendants(root: psutil.Process) -> list[tuple[psutil.Process, str]]:
 
 def executors_of(pid: int) -> list[psutil.Process]:
     return [process for process, words in descendants(psutil.Process(pid)) if "CoarseGrainedExecutorBackend" in words]
+
+
+def named(processes: list[psutil.Process]) -> list[str]:
+    found = []
+    for process in processes:
+        with contextlib.suppress(psutil.Error):
+            found.append(" ".join(process.cmdline())[-200:])
+    return found
 
 
 def test_tasks_run_on_executors_with_a_shipped_wheel(
@@ -82,14 +100,14 @@ def test_tasks_run_on_executors_with_a_shipped_wheel(
         str(ROOT / "jobs" / "connect_distributed.py"),
         str(file),
     ]
-    environment = {key: value for key, value in os.environ.items() if key not in ("PYTHONPATH", "SPARK_HOME")}
-    environment |= {"PYSPARK_PYTHON": str(python_without_the_package), "JAVA_HOME": str(java.home)}
+    environment = plain_environment() | {"PYSPARK_PYTHON": str(python_without_the_package), "JAVA_HOME": str(java.home)}
     log = tmp_path / "submit.log"
     with log.open("wb") as out:
         driver = subprocess.Popen(
             command, cwd=tmp_path, env=environment, stdout=out, stderr=out, start_new_session=True
         )
     rest = ConnectRest(f"http://127.0.0.1:{port}")
+    everything: list[psutil.Process] = []
     try:
         until(lambda: rest.probe("/health"), 120, "the worker is healthy", lambda: log.read_text()[-3000:])
         rest.create("shipped", {"connector.class": "FileStreamSource", "file": str(lines), "topic": "shipped"})
@@ -104,14 +122,17 @@ def test_tasks_run_on_executors_with_a_shipped_wheel(
         workers = [words for one in executors for _, words in descendants(one) if "pyspark.worker" in words]
         assert len(workers) >= 2, "a reader and a writer process below the executors"
         rest.delete("shipped")
+        everything = psutil.Process(driver.pid).children(recursive=True)
+        driver.send_signal(signal.SIGTERM)
+        driver.wait(60)
+        _, alive = psutil.wait_procs(everything, timeout=20)
+        assert named(alive) == [], log.read_text()[-3000:]
     finally:
         rest.close()
-        children = psutil.Process(driver.pid).children(recursive=True)
-        driver.send_signal(signal.SIGTERM)
-        try:
-            driver.wait(60)
-        except subprocess.TimeoutExpired:
+        if driver.poll() is None:
+            everything = psutil.Process(driver.pid).children(recursive=True)
             driver.kill()
-        _, alive = psutil.wait_procs(children, timeout=20)
-        for process in alive:
-            process.kill()
+            driver.wait()
+        for process in everything:
+            with contextlib.suppress(psutil.Error):
+                process.kill()

@@ -57,7 +57,7 @@ def polled_until_started(member: WarmMember, inner: Recorder) -> None:
 
 def test_an_empty_group_is_joined_at_once() -> None:
     inner = Recorder()
-    polled_until_started(WarmMember(inner, lambda: 0, lambda: threading.Event().wait()), inner)
+    polled_until_started(WarmMember(inner, lambda: False, lambda: threading.Event().wait()), inner)
     assert inner.calls == ["start"]
 
 
@@ -68,7 +68,7 @@ def test_a_running_group_is_joined_when_the_engine_is_warm() -> None:
         asked.set()
         return warm.wait(10)
 
-    member = WarmMember(inner, lambda: 2, await_warm)
+    member = WarmMember(inner, lambda: True, await_warm)
     member.start()
     assert asked.wait(10)
     member.poll(0)
@@ -88,12 +88,12 @@ def test_a_running_group_is_joined_when_the_engine_is_warm() -> None:
 
 def test_an_engine_that_never_warms_does_not_keep_the_worker_out() -> None:
     inner = Recorder()
-    polled_until_started(WarmMember(inner, lambda: 1, lambda: False), inner)
+    polled_until_started(WarmMember(inner, lambda: True, lambda: False), inner)
     assert inner.calls == ["start"]
 
 
 def test_a_group_that_cannot_be_looked_up_is_joined() -> None:
-    def others() -> int:
+    def others() -> bool:
         raise ConnectError("no answer")
 
     inner = Recorder()

@@ -1,0 +1,187 @@
+"""Three real workers, one broker, real faults; every line is counted afterwards. The stories run in order.
+
+Each leaves three healthy workers behind, so that a start (20 CPU seconds) is paid only where a worker died.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Iterator
+
+import psutil
+import pytest
+
+from spark_connect_rt.embedded.java import Java
+from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
+from tests.e2e.commands import until
+from tests.e2e.conftest import Times
+from tests.e2e.worker_group import SubmittedWorker, WorkerGroup, timed
+
+SESSION_S, HEARTBEAT_S = 10.0, 3.0  # Java's defaults, which the workers have
+# Processes share two cores with whatever else the machine does: a story fails far beyond what is expected only.
+SLACK_S = 20.0
+START_S = 240.0  # a worker needs 20 CPU seconds until its first Spark job runs
+FLOW_S = 60.0
+
+
+@pytest.fixture(scope="module")
+def kafka(tmp_path_factory: pytest.TempPathFactory, java: Java) -> Iterator[EmbeddedKafka]:
+    """A broker of this module's own: it is stopped in one of the stories."""
+    broker = EmbeddedKafka(tmp_path_factory.mktemp("kafka"), java=java, die_with_parent=True, port=free_ports(1)[0])
+    broker.start()
+    yield broker
+    broker.stop()
+
+
+@pytest.fixture(scope="module")
+def group(tmp_path_factory: pytest.TempPathFactory, kafka: EmbeddedKafka) -> Iterator[WorkerGroup]:
+    workers = WorkerGroup(tmp_path_factory.mktemp("group"), kafka.bootstrap_servers)
+    yield workers
+    workers.close()
+
+
+def now_ms() -> float:
+    return time.time() * 1000
+
+
+class Story:
+    """What one story cost: silence of the topics, duplicates; notes it all in the table."""
+
+    def __init__(self, group: WorkerGroup, times: Times, name: str) -> None:
+        self._group, self._times, self.name = group, times, name
+        self._before = group.counted()
+        self.begun_ms = now_ms()
+
+    def note(self, what: str, value: object) -> None:
+        self._times.note(self.name, what, value)
+
+    def note_outage(self) -> None:
+        length, end = self._group.outage_s(self.begun_ms)
+        self.note("worst topic", f"silent for {length:.1f} s, flows again {end:.1f} s after the event")
+
+    def check(self, *dead: SubmittedWorker) -> None:
+        self._group.check(self.begun_ms, dead)
+
+    def counted(self) -> tuple[int, int, int]:
+        """Return this story's duplicates in topics, in the sink's file beyond those, and tasks that began again."""
+        counts = [after - before for after, before in zip(self._group.counted(), self._before, strict=True)]
+        self.note("duplicates", f"topics {counts[0]}, sink {counts[1]}; sources that read lines again: {counts[2]}")
+        return counts[0], counts[1], counts[2]
+
+
+def test_join_spreads_the_tasks_and_repeats_nothing(group: WorkerGroup, times: Times) -> None:
+    first, *others = group.workers
+    story = Story(group, times, "join")
+    story.note("first worker healthy", f"{timed(first.start):.1f} s")
+    group.deploy()
+    story.note("first lines in the sink's file", f"{group.await_flow(START_S, 'one worker'):.1f} s after deploying")
+    for worker in others:
+        worker.launch()
+    for worker in others:
+        worker.await_answer("/health")
+    story.note("spread over three", f"{group.await_settled(START_S, 'join'):.1f} s after the last was healthy")
+    group.await_flow(FLOW_S, "three workers")
+    assert story.counted() == (0, 0, 0), "work that moves in order repeats nothing"
+    story.check()
+
+
+def test_sigterm_drains_commits_and_the_rest_take_over_in_one_round(group: WorkerGroup, times: Times) -> None:
+    assert group.alive() == group.workers, "the story before left a worker down"
+    leaver, *survivors = group.workers
+    generation, processes = group.generation(), leaver.processes()
+    story = Story(group, times, "SIGTERM")
+    os.kill(leaver.pid, signal.SIGTERM)
+    until(leaver.ended, 60, "the worker ends", group.stories)
+    story.note("process gone after", f"{(now_ms() - story.begun_ms) / 1000:.1f} s")
+    assert leaver.stop() == 0
+    group.await_settled(60, "SIGTERM")
+    group.await_flow(FLOW_S, "after SIGTERM")
+    story.note_outage()
+    story.note("generations used", group.generation() - generation)
+    assert story.counted() == (0, 0, 0), "an orderly leave repeats nothing"
+    story.check()
+    assert group.generation() == generation + 1, "taken over in one round"
+    assert group.alive() == survivors
+    _, alive = psutil.wait_procs(processes, timeout=20)
+    assert alive == [], "nothing of the worker is left"
+
+
+def test_a_worker_is_added(group: WorkerGroup, times: Times) -> None:
+    story = Story(group, times, "add a worker")
+    group.workers[0].start()
+    healthy_ms = now_ms()
+    group.await_settled(START_S, "added")
+    story.note("spread", f"{(now_ms() - healthy_ms) / 1000:.1f} s after it was healthy")
+    group.await_flow(FLOW_S, "added")
+    story.note_outage()
+    assert story.counted() == (0, 0, 0)
+    story.check()
+
+
+def test_kill_9_loses_no_line_and_the_tasks_run_again_elsewhere(group: WorkerGroup, times: Times) -> None:
+    assert group.alive() == group.workers, "the story before left a worker down"
+    victim = group.workers[1]
+    processes = victim.processes()
+    owned = [task for task, (_, worker) in group.owners(group.workers[0]).items() if worker == victim.worker_id]
+    sources = [task for task in owned if task.startswith("in-")]
+    story = Story(group, times, "kill -9")
+    victim.kill()
+    group.await_settled(SESSION_S + 3 + SLACK_S, "kill -9")
+    story.note("statuses RUNNING elsewhere after", f"{(now_ms() - story.begun_ms) / 1000:.1f} s")
+    group.await_flow(FLOW_S, "after kill -9")
+    story.note("lines in the sink's file again after", f"{(now_ms() - story.begun_ms) / 1000:.1f} s")
+    story.note_outage()
+    repeated, _, replayed = story.counted()
+    story.check(victim)
+    assert replayed <= len(sources), "each source it had began again once; two at once would repeat nearly every line"
+    assert repeated < group.feeder.written
+    _, alive = psutil.wait_procs(processes, timeout=20)
+    assert alive == [], "its processes ended by themselves"
+    victim.start()
+    group.await_settled(START_S, "restarted")
+
+
+def test_a_zombie_commits_nothing_and_rejoins(group: WorkerGroup, times: Times) -> None:
+    assert group.alive() == group.workers, "the story before left a worker down"
+    zombie = group.workers[2]
+    others = [worker for worker in group.workers if worker is not zombie]
+    owned = [task for task, (_, worker) in group.owners(others[0]).items() if worker == zombie.worker_id]
+    sources = [task for task in owned if task.startswith("in-")]
+    below = zombie.processes()[1:]
+    assert len(group.readers_of(below)) >= 1
+    story = Story(group, times, "zombie")
+    psutil.Process(zombie.pid).suspend()
+    until(lambda: group.readers_of(below) == [], SESSION_S, "its executors stop by themselves", group.stories)
+    story.note("its readers ended after", f"{(now_ms() - story.begun_ms) / 1000:.1f} s")
+    settled = lambda: group.settled_on(others)  # noqa: E731
+    until(settled, SESSION_S + 3 + SLACK_S, "the others run everything", group.stories)
+    story.note("statuses RUNNING elsewhere after", f"{(now_ms() - story.begun_ms) / 1000:.1f} s")
+    group.await_flow(FLOW_S, "beside a zombie")
+    story.note_outage()
+    until(lambda: now_ms() - story.begun_ms > 2 * SESSION_S * 1000, 2 * SESSION_S, "two session time-outs")
+    psutil.Process(zombie.pid).resume()
+    woken_ms = now_ms()
+    group.await_settled(START_S, "the zombie is back")
+    story.note("rejoined and spread", f"{(now_ms() - woken_ms) / 1000:.1f} s after SIGCONT")
+    group.await_flow(FLOW_S, "after the zombie")
+    _, _, replayed = story.counted()
+    story.check(zombie)
+    assert replayed <= len(sources), "each source it had began again once, when it was taken over"
+
+
+def test_the_broker_stops_and_starts_again(group: WorkerGroup, kafka: EmbeddedKafka, times: Times) -> None:
+    assert group.alive() == group.workers, "the story before left a worker down"
+    generation = group.generation()
+    story = Story(group, times, "broker stop and start")
+    kafka.stop()
+    kafka.start()
+    story.note("broker away for", f"{(now_ms() - story.begun_ms) / 1000:.1f} s")
+    group.await_flow(START_S, "the broker is back")
+    group.await_settled(START_S, "the broker is back")
+    story.note_outage()
+    story.note("generations used", group.generation() - generation)
+    story.counted()
+    story.check(*group.workers)  # without a broker nobody could say that his tasks stopped
+    assert [worker for worker in group.workers if worker.ended()] == []

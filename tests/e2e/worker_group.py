@@ -1,0 +1,213 @@
+"""Three workers through spark-submit.sh, lines that never stop flowing through them, and what must hold afterwards."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import httpx
+import psutil
+
+from spark_connect_rt.testing.numbered_lines import (
+    Feeder,
+    Topics,
+    create_topics,
+    duplicates,
+    missing,
+    newest_generation,
+    offsets_that_went_back,
+    outage,
+    read_all,
+    replays,
+    runs_at_once,
+    sink_numbers,
+    spread,
+)
+from spark_connect_rt.testing.worker_process import WorkerProcess
+from tests.e2e.commands import get_json, spark_submit, until
+
+FILES = 6
+SINK_TASKS = 3
+GROUP = "several"
+
+
+class SubmittedWorker(WorkerProcess):
+    """A worker as a user starts it: ``./spark-submit.sh FILE``."""
+
+    def command(self, properties_file: Path) -> list[str]:
+        """Return the README's command."""
+        return spark_submit(str(properties_file))
+
+    @property
+    def worker_id(self) -> str:
+        """Return what statuses call this worker."""
+        return f"127.0.0.1:{self.rest_port}"
+
+
+class WorkerGroup:
+    """Workers of one group, six sources that follow growing files, one sink that writes them all to one file."""
+
+    def __init__(self, folder: Path, bootstrap_servers: str, count: int = 3, replication: int = 1) -> None:
+        self.bootstrap_servers = bootstrap_servers
+        folder.mkdir(parents=True, exist_ok=True)
+        settings = {f"{kind}.storage.replication.factor": str(replication) for kind in ("config", "offset", "status")}
+        self.workers = [
+            SubmittedWorker(folder / f"worker-{number}", bootstrap_servers, GROUP, properties=settings)
+            for number in range(count)
+        ]
+        self.feeder = Feeder(folder, FILES)
+        self.target = folder / "out.txt"
+        self.topics_of_lines = [f"lines-{number}" for number in range(FILES)]
+        create_topics(bootstrap_servers, self.topics_of_lines, replication)
+        self.topics = Topics(bootstrap_servers, self.topics_of_lines)
+
+    def alive(self) -> list[SubmittedWorker]:
+        """Return the workers whose process runs."""
+        return [worker for worker in self.workers if worker.pid]
+
+    def deploy(self) -> None:
+        """Create the connectors and begin to write."""
+        for number, path in enumerate(self.feeder.files):
+            path.touch()
+            source = {"connector.class": "FileStreamSource", "file": str(path), "topic": f"lines-{number}"}
+            self.workers[0].rest.create(f"in-{number}", source)
+        sink = {
+            "connector.class": "FileStreamSink",
+            "file": str(self.target),
+            "topics": ",".join(self.topics_of_lines),
+            "tasks.max": str(SINK_TASKS),
+        }
+        self.workers[0].rest.create("out", sink)
+        self.feeder.start()
+
+    def owners(self, worker: WorkerProcess) -> dict[str, tuple[str, str]]:
+        """Return state and worker of each task, as one worker's REST API says; empty when it does not answer."""
+        listed = get_json(f"{worker.rest.url}/connectors?expand=status")
+        if not isinstance(listed, dict):
+            return {}
+        return {
+            f"{name}-{task['id']}": (task["state"], task["worker_id"])
+            for name, entry in listed.items()
+            for task in entry["status"]["tasks"]
+        }
+
+    def settled(self) -> bool:
+        """Return whether every task is RUNNING, spread over the live workers as evenly as can be."""
+        return self.settled_on(self.alive())
+
+    def settled_on(self, workers: Sequence[SubmittedWorker]) -> bool:
+        """Return whether every task is RUNNING on these workers, spread as evenly as can be."""
+        owners = self.owners(workers[0])
+        ids = [worker.worker_id for worker in workers]
+        if len(owners) != FILES + SINK_TASKS or {state for state, _ in owners.values()} != {"RUNNING"}:
+            return False
+        if not {worker for _, worker in owners.values()} <= set(ids):
+            return False
+        shares = spread((worker for _, worker in owners.values()), ids)
+        return shares[-1] - shares[0] <= 1
+
+    def await_settled(self, limit_s: float, what: str) -> float:
+        """Wait until ``settled``; return how long it took, seconds."""
+        begun = time.monotonic()
+        until(self.settled, limit_s, f"{what}: every task runs, evenly", lambda: (self._owners_now(), self.stories()))
+        return time.monotonic() - begun
+
+    def _owners_now(self) -> dict[str, tuple[str, str]]:
+        return self.owners(self.alive()[0])
+
+    def await_flow(self, limit_s: float, what: str) -> float:
+        """Wait until lines written from now on are in every topic and in the sink's file; return seconds."""
+        begun, number = time.monotonic(), self.feeder.written
+
+        def behind() -> list[str]:
+            topics = [name for name, one in self.topics.refresh().items() if max(one.numbers, default=-1) < number]
+            sink = sink_numbers(self.target, FILES)
+            return topics + [f"sink {name}" for name, one in enumerate(sink) if max(one, default=-1) < number]
+
+        until(lambda: not behind(), limit_s, f"{what}: lines flow again", lambda: (behind(), self.stories()))
+        return time.monotonic() - begun
+
+    def outage_s(self, since_ms: float) -> tuple[float, float]:
+        """Return the worst of the topics: longest silence that ended after ``since_ms``, and when it ended, s."""
+        found = [outage(arrivals, since_ms) for arrivals in self.topics.refresh().values()]
+        length, end = max(found)
+        return length / 1000, end / 1000
+
+    def counted(self) -> tuple[int, int, int]:
+        """Return duplicates in the topics, in the sink's file (beyond the topics'), and replays in the topics."""
+        arrivals = self.topics.refresh().values()
+        repeated = sum(duplicates(one.numbers) for one in arrivals)
+        in_sink = sum(duplicates(numbers) for numbers in sink_numbers(self.target, FILES))
+        return repeated, max(0, in_sink - repeated), sum(replays(one.numbers) for one in arrivals)
+
+    def gaps(self) -> dict[str, list[int]]:
+        """Return the lines that ought to be in topics and sink and are not; await_flow comes first."""
+        arrivals = self.topics.refresh()
+        sink = sink_numbers(self.target, FILES)
+        found = {}
+        for number, name in enumerate(self.topics_of_lines):
+            for place, numbers in ((name, arrivals[name].numbers), (f"sink {name}", sink[number])):
+                lost = missing(numbers, max(numbers, default=0))
+                if lost:
+                    found[place] = lost[:5]
+        return found
+
+    def check(self, since_ms: float, dead: Sequence[SubmittedWorker] = ()) -> None:
+        """What must hold after every story: no line lost, no task twice, no offset back.
+
+        ``dead`` are the workers that could not say what became of their tasks.
+        """
+        assert self.gaps() == {}
+        assert offsets_that_went_back(read_all(self.bootstrap_servers, f"{GROUP}-offsets")) == []
+        assert (
+            runs_at_once(
+                read_all(self.bootstrap_servers, f"{GROUP}-statuses"), since_ms, [worker.worker_id for worker in dead]
+            )
+            == []
+        )
+
+    def generation(self) -> int:
+        """Return the group's generation, from the newest statuses of all tasks."""
+        return newest_generation(read_all(self.bootstrap_servers, f"{GROUP}-statuses"))
+
+    def stories(self) -> str:
+        """Return the end of every live worker's story, for a message."""
+        said = []
+        for worker in self.alive():
+            with contextlib.suppress(httpx.HTTPError):
+                text = httpx.get(f"{worker.rest.url}/admin/story", timeout=5, trust_env=False).text
+                said.append(f"{worker.worker_id}:\n{text[-1500:]}")
+            said.append(worker.log_file.read_text(errors="replace")[-1500:])
+        return "\n".join(said)
+
+    def readers_of(self, pids: Sequence[psutil.Process]) -> list[int]:
+        """Return which of the processes hold a source's file open: those that read it for a task."""
+        sources = {str(path) for path in self.feeder.files}
+        reading = []
+        for process in pids:
+            with contextlib.suppress(psutil.Error):
+                if sources & {file.path for file in process.open_files()}:
+                    reading.append(process.pid)
+        return reading
+
+    def close(self) -> None:
+        """Stop everything."""
+        with contextlib.suppress(RuntimeError):
+            self.feeder.stop()
+        for worker in self.alive():
+            with contextlib.suppress(psutil.Error):
+                psutil.Process(worker.pid).resume()
+            worker.stop()
+        for worker in self.workers:
+            worker.rest.close()
+        self.topics.close()
+
+
+def timed(step: Callable[[], Any]) -> float:
+    """Return how long a step took, seconds."""
+    begun = time.monotonic()
+    step()
+    return time.monotonic() - begun
