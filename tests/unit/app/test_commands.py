@@ -1,0 +1,91 @@
+"""Commands of the command line that this page's neighbours do not start whole workers for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from spark_connect_rt.app import standalone
+from spark_connect_rt.app.cli import cli
+from spark_connect_rt.app.wiring import override_policy
+from spark_connect_rt.app.worker_plugins import plugins_of
+from spark_connect_rt.errors import BadConfigError
+from tests.unit.plugins.plugin_folders import dist_files, make_folder, stamp_plugin
+
+POLICY = """
+from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
+
+
+class NoAcks(ConnectorClientConfigOverridePolicy):
+    def configure(self, config):
+        self.word = config["word"]
+
+    def problems(self, connector_config):
+        return {key: self.word for key in connector_config if key.endswith(".acks")}
+"""
+
+
+def worker_file(folder: Path, **settings: str) -> Path:
+    file = folder / "worker.properties"
+    file.write_text("".join(f"{key.replace('_', '.')}={value}\n" for key, value in settings.items()))
+    return file
+
+
+def test_plugins_are_listed_and_checked(tmp_path: Path) -> None:
+    plugins = tmp_path / "plugins"
+    make_folder(plugins / "listed", stamp_plugin("listed_plugin", "1.2"))
+    file = worker_file(tmp_path, plugin_path=str(plugins))
+    listed = CliRunner().invoke(cli, ["plugins", str(file)])
+    assert listed.exit_code == 0, listed.output
+    assert f"transformation    listed_plugin.Stamp  1.2  {plugins / 'listed'}\n" in listed.output
+    assert "org.apache.kafka.connect.file.FileStreamSourceConnector" in listed.output
+    entry = "[spark_connect_rt.converters]\nX = failing_module:X\n"
+    make_folder(tmp_path / "bad" / "failing", dist_files("failing", "1", {"failing_module.py": "1 / 0"}, entry))
+    bad = ["--set", f"plugin.path={tmp_path / 'bad'}", str(file)]
+    assert CliRunner().invoke(cli, ["plugins", *bad]).exit_code == 0
+    checked = CliRunner().invoke(cli, ["plugins", "--check", *bad])
+    assert checked.exit_code == 1
+    assert "BROKEN            failing_module.X" in checked.output
+    assert "ZeroDivisionError" in checked.output
+
+
+@pytest.mark.parametrize(
+    ("words", "connectors"),
+    [
+        (["submit", "--standalone", "{file}"], []),
+        (["submit", "--standalone", "{file}", "a.properties", "b.json"], ["a.properties", "b.json"]),
+        (["submit", "{file}", "a.properties"], ["a.properties"]),
+        (["standalone", "{file}", "a.properties", "--set", "x=1"], ["a.properties"]),
+    ],
+)
+def test_submit_runs_a_standalone_worker_when_told_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, words: list[str], connectors: list[str]
+) -> None:
+    run: list[tuple[Mapping[str, str], Sequence[Path]]] = []
+
+    def remember(raw: Mapping[str, str], files: Sequence[Path]) -> int:
+        run.append((raw, files))
+        return 20
+
+    monkeypatch.setattr(standalone, "run_standalone", remember)
+    file = worker_file(tmp_path, bootstrap_servers="x:1")
+    ended = CliRunner().invoke(cli, [word.format(file=file) for word in words])
+    assert ended.exit_code == 20, ended.output
+    ((raw, files),) = run
+    assert raw["bootstrap.servers"] == "x:1"
+    assert files == [Path(one) for one in connectors]
+
+
+def test_an_override_policy_may_be_a_plugin(tmp_path: Path) -> None:
+    entry = "[spark_connect_rt.override_policies]\ncom.example.NoAcks = no_acks:NoAcks\n"
+    make_folder(tmp_path / "policy", dist_files("no_acks", "1", {"no_acks.py": POLICY}, entry))
+    raw = {"plugin.path": str(tmp_path), "connector.client.config.override.policy": "com.example.NoAcks", "word": "no"}
+    policy = override_policy(raw, plugins_of(raw))
+    assert policy is not None
+    assert policy.problems({"producer.override.acks": "1", "topic": "t"}) == {"producer.override.acks": "no"}
+    assert override_policy({"connector.client.config.override.policy": "Principal"}, plugins_of(raw)) is None
+    with pytest.raises(BadConfigError, match=r"override\.policy"):
+        override_policy({"connector.client.config.override.policy": "com.example.Missing"}, plugins_of(raw))
