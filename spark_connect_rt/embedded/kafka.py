@@ -18,7 +18,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +28,11 @@ from spark_connect_rt.errors import StartupError
 
 EXIT_BROKER_FAILED = 13
 BROKER_COORDINATES = (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",)
+# Without them the broker is silent: kafka_2.13 brings no logger. "!": without their dependency management.
+LOG_COORDINATES = (
+    "org.apache.logging.log4j:log4j-core:2.24.3!",
+    "org.apache.logging.log4j:log4j-slf4j-impl:2.24.3!",
+)
 START_LIMIT_S = 90.0
 
 LOG_CONFIG = """Configuration:
@@ -36,6 +41,7 @@ LOG_CONFIG = """Configuration:
     Console: {name: out, PatternLayout: {pattern: "%d{ISO8601} %p %c{1} %m%n"}}
   Loggers:
     Root: {level: warn, AppenderRef: {ref: out}}
+    Logger: [%s]
 """
 
 _log = logging.getLogger(__name__)
@@ -51,6 +57,12 @@ def free_ports(count: int) -> list[int]:
     finally:
         for one in sockets:
             one.close()
+
+
+def log_config(levels: Mapping[str, str]) -> str:
+    """Return the broker's log4j2 set-up: warnings, and the given loggers at their levels."""
+    loggers = ", ".join(f'{{name: "{name}", level: {level}}}' for name, level in levels.items())
+    return LOG_CONFIG.replace("[%s]", f"[{loggers}]")
 
 
 def broker_properties(directory: Path, port: int, controller_port: int, extra: Mapping[str, str]) -> dict[str, str]:
@@ -88,13 +100,25 @@ class EmbeddedKafka:
         properties: Mapping[str, str] | None = None,
         die_with_parent: bool = False,
         port: int | None = None,
+        cluster_id: str | None = None,
+        jvm_options: Sequence[str] = (),
+        log_levels: Mapping[str, str] | None = None,
     ) -> None:
+        """Make a broker, not yet started.
+
+        ``properties`` win over the ones of ``broker_properties``; ``cluster_id`` is that of brokers that belong
+        together; ``jvm_options`` go before the class path; ``log_levels`` are of loggers, the others' is
+        warn; without any the broker logs nothing.
+        """
         self.directory = Path(directory).absolute()
         self._java = java
         self._heap_mb = heap_mb
         self._properties = dict(properties or {})
         self._die_with_parent = die_with_parent
         self._wanted_port = port
+        self._cluster_id = cluster_id
+        self._jvm_options = tuple(jvm_options)
+        self._log_levels = dict(log_levels or {})
         self._process: subprocess.Popen[bytes] | None = None
         self.pid = 0
         self.port = 0
@@ -117,7 +141,7 @@ class EmbeddedKafka:
             self._wait_until_ready()
             return self
         java = self._java or find_java()
-        jars = resolve_jars(BROKER_COORDINATES)
+        jars = resolve_jars(BROKER_COORDINATES + (LOG_COORDINATES if self._log_levels else ()))
         wanted = [self._wanted_port] if self._wanted_port else []
         self.port, controller_port = (wanted + free_ports(2))[:2]
         self._write_files(controller_port)
@@ -153,7 +177,7 @@ class EmbeddedKafka:
         settings = broker_properties(self.directory, self.port, controller_port, self._properties)
         text = "".join(f"{key}={value}\n" for key, value in settings.items())
         (self.directory / "broker.properties").write_text(text, encoding="utf-8")
-        (self.directory / "log4j2.yaml").write_text(LOG_CONFIG, encoding="utf-8")
+        (self.directory / "log4j2.yaml").write_text(log_config(self._log_levels), encoding="utf-8")
 
     def _launch(self, java: Java, jars: list[Path]) -> None:
         base = [
@@ -161,6 +185,7 @@ class EmbeddedKafka:
             "-Xms128m",
             f"-Xmx{self._heap_mb}m",
             f"-Dlog4j2.configurationFile={self.directory / 'log4j2.yaml'}",
+            *self._jvm_options,
             "-cp",
             os.pathsep.join(map(str, jars)),
         ]
@@ -168,7 +193,15 @@ class EmbeddedKafka:
         with self.log_file.open("ab") as log:
             if not (self.directory / "logs" / "meta.properties").exists():
                 subprocess.run(
-                    [*base, "kafka.tools.StorageTool", "format", "-t", _cluster_id(), "-c", config],
+                    [
+                        *base,
+                        "kafka.tools.StorageTool",
+                        "format",
+                        "-t",
+                        self._cluster_id or new_cluster_id(),
+                        "-c",
+                        config,
+                    ],
                     stdout=log,
                     stderr=log,
                     check=False,
@@ -193,6 +226,8 @@ class EmbeddedKafka:
         if not _runs(state["pid"], str(self.directory / "broker.properties")):
             return False
         self.pid, self.port, self.adopted = int(state["pid"]), int(state["port"]), True
+        if self._process is not None and self._process.pid != self.pid:
+            self._process = None
         _log.info("taking over the broker pid=%d that an earlier run left in %s", self.pid, self.directory)
         return True
 
@@ -228,7 +263,10 @@ class EmbeddedKafka:
     def _await_end(self, timeout_s: float) -> bool:
         deadline = time.monotonic() + timeout_s
         while time.monotonic() < deadline:
-            if self._ended() or not _runs(self.pid, str(self.directory / "broker.properties")):
+            if self._ended():
+                return True
+            # A process of ours that ended has no command line until ``poll`` has taken its exit code.
+            if self._process is None and not _runs(self.pid, str(self.directory / "broker.properties")):
                 return True
             time.sleep(0.05)
         return False
@@ -245,7 +283,8 @@ def _runs(pid: int, argument: str) -> bool:
     return True
 
 
-def _cluster_id() -> str:
+def new_cluster_id() -> str:
+    """Return a cluster id as the format tool takes it."""
     while True:
         text = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         if not text.startswith("-"):  # the format tool would read it as an option

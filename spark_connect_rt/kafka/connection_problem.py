@@ -46,13 +46,18 @@ def refusal_of_error(error: BaseException) -> Refusal | None:
     seen: BaseException | None = error
     while seen is not None:
         if isinstance(seen, UnsupportedSaslMechanismError):
-            return Refusal("sasl.mechanism", str(seen))
+            return Refusal("sasl.mechanism", _words(seen))
         if isinstance(seen, SaslAuthenticationFailed | AuthenticationFailedError):
-            return Refusal("sasl.jaas.config", str(seen) or type(seen).__name__)
+            return Refusal("sasl.jaas.config", _words(seen))
         if isinstance(seen, ssl.SSLError):
             return tls_refusal(seen)
         seen = seen.__cause__
     return None
+
+
+def _words(error: BaseException) -> str:
+    """Return what the broker or the library said, without aiokafka's number and class name in front."""
+    return str(error.args[0]) if error.args else type(error).__name__
 
 
 def tls_refusal(error: ssl.SSLError) -> Refusal | None:
@@ -60,7 +65,7 @@ def tls_refusal(error: ssl.SSLError) -> Refusal | None:
     if isinstance(error, ssl.SSLCertVerificationError):
         setting, reason = _VERIFY.get(error.verify_code, _UNTRUSTED)
         return Refusal(setting, f"{reason}: {error.verify_message}")
-    told = error.reason or ""
+    told = getattr(error, "reason", None) or ""
     return next((Refusal(*said) for mark, said in _ALERTS.items() if mark in told), None)
 
 

@@ -114,7 +114,7 @@ class GroupIo:
         elif effect is Effect.SEND_SYNC:
             self._spawn(partial(self._sync, after), era)
         elif effect is Effect.SEND_LEAVE:
-            self._leave(before.member_id)
+            self._leave(before.member_id, after.reason)
 
     async def _serve(self) -> None:
         while not self._ended:
@@ -201,17 +201,17 @@ class GroupIo:
             self._failures = 0
         self._shell.apply(event, era)
 
-    def _leave(self, member_id: str) -> None:
+    def _leave(self, member_id: str, reason: str) -> None:
         link, self._link = self._link, None
         if link is None:
             self._shell.has_left()
             return
-        task = asyncio.get_running_loop().create_task(self._say_goodbye(link, member_id))
+        task = asyncio.get_running_loop().create_task(self._say_goodbye(link, member_id, reason))
         self._leaving.add(task)
         task.add_done_callback(self._leaving.discard)
 
-    async def _say_goodbye(self, link: CoordinatorLink, member_id: str) -> None:
-        request = requests.leave_request(self._group_id, member_id)
+    async def _say_goodbye(self, link: CoordinatorLink, member_id: str, reason: str) -> None:
+        request = requests.leave_request(self._group_id, member_id, reason)
         try:
             await asyncio.wait_for(link.ask(request), LEAVE_LIMIT_S)
         except NETWORK_ERRORS as error:

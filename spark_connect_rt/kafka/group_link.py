@@ -13,11 +13,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiokafka.conn import AIOKafkaConnection, collect_hosts, create_conn
+from aiokafka.conn import AIOKafkaConnection, collect_hosts
 from aiokafka.errors import KafkaError
 from aiokafka.protocol.metadata import MetadataRequest
 
 from spark_connect_rt.kafka.connection_problem import refusal_of_error
+from spark_connect_rt.kafka.group_connection import connect
 from spark_connect_rt.kafka.group_requests import NONE, Refusal, find_request, lost_reason, refusal_of
 
 STAGGER_S = 0.5  # head start of one broker before the next is asked too
@@ -155,7 +156,7 @@ class CoordinatorSearch:
 
 
 async def _connect(settings: LinkSettings, host: str, port: int, answer_limit_ms: int) -> AIOKafkaConnection:
-    connecting = create_conn(
+    connecting = connect(
         host,
         port,
         client_id=settings.client_id,

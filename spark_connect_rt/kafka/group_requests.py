@@ -1,7 +1,8 @@
 """Group requests on aiokafka's protocol classes, and their answers as events of the membership machine.
 
 Owns the wire's error codes (Java ``Errors``) for JoinGroup, SyncGroup, Heartbeat, LeaveGroup, FindCoordinator.
-Versions used against a 4.x broker: Join 5, Sync 3, Heartbeat 1, Leave 1, FindCoordinator 1; no static members.
+Versions used against a 4.x broker: Join 9 and Leave 5 (``group_wire``), Sync 3, Heartbeat 1, FindCoordinator 1; no
+static members.
 """
 
 from __future__ import annotations
@@ -11,13 +12,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from aiokafka.protocol.coordination import FindCoordinatorRequest
-from aiokafka.protocol.group import (
-    HeartbeatRequest,
-    JoinGroupRequest,
-    LeaveGroupRequest,
-    SyncGroupRequest,
-)
+from aiokafka.protocol.group import HeartbeatRequest, SyncGroupRequest
 
+from spark_connect_rt.kafka.group_wire import JoinRequest, LeaveRequest
 from spark_connect_rt.state.membership import Member, Timing
 from spark_connect_rt.state.membership_events import (
     CoordinatorLost,
@@ -34,6 +31,7 @@ from spark_connect_rt.state.membership_events import (
 )
 
 PROTOCOL_TYPE = "connect"
+REASON_LIMIT = 255  # characters; brokers refuse longer ones (Java JoinGroupRequest.maybeTruncateReason)
 
 NONE = 0
 ILLEGAL_GENERATION = 22
@@ -53,6 +51,7 @@ _REFUSED = {
     30: ("group.id", "this worker is not authorised to use the group"),
     35: ("bootstrap.servers", "the broker does not know this version of the group protocol"),
     81: ("group.id", "the group has reached the broker's group.max.size"),
+    82: ("group.id", "a static member of the same instance id took this place (workers are never static)"),
 }
 
 
@@ -69,16 +68,17 @@ def find_request(group_id: str) -> FindCoordinatorRequest:
     return FindCoordinatorRequest(group_id, 0)
 
 
-def join_request(group_id: str, member: Member, timing: Timing) -> JoinGroupRequest:
-    """Join with the member's offer, under the id it has (empty: the broker will give one)."""
-    return JoinGroupRequest(
+def join_request(group_id: str, member: Member, timing: Timing) -> JoinRequest:
+    """Join with the member's offer, under the id it has (empty: the broker will give one); say why."""
+    return JoinRequest(
         group_id,
         timing.session_ms,
         timing.rebalance_ms,
         member.member_id,
         None,
         PROTOCOL_TYPE,
-        list(member.offer),
+        protocols=list(member.offer),
+        reason=member.reason[:REASON_LIMIT],
     )
 
 
@@ -92,9 +92,9 @@ def heartbeat_request(group_id: str, member: Member) -> HeartbeatRequest:
     return HeartbeatRequest(group_id, member.generation, member.member_id)
 
 
-def leave_request(group_id: str, member_id: str) -> LeaveGroupRequest:
-    """Give the place in the group up."""
-    return LeaveGroupRequest(group_id, member_id)
+def leave_request(group_id: str, member_id: str, reason: str) -> LeaveRequest:
+    """Give the place in the group up; say why."""
+    return LeaveRequest(group_id, member_id, reason[:REASON_LIMIT])
 
 
 def refusal_of(error_code: int) -> Refusal | None:
@@ -148,5 +148,5 @@ def _failed(code: int, member: Member, sent_ms: int) -> object:
 
 
 def _metadata(members: Any) -> Mapping[str, bytes]:
-    # JoinGroup 5 adds the static instance id between id and metadata; older answers have two fields.
-    return {entry[0]: bytes(entry[-1]) for entry in members}
+    # From JoinGroup 5 on the static instance id stands between id and metadata.
+    return {entry[0]: bytes(entry[1] if len(entry) == 2 else entry[2]) for entry in members}

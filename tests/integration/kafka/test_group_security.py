@@ -2,177 +2,30 @@
 
 from __future__ import annotations
 
-import subprocess
-import uuid
-from collections.abc import Iterator
-from datetime import datetime, timedelta
 from pathlib import Path
 
 import pytest
 import trustme
-from confluent_kafka.admin import (
-    AdminClient,
-    ScramCredentialInfo,
-    ScramMechanism,
-    UserScramCredentialUpsertion,
-)
-from cryptography import x509
-from cryptography.hazmat.primitives import serialization
-from cryptography.hazmat.primitives.serialization import pkcs12
 
-from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.errors import BadConfigError, RetriableError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.carried_stores import carry_stores
 from spark_connect_rt.kafka.group_member import KafkaGroupMember
 from tests.contract.group_member_contract import Herder, settled, until
-
-REAUTH_MS = 2_000
-PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
-SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule"
-
-
-STORE_PASSWORD, KEY_PASSWORD = "of the store", "of the key"
-
-
-class JavaStores:
-    """Stores made by the JDK's keytool: what ``authority`` is trusted by, and a client key of an intermediate one's."""
-
-    def __init__(self, directory: Path, java: Java, authority: trustme.CA) -> None:
-        self._java = java
-        root = directory / "root.pem"
-        authority.cert_pem.write_to_path(str(root))
-        self.trust = {kind: directory / f"trust.{kind}" for kind in ("jks", "pkcs12")}
-        for kind, path in self.trust.items():
-            self._keytool("-importcert", "-noprompt", "-alias", "root", "-file", root, *self._store(path, kind))
-        child = authority.create_child_ca().issue_cert("worker")
-        key = serialization.load_pem_private_key(child.private_key_pem.bytes(), None)
-        chain = [x509.load_pem_x509_certificate(one.bytes()) for one in child.cert_chain_pems]
-        sealed = serialization.BestAvailableEncryption(STORE_PASSWORD.encode())
-        openssl = directory / "openssl.p12"
-        openssl.write_bytes(pkcs12.serialize_key_and_certificates(b"worker", key, chain[0], chain[1:], sealed))
-        self.key = {kind: directory / f"key.{kind}" for kind in ("jks", "pkcs12")}
-        for kind, path in self.key.items():
-            copied = ("-srckeystore", openssl, "-srcstorepass", STORE_PASSWORD, "-deststorepass", STORE_PASSWORD)
-            own = ("-srcalias", "worker", "-srckeypass", STORE_PASSWORD, "-destkeypass", KEY_PASSWORD)
-            to = ("-noprompt", "-destkeystore", path, "-deststoretype", kind)
-            self._keytool("-importkeystore", *copied, *to, *(own if kind == "jks" else ()))
-
-    def _store(self, path: Path, kind: str) -> tuple[object, ...]:
-        return ("-keystore", path, "-storetype", kind, "-storepass", STORE_PASSWORD)
-
-    def _keytool(self, *arguments: object) -> None:
-        # A runtime image without the program still has its class.
-        command = [str(self._java.executable), "sun.security.tools.keytool.Main", *map(str, arguments)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-
-
-class SecureKafka:
-    """One broker with a listener for each way in, certificates of its own authority."""
-
-    def __init__(self, directory: Path, java: Java) -> None:
-        authority = trustme.CA()
-        self.authority = directory / "authority.pem"
-        authority.cert_pem.write_to_path(str(self.authority))
-        self.client = directory / "client.pem"
-        authority.issue_cert("worker").private_key_and_cert_chain_pem.write_to_path(str(self.client))
-        server, expired, elsewhere = (directory / f"{name}.pem" for name in ("server", "expired", "elsewhere"))
-        authority.issue_cert("localhost", "127.0.0.1").private_key_and_cert_chain_pem.write_to_path(str(server))
-        past = datetime(2020, 1, 1)
-        old = authority.issue_cert("127.0.0.1", not_before=past, not_after=past + timedelta(days=1))
-        old.private_key_and_cert_chain_pem.write_to_path(str(expired))
-        authority.issue_cert("elsewhere.test").private_key_and_cert_chain_pem.write_to_path(str(elsewhere))
-        self.stores = JavaStores(directory, java, authority)
-        names = ("PLAINTEXT", "TLS", "PLAIN", "SCRAM", "EXPIRED", "ELSEWHERE")
-        *ports, controller = free_ports(len(names) + 1)
-        self.ports = dict(zip(names, ports, strict=True))
-        addresses = ",".join(f"{name}://127.0.0.1:{port}" for name, port in self.ports.items())
-        self.kafka = EmbeddedKafka(
-            directory / "kafka",
-            java=java,
-            die_with_parent=True,
-            port=self.ports["PLAINTEXT"],
-            properties={
-                "listeners": f"{addresses},CONTROLLER://127.0.0.1:{controller}",
-                "advertised.listeners": addresses,
-                "controller.quorum.voters": f"1@127.0.0.1:{controller}",
-                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,TLS:SSL,"
-                "PLAIN:SASL_PLAINTEXT,SCRAM:SASL_SSL,EXPIRED:SSL,ELSEWHERE:SSL",
-                "listener.name.expired.ssl.keystore.location": _pkcs8(expired),
-                "listener.name.elsewhere.ssl.keystore.location": _pkcs8(elsewhere),
-                "ssl.keystore.type": "PEM",
-                "ssl.keystore.location": _pkcs8(server),
-                "ssl.truststore.type": "PEM",
-                "ssl.truststore.location": str(self.authority),
-                "listener.name.tls.ssl.client.auth": "required",
-                "listener.name.plain.sasl.enabled.mechanisms": "PLAIN",
-                "listener.name.plain.connections.max.reauth.ms": str(REAUTH_MS),
-                "listener.name.plain.plain.sasl.jaas.config": f'{PLAIN} required user_worker="open sesame";',
-                "listener.name.scram.sasl.enabled.mechanisms": "SCRAM-SHA-256,SCRAM-SHA-512",
-                "listener.name.scram.scram-sha-256.sasl.jaas.config": f"{SCRAM} required;",
-                "listener.name.scram.scram-sha-512.sasl.jaas.config": f"{SCRAM} required;",
-            },
-        )
-
-    def settings(self, listener: str, **more: str) -> dict[str, str]:
-        return {
-            "bootstrap.servers": f"127.0.0.1:{self.ports[listener]}",
-            "group.id": f"connect-{uuid.uuid4()}",
-            "session.timeout.ms": "6000",
-            "heartbeat.interval.ms": "500",
-            "ssl.truststore.type": "PEM",
-            "ssl.truststore.location": str(self.authority),
-            **more,
-        }
-
-
-def _pkcs8(pem: Path) -> str:
-    """Return the file with its key in the form Java reads."""
-    raw = pem.read_bytes()
-    key = serialization.load_pem_private_key(raw, None)
-    rest = raw[raw.index(b"-----BEGIN CERTIFICATE") :]
-    pem.write_bytes(
-        key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
-        + rest
-    )
-    return str(pem)
-
-
-@pytest.fixture(scope="module")
-def secure(tmp_path_factory: pytest.TempPathFactory, java: Java) -> Iterator[SecureKafka]:
-    secure = SecureKafka(tmp_path_factory.mktemp("secure"), java)
-    with secure.kafka as kafka:
-        admin = AdminClient({"bootstrap.servers": kafka.bootstrap_servers})
-        for mechanism in (ScramMechanism.SCRAM_SHA_256, ScramMechanism.SCRAM_SHA_512):
-            change = UserScramCredentialUpsertion("worker", ScramCredentialInfo(mechanism, 4096), b"open sesame")
-            for done in admin.alter_user_scram_credentials([change]).values():
-                done.result(30)
-        yield secure
+from tests.integration.kafka.secure_kafka import (
+    KEY_PASSWORD,
+    PLAIN,
+    REAUTH_MS,
+    SCRAM,
+    STORE_PASSWORD,
+    SecureKafka,
+    joins,
+    refused,
+)
 
 
 def jaas(module: str, password: str = "open sesame") -> str:
     return f'{module} required username="worker" password="{password}";'
-
-
-def joins(settings: dict[str, str]) -> None:
-    member = KafkaGroupMember(settings)
-    herder = Herder("a", member)
-    try:
-        until(lambda: settled(herder), [herder])
-    finally:
-        member.stop()
-
-
-def refused(settings: dict[str, str], match: str) -> None:
-    member = KafkaGroupMember(settings)
-    herder = Herder("a", member)
-    try:
-        with pytest.raises(BadConfigError, match=match):
-            until(lambda: False, [herder])
-    finally:
-        member.stop()
 
 
 def test_tls_with_a_certificate_of_ones_own_in_a_file(secure: SecureKafka) -> None:

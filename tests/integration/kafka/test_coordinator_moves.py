@@ -1,0 +1,163 @@
+"""Two brokers: the coordinator appears late, moves, dies and comes back, and a group goes on. Times are printed."""
+
+from __future__ import annotations
+
+import re
+import time
+import uuid
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+import pytest
+from confluent_kafka.admin import AdminClient
+
+from spark_connect_rt.embedded.cluster import EmbeddedKafkaCluster
+from spark_connect_rt.embedded.java import Java
+from spark_connect_rt.embedded.kafka import free_ports
+from spark_connect_rt.kafka.group_member import KafkaGroupMember
+from spark_connect_rt.ports.group_member import ContactLost
+from tests.contract.group_member_contract import Herder, settled, until
+
+MOVED_NODE = 2  # the one whose going leaves a controller
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+@dataclass(frozen=True)
+class Cluster:
+    kafka: EmbeddedKafkaCluster
+    topics_at_first: frozenset[str]
+
+    @property
+    def admin(self) -> AdminClient:
+        return AdminClient({"bootstrap.servers": self.kafka.bootstrap_servers, "log_level": 0})
+
+    def bring_back(self, node: int) -> None:
+        """Start a broker again and wait until it leads what it led before."""
+        self.kafka.broker(node).start()
+        self.kafka.await_brokers(len(self.kafka.nodes))
+        end = time.monotonic() + 30
+        while not self._leads(node):
+            assert time.monotonic() < end, f"node {node} leads no partition of {OFFSETS_TOPIC}"
+            time.sleep(0.1)
+
+    def _leads(self, node: int) -> bool:
+        topic = self.admin.list_topics(OFFSETS_TOPIC, timeout=10).topics[OFFSETS_TOPIC]
+        return any(partition.leader == node for partition in topic.partitions.values())
+
+    def settings(self, group: str, **more: str) -> dict[str, str]:
+        times = {"session.timeout.ms": "20000", "heartbeat.interval.ms": "500"}
+        return {"bootstrap.servers": self.kafka.bootstrap_servers, "group.id": group, **times, **more}
+
+
+@pytest.fixture(scope="module")
+def cluster(tmp_path_factory: pytest.TempPathFactory, java: Java) -> Iterator[Cluster]:
+    directory = tmp_path_factory.mktemp("cluster")
+    # Leaders go back home at once; Kafka looks every five minutes.
+    home = {"leader.imbalance.check.interval.seconds": "1", "leader.imbalance.per.broker.percentage": "0"}
+    spoken = {"org.apache.kafka.coordinator.group": "info"}
+    options = {"properties": home, "log_levels": spoken, "die_with_parent": True}
+    with EmbeddedKafkaCluster(directory, 2, java=java, **options) as kafka:  # type: ignore[arg-type]
+        topics = AdminClient({"bootstrap.servers": kafka.bootstrap_servers}).list_topics(timeout=10).topics
+        yield Cluster(kafka, frozenset(topics))
+
+
+def coordinator_of(herder: Herder) -> int:
+    """Return the port of the broker that the member heartbeats to."""
+    member = herder.member
+    assert isinstance(member, KafkaGroupMember)
+    link = member._io._link
+    return -1 if link is None else int(link._quick.port)
+
+
+def pair_on(cluster: Cluster, node: int) -> tuple[str, list[Herder]]:
+    """Return a group whose coordinator is ``node``, and two settled members of it."""
+    port = cluster.kafka.broker(node).port
+    for _ in range(50):
+        group = f"connect-{uuid.uuid4().hex[:8]}"
+        first = Herder("a", KafkaGroupMember(cluster.settings(group), client_id="a"))
+        until(first.is_settled, [first])
+        if coordinator_of(first) == port:
+            break
+        first.member.stop()
+    else:
+        raise AssertionError(f"no group of 50 is coordinated by node {node}")
+    herders = [first, Herder("b", KafkaGroupMember(cluster.settings(group), client_id="b"))]
+    until(lambda: settled(*herders), herders)
+    return group, herders
+
+
+def beat_since(herders: list[Herder], since_ms: int, port: int) -> bool:
+    """Every member has had a heartbeat answered by the broker at ``port`` that was sent after ``since_ms``."""
+    members = [herder.member for herder in herders]
+    return all(
+        isinstance(member, KafkaGroupMember) and member.state.last_contact_ms > since_ms for member in members
+    ) and all(coordinator_of(herder) == port for herder in herders)
+
+
+def moved(cluster: Cluster, herders: list[Herder], what: str) -> None:
+    """Await the other broker's answers; nobody lost contact, and the generation is the one it was."""
+    generations = [herder.last() for herder in herders]
+    seen = [len(herder.seen) for herder in herders]
+    begun_s, now_ms = time.monotonic(), herders[0].member.now_ms()  # type: ignore[attr-defined]
+    until(lambda: beat_since(herders, now_ms, cluster.kafka.broker(1).port), herders, limit_s=60)
+    print(f"{what}: every member had an answer of the new coordinator after {time.monotonic() - begun_s:.1f} s")
+    assert not any(herder.saw(ContactLost, since) for herder, since in zip(herders, seen, strict=True))
+    assert [herder.last() for herder in herders] == generations
+    assert settled(*herders)
+
+
+def test_the_offsets_topic_is_made_when_the_first_member_asks_for_its_coordinator(cluster: Cluster) -> None:
+    assert OFFSETS_TOPIC not in cluster.topics_at_first
+    herder = Herder("a", KafkaGroupMember(cluster.settings(f"connect-{uuid.uuid4()}")))
+    try:
+        until(herder.is_settled, [herder])
+        assert OFFSETS_TOPIC in cluster.admin.list_topics(timeout=10).topics
+    finally:
+        herder.member.stop()
+
+
+def test_servers_that_are_gone_do_not_keep_a_member_out(cluster: Cluster) -> None:
+    gone = ",".join(f"127.0.0.1:{port}" for port in free_ports(3))
+    servers = f"{gone},{cluster.kafka.broker(1).bootstrap_servers}"
+    herder = Herder("a", KafkaGroupMember(cluster.settings("connect-dead-first") | {"bootstrap.servers": servers}))
+    try:
+        until(herder.is_settled, [herder])
+    finally:
+        herder.member.stop()
+
+
+@pytest.mark.parametrize("end", ["stop", "kill"])
+def test_a_coordinator_that_goes_costs_neither_generation_nor_work(cluster: Cluster, end: str) -> None:
+    """Asked to stop it hands the group over; killed, its partitions get another leader once it is fenced (3 s)."""
+    _, herders = pair_on(cluster, MOVED_NODE)
+    broker = cluster.kafka.broker(MOVED_NODE)
+    try:
+        getattr(broker, end)()
+        moved(cluster, herders, f"coordinator's broker: {end}")
+    finally:
+        cluster.bring_back(MOVED_NODE)
+        for herder in herders:
+            herder.member.stop()
+
+
+def test_the_brokers_log_says_why_members_join_and_leave(cluster: Cluster) -> None:
+    group, (first, second) = pair_on(cluster, 1)
+    before = first.last()
+    leader, other = sorted((first, second), key=lambda one: one.member.member_id() != before.leader_id)  # type: ignore[union-attr]
+    leader.member.request_rejoin("revoked work has stopped")
+    until(lambda: settled(leader, other) and leader.last() != before, [leader, other])
+    gone = leader.member.member_id()
+    leader.member.leave("taking too long to read the log")
+    other.member.stop()
+    leader.member.stop()
+    log = cluster.kafka.broker(1).log_file
+    end = time.monotonic() + 30
+    while True:
+        lines = [line for line in log.read_text(encoding="utf-8").splitlines() if group in line]
+        told = "\n".join(lines)
+        left = [line for line in lines if "taking too long to read the log" in line]
+        if left and "revoked work has stopped" in told and "the worker is stopping" in told:
+            break
+        assert time.monotonic() < end, told
+        time.sleep(0.05)
+    assert any(re.search(rf"\b{re.escape(gone)}\b", line) for line in left), left
