@@ -13,10 +13,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from spark_connect_rt.app.exit_codes import EXIT_BAD_TOPIC, EXIT_BROKER_UNREACHABLE, EXIT_TICK_CRASHED
+from spark_connect_rt.app.exit_codes import EXIT_BAD_TOPIC, EXIT_BROKER_UNREACHABLE
 from spark_connect_rt.app.late_runner import LateRunner, with_stores
 from spark_connect_rt.app.logging_setup import set_up_logging
 from spark_connect_rt.app.rest_api import RestApi
+from spark_connect_rt.app.serving import await_end
 from spark_connect_rt.app.signals import stop_asked
 from spark_connect_rt.app.warm_member import WarmMember
 from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies
@@ -153,13 +154,6 @@ def run_worker(settings: Mapping[str, str]) -> int:
     worker = start_worker(settings)
     assert worker.herder is not None
     log.info("worker=%s serves %s", worker.address.worker_id, worker.url)
-    submitted_by = os.getppid() if "PYSPARK_GATEWAY_PORT" in os.environ else None
-    while not ended.wait(0.5):
-        if submitted_by is not None and os.getppid() != submitted_by:
-            log.warning("worker=%s spark-submit is gone: the worker stops", worker.address.worker_id)
-            break
-        if worker.herder.stopped.is_set():  # nobody asked for it: the tick thread is gone
-            worker.stop()
-            return EXIT_TICK_CRASHED
+    code = await_end(ended, worker.herder.stopped, worker.address.worker_id)
     worker.stop()
-    return 0
+    return code

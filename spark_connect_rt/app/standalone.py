@@ -7,19 +7,19 @@ from __future__ import annotations
 
 import logging
 import os
-import signal
 import socket
-import threading
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from spark_connect_rt.app.clock import SystemClock
 from spark_connect_rt.app.connector_files import ConnectorFile, read_connector_file, refused
-from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE, EXIT_TICK_CRASHED
+from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE
 from spark_connect_rt.app.late_runner import LateRunner, with_stores
 from spark_connect_rt.app.logging_setup import set_up_logging
 from spark_connect_rt.app.rest_api import RestApi
+from spark_connect_rt.app.serving import await_end
+from spark_connect_rt.app.signals import stop_asked
 from spark_connect_rt.app.wiring import ClusterId, admin_of, group_offsets, override_policy, sink_group
 from spark_connect_rt.app.worker_plugins import plugins_of
 from spark_connect_rt.config.connector_config import SINK, SOURCE
@@ -147,9 +147,7 @@ class StandaloneWorker:
 
 def run_standalone(raw: Mapping[str, str], files: Sequence[Path]) -> int:
     """Run one worker with these connector files until SIGTERM or SIGINT; return the exit code."""
-    ended = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: ended.set())
+    ended = stop_asked()
     set_up_logging(raw)
     worker = StandaloneWorker(raw)
     connectors = [read_connector_file(path) for path in files]  # before anything is started
@@ -159,9 +157,6 @@ def run_standalone(raw: Mapping[str, str], files: Sequence[Path]) -> int:
     try:
         for connector in connectors:
             worker.create(connector)
-        while not ended.wait(0.5):
-            if worker.herder.stopped.is_set():  # nobody asked for it: the tick thread is gone
-                return EXIT_TICK_CRASHED
+        return await_end(ended, worker.herder.stopped, worker.address.worker_id)
     finally:
         worker.stop()
-    return 0
