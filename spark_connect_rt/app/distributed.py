@@ -16,12 +16,13 @@ from typing import Any
 from spark_connect_rt.app.exit_codes import EXIT_BAD_TOPIC, EXIT_BROKER_UNREACHABLE
 from spark_connect_rt.app.late_runner import LateRunner, with_stores
 from spark_connect_rt.app.logging_setup import set_up_logging
+from spark_connect_rt.app.plugin_report import tell_broken
 from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.serving import await_end
 from spark_connect_rt.app.signals import stop_asked
 from spark_connect_rt.app.warm_member import WarmMember
 from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies
-from spark_connect_rt.app.worker_plugins import plugins_of
+from spark_connect_rt.app.worker_plugins import plugin_path, plugins_of
 from spark_connect_rt.config.distributed_config import DistributedConfig, parse_distributed
 from spark_connect_rt.config.listeners import Advertised, advertised, parse_listeners
 from spark_connect_rt.embedded.java import find_java
@@ -81,6 +82,8 @@ class DistributedWorker:
         self._reach_broker(self._admin)
         self.herder.start()
         self._runner.build()
+        if plugin_path(self.config.raw):
+            tell_broken(plugins_of(self.config.raw))
 
     def _warm_member(self, member: GroupMember) -> WarmMember:
         admin, runner = self._admin, self._runner

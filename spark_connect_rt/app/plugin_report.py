@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -9,6 +10,11 @@ from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.plugins.registry import Plugins
 
 Report = dict[str, list[dict[str, Any]]]
+
+
+def tell_broken(plugins: Plugins) -> None:
+    """Search beside the start, so that the log names broken plug-ins before somebody needs one."""
+    threading.Thread(target=plugins.broken, name="plugin-scan", daemon=True).start()
 
 
 def plugin_report(plugins: Plugins) -> Report:

@@ -17,11 +17,12 @@ from spark_connect_rt.app.connector_files import ConnectorFile, read_connector_f
 from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE
 from spark_connect_rt.app.late_runner import LateRunner, with_stores
 from spark_connect_rt.app.logging_setup import set_up_logging
+from spark_connect_rt.app.plugin_report import tell_broken
 from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.serving import await_end
 from spark_connect_rt.app.signals import stop_asked
 from spark_connect_rt.app.wiring import ClusterId, admin_of, group_offsets, override_policy, sink_group
-from spark_connect_rt.app.worker_plugins import plugins_of
+from spark_connect_rt.app.worker_plugins import plugin_path, plugins_of
 from spark_connect_rt.config.connector_config import SINK, SOURCE
 from spark_connect_rt.config.listeners import Advertised, advertised, parse_listeners
 from spark_connect_rt.config.standalone_config import parse_standalone
@@ -82,6 +83,8 @@ class StandaloneWorker:
         self._reach_broker()
         self.herder.start()
         self._runner.build()
+        if plugin_path(self._raw):
+            tell_broken(plugins_of(self._raw))
         self._await_started()
 
     def _reach_broker(self) -> None:

@@ -1,13 +1,17 @@
-"""What a bad connector or offset file costs a standalone worker: an end with a documented exit code."""
+"""Standalone mode through spark-submit.sh, and what a bad connector or offset file costs: a documented exit code."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.protocol.java_serialization import decode_byte_map
 from spark_connect_rt.testing.standalone_process import OFFSETS, SparkStandalone
+from spark_connect_rt.testing.worker_process import worker_properties
+from tests.e2e.commands import get_json, launch, spark_submit, until, worker_file
 
 
 @pytest.mark.parametrize(
@@ -34,3 +38,31 @@ def test_a_bad_file_ends_the_worker(
         worker.stop()
         worker.rest.close()
     assert told in worker.log_file.read_text()
+
+
+def test_lines_go_through_and_a_second_run_moves_only_new_ones(broker: EmbeddedKafka, tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    settings = worker_properties(broker.bootstrap_servers, "unused", port)
+    settings |= {"offset.storage.file.filename": str(tmp_path / OFFSETS), "spark.master": "local[*]"}
+    file = worker_file(tmp_path, settings)
+    source, sink = tmp_path / "source.properties", tmp_path / "sink.json"
+    source.write_text(f"name=src\nconnector.class=FileStreamSource\nfile={tmp_path / 'in.txt'}\ntopic=alone\n")
+    out = tmp_path / "out.txt"
+    config = {"connector.class": "FileStreamSink", "file": str(out), "topics": "alone"}
+    sink.write_text(json.dumps({"name": "snk", "config": config}))
+    lines: list[str] = []
+    for number in range(2):
+        lines.append(f"line {number}")
+        (tmp_path / "in.txt").write_text("".join(f"{line}\n" for line in lines))
+        log = tmp_path / "log"
+        worker = launch(spark_submit("--standalone", str(file), str(source), str(sink)), log)
+        try:
+            until(lambda: out.exists() and out.read_text().split("\n") == [*lines, ""], 120, "lines", log.read_text)
+            assert get_json(f"http://127.0.0.1:{port}/connectors") == ["src", "snk"]
+            worker.terminate()
+            assert worker.wait(60) == 0, log.read_text()
+        finally:
+            worker.kill()
+        position = sum(len(line) + 1 for line in lines)
+        (offset,) = decode_byte_map((tmp_path / OFFSETS).read_bytes()).values()
+        assert offset == b'{"position":%d}' % position
