@@ -110,8 +110,11 @@ class RestContext:
                 if too_late or not (patient and self._is_momentary(request, refusal)):
                     raise
                 await asyncio.sleep(ASK_AGAIN_S)
-            else:
-                raise Forwarded(response)
+                continue
+            # What the other worker wrote is read here too, before anybody hears of it.
+            if flag(request, "forward") is None:
+                await asyncio.wrap_future(self.herder.catch_up())
+            raise Forwarded(response)
 
     async def _submitted(self, submit: Callable[[], Future[T]], end_s: float) -> T:
         try:

@@ -132,6 +132,26 @@ def test_what_one_worker_answered_every_other_one_knows(workers: Workers) -> Non
     assert pause.result(10).status_code == 202
 
 
+def test_a_worker_that_passed_a_write_on_has_read_it_when_it_answers(workers: Workers) -> None:
+    leader, follower = workers.named(leads=True), workers.named(leads=False)
+    assert workers.ask(follower, "POST", "/connectors", {"name": "a", "config": source()}).status_code == 201
+    assert workers.ask(follower, "GET", "/connectors").json() == ["a"]
+    log = workers.cluster.workers[follower].herder._deps.config_store._log
+    assert isinstance(log, MemoryCompactedLog)
+    workers.cluster.until_stable()
+    log.stalled = True
+    changed = workers.begin(follower, "PUT", "/connectors/a/config", source(note="new"))
+    its_config = workers.cluster.workers[leader].herder.connector_config
+    workers.cluster.until(lambda: its_config("a").get("note") == "new")
+    assert not changed.done()
+    log.stalled = False
+    log.topic.wake()
+    assert changed.result(10).status_code == 200
+    assert workers.ask(follower, "GET", "/connectors/a/config").json()["note"] == "new"
+    assert workers.ask(follower, "DELETE", "/connectors/a").status_code == 204
+    assert workers.ask(follower, "GET", "/connectors/a").status_code == 404
+
+
 def test_a_write_outlives_the_leader_it_was_meant_for(workers: Workers) -> None:
     cluster, leader, follower = workers.cluster, workers.named(leads=True), workers.named(leads=False)
     gone = cluster.workers.pop(leader)
