@@ -53,7 +53,7 @@ def find_locations(plugin_path: Sequence[str]) -> list[Location]:
             found.append(Location(folder.name, folder, folder, f"cannot be read: {error.strerror or error}"))
             continue
         for child in children:
-            if child.name.startswith((".", "__")) or not (child.is_dir() or child.suffix == ".whl"):
+            if child.name.startswith((".", "__")) or not (child.is_dir() or child.suffix in (".whl", ".jar")):
                 continue
             name = _free_name(child, taken)
             taken.add(name)
@@ -119,6 +119,8 @@ def _free_name(path: Path, taken: set[str]) -> str:
 
 
 def _location(name: str, path: Path) -> Location:
+    if path.suffix == ".jar" or any(path.glob("*.jar")):
+        return Location(name, path, path, "a Java plug-in, which cannot run here")
     if path.suffix == ".whl":
         if not path.name.endswith("-none-any.whl"):
             return Location(name, path, path, "a wheel with compiled modules: pip install --target it into a folder")

@@ -118,6 +118,8 @@ def test_every_broken_plugin_is_told_with_its_reason_and_harms_no_other(
     make_folder(tmp_path / "bad-ini", {"entry_points.txt": "no section\n"})
     make_venv(tmp_path / "old-venv", {"x.py": ""}, python="2.7")
     (tmp_path / "compiled-1.0-cp39-cp39-linux_x86_64.whl").write_bytes(b"")
+    (tmp_path / "uber.jar").write_bytes(b"")
+    make_folder(tmp_path / "jars", {"connect-x-1.0.jar": "", "slf4j.jar": ""})
     (tmp_path / "torn-1.0-py3-none-any.whl").write_bytes(b"no zip")
     make_folder(
         tmp_path / "raises", dist_files("raises", "1", {"r.py": "raise RuntimeError('mine')"}, bad.format("r:R"))
@@ -143,6 +145,8 @@ def test_every_broken_plugin_is_told_with_its_reason_and_harms_no_other(
         "old-venv": "a virtual environment of python2.7",
         "compiled-1.0-cp39-cp39-linux_x86_64.whl": "a wheel with compiled modules",
         "torn-1.0-py3-none-any.whl": "is no wheel",
+        "uber.jar": "a Java plug-in",
+        "jars": "a Java plug-in",
         "raises": "RuntimeError: mine",
         "exits": "SystemExit: 1",
         "other": "is no Transformation",
