@@ -222,6 +222,9 @@ class HerderApi(Protocol):
     def put_config(self, name: str, config: Mapping[str, str]) -> Future[ConfigWritten]:
         """Create or replace. Leader only. BadConfigError, NotLeaderError."""
 
+    def patch_config(self, name: str, patch: Mapping[str, str | None]) -> Future[ConfigWritten]:
+        """Change some settings, None removing one; checked as a whole. Leader only. ``Connector s not found``."""
+
     def delete(self, name: str) -> Future[None]:
         """Leader only. NotFoundError ``Connector s not found``, NotLeaderError."""
 

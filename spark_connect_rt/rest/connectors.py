@@ -20,7 +20,7 @@ from spark_connect_rt.rest import entities
 from spark_connect_rt.rest.context import JsonResponse, RestContext, flag
 from spark_connect_rt.rest.negotiation import json_body
 from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, connector_path, decoded
-from spark_connect_rt.rest.request_body import read_config, read_create
+from spark_connect_rt.rest.request_body import read_config, read_create, read_patch
 
 
 def router(context: RestContext) -> APIRouter:
@@ -100,6 +100,12 @@ def _add_configuration(routes: APIRouter, context: RestContext) -> None:
         name = decoded(connector)
         wanted = read_config(name, await json_body(request))
         return _written(request, await context.completed(request, lambda: herder.put_config(name, wanted)))
+
+    @routes.patch("/connectors/{connector}/config")
+    async def patch_config(request: Request, connector: ConnectorName) -> Response:
+        """Change some settings; a null value removes one."""
+        name, patch = decoded(connector), read_patch(await json_body(request))
+        return _written(request, await context.completed(request, lambda: herder.patch_config(name, patch)))
 
     @routes.delete("/connectors/{connector}", status_code=204)
     async def delete(request: Request, connector: ConnectorName) -> Response:

@@ -64,6 +64,14 @@ def read_config(name: str, body: bytes) -> dict[str, str]:
     return with_name(name, _settings(fields))
 
 
+def read_patch(body: bytes) -> dict[str, str | None]:
+    """Return the settings of ``PATCH /connectors/{name}/config``; None removes one."""
+    fields = _read_json(body)
+    if not isinstance(fields, dict):
+        raise UnreadableBodyError(_wrong_type("Map", fields))
+    return {str(_text(key)): _text(value) for key, value in fields.items()}
+
+
 def read_task_configs(body: bytes) -> list[dict[str, str]]:
     """Return the task configurations of the internal ``POST /connectors/{name}/tasks``."""
     fields = _read_json(body)

@@ -59,6 +59,18 @@ class ConnectorRequests:
         created = not self._store.snapshot().contains(name)
         return self._write_config(name, config, None, created)
 
+    def config_to_patch(self, name: str) -> Mapping[str, str]:
+        """Return the raw configuration that a patch applies to; the leader's, as it decides."""
+        self._require_leader(f"patch connector {name}")
+        self._require_known(name, f"Connector {name} not found")
+        return self._views.connector_config(name)
+
+    def replace_config(
+        self, name: str, before: Mapping[str, str], config: Mapping[str, str]
+    ) -> Future[ConfigWritten] | None:
+        """Replace the configuration if it still is ``before``; None: it changed since, patch that one."""
+        return None if self.config_to_patch(name) != before else self._write_config(name, config, None, created=False)
+
     def delete(self, name: str) -> Future[None]:
         """Tombstone it; tasks stop in the rebalance that follows."""
         self._require_leader(f"delete connector {name}")

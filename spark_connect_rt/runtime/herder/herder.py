@@ -7,8 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
+from functools import partial
 from typing import Any, TypeVar
 
+from spark_connect_rt.planning.config_patch import patched_config
 from spark_connect_rt.planning.restart_plan import RestartRequest
 from spark_connect_rt.ports.herder import (
     ConfigWritten,
@@ -176,6 +178,22 @@ class DistributedHerder:
         return self._checked(
             name, config, f"configure {name}", lambda checked: self._loop.actions.put_config(name, checked)
         )
+
+    def patch_config(self, name: str, patch: Mapping[str, str | None]) -> Future[ConfigWritten]:
+        """See HerderApi."""
+        return self._answer_beside(lambda: self._patch(name, patch))
+
+    def _patch(self, name: str, patch: Mapping[str, str | None]) -> ConfigWritten:
+        limit_s = self._deps.settings.request_limit_ms / 1000
+        actions, what = self._loop.actions, f"patch {name}"
+        while True:
+            before: Mapping[str, str] = self._loop.add(what, partial(actions.config_to_patch, name)).result(limit_s)
+            checked = checked_config(self._deps, name, patched_config(before, patch))
+            written: Future[ConfigWritten | None]
+            written = self._loop.add(what, partial(actions.replace_config, name, before, checked))  # type: ignore[arg-type]
+            answer = written.result(limit_s)
+            if answer is not None:
+                return answer
 
     def delete(self, name: str) -> Future[None]:
         """See HerderApi."""

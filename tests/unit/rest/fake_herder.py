@@ -143,6 +143,9 @@ class FakeHerder:
     def put_config(self, name: str, config: Mapping[str, str]) -> Future[ConfigWritten]:
         return self._answer("put_config", name, dict(config))
 
+    def patch_config(self, name: str, patch: Mapping[str, str | None]) -> Future[ConfigWritten]:
+        return self._answer("patch_config", name, dict(patch))
+
     def delete(self, name: str) -> Future[None]:
         return self._answer("delete", name)
 

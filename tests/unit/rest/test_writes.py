@@ -282,3 +282,11 @@ def test_a_signed_internal_request_is_served(rest: Asked, herder: FakeHerder) ->
     assert rest("POST", "/connectors/src/tasks", b"[]", **signed(b"[]")).status_code == 204
     assert rest("PUT", "/connectors/src/fence", **signed(b"")).status_code == 204
     assert herder.calls == [("put_task_configs", "src", []), ("fence", "src")]
+
+
+def test_a_patch_changes_and_removes_settings(rest: Asked, herder: FakeHerder) -> None:
+    herder.answers["patch_config"] = ConfigWritten(False, INFO)
+    answer = rest("PATCH", "/connectors/src/config", b'{"tasks.max":2,"transforms":null}')
+    assert (answer.status_code, answer.json()["name"]) == (200, "src")
+    assert herder.calls == [("patch_config", "src", {"tasks.max": "2", "transforms": None})]
+    assert rest("PATCH", "/connectors/src/config", b"[1]").status_code == 500

@@ -246,3 +246,28 @@ def test_internal_requests_are_compared_before_they_are_written(cluster: InProce
     cluster.on_leader(lambda herder: herder.stop_connector("a"))
     with pytest.raises(BadRequestError, match="stopped connector a"):
         cluster.on_leader(lambda herder: herder.put_task_configs("a", stored))
+
+
+def test_a_patch_applies_to_what_is_stored_and_is_checked_whole(cluster: InProcessCluster) -> None:
+    cluster.add_worker()
+    create(cluster, "a", source(records=5, note="old"))
+    cluster.until(lambda: cluster.states("a") == RUNNING_1)
+    patched = cluster.on_leader(lambda herder: herder.patch_config("a", {"note": None, "records": "7"}))
+    assert not patched.created
+    assert "note" not in patched.info.config
+    assert (patched.info.config["records"], patched.info.config["topic"]) == ("7", "t")
+    cluster.until(lambda: emitted(cluster) == expected("a-0", 7))
+    with pytest.raises(BadConfigError, match="topic"):
+        cluster.on_leader(lambda herder: herder.patch_config("a", {"topic": None}))
+    with pytest.raises(NotFoundError, match="Connector x not found"):
+        cluster.on_leader(lambda herder: herder.patch_config("x", {}))
+
+
+def test_two_patches_at_once_are_both_kept(cluster: InProcessCluster) -> None:
+    worker = cluster.add_worker()
+    create(cluster, "a", source(records=5))
+    cluster.until(lambda: cluster.states("a") == RUNNING_1)
+    both = [worker.herder.patch_config("a", {f"note.{number}": "x"}) for number in range(4)]
+    assert not any(answer.result(15).created for answer in both)
+    config = worker.herder.connector_config("a")
+    assert [config[f"note.{number}"] for number in range(4)] == ["x"] * 4
