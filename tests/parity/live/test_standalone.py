@@ -98,32 +98,39 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
     return [folder / "src.properties", folder / "snk.json"]
 
 
-@pytest.fixture(scope="module")
-def java_worker(
-    broker: EmbeddedKafka, java: Java, files: list[Path], tmp_path_factory: pytest.TempPathFactory
-) -> JavaStandalone:
-    """Java's worker; not started."""
-    folder = tmp_path_factory.mktemp("java-standalone")
-    return JavaStandalone(folder, broker.bootstrap_servers, connectors=files, properties=SETTINGS, java=java)
+class Workers:
+    """Makes workers, any number of times in the same two folders."""
+
+    def __init__(self, servers: str, files: list[Path], java: Java, folder: Path) -> None:
+        self._servers, self._files, self._java = servers, files, java
+        self.folders = {"java": folder / "java", "ours": folder / "ours"}
+
+    def make(self, whose: str) -> WorkerProcess:
+        if whose == "java":
+            return JavaStandalone(
+                self.folders[whose], self._servers, connectors=self._files, properties=SETTINGS, java=self._java
+            )
+        return SparkStandalone(self.folders[whose], self._servers, connectors=self._files, properties=SETTINGS)
 
 
 @pytest.fixture(scope="module")
-def our_worker(broker: EmbeddedKafka, files: list[Path], tmp_path_factory: pytest.TempPathFactory) -> SparkStandalone:
-    """Ours; not started."""
-    folder = tmp_path_factory.mktemp("our-standalone")
-    return SparkStandalone(folder, broker.bootstrap_servers, connectors=files, properties=SETTINGS)
+def workers(broker: EmbeddedKafka, java: Java, files: list[Path], tmp_path_factory: pytest.TempPathFactory) -> Workers:
+    return Workers(broker.bootstrap_servers, files, java, tmp_path_factory.mktemp("standalone"))
+
+
+def _heard(worker: WorkerProcess) -> Heard:
+    with worker:
+        return listen(worker.rest, worker.directory, CONVERSATION)
 
 
 @pytest.fixture(scope="module")
-def from_java(java_worker: JavaStandalone) -> Heard:
-    with java_worker:
-        return listen(java_worker.rest, java_worker.directory, CONVERSATION)
+def from_java(workers: Workers) -> Heard:
+    return _heard(workers.make("java"))
 
 
 @pytest.fixture(scope="module")
-def from_ours(our_worker: SparkStandalone) -> Heard:
-    with our_worker:
-        return listen(our_worker.rest, our_worker.directory, CONVERSATION)
+def from_ours(workers: Workers) -> Heard:
+    return _heard(workers.make("ours"))
 
 
 @pytest.mark.parametrize("name", [step.name for step in CONVERSATION if isinstance(step, Ask)])
@@ -150,19 +157,17 @@ def await_position(worker: WorkerProcess, position: int) -> None:
     worker.rest.until(lambda: worker.rest.request("GET", path).json(), _position(position), 60.0, path)
 
 
-def test_one_offset_file_moves_to_ours_and_back(
-    java_worker: JavaStandalone, our_worker: SparkStandalone, from_java: Heard, from_ours: Heard
-) -> None:
+def test_one_offset_file_moves_to_ours_and_back(workers: Workers, from_java: Heard, from_ours: Heard) -> None:
     """Each goes on where the other stopped; neither reads a line twice."""
     assert not from_java.broke
     assert not from_ours.broke
-    key, steps = b'["src",{"filename":"in.txt"}]', ((our_worker, java_worker, 14), (java_worker, our_worker, 19))
-    for worker, before, position in steps:
-        assert isinstance(worker, WorkerProcess)
+    for whose, before, position in (("ours", "java", 14), ("java", "ours", 19)):
+        folder = workers.folders[whose]
         for name in ("in.txt", OFFSETS):
-            shutil.copy(before.directory / name, worker.directory / name)
-        with (worker.directory / "in.txt").open("a") as lines:
+            shutil.copy(workers.folders[before] / name, folder / name)
+        with (folder / "in.txt").open("a") as lines:
             lines.write("x" * (position - lines.tell() - 1) + "\n")
-        with worker:
+        with workers.make(whose) as worker:
             await_position(worker, position)
-        assert decode_byte_map((worker.directory / OFFSETS).read_bytes())[key] == b'{"position":%d}' % position
+        offset = decode_byte_map((folder / OFFSETS).read_bytes())[b'["src",{"filename":"in.txt"}]']
+        assert offset == b'{"position":%d}' % position
