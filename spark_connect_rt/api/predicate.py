@@ -4,9 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-from spark_connect_rt.api.records import SinkRecord, SourceRecord
+from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef
+
+if TYPE_CHECKING:  # the driver imports this at its start and needs no Arrow for that
+    import pyarrow as pa
 
 
 class Predicate(ABC):
@@ -22,6 +26,10 @@ class Predicate(ABC):
     @abstractmethod
     def test(self, record: SourceRecord | SinkRecord) -> bool:
         """Answer whether the transformation applies."""
+
+    def test_batch(self, batch: SourceBatch) -> pa.BooleanArray | bool | None:
+        """Return the answer for each record of a batch, or one for all; None: ask row by row."""
+        return None
 
     def close(self) -> None:
         """Called once, at the end of the task."""

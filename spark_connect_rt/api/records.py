@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.api.data.schema import Schema
@@ -54,6 +54,23 @@ class SourceBatch:
     keys: pa.Array | None = None
     key_schema: Schema | None = None
     timestamps_ms: pa.Array | None = None
+
+    def slice(self, start: int, count: int) -> SourceBatch:
+        """Return some of the records; the offset stays where all of them end."""
+        return self._each(lambda column: column.slice(start, count))
+
+    def where(self, mask: pa.BooleanArray) -> SourceBatch:
+        """Return the records for which ``mask`` is true; the offset stays where all of them end."""
+        return self._each(lambda column: column.filter(mask))
+
+    def _each(self, change: Callable[[pa.Array], pa.Array]) -> SourceBatch:
+        keys, times = self.keys, self.timestamps_ms
+        return replace(
+            self,
+            values=change(self.values),
+            keys=None if keys is None else change(keys),
+            timestamps_ms=None if times is None else change(times),
+        )
 
 
 @dataclass(frozen=True, slots=True)

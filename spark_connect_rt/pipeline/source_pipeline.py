@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.errors import DataError
+from spark_connect_rt.pipeline.columns import TOPIC
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.pipeline.produce_rows import ProduceRow, ProduceRows, columns_batch
 from spark_connect_rt.pipeline.retry_tolerance import Errant, RetryTolerance, Stage, StageError, Waiting
@@ -97,7 +98,8 @@ class SourcePipeline:
             if columns is not None and isinstance(piece, SourceBatch):
                 converted.extend(self._take_rows())
                 offsets: SourceOffsets = ((piece.source_partition, piece.source_offset),)
-                converted.append(ConvertedBatch(columns, offsets, columns.num_rows, 0, (piece.topic,)))
+                topics = _topics_of(columns)
+                converted.append(ConvertedBatch(columns, offsets, columns.num_rows, 0, topics))
                 continue
             for record, offset in _rows_of(piece):
                 self._convert_row(record, offset)
@@ -114,10 +116,13 @@ class SourcePipeline:
 
     def _columns(self, piece: SourceBatch) -> pa.RecordBatch | None:
         """Return the batch in produce form, None when it has to go row by row."""
-        if self._chain.steps:
-            return None
         key, value = self._converters.key, self._converters.value
         try:
+            if self._chain.steps:
+                transformed = self._chain.apply_batch(piece)
+                if transformed is None:
+                    return None
+                piece = transformed
             values = value.column_from_connect_data(piece.topic, piece.value_schema, piece.values)
             if values is None:
                 return None
@@ -164,6 +169,11 @@ def place_of(record: SourceRecord) -> str:
     partition = "" if record.partition is None else f"-{record.partition}"
     source = f"source partition {dict(record.source_partition or {})} offset {dict(record.source_offset or {})}"
     return f"record for topic {record.topic}{partition} of {source}"
+
+
+def _topics_of(batch: pa.RecordBatch) -> tuple[str, ...]:
+    """Return the topic of a batch in produce form; none where every record was dropped."""
+    return ((batch.schema.metadata or {})[TOPIC].decode(),) if batch.num_rows else ()
 
 
 def _rows_of(piece: SourceRecord | SourceBatch) -> Iterator[tuple[SourceRecord, Mapping[str, Any] | None]]:

@@ -6,19 +6,22 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
+import pyarrow.compute as pc
+
 from spark_connect_rt.api.plugin_modules import versioned
 from spark_connect_rt.api.predicate import Predicate
-from spark_connect_rt.api.records import SinkRecord, SourceRecord
+from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import Type, parse_value, prefixed
 from spark_connect_rt.errors import BadConfigError, NotFoundError
+from spark_connect_rt.transforms.filter import Filter
 
 R = TypeVar("R", SourceRecord, SinkRecord)
 
 FindPlugin = Callable[[str], type[Any]]
 """Returns the class of a plug-in by class name or alias. Raises NotFoundError."""
 
-_OWN_SETTINGS = ("type", "predicate", "negate", "plugin.version")
+OWN_SETTINGS = ("type", "predicate", "negate", "plugin.version")
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +37,17 @@ class Step:
         if self.predicate is not None and self.predicate.test(record) is self.negate:
             return record
         return self.transformation.apply(record)
+
+    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+        """Return the transformed batch, None where it has to go row by row."""
+        answer = True if self.predicate is None else self.predicate.test_batch(batch)
+        if answer is None:
+            return None
+        if isinstance(answer, bool):
+            return batch if answer is self.negate else self.transformation.apply_batch(batch)
+        if not isinstance(self.transformation, Filter):
+            return None  # some records change and others do not
+        return batch.where(answer if self.negate else pc.invert(answer))
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +86,15 @@ class TransformationChain:
             record = transformed
         return record
 
+    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+        """Return the batch after every step, with fewer records if some were dropped; None: it needs rows."""
+        for step in self.steps:
+            transformed = step.apply_batch(batch)
+            if transformed is None or not len(transformed.values):
+                return transformed
+            batch = transformed
+        return batch
+
     def close(self) -> None:
         """Close transformations and predicates."""
         for step in self.steps:
@@ -92,7 +115,7 @@ def _make(
         if not isinstance(made, kind):
             problems[f"{prefix}type"] = [f"{name} is no {kind.__name__}"]
             return None
-        own = {key: value for key, value in prefixed(config, prefix).items() if key not in _OWN_SETTINGS}
+        own = {key: value for key, value in prefixed(config, prefix).items() if key not in OWN_SETTINGS}
         made.configure(own)
     except NotFoundError as error:
         problems[f"{prefix}type"] = [str(error)]

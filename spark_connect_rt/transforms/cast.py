@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from spark_connect_rt.api.data.schema import Schema, Type, copy_basics
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.records import SinkRecord, SourceRecord
+from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey
 from spark_connect_rt.config.config_def import Type as ConfigType
 from spark_connect_rt.transforms.cast_values import OUTPUT_TYPES, cast_value, type_names
@@ -121,6 +121,12 @@ class Cast(SideTransformation):
             kind = self.casts.get(member.name)
             result.put(member.name, part if kind is None else cast_value(member.schema, part, kind))
         return self.changed(record, updated, result)
+
+    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+        """Return the batch by columns."""
+        from spark_connect_rt.transforms.cast_columns import cast_batch  # Arrow is imported where batches are
+
+        return cast_batch(self, batch)
 
     def updated_schema(self, schema: Schema) -> Schema:
         """Return the schema of what comes out."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from spark_connect_rt.api.records import SinkRecord, SourceRecord
+from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
 from spark_connect_rt.api.transformation import Transformation
 
 R = TypeVar("R", SourceRecord, SinkRecord)
@@ -16,3 +16,7 @@ class Filter(Transformation):
     def apply(self, record: R) -> R | None:
         """Return nothing."""
         return None
+
+    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+        """Return none of the records."""
+        return batch.slice(0, 0)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from spark_connect_rt.api.data.values_parse import parse_string
-from spark_connect_rt.api.records import Header, SinkRecord, SourceRecord
+from spark_connect_rt.api.records import Header, SinkRecord, SourceBatch, SourceRecord
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.transforms.settings import required_list, required_text
@@ -55,3 +55,7 @@ class DropHeaders(Transformation):
         """Return the record without the headers."""
         kept = tuple(header for header in record.headers if header.key not in self._names)
         return record if len(kept) == len(record.headers) else replace(record, headers=kept)
+
+    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+        """Return the batch: its records have no headers."""
+        return batch

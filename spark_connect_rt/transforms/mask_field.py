@@ -11,7 +11,7 @@ from spark_connect_rt.api.data.java_numbers import big_decimal
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.data.values_convert import convert_to_float, convert_to_integer
-from spark_connect_rt.api.records import SinkRecord, SourceRecord
+from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.transforms.record_side import OfKey, OfValue, SideTransformation, require_map, require_struct
@@ -111,6 +111,12 @@ class MaskField(SideTransformation):
             hide = member.name in self.fields
             result.put(member.name, masked(member.schema, part, self.replacement) if hide else part)
         return self.changed(record, schema, result)
+
+    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+        """Return the batch by columns."""
+        from spark_connect_rt.transforms.field_columns import mask_batch  # Arrow is imported where batches are
+
+        return mask_batch(self, batch)
 
 
 class MaskFieldKey(MaskField, OfKey):

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.api.predicate import Predicate
-from spark_connect_rt.api.records import SinkRecord, SourceRecord
+from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.config.java_regex import java_pattern
 from spark_connect_rt.transforms.settings import MEDIUM, non_empty_text, required_text, valid_regex
+
+if TYPE_CHECKING:  # validation imports the predicates, and needs no Arrow for that
+    import pyarrow as pa
 
 HEADER_CONFIG = ConfigDef([required_text("name", "Name of the header.", MEDIUM, non_empty_text)])
 
@@ -36,6 +39,10 @@ class HasHeaderKey(Predicate):
         """Look for the header."""
         return any(header.key == self._name for header in record.headers)
 
+    def test_batch(self, batch: SourceBatch) -> pa.BooleanArray | bool | None:
+        """No: the records of a batch have no headers."""
+        return False
+
 
 class RecordIsTombstone(Predicate):
     """True for records without a value."""
@@ -43,6 +50,10 @@ class RecordIsTombstone(Predicate):
     def test(self, record: SourceRecord | SinkRecord) -> bool:
         """Look at the value."""
         return record.value is None
+
+    def test_batch(self, batch: SourceBatch) -> pa.BooleanArray | bool | None:
+        """Look at the column."""
+        return batch.values.is_null() if batch.values.null_count else False
 
 
 class TopicNameMatches(Predicate):
@@ -59,3 +70,7 @@ class TopicNameMatches(Predicate):
     def test(self, record: SourceRecord | SinkRecord) -> bool:
         """Look at the topic."""
         return self._pattern.fullmatch(record.topic) is not None
+
+    def test_batch(self, batch: SourceBatch) -> pa.BooleanArray | bool | None:
+        """Look at the one topic."""
+        return self._pattern.fullmatch(batch.topic) is not None

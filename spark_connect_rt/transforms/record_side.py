@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from spark_connect_rt.api.data.schema import Field, Schema, Type
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.records import SinkRecord, SourceRecord
+from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.errors import DataError
+
+if TYPE_CHECKING:  # validation imports the transformations, and needs no Arrow for that
+    import pyarrow as pa
 
 R = TypeVar("R", SourceRecord, SinkRecord)
 
@@ -28,6 +31,14 @@ class SideTransformation(Transformation):
 
     def changed(self, record: R, schema: Schema | None, value: Any) -> R:
         """Return the record with something else on the side."""
+        raise NotImplementedError
+
+    def batch_side(self, batch: SourceBatch) -> tuple[Schema | None, pa.Array | None]:
+        """Return schema and column of the side; no column: every record has null there."""
+        raise NotImplementedError
+
+    def changed_batch(self, batch: SourceBatch, schema: Schema | None, column: pa.Array) -> SourceBatch:
+        """Return the batch with something else on the side."""
         raise NotImplementedError
 
 
@@ -48,6 +59,14 @@ class OfKey(SideTransformation):
         """Return the record with another key."""
         return replace(record, key_schema=schema, key=value)
 
+    def batch_side(self, batch: SourceBatch) -> tuple[Schema | None, pa.Array | None]:
+        """Return the keys."""
+        return batch.key_schema, batch.keys
+
+    def changed_batch(self, batch: SourceBatch, schema: Schema | None, column: pa.Array) -> SourceBatch:
+        """Return the batch with other keys."""
+        return replace(batch, key_schema=schema, keys=column)
+
 
 class OfValue(SideTransformation):
     """Works on values."""
@@ -65,6 +84,14 @@ class OfValue(SideTransformation):
     def changed(self, record: R, schema: Schema | None, value: Any) -> R:
         """Return the record with another value."""
         return replace(record, value_schema=schema, value=value)
+
+    def batch_side(self, batch: SourceBatch) -> tuple[Schema | None, pa.Array | None]:
+        """Return the values."""
+        return batch.value_schema, batch.values
+
+    def changed_batch(self, batch: SourceBatch, schema: Schema | None, column: pa.Array) -> SourceBatch:
+        """Return the batch with other values."""
+        return replace(batch, value_schema=schema, values=column)
 
 
 def require_map(value: Any, purpose: str) -> Mapping[str, Any]:

@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 from spark_connect_rt.api.data.schema import Schema, Type, copy_basics
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.records import SinkRecord, SourceRecord
+from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey
 from spark_connect_rt.config.config_def import Type as ConfigType
 from spark_connect_rt.transforms.record_side import (
@@ -98,6 +98,12 @@ class ReplaceField(SideTransformation):
         for member in updated.fields:
             result.put(member.name, read(self.original(member.name)))
         return self.changed(record, updated, result)
+
+    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+        """Return the batch by columns."""
+        from spark_connect_rt.transforms.field_columns import replace_batch  # Arrow is imported where batches are
+
+        return replace_batch(self, batch)
 
     def updated_schema(self, schema: Schema) -> Schema:
         """Return the schema of what comes out. Raises DataError: two fields of one name."""

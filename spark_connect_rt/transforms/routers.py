@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from spark_connect_rt.api.data.simple_date_format import format_ms, pattern_parts
-from spark_connect_rt.api.records import SinkRecord, SourceRecord
+from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Type
 from spark_connect_rt.config.java_regex import java_pattern
@@ -74,6 +74,13 @@ class RegexRouter(Transformation):
         topic = self.topic_for(record.topic)
         return record if topic == record.topic else replace(record, topic=topic)
 
+    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+        """Return the batch for its new topic; None: the replacement is wrong, as rows will say."""
+        try:
+            return replace(batch, topic=self.topic_for(batch.topic))
+        except DataError:
+            return None
+
 
 class TimestampRouter(Transformation):
     """Puts the timestamp into the topic."""
@@ -95,6 +102,15 @@ class TimestampRouter(Transformation):
         """Return the record for its new topic. Raises DataError: it has no timestamp."""
         if record.timestamp_ms is None:
             raise DataError(f"Timestamp missing on record: topic {record.topic}, partition {record.partition}")
-        stamp = format_ms(self._date_format, record.timestamp_ms)
-        topic = self._topic_format.replace("${topic}", record.topic).replace("${timestamp}", stamp)
-        return replace(record, topic=topic)
+        return replace(record, topic=self._topic(record.topic, record.timestamp_ms))
+
+    def _topic(self, topic: str, ms: int) -> str:
+        stamp = format_ms(self._date_format, ms)
+        return self._topic_format.replace("${topic}", topic).replace("${timestamp}", stamp)
+
+    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+        """Return the batch for its new topic, if all its records are of the same."""
+        from spark_connect_rt.transforms.time_columns import common_ms  # Arrow is imported where batches are
+
+        ms = common_ms(self._date_format, batch.timestamps_ms)
+        return None if ms is None else replace(batch, topic=self._topic(batch.topic, ms))

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from spark_connect_rt.api.data.schema import Schema, SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.records import SinkRecord, SourceRecord
+from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import DataError
@@ -45,6 +45,12 @@ class ValueToKey(Transformation):
         for name in self.fields:
             key.put(name, struct.get(name) if self.replace_null else struct.get_without_default(name))
         return replace(record, key_schema=schema, key=key, value_schema=struct.schema, value=struct)
+
+    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+        """Return the batch by columns."""
+        from spark_connect_rt.transforms.field_columns import key_batch  # Arrow is imported where batches are
+
+        return key_batch(self, batch)
 
     def key_schema(self, schema: Schema) -> Schema:
         """Return the schema of the keys. Raises DataError: no such field."""

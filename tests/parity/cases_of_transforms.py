@@ -604,6 +604,70 @@ def config_defs() -> list[Node]:
     return [{"kind": "config_def", "class": PACKAGE + name} for name in names]
 
 
+def validations() -> list[Node]:
+    """Configurations of whole chains: which settings Java lists, and what it says of them."""
+    common: dict[str, str | None] = {"name": "n", "connector.class": "FileStreamSource", "file": "f", "topic": "t"}
+    chains: list[dict[str, str | None]] = [
+        {
+            "transforms": "a",
+            "transforms.a.type": "RegexRouter",
+            "transforms.a.regex": "x",
+            "transforms.a.replacement": "y",
+        },
+        {"transforms": "a", "transforms.a.type": f"{PACKAGE}RegexRouter", "transforms.a.regex": "["},
+        {
+            "transforms": "a,b",
+            "transforms.a.type": f"{PACKAGE}Cast$Value",
+            "transforms.a.spec": "a:int8",
+            "transforms.b.type": f"{PACKAGE}Filter",
+            "transforms.b.predicate": "p",
+            "transforms.b.negate": "true",
+            "predicates": "p",
+            "predicates.p.type": f"{PACKAGE}predicates.TopicNameMatches",
+            "predicates.p.pattern": "a.*",
+        },
+        {"transforms": "a", "transforms.a.type": f"{PACKAGE}Filter", "transforms.a.negate": "true"},
+        {
+            "transforms": "a",
+            "transforms.a.type": f"{PACKAGE}Filter",
+            "transforms.a.negate": "maybe",
+            "transforms.a.predicate": "p",
+        },
+        {"transforms": "a"},
+        {"predicates": "p"},
+        {"transforms": "a", "transforms.a.type": "NoSuch"},
+        {
+            "predicates": "p,q",
+            "predicates.p.type": "HasHeaderKey",
+            "predicates.q.type": f"{PACKAGE}predicates.RecordIsTombstone",
+        },
+        {
+            "transforms": "a",
+            "transforms.a.type": f"{PACKAGE}MaskField$Key",
+            "transforms.a.fields": "",
+            "transforms.a.replacement": "",
+        },
+        {
+            "transforms": "a",
+            "transforms.a.type": f"{PACKAGE}TimestampConverter$Value",
+            "transforms.a.target.type": "day",
+            "transforms.a.unix.precision": "x",
+            "transforms.a.replace.null.with.default": "y",
+        },
+        {
+            "transforms": "a",
+            "transforms.a.type": f"{PACKAGE}ExtractField$Key",
+            "transforms.a.field.syntax.version": "V9",
+        },
+        {"transforms": "a", "transforms.a.type": f"{PACKAGE}InsertField$Value", "transforms.a.unknown": "x"},
+    ]
+    chains += [
+        {"transforms": "a", "transforms.a.type": PACKAGE + name}
+        for name in (*(f"{two}$Value" for two in TWO_SIDED), *WHOLE)
+    ]
+    return [{"kind": "validate", "config": {**common, **chain}} for chain in chains]
+
+
 def cases() -> list[dict[str, Any]]:
     """Return every input."""
     return [

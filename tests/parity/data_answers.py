@@ -23,6 +23,7 @@ from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.config.config_def import ConfigDef, parse_value, text_of
 from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.errors import BadConfigError, DataError
+from spark_connect_rt.pipeline.chain_config import chain_config_def, chain_problems
 from tests.parity.golden.recordings import recording
 from tests.parity.typed_values import Node, record_of, same, same_schema, schema_of, value_of
 
@@ -260,6 +261,49 @@ def _config_def(case: Node) -> list[dict[str, Any]]:
     ]
 
 
+def _validate(case: Node) -> list[dict[str, Any]]:
+    find = bundled_plugins().class_of
+    definition = chain_config_def(case["config"], find)
+    problems = chain_problems(case["config"], find)
+    return [
+        {
+            "name": one.name,
+            "type": definition[one.name].type.value,
+            "importance": definition[one.name].importance.value,
+            "required": definition[one.name].required,
+            "group": definition[one.name].group,
+            "order": definition[one.name].order,
+            "width": definition[one.name].width,
+            "display_name": definition[one.name].display_name,
+            "value": None if one.errors else text_of(one.value),
+            "errors": [words(why) for why in problems.get(one.name, ())],
+        }
+        for one in definition.validate(case["config"])
+    ]
+
+
+def _same_validation(_: Node, ours: Any, java: Node) -> str | None:
+    mine, theirs = {one["name"]: one for one in ours}, {one["name"]: one for one in java}
+    if mine.keys() != theirs.keys():
+        return f"ours lists {sorted(mine)}, Java {sorted(theirs)}"
+    facts = ("type", "importance", "required", "group", "order", "width", "display_name")
+    wrong = [
+        (name, fact, mine[name][fact], theirs[name][fact])
+        for name in mine
+        for fact in facts
+        if mine[name][fact] != theirs[name][fact]
+    ]
+    wrong += [
+        (name, "errors", mine[name]["errors"], theirs[name]["errors"]) for name in mine if _fewer(mine, theirs, name)
+    ]
+    return f"(setting, fact, ours, Java): {wrong}" if wrong else None
+
+
+def _fewer(mine: Any, theirs: Any, name: str) -> bool:
+    """Whether ours leaves out a complaint of Java's."""
+    return any(not any(same_words(one, why) for one in mine[name]["errors"]) for why in theirs[name]["errors"])
+
+
 def _same_keys(_: Node, ours: Any, java: Node) -> str | None:
     by_name = {key["name"]: key for key in java}
     mine = {key["name"]: key for key in ours}
@@ -296,6 +340,7 @@ ANSWERS: dict[str, Callable[[Node], Any]] = {
     "date_format": lambda case: format_ms(_pattern(case), case["ms"]),
     "date_parse": _date_parse,
     "config_def": _config_def,
+    "validate": _validate,
     "write": _write,
     "read": lambda case: _converter(case).to_connect_data("t", _decoded(case["bytes"])),
     "write_header": _write_header,
@@ -309,6 +354,7 @@ COMPARE: dict[str, Callable[[Node, Any, Node], str | None]] = {
     "date_format": _plain_difference,
     "date_parse": _plain_difference,
     "config_def": _same_keys,
+    "validate": _same_validation,
     "write": _plain_difference,
     "read": _pair_difference,
     "write_header": _plain_difference,

@@ -13,6 +13,7 @@ from spark_connect_rt.api.plugin_modules import BROKEN_PLUGIN, versioned
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.config.connector_config import connector_problems
 from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
+from spark_connect_rt.pipeline.chain_config import chain_problems
 from spark_connect_rt.ports.task_runner import TaskKind
 from spark_connect_rt.protocol.java_hash_order import java_hash_order
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -58,6 +59,8 @@ def config_problems(
     problems: dict[str, list[str]] = {}
     _collect(problems, own if common is None else common + own, resolved)
     _add_missing_classes(problems, deps, resolved)
+    for key, messages in chain_problems(resolved, deps.plugins.class_of).items():
+        problems.setdefault(key, messages)
     for key, messages in connector.validate(resolved).items():
         if messages:
             problems.setdefault(key, []).extend(messages)

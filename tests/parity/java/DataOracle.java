@@ -14,11 +14,15 @@ import java.text.ParsePosition;
 import java.text.SimpleDateFormat;
 import java.util.*;
 import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.config.ConfigValue;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.connect.connector.ConnectRecord;
 import org.apache.kafka.connect.data.*;
 import org.apache.kafka.connect.header.ConnectHeaders;
 import org.apache.kafka.connect.header.Header;
+import org.apache.kafka.connect.runtime.ConnectorConfig;
+import org.apache.kafka.connect.runtime.SourceConnectorConfig;
+import org.apache.kafka.connect.runtime.isolation.Plugins;
 import org.apache.kafka.connect.sink.SinkRecord;
 import org.apache.kafka.connect.source.SourceRecord;
 import org.apache.kafka.connect.storage.Converter;
@@ -67,8 +71,31 @@ public class DataOracle {
             case "date_format": return F.textNode(dates(one).format(new java.util.Date(one.get("ms").asLong())));
             case "date_parse": return dateParse(one);
             case "config_def": return configDef(one);
+            case "validate": return validate(one);
             default: throw new IllegalStateException("no such kind: " + one);
         }
+    }
+
+    static Plugins plugins;
+
+    static JsonNode validate(JsonNode one) throws Exception {
+        if (plugins == null) plugins = new Plugins(new HashMap<>());
+        Map<String, String> properties = strings(one.get("config"));
+        ConfigDef definition = ConnectorConfig.enrich(plugins, SourceConnectorConfig.configDef(), properties, false);
+        Map<String, ConfigDef.ConfigKey> keys = definition.configKeys();
+        ArrayNode found = F.arrayNode();
+        for (ConfigValue given : definition.validate(properties)) {
+            ConfigDef.ConfigKey key = keys.get(given.name());
+            if (key == null || !(key.name.startsWith("transforms.") || key.name.startsWith("predicates."))) continue;
+            ObjectNode node = found.addObject();
+            node.put("name", key.name).put("type", key.type.name()).put("importance", key.importance.name());
+            node.put("required", key.defaultValue == ConfigDef.NO_DEFAULT_VALUE).put("group", key.group);
+            node.put("order", key.orderInGroup).put("width", key.width.name()).put("display_name", key.displayName);
+            node.put("value", ConfigDef.convertToString(given.value(), key.type));
+            ArrayNode errors = node.putArray("errors");
+            given.errorMessages().forEach(errors::add);
+        }
+        return found;
     }
 
     static SimpleDateFormat dates(JsonNode one) {

@@ -1,0 +1,155 @@
+"""The settings of a connector's own chain: ``transforms.<alias>.*`` and ``predicates.<alias>.*``.
+
+Which there are depends on the classes that the configuration names (Java ``ConnectorConfig.enrich``).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from spark_connect_rt.api.plugin_modules import versioned
+from spark_connect_rt.api.predicate import Predicate
+from spark_connect_rt.api.transformation import Transformation
+from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type, parse_value, prefixed
+from spark_connect_rt.errors import BadConfigError, NotFoundError
+from spark_connect_rt.pipeline.transformation_chain import OWN_SETTINGS, FindPlugin
+
+_IMPORTANCE_ORDER = list(Importance)
+
+
+@dataclass(frozen=True, slots=True)
+class _Kind:
+    """What differs between transformations and predicates."""
+
+    setting: str
+    group: str
+    word: str
+    plugin: type[Any]
+    own: tuple[ConfigKey, ...]
+
+
+_KINDS = (
+    _Kind(
+        "transforms",
+        "Transforms",
+        "Transformation",
+        Transformation,
+        (
+            ConfigKey("predicate", Type.STRING, None, Importance.MEDIUM, "Alias of the predicate that decides."),
+            ConfigKey("negate", Type.BOOLEAN, False, Importance.MEDIUM, "Apply where the predicate does not hold."),
+        ),
+    ),
+    _Kind("predicates", "Predicates", "Predicate", Predicate, ()),
+)
+
+
+def chain_config_def(config: Mapping[str, str], plugin: FindPlugin) -> ConfigDef:
+    """Return the settings of every alias; those of a class that cannot be found are left out."""
+    keys: list[ConfigKey] = []
+    for kind in _KINDS:
+        for alias in _aliases(config, kind):
+            keys += _alias_keys(kind, alias, config, plugin)
+    return ConfigDef(keys)
+
+
+def _aliases(config: Mapping[str, str], kind: _Kind) -> list[str]:
+    named = parse_value(Type.LIST, config.get(kind.setting) or "")
+    return [alias for alias in dict.fromkeys(named) if alias]
+
+
+def _alias_keys(kind: _Kind, alias: str, config: Mapping[str, str], plugin: FindPlugin) -> list[ConfigKey]:
+    prefix, group = f"{kind.setting}.{alias}.", f"{kind.group}: {alias}"
+    made = _make(kind, prefix, config, plugin)
+    shown = (
+        ("type", Type.CLASS, REQUIRED, f"Class of the {kind.word.lower()} {alias}.", "type"),
+        ("plugin.version", Type.STRING, None, f"Version of the {kind.word.lower()} {alias}.", "version"),
+    )
+    keys = [
+        ConfigKey(
+            f"{prefix}{name}",
+            of,
+            default,
+            Importance.HIGH,
+            doc,
+            group=group,
+            order=order,
+            width="LONG",
+            display_name=f"{kind.word} {word} for {alias}",
+        )
+        for order, (name, of, default, doc, word) in enumerate(shown)
+    ]
+    if made is None:
+        return keys
+    inner = [key for key in made.config_def() if key.name not in {one.name for one in kind.own}]
+    for order, key in enumerate(sorted([*kind.own, *inner], key=_rank), start=len(shown)):
+        name = f"{prefix}{key.name}"
+        keys.append(replace(key, name=name, group=group, order=order, display_name=key.display_name or key.name))
+    return keys
+
+
+def _rank(key: ConfigKey) -> tuple[bool, int, str]:
+    """Java's order within a group: those without a default first, then by importance and name."""
+    return not key.required, _IMPORTANCE_ORDER.index(key.importance), key.name
+
+
+def _make(kind: _Kind, prefix: str, config: Mapping[str, str], plugin: FindPlugin) -> Any:
+    name = config.get(f"{prefix}type")
+    if not name:
+        return None
+    try:
+        made = plugin(versioned(name, config.get(f"{prefix}plugin.version")))()
+    except NotFoundError:
+        return None
+    return made if isinstance(made, kind.plugin) else None
+
+
+def chain_problems(config: Mapping[str, str], plugin: FindPlugin) -> dict[str, list[str]]:
+    """Return what is wrong with the chain: setting -> complaints; also what Java finds only when a task starts."""
+    problems = {one.name: list(one.errors) for one in chain_config_def(config, plugin).validate(config) if one.errors}
+    for kind in _KINDS:
+        for alias in _aliases(config, kind):
+            prefix = f"{kind.setting}.{alias}."
+            made = _make(kind, prefix, config, plugin)
+            found = _predicate_problems(kind, prefix, config) if made is not None else _no_class(kind, prefix, config)
+            if made is not None and not any(name.startswith(prefix) for name in problems):
+                found.update(_configure_problems(made, prefix, config))
+            for name, why in found.items():
+                problems.setdefault(name, []).extend(why)
+    return problems
+
+
+def _no_class(kind: _Kind, prefix: str, config: Mapping[str, str]) -> dict[str, list[str]]:
+    name, setting = config.get(f"{prefix}type"), f"{prefix}type"
+    if name is None:
+        return {}  # the missing setting is reported by its declaration
+    return {setting: [f"Invalid value {name} for configuration {setting}: Class {name} could not be found."]}
+
+
+def _predicate_problems(kind: _Kind, prefix: str, config: Mapping[str, str]) -> dict[str, list[str]]:
+    if kind.setting != "transforms":
+        return {}
+    negate, predicate = f"{prefix}negate", f"{prefix}predicate"
+    wanted = config.get(predicate)
+    if negate in config and predicate not in config:
+        return {
+            f"{prefix}type": [
+                f"Config '{negate}' was provided but there is no config '{predicate}' "
+                "defining a predicate to be negated."
+            ]
+        }
+    if wanted and wanted not in _aliases(config, _KINDS[1]):
+        return {predicate: [f"no predicate is called {wanted}"]}
+    return {}
+
+
+def _configure_problems(made: Any, prefix: str, config: Mapping[str, str]) -> dict[str, list[str]]:
+    own = {name: value for name, value in prefixed(config, prefix).items() if name not in OWN_SETTINGS}
+    try:
+        made.configure(own)
+    except BadConfigError as error:
+        return {f"{prefix}{name}": list(why) for name, why in error.problems.items()}
+    finally:
+        made.close()
+    return {}
