@@ -12,13 +12,14 @@ from concurrent.futures import Future
 from dataclasses import replace
 from typing import Any
 
-from spark_connect_rt.kafka.carried_stores import carry_stores
 from spark_connect_rt.ports.task_runner import OnTaskEvent, ReadOffsets, TaskLaunch, TaskRunner
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 
 
 def with_stores(launch: TaskLaunch) -> TaskLaunch:
     """Return the launch with the trust and key stores that its clients name, for executors without these files."""
+    from spark_connect_rt.kafka.carried_stores import carry_stores
+
     return replace(launch, client_config=carry_stores(launch.client_config))
 
 
@@ -80,6 +81,10 @@ class LateRunner:
     def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
         """See the port."""
         self._call(lambda runner: runner.open(on_event, read_offsets))
+
+    def live_while(self, may_vouch: Callable[[], bool]) -> None:
+        """See the port."""
+        self._call(lambda runner: runner.live_while(may_vouch))
 
     def start(self, launch: TaskLaunch) -> None:
         """See the port."""

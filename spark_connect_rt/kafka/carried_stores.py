@@ -11,7 +11,9 @@ import contextlib
 from collections.abc import Mapping
 from pathlib import Path
 
-from spark_connect_rt.kafka.tls_stores import CONTENT, KEYSTORE, TRUSTSTORE
+TRUSTSTORE, KEYSTORE = "ssl.truststore", "ssl.keystore"
+CONTENT = "connectrt.{store}.content"
+"""The property that holds a store's bytes in base64; ``tls_stores`` prefers it to the file."""
 
 
 def carry_stores(properties: Mapping[str, str]) -> dict[str, str]:

@@ -17,7 +17,6 @@ from enum import Enum
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.kafka.oauth_config import TokenSettings, native_settings, token_settings
 from spark_connect_rt.kafka.sasl_config import sasl_settings
-from spark_connect_rt.kafka.tls_config import tls_settings
 
 
 class ClientRole(Enum):
@@ -250,6 +249,9 @@ def _security(properties: Mapping[str, str]) -> tuple[dict[str, str], TokenSetti
     protocol = str(properties.get("security.protocol", "PLAINTEXT")).upper()
     settings: dict[str, str] = {}
     if "SSL" in protocol:
+        # Imported when needed: it brings the library that opens key stores, and executors start often.
+        from spark_connect_rt.kafka.tls_config import tls_settings
+
         settings.update(tls_settings(properties))
     if "SASL" in protocol:
         settings.update(sasl_settings(properties))

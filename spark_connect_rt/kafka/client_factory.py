@@ -16,7 +16,6 @@ from confluent_kafka.admin import AdminClient
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.kafka.client_config import ClientRole, client_config
 from spark_connect_rt.kafka.error_mapping import kafka_error
-from spark_connect_rt.kafka.oauth_tokens import token_callback, token_source
 
 _log = logging.getLogger(__name__)
 _library_log = logging.getLogger("spark_connect_rt.kafka.librdkafka")
@@ -49,6 +48,9 @@ def _make(role: ClientRole, client: Callable[..., Any], properties: Mapping[str,
     _warn(role, config.unmapped)
     settings = {**QUIET, **config.settings, **extra}
     if config.tokens is not None:
+        # Imported when needed: executors start often, and need not have aiokafka.
+        from spark_connect_rt.kafka.oauth_tokens import token_callback, token_source
+
         settings["oauth_cb"] = token_callback(token_source(config.tokens))
     try:
         return client(settings, logger=_library_log)

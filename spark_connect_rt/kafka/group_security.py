@@ -15,7 +15,6 @@ from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.kafka.oauth_config import token_settings
 from spark_connect_rt.kafka.oauth_tokens import TokenProvider, token_source
 from spark_connect_rt.kafka.sasl_config import sasl_settings
-from spark_connect_rt.kafka.tls_context import ssl_context
 
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
 _NO_GSSAPI = "GSSAPI needs the Python library gssapi, which is not installed; docs/howto/broker_security.md says more"
@@ -36,6 +35,9 @@ def connection_arguments(config: Mapping[str, str], token_provider: Any = None) 
     if protocol.startswith("SASL_"):
         arguments |= _sasl(config, token_provider)
     if protocol.endswith("SSL"):
+        # Imported when needed: it brings the library that opens key stores.
+        from spark_connect_rt.kafka.tls_context import ssl_context
+
         arguments["ssl_context"] = ssl_context(config)
     return arguments
 

@@ -22,7 +22,6 @@ from aiokafka.abc import AbstractTokenProvider
 from aiokafka.errors import SaslAuthenticationFailed
 
 from spark_connect_rt.kafka.oauth_config import TokenSettings
-from spark_connect_rt.kafka.tls_context import ssl_context
 
 REFRESH_AT = 0.8
 _URL = "sasl.oauthbearer.token.endpoint.url"
@@ -135,6 +134,8 @@ def _from_file(settings: TokenSettings) -> Token:
 
 def _from_endpoint(settings: TokenSettings, now_s: float) -> Token:
     import httpx
+
+    from spark_connect_rt.kafka.tls_context import ssl_context
 
     form = {"grant_type": "client_credentials"} | ({"scope": settings.scope} if settings.scope else {})
     try:

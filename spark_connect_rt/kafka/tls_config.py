@@ -9,14 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka.tls_stores import (
-    KEYSTORE,
-    TRUSTSTORE,
-    StoreFile,
-    find_store,
-    own_key,
-    trusted_pem,
-)
+from spark_connect_rt.kafka.carried_stores import KEYSTORE, TRUSTSTORE
+from spark_connect_rt.kafka.tls_stores import StoreFile, find_store, own_key, trusted_pem
 
 
 def tls_settings(properties: Mapping[str, str]) -> dict[str, str]:

@@ -26,10 +26,7 @@ from cryptography.hazmat.primitives.serialization import (
 
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.kafka import jks_store
-
-TRUSTSTORE, KEYSTORE = "ssl.truststore", "ssl.keystore"
-CONTENT = "connectrt.{store}.content"
-"""A store's bytes in base64, for clients on machines that do not have the file (``carried_stores``)."""
+from spark_connect_rt.kafka.carried_stores import CONTENT
 
 _TYPES = ("JKS", "PKCS12", "PEM")
 _JCEKS = bytes.fromhex("cececece")

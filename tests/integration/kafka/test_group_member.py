@@ -136,7 +136,7 @@ def proxy(broker: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pr
     relay.close()
 
 
-def test_a_silent_coordinator_stops_work_within_the_session(broker: EmbeddedKafka, proxy: Proxy) -> None:
+def test_a_silent_coordinator_stops_work_a_fifth_before_the_session_ends(broker: EmbeddedKafka, proxy: Proxy) -> None:
     member = KafkaGroupMember(config(broker.bootstrap_servers, f"connect-{uuid.uuid4()}"))
     a = Herder("a", member)
     try:
@@ -144,7 +144,9 @@ def test_a_silent_coordinator_stops_work_within_the_session(broker: EmbeddedKafk
         proxy.hang()
         until(lambda: a.saw(ContactLost), [a])
         silent_ms = member.now_ms() - member.state.last_contact_ms
-        assert SESSION_MS <= silent_ms <= SESSION_MS + 500
+        lease_ms = member.settings.timing.lease_ms
+        assert lease_ms == SESSION_MS * 4 // 5
+        assert lease_ms <= silent_ms <= SESSION_MS
         proxy.recover()
         until(a.is_settled, [a])
     finally:
