@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 from collections import deque
 from collections.abc import Sequence
+from dataclasses import replace
 
+from spark_connect_rt.errors import DataError
 from spark_connect_rt.planning.rebalance_plan import (
     allocation_of,
     held_after,
@@ -38,6 +40,7 @@ from spark_connect_rt.runtime.worker.worker import Worker
 
 log = logging.getLogger(__name__)
 
+UNREADABLE_BACKOFF_MS = 5_000  # before the group is asked again
 STOP_MARGIN_MS = 15_000  # beyond the graceful limit, until cancelled work is certainly dead
 
 
@@ -108,13 +111,20 @@ class Membership:
 
     def _hear_assigned(self, event: Assigned, now_ms: int) -> str:
         state = self._state
-        assignment = decode_assignment(event.assignment)
         state.protocol = ConnectProtocol.of_name(event.protocol)
         state.own_group = is_own_group(event.protocol)
-        state.assignment = assignment
         state.generation = state.last_completed_generation = event.generation
         state.member_id = event.member_id
         self._worker.set_generation(event.generation)
+        try:
+            assignment = decode_assignment(event.assignment)
+        except DataError as error:
+            # What is held goes on and is claimed again; Java's worker process ends by this.
+            state.assignment = replace(state.assignment, leader_id=event.leader_id) if state.assignment else None
+            state.to_adopt = state.resolved = False
+            state.scheduled_rebalance_ms = now_ms + UNREADABLE_BACKOFF_MS
+            return f"generation {event.generation}: {event.leader_id} sent an assignment that cannot be read: {error}"
+        state.assignment = assignment
         if not assignment.failed:
             state.held = held_after(state.held, assignment, state.protocol.is_incremental)
             state.rejoin_when_stopped = "revoked work has stopped" if assignment.revokes else None

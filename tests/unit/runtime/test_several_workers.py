@@ -1,5 +1,7 @@
 """Several workers: work is shared, moves when workers come and go, runs nowhere twice, requests find their owner."""
 
+from collections.abc import Mapping
+
 import pytest
 
 from spark_connect_rt.assignors.model import NOTHING
@@ -214,3 +216,33 @@ def test_i1_what_does_not_end_stays_claimed_and_nobody_else_is_given_it(monkeypa
             gate.set()
         cluster.until(lambda: balanced(cluster, 4))
         cluster.until(lambda: set(emitted(cluster)) == {v for n in range(4) for v in expected(f"a-{n}", 20)})
+
+
+def test_an_assignment_that_cannot_be_read_is_asked_for_again_and_the_work_goes_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    faults.clear()
+    monkeypatch.setattr(membership, "UNREADABLE_BACKOFF_MS", 100)
+    with InProcessCluster(timing=QUICK, worker_config=JAVAS_DEFAULT_DELAY) as cluster:
+        leader = cluster.add_worker("w1")
+        other = cluster.add_worker("w2")
+        create(cluster, "a", source(records=20, tasks=4))
+        cluster.until(lambda: balanced(cluster, 4))
+        cluster.until_stable()
+        held, sync, garbled = other.running_tasks(), leader.member.sync, []
+
+        def garble_once(plan: Mapping[str, bytes]) -> None:
+            if not garbled:
+                garbled.append(other.member.state.member_id)
+                plan = {**plan, garbled[0]: b"\x00\x02\x00"}
+            sync(plan)
+
+        leader.member.sync = garble_once  # type: ignore[method-assign]
+        leader.member.request_rejoin("the test wants one")
+        cluster.until(lambda: any("cannot be read" in line.reason for line in other.herder.story()))
+        assert other.running_tasks() == held
+        starts = [faults.calls[f"a-{number}.start"] for number in range(4)]
+        cluster.until(lambda: other.herder.progress().generation == leader.herder.progress().generation > 3)
+        cluster.until_stable()
+        assert other.running_tasks() == held
+        assert [faults.calls[f"a-{number}.start"] for number in range(4)] == starts  # nothing moved, nothing ran twice
