@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
 from spark_connect_rt.app.clock import SystemClock
@@ -109,14 +109,16 @@ def herder_dependencies(
     raw = config.raw
     plugins = plugins_of(raw)
     providers = ConfigProviders.from_config(raw, plugins.class_of)
-    member = KafkaGroupMember(raw, client_id=raw.get("client.id") or f"connect-{address.worker_id}")
+    # The worker's own clients get its secrets; ``raw`` goes on to tasks, whose executors resolve theirs.
+    own = replace(config, raw=providers.resolve(raw))
+    member = KafkaGroupMember(own.raw, client_id=own.raw.get("client.id") or f"connect-{address.worker_id}")
     timing = member.settings.timing
-    logs = {kind: internal_log(config, admin, topic, kind, timing) for kind, topic in internal_topics(config).items()}
+    logs = {kind: internal_log(own, admin, topic, kind, timing) for kind, topic in internal_topics(config).items()}
     return HerderDependencies(
         settings=HerderSettings.of(address.worker_id, address.url, raw),
         clock=clock,
         member=member,
-        config_store=ConfigStore(logs["configs"], clock, leader_writer(config)),
+        config_store=ConfigStore(logs["configs"], clock, leader_writer(own)),
         status_store=StatusStore(logs["statuses"], clock),
         offset_store=OffsetStore(logs["offsets"], may_write=member.in_contact),
         runner=runner,
@@ -151,8 +153,9 @@ def override_policy(raw: Mapping[str, str], plugins: Plugins) -> ConnectorClient
 
 
 def admin_of(raw: Mapping[str, str]) -> KafkaAdmin:
-    """Return the worker's own admin client."""
-    return KafkaAdmin(shared_admin_properties(raw))
+    """Return the worker's own admin client; ``${provider:...}`` in its settings is resolved."""
+    providers = ConfigProviders.from_config(raw, plugins_of(raw).class_of)
+    return KafkaAdmin(shared_admin_properties(providers.resolve(raw)))
 
 
 def spark_runner(raw: Mapping[str, str]) -> TaskRunner:
