@@ -1,4 +1,4 @@
-"""Makes docs/reference/{worker_settings,connector_settings,exit_codes}.md from what the program itself reads.
+"""Makes docs/reference/{worker_settings,connector_settings,transformations,exit_codes}.md from what the program reads.
 
 ``python -m spark_connect_rt.app.reference_docs`` writes them; tests/unit/app/test_reference_docs.py fails when a
 committed page says something else than the declarations.
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.app.exit_codes import EXIT_CODES
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.config import connector_config, override_policy, own_settings, validators, worker_config
@@ -20,6 +21,7 @@ from spark_connect_rt.config.connection_config import CLIENTS
 from spark_connect_rt.config.group_config import GROUP, SESSION_KEYS
 from spark_connect_rt.config.storage_config import STORAGE
 from spark_connect_rt.config.unserved_settings import in_this_version
+from spark_connect_rt.transforms import settings as transform_settings
 
 FOLDER = Path("docs/reference")
 _MADE_BY = "<!-- Made by `python -m spark_connect_rt.app.reference_docs`; change the declaration, not this page. -->"
@@ -29,6 +31,9 @@ _WORDS_OF_CHECKS: dict[Any, str] = {
     validators.no_control_characters: "not empty, no control characters",
     validators.unique: "no alias twice",
     validators.java_regex: "a regular expression",
+    transform_settings.non_empty_list: "not empty",
+    transform_settings.non_empty_text: "not empty",
+    transform_settings.valid_regex: "a regular expression",
     override_policy.known_policy: "a policy: All, None, Principal",
 }
 _WORKER_SECTIONS = (
@@ -97,6 +102,33 @@ def connector_settings() -> str:
     return "\n".join([*parts, *_bundled_connectors()])
 
 
+def transformations() -> str:
+    """Return the page of the bundled transformations, predicates and converters with their settings."""
+    parts = [
+        f"# Transformations, predicates, converters\n\n{_MADE_BY}\n\n"
+        "The bundled ones, by Java's class names. `$Key` and `$Value` work on either side of a record, with the same\n"
+        "settings. A transformation with a column form takes a whole Arrow batch of a source at once where that gives\n"
+        "exactly what its rows would.\n"
+    ]
+    plugins = bundled_plugins()
+    for kind in ("transformation", "predicate", "converter"):
+        parts.append(f"## {kind.capitalize()}s\n")
+        for one in plugins.list(connectors_only=False):
+            if one.type == kind and not one.java_class.endswith("$Key"):
+                parts.append(_plugin_section(one.java_class, one.cls))
+    return "\n".join(parts)
+
+
+def _plugin_section(java_class: str, cls: type[Any]) -> str:
+    title = java_class.replace("$Value", "$Key`, `$Value")
+    has_columns = getattr(cls, "apply_batch", Transformation.apply_batch) is not Transformation.apply_batch
+    note = " Has a column form." if has_columns else ""
+    purpose = (inspect.getdoc(cls.__mro__[1] if "$" in java_class else cls) or "").splitlines()[0]
+    keys = cls().config_def()
+    table = settings_table(keys) if len(keys) else "No settings.\n"
+    return f"### `{title}`\n\n{_cell(purpose)}{note}\n\n{table}"
+
+
 def exit_codes() -> str:
     """Return the page of the process's exit codes."""
     rows = "\n".join(f"| {code} | {_cell(meaning)} |" for code, meaning in sorted(EXIT_CODES.items()))
@@ -107,6 +139,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "worker_settings.md": worker_settings,
     "connector_settings.md": connector_settings,
     "exit_codes.md": exit_codes,
+    "transformations.md": transformations,
 }
 
 
