@@ -10,13 +10,13 @@ import contextlib
 import logging
 import threading
 import time
+import warnings
 from collections.abc import Iterable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
 from confluent_kafka import (
-    ConsumerGroupState,
     ConsumerGroupTopicPartitions,
     KafkaError,
     KafkaException,
@@ -34,11 +34,6 @@ from spark_connect_rt.protocol.ids import TopicPartition
 _log = logging.getLogger(__name__)
 
 DEFAULT_TIMEOUT_MS = 30_000
-_WITH_MEMBERS = {
-    ConsumerGroupState.STABLE,
-    ConsumerGroupState.PREPARING_REBALANCING,
-    ConsumerGroupState.COMPLETING_REBALANCING,
-}
 FIRST_TRY_MS = 3_000  # after which the reason of a refusal is looked for
 RETRY_WAIT_S = 0.02  # between attempts to find the leaders of a topic just created
 _LEADER_UNSETTLED = (
@@ -206,13 +201,15 @@ class KafkaAdmin:
         }
 
     def group_is_active(self, group: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> bool:
-        """Return whether a group, of whatever protocol type, has members now.
-
-        By listing: the client describes no groups but consumers'.
-        """
-        answer = self._admin.list_consumer_groups(request_timeout=timeout_ms / 1000, states=_WITH_MEMBERS)
-        found = self._result(answer, "listing the groups", timeout_ms)
-        return any(one.group_id == group for one in found.valid)
+        """Return whether a group, of whatever protocol type, has members now."""
+        with warnings.catch_warnings():
+            # The calls that came after this one know groups of consumers only, none of workers.
+            warnings.simplefilter("ignore", DeprecationWarning)
+            try:
+                found = self._admin.list_groups(group, timeout=timeout_ms / 1000)
+            except KafkaException as error:
+                raise connect_error(error, f"looking for members of group {group}") from error
+        return any(one.members for one in found if one.id == group)
 
     def close(self) -> None:
         """Drop the client; librdkafka closes it when nothing refers to it."""

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import orjson
-from confluent_kafka import Consumer, TopicPartition
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 NEVER_MS = 3_600_000
@@ -70,8 +70,8 @@ class Topics:
 
     def refresh(self, limit_s: float = 30.0) -> Mapping[str, Arrivals]:
         """Read everything appended by now."""
-        missing = {name: self._end(name) for name in self.arrivals}
         deadline = time.monotonic() + limit_s
+        missing = {name: self._end(name, deadline) for name in self.arrivals}
         while any(len(self.arrivals[name].numbers) < end for name, end in missing.items()):
             if time.monotonic() > deadline:
                 raise AssertionError(f"the topics could not be read to {missing}")
@@ -82,9 +82,15 @@ class Topics:
                     arrivals.appended_ms.append(message.timestamp()[1])
         return self.arrivals
 
-    def _end(self, name: str) -> int:
-        _, high = self._consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=20, cached=False)
-        return int(high)
+    def _end(self, name: str, deadline: float) -> int:
+        while True:
+            try:
+                _, high = self._consumer.get_watermark_offsets(TopicPartition(name, 0), timeout=5, cached=False)
+                return int(high)
+            except KafkaException:  # its leader is gone, or moves
+                if time.monotonic() > deadline:
+                    raise
+                time.sleep(0.1)
 
     def close(self) -> None:
         """Close the consumer."""

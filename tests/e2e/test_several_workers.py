@@ -13,31 +13,31 @@ from collections.abc import Iterator
 import psutil
 import pytest
 
+from spark_connect_rt.embedded.cluster import EmbeddedKafkaCluster
 from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from tests.e2e.commands import until
 from tests.e2e.conftest import Times
-from tests.e2e.worker_group import SubmittedWorker, WorkerGroup, timed
+from tests.e2e.worker_group import SubmittedWorker, WorkerGroup, group_coordinated_by, timed
 
 SESSION_S, HEARTBEAT_S = 10.0, 3.0  # Java's defaults, which the workers have
 # Processes share two cores with whatever else the machine does: a story fails far beyond what is expected only.
 SLACK_S = 20.0
 START_S = 240.0  # a worker needs 20 CPU seconds until its first Spark job runs
 FLOW_S = 60.0
+COORDINATOR = 2  # the broker that coordinates the workers' group; broker 1 is the controller
 
 
 @pytest.fixture(scope="module")
-def kafka(tmp_path_factory: pytest.TempPathFactory, java: Java) -> Iterator[EmbeddedKafka]:
-    """A broker of this module's own: it is stopped in one of the stories."""
-    broker = EmbeddedKafka(tmp_path_factory.mktemp("kafka"), java=java, die_with_parent=True, port=free_ports(1)[0])
-    broker.start()
-    yield broker
-    broker.stop()
+def kafka(tmp_path_factory: pytest.TempPathFactory, java: Java) -> Iterator[EmbeddedKafkaCluster]:
+    """Two brokers of this module's own: they are stopped and killed."""
+    with EmbeddedKafkaCluster(tmp_path_factory.mktemp("kafka"), 2, java=java, die_with_parent=True) as cluster:
+        yield cluster
 
 
 @pytest.fixture(scope="module")
-def group(tmp_path_factory: pytest.TempPathFactory, kafka: EmbeddedKafka) -> Iterator[WorkerGroup]:
-    workers = WorkerGroup(tmp_path_factory.mktemp("group"), kafka.bootstrap_servers)
+def group(tmp_path_factory: pytest.TempPathFactory, kafka: EmbeddedKafkaCluster) -> Iterator[WorkerGroup]:
+    name = group_coordinated_by(kafka.bootstrap_servers, COORDINATOR)
+    workers = WorkerGroup(tmp_path_factory.mktemp("group"), kafka.bootstrap_servers, name, replication=2)
     yield workers
     workers.close()
 
@@ -153,7 +153,7 @@ def test_a_zombie_commits_nothing_and_rejoins(group: WorkerGroup, times: Times) 
     assert len(group.readers_of(below)) >= 1
     story = Story(group, times, "zombie")
     psutil.Process(zombie.pid).suspend()
-    until(lambda: group.readers_of(below) == [], SESSION_S, "its executors stop by themselves", group.stories)
+    until(lambda: group.readers_of(below) == [], SESSION_S + SLACK_S, "its executors stop by themselves", group.stories)
     story.note("its readers ended after", f"{(now_ms() - story.begun_ms) / 1000:.1f} s")
     settled = lambda: group.settled_on(others)  # noqa: E731
     until(settled, SESSION_S + 3 + SLACK_S, "the others run everything", group.stories)
@@ -171,15 +171,35 @@ def test_a_zombie_commits_nothing_and_rejoins(group: WorkerGroup, times: Times) 
     assert replayed <= len(sources), "each source it had began again once, when it was taken over"
 
 
-def test_the_broker_stops_and_starts_again(group: WorkerGroup, kafka: EmbeddedKafka, times: Times) -> None:
+def test_the_coordinator_moves_when_its_broker_is_killed(
+    group: WorkerGroup, kafka: EmbeddedKafkaCluster, times: Times
+) -> None:
+    assert group.alive() == group.workers, "the story before left a worker down"
+    generation, owners = group.generation(), group.owners(group.workers[0])
+    story = Story(group, times, "coordinator killed")
+    kafka.broker(COORDINATOR).kill()
+    group.await_flow(FLOW_S, "the coordinator's broker is gone")
+    until(lambda: now_ms() - story.begun_ms > SESSION_S * 1000, 2 * SESSION_S, "a session later")
+    group.await_flow(FLOW_S, "a session later")
+    story.note_outage()
+    story.note("generations used", group.generation() - generation)
+    story.counted()
+    group.check(story.begun_ms)
+    assert group.owners(group.workers[0]) == owners, "nothing had to move"
+    kafka.broker(COORDINATOR).start()
+    kafka.await_brokers(2)
+    group.await_flow(FLOW_S, "the broker is back")
+
+
+def test_the_brokers_stop_and_start_again(group: WorkerGroup, kafka: EmbeddedKafkaCluster, times: Times) -> None:
     assert group.alive() == group.workers, "the story before left a worker down"
     generation = group.generation()
-    story = Story(group, times, "broker stop and start")
+    story = Story(group, times, "brokers stop and start")
     kafka.stop()
     kafka.start()
-    story.note("broker away for", f"{(now_ms() - story.begun_ms) / 1000:.1f} s")
-    group.await_flow(START_S, "the broker is back")
-    group.await_settled(START_S, "the broker is back")
+    story.note("brokers away for", f"{(now_ms() - story.begun_ms) / 1000:.1f} s")
+    group.await_flow(START_S, "the brokers are back")
+    group.await_settled(START_S, "the brokers are back")
     story.note_outage()
     story.note("generations used", group.generation() - generation)
     story.counted()

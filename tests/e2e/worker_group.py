@@ -10,7 +10,9 @@ from typing import Any
 
 import httpx
 import psutil
+from confluent_kafka import Consumer, KafkaException, TopicPartition
 
+from spark_connect_rt.protocol.java_hash_order import java_string_hash
 from spark_connect_rt.testing.numbered_lines import (
     Feeder,
     Topics,
@@ -31,7 +33,31 @@ from tests.e2e.commands import get_json, spark_submit, until
 
 FILES = 6
 SINK_TASKS = 3
-GROUP = "several"
+OFFSETS_TOPIC = "__consumer_offsets"
+
+
+def group_coordinated_by(bootstrap_servers: str, node: int) -> str:
+    """Return a name of a group whose coordinator is that broker: its partition of the offsets topic is led there."""
+    consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "first", "log_level": 0})
+    try:
+
+        def coordinated() -> bool:  # asking for a coordinator makes the topic, whose partitions then get leaders
+            with contextlib.suppress(KafkaException):
+                consumer.committed([TopicPartition("any", 0)], timeout=10)
+                return True
+            return False
+
+        until(coordinated, 60, "groups have coordinators")
+        partitions = consumer.list_topics(OFFSETS_TOPIC, timeout=20).topics[OFFSETS_TOPIC].partitions
+    finally:
+        consumer.close()
+
+    def leader_of(name: str) -> int:
+        unsigned = java_string_hash(name)
+        signed = unsigned - 2**32 if unsigned >= 2**31 else unsigned
+        return int(partitions[abs(signed) % len(partitions)].leader)
+
+    return next(name for name in (f"several-{number}" for number in range(1_000)) if leader_of(name) == node)
 
 
 class SubmittedWorker(WorkerProcess):
@@ -50,12 +76,13 @@ class SubmittedWorker(WorkerProcess):
 class WorkerGroup:
     """Workers of one group, six sources that follow growing files, one sink that writes them all to one file."""
 
-    def __init__(self, folder: Path, bootstrap_servers: str, count: int = 3, replication: int = 1) -> None:
+    def __init__(self, folder: Path, bootstrap_servers: str, name: str, count: int = 3, replication: int = 1) -> None:
         self.bootstrap_servers = bootstrap_servers
+        self.name = name
         folder.mkdir(parents=True, exist_ok=True)
         settings = {f"{kind}.storage.replication.factor": str(replication) for kind in ("config", "offset", "status")}
         self.workers = [
-            SubmittedWorker(folder / f"worker-{number}", bootstrap_servers, GROUP, properties=settings)
+            SubmittedWorker(folder / f"worker-{number}", bootstrap_servers, name, properties=settings)
             for number in range(count)
         ]
         self.feeder = Feeder(folder, FILES)
@@ -161,17 +188,19 @@ class WorkerGroup:
         ``dead`` are the workers that could not say what became of their tasks.
         """
         assert self.gaps() == {}
-        assert offsets_that_went_back(read_all(self.bootstrap_servers, f"{GROUP}-offsets")) == []
+        assert offsets_that_went_back(read_all(self.bootstrap_servers, f"{self.name}-offsets")) == []
         assert (
             runs_at_once(
-                read_all(self.bootstrap_servers, f"{GROUP}-statuses"), since_ms, [worker.worker_id for worker in dead]
+                read_all(self.bootstrap_servers, f"{self.name}-statuses"),
+                since_ms,
+                [worker.worker_id for worker in dead],
             )
             == []
         )
 
     def generation(self) -> int:
         """Return the group's generation, from the newest statuses of all tasks."""
-        return newest_generation(read_all(self.bootstrap_servers, f"{GROUP}-statuses"))
+        return newest_generation(read_all(self.bootstrap_servers, f"{self.name}-statuses"))
 
     def stories(self) -> str:
         """Return the end of every live worker's story, for a message."""

@@ -1,0 +1,25 @@
+"""Whether a group of workers runs is seen before this worker joins it (the client's newer calls see no such groups)."""
+
+from __future__ import annotations
+
+import uuid
+
+from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.kafka.admin import KafkaAdmin
+from spark_connect_rt.kafka.group_member import KafkaGroupMember
+from tests.contract.group_member_contract import Herder, until
+
+
+def test_a_connect_group_is_active_while_it_has_a_member(broker: EmbeddedKafka) -> None:
+    group = f"connect-{uuid.uuid4()}"
+    settings = {"bootstrap.servers": broker.bootstrap_servers}
+    admin = KafkaAdmin(settings)
+    assert not admin.group_is_active(group)
+    herder = Herder("a", KafkaGroupMember({**settings, "group.id": group}))
+    try:
+        until(herder.is_settled, [herder])
+        assert admin.group_is_active(group)
+    finally:
+        herder.member.stop()
+    assert not admin.group_is_active(group)
+    admin.close()
