@@ -84,6 +84,10 @@ class WarmMember:
         """See the port."""
         return self._member.in_contact()
 
+    def may_vouch(self) -> bool:
+        """See the port."""
+        return self._member.may_vouch()
+
     def leave(self, reason: str) -> None:
         """See the port."""
         if self._started:

@@ -28,7 +28,16 @@ from spark_connect_rt.ports.group_member import (
     MembershipEvent,
 )
 from spark_connect_rt.state import membership_events as happened
-from spark_connect_rt.state.membership import Effect, Member, Phase, in_contact, next_deadline_ms, overdue, step
+from spark_connect_rt.state.membership import (
+    Effect,
+    Member,
+    Phase,
+    in_contact,
+    may_vouch,
+    next_deadline_ms,
+    overdue,
+    step,
+)
 
 _log = logging.getLogger(__name__)
 
@@ -111,6 +120,10 @@ class KafkaGroupMember:
     def in_contact(self) -> bool:
         """Return whether what was assigned is certainly still this member's. Any thread."""
         return in_contact(self._member, self._settings.timing, self._now_ms())
+
+    def may_vouch(self) -> bool:
+        """Return whether contact is so fresh that executors may be told to live on. Any thread."""
+        return may_vouch(self._member, self._settings.timing, self._now_ms())
 
     def leave(self, reason: str) -> None:
         """Send LeaveGroup and forget the member id; waits for the answer, at most a second."""

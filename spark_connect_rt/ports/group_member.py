@@ -83,6 +83,9 @@ class GroupMember(Protocol):
         False also when ContactLost is not polled yet: a worker that was frozen finds out before it is told.
         """
 
+    def may_vouch(self) -> bool:
+        """Return whether contact is so fresh that executors may be told to live on (E5). Any thread."""
+
     def leave(self, reason: str) -> None:
         """Send LeaveGroup and forget the member id; ``request_rejoin`` starts anew. Waits a little."""
 

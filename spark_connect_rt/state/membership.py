@@ -223,6 +223,15 @@ def in_contact(member: Member, timing: Timing, now_ms: int) -> bool:
     return member.holding and now_ms - member.last_contact_ms < timing.lease_ms
 
 
+def may_vouch(member: Member, timing: Timing, now_ms: int) -> bool:
+    """Return whether this member may tell others that its work goes on (E5).
+
+    Its executors believe it for a while after it falls silent. So it speaks only while its own last contact is no
+    older than a heartbeat: else the two silences, one after the other, would outlast the session.
+    """
+    return not member.holding or now_ms - member.last_contact_ms <= timing.heartbeat_ms
+
+
 def _is_stale(member: Member, event: object) -> bool:
     if isinstance(event, JoinOffered):
         return event.round != member.round

@@ -26,7 +26,17 @@ from spark_connect_rt.ports.group_member import (
     MembershipEvent,
 )
 from spark_connect_rt.state import membership_events as happened
-from spark_connect_rt.state.membership import Effect, Member, Phase, Timing, in_contact, must_heartbeat, overdue, step
+from spark_connect_rt.state.membership import (
+    Effect,
+    Member,
+    Phase,
+    Timing,
+    in_contact,
+    may_vouch,
+    must_heartbeat,
+    overdue,
+    step,
+)
 
 POLL_SLICE_MS = 20
 
@@ -278,6 +288,10 @@ class MemoryGroupMember:
     def in_contact(self) -> bool:
         """Return whether what was assigned is certainly still this member's."""
         return in_contact(self.state, self.timing, self._group.now_ms())
+
+    def may_vouch(self) -> bool:
+        """Return whether contact is so fresh that executors may be told to live on."""
+        return may_vouch(self.state, self.timing, self._group.now_ms())
 
     def leave(self, reason: str) -> None:
         """Leave the group."""

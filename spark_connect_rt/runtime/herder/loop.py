@@ -209,5 +209,6 @@ def _worker_dependencies(deps: HerderDependencies) -> WorkerDependencies:
         resolve=deps.resolve,
         topic_tracking=settings.topic_tracking,
         threads=deps.threads,
+        may_vouch=deps.member.may_vouch,
         task_stop_limit_ms=settings.task_shutdown_graceful_timeout_ms,
     )

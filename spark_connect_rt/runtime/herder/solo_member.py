@@ -65,6 +65,10 @@ class SoloMember:
         """See the port: nobody can take work from it."""
         return True
 
+    def may_vouch(self) -> bool:
+        """Return True: nobody else could get the work."""
+        return True
+
     def leave(self, reason: str) -> None:
         """See the port."""
         self._stable = False

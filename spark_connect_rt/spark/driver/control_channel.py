@@ -55,8 +55,16 @@ class Connection:
 class ControlChannel:
     """Listener, connections and their thread."""
 
-    def __init__(self, listener: socket.socket, address: str, session_timeout_ms: int) -> None:
+    def __init__(
+        self,
+        listener: socket.socket,
+        address: str,
+        session_timeout_ms: int,
+        may_vouch: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Take the listener; ``may_vouch`` is asked before each ping: executors live by pings alone (E5)."""
         self.address = address
+        self._may_vouch = may_vouch
         self._session_s = session_timeout_ms / 1000
         self._listener = listener
         self._listener.setblocking(False)
@@ -233,21 +241,21 @@ class ControlChannel:
                     self._drop(connection)
             elif now - connection.heard_s > self._session_s:
                 self._broken(connection, f"silent for {self._session_s:.1f} s")
-            elif now - connection.pinged_s > self._session_s / 3:
+            elif now - connection.pinged_s > self._session_s / 3 and self._may_vouch():
                 connection.pinged_s = now
                 self._queue(connection, encode_message({"op": "ping"}))
 
 
-def listen_unix(path: str, session_timeout_ms: int) -> ControlChannel:
+def listen_unix(path: str, session_timeout_ms: int, may_vouch: Callable[[], bool] = lambda: True) -> ControlChannel:
     """Listen on a unix socket: driver and executors on one machine."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(path)
     listener.listen(256)
-    return ControlChannel(listener, f"unix:{path}", session_timeout_ms)
+    return ControlChannel(listener, f"unix:{path}", session_timeout_ms, may_vouch)
 
 
-def listen_tcp(host: str, session_timeout_ms: int) -> ControlChannel:
+def listen_tcp(host: str, session_timeout_ms: int, may_vouch: Callable[[], bool] = lambda: True) -> ControlChannel:
     """Listen on a free port of the driver's address."""
     listener = socket.create_server((host, 0), backlog=256)
     port = listener.getsockname()[1]
-    return ControlChannel(listener, f"tcp:{host}:{port}", session_timeout_ms)
+    return ControlChannel(listener, f"tcp:{host}:{port}", session_timeout_ms, may_vouch)

@@ -33,6 +33,7 @@ from spark_connect_rt.spark.driver.slot_table import SlotTable
 from spark_connect_rt.spark.executor.control_wire import Message, encode_offsets
 
 _END_WAIT_S = 10.0  # for empty slots to end by themselves at close; then they are killed
+_CONTACT_PATIENCE_MS = 500
 _FAILED_LINGER_MS = 30_000  # a failed task's own stop() may take this long before its slot is killed
 log = logging.getLogger(__name__)
 
@@ -47,6 +48,7 @@ class Engine:
         self._slots = SlotTable(launcher, self._loop, self._settings, _now_ms, self._move)
         self._runs: dict[ConnectorTaskId, Run] = {}
         self._offset_readers = ThreadPoolExecutor(4, thread_name_prefix="engine-offsets")
+        self._may_vouch: Callable[[], bool] = lambda: True
         self._closing = False
         self._warm = threading.Event()  # a slot was up once: Spark runs, its Python processes are imported
         self._all_ended = threading.Event()
@@ -63,6 +65,10 @@ class Engine:
         if self._settings.prewarm:
             self._loop.submit(self._slots.prewarm)
         self._loop.later(self._settings.housekeeping_ms, self._housekeeping)
+
+    def live_while(self, may_vouch: Callable[[], bool]) -> None:
+        """Start and mend only while this holds."""
+        self._may_vouch = may_vouch
 
     def start(self, launch: TaskLaunch) -> None:
         """Start a run."""
@@ -129,7 +135,7 @@ class Engine:
         isolation = Isolation.parse(launch.connector_config.get("connectrt.isolation", "auto"))
         run = Run(launch, isolation, paused=launch.paused)
         self._runs[launch.task] = run
-        self._slots.place(run)
+        self._place(run)
 
     def _set_paused(self, run: Run, paused: bool) -> None:
         run.paused = paused
@@ -294,11 +300,15 @@ class Engine:
         run.phase = Phase.WAITING
         delay_ms = self._settings.loss_backoff_ms * 2 ** (run.losses - 1)
         log.warning("task=%s run=%d is started again in %d ms: %s", run.task, run.launch.run, delay_ms, error)
-        self._loop.later(delay_ms, lambda: self._place_again(run))
+        self._loop.later(delay_ms, lambda: self._place(run))
 
-    def _place_again(self, run: Run) -> None:
-        if self._runs.get(run.task) is run and run.slot is None and run.phase is Phase.WAITING:
+    def _place(self, run: Run) -> None:
+        if self._runs.get(run.task) is not run or run.slot is not None or run.phase is not Phase.WAITING:
+            return
+        if self._may_vouch():
             self._slots.place(run)
+        else:  # E5: contact to the group comes back, or the run is stopped
+            self._loop.later(_CONTACT_PATIENCE_MS, lambda: self._place(run))
 
     def _look_up(self, run: Run, slot: Slot, message: Message) -> None:
         """Answer an OffsetReader; the read may block, so not on the loop."""

@@ -49,6 +49,7 @@ class SparkSliceLauncher:
         self.planning = FairGate(PLANNING_THREADS)
         self.folder = Path(tempfile.mkdtemp(prefix="connectrt-"))  # 0700: tickets and the socket
         self.cancelling = ThreadPoolExecutor(1, thread_name_prefix="slice-cancel")
+        self.may_vouch: Callable[[], bool] = lambda: True  # asked before executors are told to live on (E5)
         self._channel: ControlChannel | None = None
         self._channel_lock = threading.Lock()
 
@@ -73,8 +74,8 @@ class SparkSliceLauncher:
 
     def _listen(self, master: str, driver_host: str) -> ControlChannel:
         if is_local(master):
-            return listen_unix(str(self.folder / "control.sock"), self.session_timeout_ms)
-        return listen_tcp(driver_host, self.session_timeout_ms)
+            return listen_unix(str(self.folder / "control.sock"), self.session_timeout_ms, lambda: self.may_vouch())
+        return listen_tcp(driver_host, self.session_timeout_ms, lambda: self.may_vouch())
 
     def close(self) -> None:
         """Close the channel and remove the tickets; the session belongs to the caller."""

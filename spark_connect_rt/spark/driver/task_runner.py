@@ -83,8 +83,8 @@ class SparkTaskRunner:
         self._owns_session = session_factory is None
         self._session = BackgroundSession(factory)
         timeout_ms = channel_timeout_ms(worker_config)
-        launcher = SparkSliceLauncher(self._session, clients, timeout_ms)
-        self._engine = Engine(launcher, settings or engine_settings(worker_config))
+        self._launcher = SparkSliceLauncher(self._session, clients, timeout_ms)
+        self._engine = Engine(self._launcher, settings or engine_settings(worker_config))
         self._spark_sinks = spark_sinks
         self._hosted_by_driver: set[ConnectorTaskId] = set()
         self._lock = threading.Lock()
@@ -107,6 +107,11 @@ class SparkTaskRunner:
         self._engine.open(on_event, read_offsets)
         if self._spark_sinks is not None:
             self._spark_sinks.open(self._on_driver_event, self._session.get)
+
+    def live_while(self, may_vouch: Callable[[], bool]) -> None:
+        """Let executors live on only while this holds."""
+        self._launcher.may_vouch = may_vouch
+        self._engine.live_while(may_vouch)
 
     def _on_driver_event(self, event: TaskEvent) -> None:
         if isinstance(event, TaskEnded):
