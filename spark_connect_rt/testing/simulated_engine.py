@@ -28,6 +28,7 @@ from spark_connect_rt.testing.simulated_invariants import GroundTruth
 from spark_connect_rt.testing.simulated_threads import Scheduler, SimulatedProcess
 
 LOSSES_MAX = 3
+CONTACT_PATIENCE_MS = 500
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,12 +55,18 @@ class SimulatedTaskRunner:
         self._runs: dict[ConnectorTaskId, _Run] = {}
         self._closing = False
         self._none_left = process.condition()
-        self.phase_ms = process.scheduler.between(0, times.ping_ms)  # of its pings
+        self._pinged_ms = 0
+        self.may_vouch: Callable[[], bool] = lambda: True
 
     def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
         """See TaskRunner."""
         self.on_event = on_event
         self.read_offsets = read_offsets
+        self._ping()
+
+    def live_while(self, may_vouch: Callable[[], bool]) -> None:
+        """See TaskRunner."""
+        self.may_vouch = may_vouch
 
     def start(self, launch: TaskLaunch) -> None:
         """See TaskRunner."""
@@ -104,15 +111,19 @@ class SimulatedTaskRunner:
 
     @property
     def pinged_ms(self) -> int:
-        """When the driver last said something to its executors: each ``ping_ms`` while it is neither frozen nor dead."""
-        until_ms = self.process.heard_of_ms
-        return until_ms - (until_ms + self.phase_ms) % self.times.ping_ms
+        """When the driver last told its executors to live on."""
+        return self._pinged_ms
 
     def forget(self, run: _Run) -> None:
         """A run is over."""
         if self._runs.get(run.launch.task) is run:
             del self._runs[run.launch.task]
         self._none_left.notify_all()
+
+    def _ping(self) -> None:
+        if self.may_vouch():
+            self._pinged_ms = self.process.scheduler.at_ms
+        self.process.later(self.times.ping_ms, self._ping)
 
     def _tell(self, task: ConnectorTaskId, step: Callable[[_Run], None]) -> None:
         run = self._runs.get(task)
@@ -135,7 +146,11 @@ class _Run:
 
     def host(self) -> None:
         """Have an executor take the run."""
-        if not self._over and not self._stopping:
+        if self._over or self._stopping:
+            return
+        if not self.engine.may_vouch():
+            self.engine.process.later(CONTACT_PATIENCE_MS, self.host)
+        else:
             self.side = ExecutorSide(self, self._scheduler, self.engine.truth, self.engine.times)
 
     def set_paused(self, paused: bool) -> None:

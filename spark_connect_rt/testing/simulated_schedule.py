@@ -48,6 +48,18 @@ class Tally:
         self.faults += other.faults
         self.writes += other.writes
 
+    def report(self) -> str:
+        """Return all of it, for people."""
+        lines = [
+            f"{self.schedules} schedules, {self.steps} steps, {self.virtual_ms // 1000} s of virtual time",
+            f"{self.generations} generations, {self.leader_changes} changes of leader, {self.task_starts} task starts,"
+            f" {self.batches} batches, {self.commits} offset commits",
+            f"longest settling after the last fault: {self.longest_settling_ms / 1000:.1f} s",
+            "faults: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.faults.items())),
+            "writes: " + ", ".join(f"{kind} {count}" for kind, count in sorted(self.writes.items())),
+        ]
+        return "\n".join(lines)
+
 
 class ScheduleFailed(AssertionError):
     """A schedule broke an invariant: ``seed`` shows it again."""
@@ -56,6 +68,11 @@ class ScheduleFailed(AssertionError):
         super().__init__(f"seed {seed} breaks {what}\n{cluster}")
         self.seed = seed
         self.invariant = invariant
+        self.args = (seed, invariant, what, cluster)  # it crosses processes
+
+    def __str__(self) -> str:
+        seed, _, what, cluster = self.args
+        return f"seed {seed} breaks {what}\n{cluster}"
 
 
 class Schedule:

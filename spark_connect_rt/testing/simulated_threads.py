@@ -21,6 +21,7 @@ from greenlet import GreenletExit, getcurrent, greenlet
 T = TypeVar("T")
 Call = Callable[[], object]
 
+MOST_AT_ONCE = 20_000  # steps without time passing
 WALL_CLOCK_START_MS = 1_750_000_000_000
 
 
@@ -44,6 +45,7 @@ class Scheduler:
         self.rng = random.Random(seed)
         self.at_ms = 0
         self.steps = 0
+        self._at_once = 0
         self.failures: list[BaseException] = []  # what threads raised and nobody caught
         self.current: SimulatedThread | None = None
         self._ready: list[Call] = []
@@ -81,6 +83,9 @@ class Scheduler:
     def step(self) -> bool:
         """Let one thread run to where it waits, or let time pass to the next alarm; False: nothing is left."""
         self.steps += 1
+        self._at_once += 1
+        if self._at_once > MOST_AT_ONCE:
+            raise AssertionError(f"livelock: {MOST_AT_ONCE} steps at {self.at_ms} ms, and time does not pass")
         ready = self._ready
         if ready:
             chosen = int(self.rng.random() * len(ready))
@@ -92,7 +97,9 @@ class Scheduler:
                 heapq.heappop(alarms)
             if not alarms:
                 return False
-            self.at_ms, _, alarm = heapq.heappop(alarms)
+            at_ms, _, alarm = heapq.heappop(alarms)
+            if at_ms > self.at_ms:
+                self.at_ms, self._at_once = at_ms, 0
             alarm.call()
         if self.failures:
             raise self.failures[0]
@@ -246,13 +253,7 @@ class SimulatedProcess:
         self._parked: list[Call] = []  # threads that could run, were the process not frozen
         self._arrived: deque[Call] = deque()  # what came over the network meanwhile, in order
         self._threads: list[SimulatedThread] = []
-        self._frozen_ms = 0
         self._widows: list[Call] = []
-
-    @property
-    def heard_of_ms(self) -> int:
-        """The last moment at which it could say something."""
-        return self._frozen_ms if self.frozen or not self.alive else self.scheduler.at_ms
 
     def when_killed(self, call: Call) -> None:
         """Call when it is killed: its connections end then."""
@@ -307,7 +308,6 @@ class SimulatedProcess:
     def freeze(self) -> None:
         """SIGSTOP."""
         self.frozen = True
-        self._frozen_ms = self.scheduler.at_ms
 
     def thaw(self) -> None:
         """SIGCONT: threads and what arrived go on side by side."""
@@ -320,7 +320,6 @@ class SimulatedProcess:
 
     def kill(self) -> None:
         """SIGKILL: nothing of it runs any more, not even a ``finally``."""
-        self._frozen_ms = self.heard_of_ms
         self.alive = self.frozen = False
         widows, self._widows = self._widows, []
         for call in widows:

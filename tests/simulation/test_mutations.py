@@ -1,0 +1,27 @@
+"""Each guard, taken out, is noticed by the simulation: as the invariant it keeps."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_connect_rt.testing.simulated_schedule import ScheduleFailed, run_schedules
+from tests.simulation.mutations import MUTATIONS, Mutation
+
+
+@pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.what)
+def test_without_its_guard_an_invariant_breaks(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
+    mutation.remove(monkeypatch)
+    broken = []
+    for seed in range(mutation.first_seed, mutation.first_seed + mutation.seeds):
+        try:
+            run_schedules([seed])
+        except ScheduleFailed as failed:
+            broken.append(failed.invariant)
+            if failed.invariant == mutation.invariant:
+                return
+    pytest.fail(f"{mutation.seeds} seeds kept {mutation.invariant} without the guard; broken was {broken}")
+
+
+@pytest.mark.parametrize("invariant", ["S1", "S2", "S3", "S4", "S5"])
+def test_every_invariant_has_two_guards_to_lose(invariant: str) -> None:
+    assert sum(mutation.invariant == invariant for mutation in MUTATIONS) >= 2

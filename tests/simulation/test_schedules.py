@@ -1,0 +1,70 @@
+"""Ten thousand seeded schedules of real herders: no invariant breaks, and enough went wrong to mean something."""
+
+from __future__ import annotations
+
+import multiprocessing
+import time
+from concurrent.futures import ProcessPoolExecutor, as_completed
+
+import pytest
+
+from spark_connect_rt.spark.driver.task_runner import channel_timeout_ms
+from spark_connect_rt.testing.simulated_engine import EngineTimes
+from spark_connect_rt.testing.simulated_faults import FAULTS
+from spark_connect_rt.testing.simulated_schedule import Tally, run_schedule, run_schedules
+
+SCHEDULES = 10_000
+AT_A_TIME = 250
+PROCESSES = 2
+
+
+def in_processes(seeds: range) -> Tally:
+    """Run seeds in blocks on two processes; the first failure ends it, and names its seed."""
+    blocks = [seeds[at : at + AT_A_TIME] for at in range(0, len(seeds), AT_A_TIME)]
+    total = Tally()
+    with ProcessPoolExecutor(PROCESSES, mp_context=multiprocessing.get_context("spawn")) as pool:
+        try:
+            for done in as_completed([pool.submit(run_schedules, block) for block in blocks]):
+                total.add(done.result())
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+    return total
+
+
+@pytest.mark.timeout(1_200)
+def test_ten_thousand_schedules_keep_every_invariant(capsys: pytest.CaptureFixture[str]) -> None:
+    began_s = time.monotonic()
+    total = in_processes(range(SCHEDULES))
+    took_s = time.monotonic() - began_s
+    with capsys.disabled():
+        print(f"\nseeds 0 to {SCHEDULES - 1} in {took_s:.0f} s, {SCHEDULES / took_s:.0f} schedules/s\n{total.report()}")
+    assert total.schedules == SCHEDULES
+    assert {kind: total.faults[kind] for kind in FAULTS if total.faults[kind] < SCHEDULES // 10} == {}
+    assert total.generations > 5 * SCHEDULES
+    assert total.leader_changes > SCHEDULES // 10
+    assert total.batches > 10 * SCHEDULES
+    assert total.commits > 10 * SCHEDULES
+    assert total.writes.total() > 4 * SCHEDULES
+
+
+def test_a_seed_is_all_of_a_schedule() -> None:
+    assert run_schedule(7) == run_schedule(7)
+    assert run_schedule(7) != run_schedule(8)
+
+
+def test_executors_of_the_simulation_bear_silence_as_long_as_those_of_spark() -> None:
+    assert EngineTimes().silence_ms == channel_timeout_ms({})
+    assert EngineTimes().ping_ms == channel_timeout_ms({}) // 3
+
+
+@pytest.mark.parametrize(
+    "seed",
+    [
+        pytest.param(36, id="offsets of a frozen worker came late (I7)"),
+        pytest.param(10_029, id="executors outlived a worker that lost contact and froze (E5)"),
+        pytest.param(12_028, id="the same, after a rebalance"),
+    ],
+)
+def test_a_seed_that_once_found_a_bug(seed: int) -> None:
+    run_schedule(seed)
