@@ -16,7 +16,7 @@ from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.embedded.maven import resolve_jars
 from spark_connect_rt.testing.java_connect import COORDINATES
 
-SOURCE = Path(__file__).with_name("JavaLeader.java")
+SOURCE = Path(__file__).parent / "java" / "JavaLeader.java"
 COMPILER = "org.codehaus.janino.SimpleCompiler"  # among Spark's jars: a JDK is not needed
 QUIET = ("-Dlog4j2.level=error", "-XX:TieredStopAtLevel=4", "-Xms512m", "-Xmx1536m")
 
