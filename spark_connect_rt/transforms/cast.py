@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from spark_connect_rt.api.data.schema import Schema, Type, copy_basics
-from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey
 from spark_connect_rt.config.config_def import Type as ConfigType
@@ -17,6 +16,7 @@ from spark_connect_rt.transforms.record_side import (
     SchemaCache,
     SideTransformation,
     fields_of,
+    rebuilt,
     require_map,
     require_struct,
 )
@@ -95,7 +95,7 @@ class Cast(SideTransformation):
         self.casts = parse_spec(values["spec"])
         self.whole = self.casts.get(WHOLE)
         self.replace_null: bool = values[REPLACE_NULL]
-        self._schemas = SchemaCache()
+        self._schemas = SchemaCache[Schema]()
 
     def apply(self, record: R) -> R | None:
         """Return the record with its fields cast. Raises DataError: a value has no form in the type."""
@@ -115,12 +115,12 @@ class Cast(SideTransformation):
         if self.whole is not None:
             return self.changed(record, updated, cast_value(schema, value, self.whole))
         given = require_struct(schema, value, _PURPOSE)
-        result = Struct(updated)
-        parts = given.values(with_defaults=self.replace_null)
-        for member, part in zip(given.schema.fields, parts, strict=True):
-            kind = self.casts.get(member.name)
-            result.put(member.name, part if kind is None else cast_value(member.schema, part, kind))
-        return self.changed(record, updated, result)
+        parts = list(given.values(with_defaults=self.replace_null))
+        for name, kind in self.casts.items():
+            member = given.schema.field(str(name))
+            if member is not None:
+                parts[member.index] = cast_value(member.schema, parts[member.index], kind)
+        return self.changed(record, updated, rebuilt(updated, parts))
 
     def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
         """Return the batch by columns."""

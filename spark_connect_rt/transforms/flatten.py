@@ -37,7 +37,7 @@ class Flatten(SideTransformation):
     def configure(self, config: Mapping[str, str]) -> None:
         """Take the setting."""
         self.delimiter: str = CONFIG.parse(config)["delimiter"]
-        self._schemas = SchemaCache()
+        self._schemas = SchemaCache[Schema]()
 
     def apply(self, record: R) -> R | None:
         """Return the record on one level. Raises DataError: a map inside of a struct."""

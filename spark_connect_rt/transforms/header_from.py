@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, TypeVar
 
 from spark_connect_rt.api.data.schema import Schema, Type, copy_basics
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.records import Header, SinkRecord, SourceRecord
+from spark_connect_rt.api.records import Header, SinkRecord, SourceRecord, altered
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.config.validators import one_of
 from spark_connect_rt.errors import BadConfigError, DataError
@@ -53,7 +52,7 @@ class HeaderFrom(SideTransformation):
         self._moved = frozenset(fields) if values["operation"] == "move" else frozenset[str]()
         self._purpose = f"header {values['operation']}"
         self._replace_null: bool = values[REPLACE_NULL]
-        self._schemas = SchemaCache()
+        self._schemas = SchemaCache[Schema]()
 
     def apply(self, record: R) -> R | None:
         """Return the record with the headers. Raises DataError: no map or struct, or no such field."""
@@ -74,7 +73,7 @@ class HeaderFrom(SideTransformation):
         return self._finished(record, updated, result, added)
 
     def _finished(self, record: R, schema: Schema | None, value: Any, added: list[Header]) -> R:
-        return replace(self.changed(record, schema, value), headers=(*record.headers, *added))
+        return altered(self.changed(record, schema, value), headers=(*record.headers, *added))
 
     def _header(self, schema: Schema, struct: Struct, name: str, header: str) -> Header:
         member = schema.field(name)

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TypeVar
 
 from spark_connect_rt.api.data.values_parse import parse_string
-from spark_connect_rt.api.records import Header, SinkRecord, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import Header, SinkRecord, SourceBatch, SourceRecord, altered
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.transforms.settings import required_list, required_text
@@ -37,7 +36,7 @@ class InsertHeader(Transformation):
 
     def apply(self, record: R) -> R | None:
         """Return the record with the header."""
-        return replace(record, headers=(*record.headers, self._header))
+        return altered(record, headers=(*record.headers, self._header))
 
 
 class DropHeaders(Transformation):
@@ -54,7 +53,7 @@ class DropHeaders(Transformation):
     def apply(self, record: R) -> R | None:
         """Return the record without the headers."""
         kept = tuple(header for header in record.headers if header.key not in self._names)
-        return record if len(kept) == len(record.headers) else replace(record, headers=kept)
+        return record if len(kept) == len(record.headers) else altered(record, headers=kept)
 
     def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
         """Return the batch: its records have no headers."""

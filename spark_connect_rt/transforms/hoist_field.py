@@ -26,7 +26,7 @@ class HoistField(SideTransformation):
     def configure(self, config: Mapping[str, str]) -> None:
         """Take the setting. Raises BadConfigError."""
         self.field: str = CONFIG.parse(config)["field"]
-        self._schemas = SchemaCache()
+        self._schemas = SchemaCache[Schema]()
 
     def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
         """Return the batch by columns."""

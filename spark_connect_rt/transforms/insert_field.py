@@ -19,6 +19,7 @@ from spark_connect_rt.transforms.record_side import (
     SchemaCache,
     SideTransformation,
     class_name,
+    rebuilt,
     require_map,
     require_struct,
 )
@@ -63,6 +64,11 @@ def _insertion(source: str, spec: str) -> Insertion:
     return Insertion(source, spec[:-1] if marked else spec, _SCHEMAS[source].as_optional(not spec.endswith("!")))
 
 
+def _with_schema(one: Insertion, value: Any) -> Any:
+    is_time = one.source == "timestamp" and value is not None
+    return logical.from_ms(logical.TIMESTAMP, value) if is_time else value
+
+
 class InsertField(SideTransformation):
     """Inserts fields; a null key or value passes unchanged."""
 
@@ -81,7 +87,7 @@ class InsertField(SideTransformation):
             raise BadConfigError({"topic.field": ["No field insertion configured"]})
         if specs["static"] is not None and self.static_value is None:
             raise BadConfigError({"static.value": [f"No value specified for static field: {specs['static']}"]})
-        self._schemas = SchemaCache()
+        self._schemas = SchemaCache[Schema]()
 
     def apply(self, record: R) -> R | None:
         """Return the record with the fields. Raises DataError: no map or struct, or an offset of a source."""
@@ -93,13 +99,10 @@ class InsertField(SideTransformation):
             return self.changed(record, None, {**given, **dict(self._inserted(record))})
         struct = require_struct(schema, value, _PURPOSE)
         updated = self.updated_schema(struct.schema)
-        kept = list(struct.values(with_defaults=self.replace_null))
-        result = Struct.of_checked(updated, kept + [None] * (len(updated.fields) - len(kept)))
-        for name, part in self._inserted(record):
-            member = updated.field(name)
-            is_timestamp = member is not None and member.schema.name == logical.TIMESTAMP and isinstance(part, int)
-            result.put(name, logical.from_ms(logical.TIMESTAMP, part) if is_timestamp else part)
-        return self.changed(record, updated, result)
+        parts = list(struct.values(with_defaults=self.replace_null))
+        rebuilt(struct.schema, parts)  # what is inserted fits, or is null as in Java
+        parts += [_with_schema(one, self._value(one.source, record)) for one in self.insertions]
+        return self.changed(record, updated, Struct.of_checked(updated, parts))
 
     def _inserted(self, record: SourceRecord | SinkRecord) -> Iterator[tuple[str, Any]]:
         for one in self.insertions:

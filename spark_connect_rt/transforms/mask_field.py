@@ -9,12 +9,19 @@ from typing import Any, TypeVar
 
 from spark_connect_rt.api.data.java_numbers import big_decimal
 from spark_connect_rt.api.data.schema import Schema, Type
-from spark_connect_rt.api.data.struct import Struct
+from spark_connect_rt.api.data.values_check import check_field
 from spark_connect_rt.api.data.values_convert import convert_to_float, convert_to_integer
 from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.transforms.record_side import OfKey, OfValue, SideTransformation, require_map, require_struct
+from spark_connect_rt.transforms.record_side import (
+    OfKey,
+    OfValue,
+    SideTransformation,
+    rebuilt,
+    require_map,
+    require_struct,
+)
 from spark_connect_rt.transforms.settings import (
     LOW,
     REPLACE_NULL,
@@ -105,12 +112,14 @@ class MaskField(SideTransformation):
             hidden = {name: masked(None, given.get(name), self.replacement) for name in self.fields}
             return self.changed(record, None, {**given, **hidden})
         struct = require_struct(schema, value, _PURPOSE)
-        result = Struct(struct.schema)
-        parts = struct.values(with_defaults=self.replace_null)
-        for member, part in zip(struct.schema.fields, parts, strict=True):
-            hide = member.name in self.fields
-            result.put(member.name, masked(member.schema, part, self.replacement) if hide else part)
-        return self.changed(record, schema, result)
+        parts = list(struct.values(with_defaults=self.replace_null))
+        for name in self.fields:
+            member = struct.schema.field(name)
+            if member is not None:
+                hidden = masked(member.schema, parts[member.index], self.replacement)
+                check_field(name, member.schema, hidden)
+                parts[member.index] = hidden
+        return self.changed(record, schema, rebuilt(struct.schema, parts))
 
     def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
         """Return the batch by columns."""

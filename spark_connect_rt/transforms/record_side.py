@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spark_connect_rt.api.data.schema import Field, Schema, Type
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
+from spark_connect_rt.api.data.values_check import check_field
+from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord, altered
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.errors import DataError
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:  # validation imports the transformations, and needs no Arrow 
     import pyarrow as pa
 
 R = TypeVar("R", SourceRecord, SinkRecord)
+T = TypeVar("T")
 
 
 class SideTransformation(Transformation):
@@ -57,7 +59,7 @@ class OfKey(SideTransformation):
 
     def changed(self, record: R, schema: Schema | None, value: Any) -> R:
         """Return the record with another key."""
-        return replace(record, key_schema=schema, key=value)
+        return altered(record, key_schema=schema, key=value)
 
     def batch_side(self, batch: SourceBatch) -> tuple[Schema | None, pa.Array | None]:
         """Return the keys."""
@@ -83,7 +85,7 @@ class OfValue(SideTransformation):
 
     def changed(self, record: R, schema: Schema | None, value: Any) -> R:
         """Return the record with another value."""
-        return replace(record, value_schema=schema, value=value)
+        return altered(record, value_schema=schema, value=value)
 
     def batch_side(self, batch: SourceBatch) -> tuple[Schema | None, pa.Array | None]:
         """Return the values."""
@@ -122,16 +124,27 @@ def class_name(value: Any) -> str:
     return "null" if value is None else type(value).__name__
 
 
-class SchemaCache:
+def rebuilt(schema: Schema, values: list[Any]) -> Struct:
+    """Return the struct of values that fitted fields of the same schemas before; only nulls are looked at again.
+
+    Raises DataError: null in a required field.
+    """
+    for member, value in zip(schema.fields, values, strict=True):
+        if value is None and not member.schema.optional:
+            check_field(member.name, member.schema, None)
+    return Struct.of_checked(schema, values)
+
+
+class SchemaCache(Generic[T]):
     """What was made of the schemas seen last, told by identity: the records of a topic share theirs."""
 
     LIMIT = 16
 
     def __init__(self) -> None:
         """Start empty."""
-        self._made: dict[int, tuple[Schema, Schema]] = {}
+        self._made: dict[int, tuple[Schema, T]] = {}
 
-    def get(self, schema: Schema, make: Callable[[Schema], Schema]) -> Schema:
+    def get(self, schema: Schema, make: Callable[[Schema], T]) -> T:
         """Return what ``make`` gives, or gave, for this very schema."""
         known = self._made.get(id(schema))
         if known is not None:

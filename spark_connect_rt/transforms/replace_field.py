@@ -6,15 +6,16 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from spark_connect_rt.api.data.schema import Schema, Type, copy_basics
-from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey
 from spark_connect_rt.config.config_def import Type as ConfigType
+from spark_connect_rt.errors import DataError
 from spark_connect_rt.transforms.record_side import (
     OfKey,
     OfValue,
     SchemaCache,
     SideTransformation,
+    rebuilt,
     require_map,
     require_struct,
 )
@@ -67,7 +68,7 @@ class ReplaceField(SideTransformation):
         self._renames = parse_renames(values["renames"])
         self._reverse = {new: old for old, new in self._renames.items()}
         self.replace_null: bool = values[REPLACE_NULL]
-        self._schemas = SchemaCache()
+        self._plans = SchemaCache[tuple[Schema, list[int]]]()
 
     def keeps(self, name: str) -> bool:
         """Whether the field stays."""
@@ -92,12 +93,9 @@ class ReplaceField(SideTransformation):
                 record, None, {self.renamed(name): part for name, part in given.items() if self.keeps(name)}
             )
         struct = require_struct(schema, value, _PURPOSE)
-        updated = self.updated_schema(struct.schema)
-        read = struct.get if self.replace_null else struct.get_without_default
-        result = Struct(updated)
-        for member in updated.fields:
-            result.put(member.name, read(self.original(member.name)))
-        return self.changed(record, updated, result)
+        updated, origins = self._plans.get(struct.schema, self._make_plan)
+        parts = struct.values(with_defaults=self.replace_null)
+        return self.changed(record, updated, rebuilt(updated, [parts[index] for index in origins]))
 
     def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
         """Return the batch by columns."""
@@ -107,7 +105,16 @@ class ReplaceField(SideTransformation):
 
     def updated_schema(self, schema: Schema) -> Schema:
         """Return the schema of what comes out. Raises DataError: two fields of one name."""
-        return self._schemas.get(schema, self._make_schema)
+        return self._plans.get(schema, self._make_plan)[0]
+
+    def _make_plan(self, schema: Schema) -> tuple[Schema, list[int]]:
+        """Return the new schema, and the place in the old one of each of its fields."""
+        updated = self._make_schema(schema)
+        origins = [schema.field(self.original(member.name)) for member in updated.fields]
+        if None in origins:
+            missing = next(one.name for one, at in zip(updated.fields, origins, strict=True) if at is None)
+            raise DataError(f"{self.original(missing)} is not a valid field name")
+        return updated, [origin.index for origin in origins if origin is not None]
 
     def _make_schema(self, schema: Schema) -> Schema:
         builder = copy_basics(schema, Type.STRUCT)

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from spark_connect_rt.api.data.simple_date_format import format_ms, pattern_parts
-from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord, altered
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Type
 from spark_connect_rt.config.java_regex import java_pattern
@@ -72,7 +72,7 @@ class RegexRouter(Transformation):
     def apply(self, record: R) -> R | None:
         """Return the record for its new topic."""
         topic = self.topic_for(record.topic)
-        return record if topic == record.topic else replace(record, topic=topic)
+        return record if topic == record.topic else altered(record, topic=topic)
 
     def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
         """Return the batch for its new topic; None: the replacement is wrong, as rows will say."""
@@ -102,7 +102,7 @@ class TimestampRouter(Transformation):
         """Return the record for its new topic. Raises DataError: it has no timestamp."""
         if record.timestamp_ms is None:
             raise DataError(f"Timestamp missing on record: topic {record.topic}, partition {record.partition}")
-        return replace(record, topic=self._topic(record.topic, record.timestamp_ms))
+        return altered(record, topic=self._topic(record.topic, record.timestamp_ms))
 
     def _topic(self, topic: str, ms: int) -> str:
         stamp = format_ms(self._date_format, ms)

@@ -11,7 +11,7 @@ from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Type
 from spark_connect_rt.errors import BadConfigError, DataError
-from spark_connect_rt.transforms.record_side import OfKey, OfValue, SchemaCache, SideTransformation, fields_of
+from spark_connect_rt.transforms.record_side import OfKey, OfValue, SchemaCache, SideTransformation, fields_of, rebuilt
 from spark_connect_rt.transforms.settings import HIGH, REPLACE_NULL, REPLACE_NULL_KEY, optional_text
 
 R = TypeVar("R", SourceRecord, SinkRecord)
@@ -38,7 +38,7 @@ class SetSchemaMetadata(SideTransformation):
         self.replace_null: bool = values[REPLACE_NULL]
         if self._name is None and self._version is None:
             raise BadConfigError({"schema.name": ["Neither schema name nor version configured"]})
-        self._schemas = SchemaCache()
+        self._schemas = SchemaCache[Schema]()
 
     def apply(self, record: R) -> R | None:
         """Return the record with its new schema. Raises DataError: a value without a schema."""
@@ -49,11 +49,7 @@ class SetSchemaMetadata(SideTransformation):
             raise DataError("Schema required for [updating schema metadata]")
         updated = self.updated_schema(schema)
         if isinstance(value, Struct):
-            given = value
-            value = Struct(updated)
-            for member in updated.fields:
-                read = given.get if self.replace_null else given.get_without_default
-                value.put(member.name, read(member.name))
+            value = rebuilt(updated, list(value.values(with_defaults=self.replace_null)))
         return self.changed(record, updated, value)
 
     def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:

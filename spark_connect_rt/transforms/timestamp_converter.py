@@ -20,6 +20,7 @@ from spark_connect_rt.transforms.record_side import (
     OfValue,
     SchemaCache,
     SideTransformation,
+    rebuilt,
     require_map,
     require_struct,
 )
@@ -70,7 +71,7 @@ class TimestampConverter(SideTransformation):
         self.kind: str = values["target.type"]
         self.replace_null: bool = values[REPLACE_NULL]
         self.form = self._form(values["format"], values["unix.precision"])
-        self._schemas = SchemaCache()
+        self._schemas = SchemaCache[Schema]()
 
     def _form(self, pattern: str, precision: str) -> TimestampForm:
         today = self._today()
@@ -108,13 +109,11 @@ class TimestampConverter(SideTransformation):
         return self.changed(record, updated, None if struct is None else self._struct(struct, updated))
 
     def _struct(self, struct: Struct, updated: Schema) -> Struct:
-        result = Struct(updated)
-        parts = struct.values(with_defaults=self.replace_null)
-        for member, part in zip(struct.schema.fields, parts, strict=True):
-            if member.name == self.field:
-                part = self._converted(kind_of_schema(member.schema), part)
-            result.put(member.name, part)
-        return result
+        parts = list(struct.values(with_defaults=self.replace_null))
+        member = struct.schema.field(self.field)
+        if member is not None:
+            parts[member.index] = self._converted(kind_of_schema(member.schema), parts[member.index])
+        return rebuilt(updated, parts)
 
     def _converted(self, kind: str | None, value: Any) -> Any:
         if value is None:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import TypeVar
 
 from spark_connect_rt.api.data.schema import Schema, SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord, altered
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import DataError
@@ -32,19 +31,19 @@ class ValueToKey(Transformation):
         values = CONFIG.parse(config)
         self.fields: list[str] = values["fields"]
         self.replace_null: bool = values[REPLACE_NULL]
-        self._schemas = SchemaCache()
+        self._schemas = SchemaCache[Schema]()
 
     def apply(self, record: R) -> R | None:
         """Return the record with its new key. Raises DataError: no map or struct, or no such field."""
         if record.value_schema is None:
             given = require_map(record.value, _PURPOSE)
-            return replace(record, key_schema=None, key={name: given.get(name) for name in self.fields})
+            return altered(record, key_schema=None, key={name: given.get(name) for name in self.fields})
         struct = require_struct(record.value_schema, record.value, _PURPOSE)
         schema = self.key_schema(struct.schema)
         key = Struct(schema)
         for name in self.fields:
             key.put(name, struct.get(name) if self.replace_null else struct.get_without_default(name))
-        return replace(record, key_schema=schema, key=key, value_schema=struct.schema, value=struct)
+        return altered(record, key_schema=schema, key=key, value_schema=struct.schema, value=struct)
 
     def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
         """Return the batch by columns."""

@@ -63,11 +63,14 @@ class Schema:
     key_schema: Schema | None = None
     value_schema: Schema | None = None
     _by_name: Mapping[str, Field] = field(init=False, repr=False, compare=False, default_factory=dict)
+    fields_have_defaults: bool = field(init=False, repr=False, compare=False, default=False)
 
     def __post_init__(self) -> None:
         if isinstance(self.parameters, Mapping):
             object.__setattr__(self, "parameters", tuple(self.parameters.items()))
         object.__setattr__(self, "_by_name", {member.name: member for member in self.fields})
+        has_defaults = any(member.schema.default is not None for member in self.fields)
+        object.__setattr__(self, "fields_have_defaults", has_defaults)
         if len(self._by_name) != len(self.fields):
             names = [member.name for member in self.fields]
             raise DataError(f"struct {self.name or ''} has a field twice: {names}")

@@ -71,7 +71,7 @@ class Struct:
 
     def values(self, *, with_defaults: bool = True) -> Sequence[Any]:
         """Return the fields' values in the schema's order."""
-        if not with_defaults:
+        if not with_defaults or not self.schema.fields_have_defaults:
             return self._values
         pairs = zip(self.schema.fields, self._values, strict=True)
         return [member.schema.default if value is None else value for member, value in pairs]
