@@ -23,6 +23,7 @@ from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
 from spark_connect_rt.testing.java_connect import COORDINATES, JavaConnect
 from spark_connect_rt.testing.worker_process import SparkWorkerProcess, WorkerProcess
 
+pytestmark = pytest.mark.timeout(600)  # the first test's set-up is both workers, one after the other
 PASSWORD = "secret"
 EXTENSION = "org.apache.kafka.connect.rest.basic.auth.extension"
 ANN, GOOD = ("ann", "secret"), {"Origin": "http://good.example"}

@@ -17,6 +17,7 @@ from spark_connect_rt.testing.worker_process import WorkerProcess
 from tests.parity.conversation import Append, Ask, AwaitBody, AwaitStates, Heard, Step, listen
 from tests.parity.live.comparison import comparable
 
+pytestmark = pytest.mark.timeout(900)  # the first test's set-up is both whole conversations
 SETTINGS = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}
 SOURCE = {"connector.class": "FileStreamSource", "file": "in.txt", "topic": "standalone-lines"}
 OTHER = {"connector.class": "FileStreamSource", "file": "other.txt", "topic": "standalone-other"}
