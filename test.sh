@@ -9,13 +9,30 @@ bin=$(dirname "$python")
 export PATH="$bin:$PATH"
 if [ $# -gt 0 ]; then exec "$python" -m pytest "$@"; fi
 
-step() { printf '\n== %s (%ss)\n' "$1" "$SECONDS"; shift; "$@"; }
+failed=()
+step() { # NAME COMMAND...: says what it runs and when it began; a failure is remembered, and the rest still runs
+  local name=$1; shift
+  printf '\n== %s (%ss)\n' "$name" "$SECONDS"
+  "$@" || failed+=("$name")
+}
 step format "$bin/ruff" format --check .
 step lint "$bin/ruff" check .
 step types "$python" -m mypy
 step "import layers" "$bin/lint-imports"
 step unit "$python" -m pytest -q tests/unit tests/property tests/scenarios
-step integration "$python" -m pytest -q tests/integration
-step parity "$python" -m pytest -q tests/parity
-step "end to end" "$python" -m pytest -q tests/e2e
+
+# These mostly wait for brokers, JVMs and session timeouts: the two lanes fit side by side on two cores.
+beside=$(mktemp)
+lane=
+trap 'kill $lane 2>/dev/null || true; rm -f "$beside"' EXIT
+begun=$SECONDS
+"$python" -m pytest -q --durations=10 tests/e2e >"$beside" 2>&1 & lane=$!
+step integration "$python" -m pytest -q --durations=10 tests/integration
+step parity "$python" -m pytest -q --durations=10 tests/parity
+status=0; wait "$lane" || status=$?; lane=
+printf '\n== end to end (%ss, beside the two above)\n' "$begun"
+cat "$beside"
+[ "$status" = 0 ] || failed+=("end to end")
+
+if [ ${#failed[@]} -gt 0 ]; then printf '\nFAILED after %ss: %s\n' "$SECONDS" "$(IFS=,; echo "${failed[*]}")"; exit 1; fi
 printf '\nall checks and tests passed in %ss\n' "$SECONDS"

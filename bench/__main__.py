@@ -1,12 +1,17 @@
-"""``python -m bench NAME [--short]``: one benchmark; prints its table, writes results/NAME.json, ends with its line."""
+"""``python -m bench NAME... [--short]``: prints each one's table, writes results/NAME.json, ends with its line.
+
+Each benchmark has a laboratory of its own; smoke runs (``--short``) share one.
+"""
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import importlib
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 from bench.lab import Lab
@@ -16,26 +21,39 @@ NAMES = ("source", "idle", "latency", "memory", "start", "assign")
 
 
 def main() -> int:
-    """Run one benchmark; 0 when it ran, whatever it found."""
+    """Run benchmarks; 0 when they ran, whatever they found."""
     parser = argparse.ArgumentParser(prog="bench.sh", description=__doc__)
-    parser.add_argument("name", choices=NAMES)
+    parser.add_argument("names", nargs="+", choices=NAMES, metavar="NAME", help=", ".join(NAMES))
     parser.add_argument("--short", action="store_true", help="a smoke run: small, its figures mean nothing")
     parser.add_argument("--java-only", action="store_true", help="leave ours out (checks the oracle alone)")
     parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
     arguments = parser.parse_args()
-    run = importlib.import_module(f"bench.{arguments.name}").run
+    if arguments.short:
+        with _lab(arguments.java_only, shared=True) as lab:
+            for name in arguments.names:
+                _run(name, lab, arguments)
+    else:
+        for name in arguments.names:
+            with _lab(arguments.java_only) as lab:
+                _run(name, lab, arguments)
+    return 0
+
+
+@contextlib.contextmanager
+def _lab(java_only: bool, shared: bool = False) -> Iterator[Lab]:
+    with tempfile.TemporaryDirectory(prefix="connectrt-bench-") as folder, Lab(Path(folder), java_only, shared) as lab:
+        yield lab
+
+
+def _run(name: str, lab: Lab, arguments: argparse.Namespace) -> None:
     begun = time.monotonic()
-    with (
-        tempfile.TemporaryDirectory(prefix="connectrt-bench-") as folder,
-        Lab(Path(folder), java_only=arguments.java_only) as lab,
-    ):
-        result: Result = run(lab, arguments.short)
+    lab.complaints.clear()
+    result: Result = importlib.import_module(f"bench.{name}").run(lab, arguments.short)
     result.seconds = round(time.monotonic() - begun, 1)
     result.short = arguments.short
     print_table(result)
     write_result(result, arguments.results)
-    print(result.last_line())
-    return 0
+    print(result.last_line(), flush=True)
 
 
 if __name__ == "__main__":

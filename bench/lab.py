@@ -19,11 +19,16 @@ from spark_connect_rt.testing.worker_process import SparkWorkerProcess, WorkerPr
 
 
 class Lab:
-    """``with Lab(folder) as lab: lab.start_java(), lab.start_ours()``."""
+    """``with Lab(folder) as lab: lab.sides()``.
 
-    def __init__(self, folder: Path, java_only: bool = False) -> None:
+    ``shared``: every benchmark in this laboratory meets the same two workers. For smoke runs: their figures mean
+    nothing anyway, and starting workers is most of what they would do.
+    """
+
+    def __init__(self, folder: Path, java_only: bool = False, shared: bool = False) -> None:
         self.folder = folder
         self.java_only = java_only
+        self._shared: dict[str, WorkerProcess] | None = {} if shared else None
         self.complaints: list[str] = []
         self._numbers = itertools.count(1)
         self._workers: list[WorkerProcess] = []
@@ -56,21 +61,31 @@ class Lab:
         self._workers.append(worker)
         return worker
 
-    def started_ours(self) -> WorkerProcess | None:
-        """Start our worker; None, and a complaint for the notes, when it does not come up or is left out."""
-        if self.java_only:
+    def side(self, who: str) -> WorkerProcess | None:
+        """Start "java" or "ours"; no ours, and a complaint for the notes, when it does not come up or is left out."""
+        if self._shared is not None and who in self._shared:
+            return self._shared[who]
+        if who == "ours" and self.java_only:
             return None
         try:
-            return self.ours().start()
+            worker = (self.java() if who == "java" else self.ours()).start()
         except StartupError as error:
+            if who == "java":
+                raise
             self.complaints.append(f"ours did not start: {str(error)[-400:]}")
             return None
+        if self._shared is not None:
+            self._shared[who] = worker
+        return worker
+
+    def done_with(self, worker: WorkerProcess) -> None:
+        """Stop a worker, unless the next benchmark meets it too."""
+        if self._shared is None:
+            worker.stop()
 
     def sides(self) -> list[tuple[str, WorkerProcess]]:
         """Start both workers; ours is missing when it did not come up."""
-        ours = self.started_ours()
-        found = [("java", self.java().start())]
-        return found + ([("ours", ours)] if ours else [])
+        return [(who, worker) for who in ("java", "ours") if (worker := self.side(who))]
 
     def create_topic(self, topic: str, partitions: int = 1, **config: str) -> None:
         """Create a topic and wait until it is there."""

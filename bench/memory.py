@@ -40,14 +40,14 @@ def run(lab: Lab, short: bool) -> Result:
 
 
 def _one_side(lab: Lab, result: Result, who: str, tasks: int, lines: int) -> None:
-    worker = lab.java().start() if who == "java" else lab.started_ours()
+    worker = lab.side(who)
     if worker is None:
         return
     create_sources(lab, worker, 1, lines)
     result.runs.append(_run(f"{who} (1 task)", 1, worker.processes))
     create_sources(lab, worker, tasks - 1, max(lines // 10, 10))
     result.runs.append(_run(who, tasks, worker.processes))
-    worker.stop()
+    lab.done_with(worker)
 
 
 def _run(who: str, tasks: int, processes: Callable[[], list[psutil.Process]]) -> Run:

@@ -39,11 +39,9 @@ def run(lab: Lab, short: bool) -> Result:
     given = _write_input(lab.folder / "lines.txt", lines)
     result = Result("source", "records/s of one FileStreamSource task", "records_per_s", True, f">={TARGET}")
     sides = lab.sides()
-    for who, worker in sides:
-        result.runs.append(_move(lab, f"{who} (warm-up)", worker, given))
-    java = sides[0][1]
-    for _ in range(2):
-        result.runs.append(_move(lab, "java (control)", java, given))
+    if not short:
+        result.runs += [_move(lab, f"{who} (warm-up)", worker, given) for who, worker in sides]
+        result.runs += [_move(lab, "java (control)", sides[0][1], given) for _ in range(2)]
     for _ in range(times):
         result.runs += [_move(lab, who, worker, given) for who, worker in sides]
         result.runs.append(_measure(lab, "limit", given, lambda topic: _produce(lab, topic, given)))
