@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spark_connect_rt.api.converter import HeaderConverter
-from spark_connect_rt.api.data.schema import NULL, Schema, SchemaAndValue
+from spark_connect_rt.api.data.schema import BYTES, NULL, Schema, SchemaAndValue
 from spark_connect_rt.api.data.values_parse import parse_string
 from spark_connect_rt.api.data.values_text import values_text
 
@@ -20,4 +20,9 @@ class SimpleHeaderConverter(HeaderConverter):
 
     def to_connect_header(self, topic: str, name: str, data: bytes | None) -> SchemaAndValue:
         """Return the value a text stands for; a text that stands for nothing else is a string."""
-        return NULL if data is None else parse_string(data.decode("utf-8", "replace"))
+        if data is None:
+            return NULL
+        try:
+            return parse_string(data.decode("utf-8", "replace"))
+        except RecursionError:  # a thousand brackets: Java, too, then hands on the bytes
+            return SchemaAndValue(BYTES, data)

@@ -14,6 +14,7 @@ from spark_connect_rt.api.data.java_numbers import (
     parse_float,
     parse_integer,
     parse_single,
+    single_of_decimal,
     to_single,
 )
 from spark_connect_rt.api.data.java_text import java_text
@@ -26,6 +27,7 @@ INTEGER_BITS = {Type.INT8: 8, Type.INT16: 16, Type.INT32: 32, Type.INT64: 64}
 FLOATS = (Type.FLOAT32, Type.FLOAT64)
 OUTPUT_TYPES = (*INTEGER_BITS, *FLOATS, Type.BOOLEAN, Type.STRING)
 INPUT_TYPES = (*OUTPUT_TYPES, Type.BYTES)
+_EXACT_IN_SINGLE = 1 << 24
 _ENCODED = (logical.DATE, logical.TIME, logical.TIMESTAMP)
 
 
@@ -99,9 +101,14 @@ def _to_integer(value: Any, bits: int) -> int:
     raise _unexpected(value)
 
 
+def _to_single(value: float | Decimal) -> float:
+    exact = isinstance(value, float) or (isinstance(value, int) and abs(value) <= _EXACT_IN_SINGLE)
+    return to_single(float(value)) if exact else single_of_decimal(Decimal(value))  # rounded once
+
+
 def _to_float(value: Any, target: Type) -> float:
     if isinstance(value, str):
         return parse_single(value) if target is Type.FLOAT32 else parse_float(value)
     if isinstance(value, int | float | Decimal):
-        return to_single(float(value)) if target is Type.FLOAT32 else float(value)
+        return _to_single(value) if target is Type.FLOAT32 else float(value)
     raise _unexpected(value)

@@ -12,7 +12,8 @@ import pytest
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.data.java_text import java_text
-from spark_connect_rt.api.data.schema import Schema, SchemaBuilder, Type, struct_of
+from spark_connect_rt.api.data.schema import Schema, SchemaBuilder, Type, copy_basics, struct_of
+from spark_connect_rt.api.data.schema_inference import infer_schema
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.data.values_check import check_value
 from spark_connect_rt.errors import DataError
@@ -112,3 +113,56 @@ def test_java_text_of_nested_values() -> None:
     assert java_text(b"caf\xc3\xa9") == "café"
     assert java_text(dt.date(2020, 1, 2)) == "Thu Jan 02 00:00:00 UTC 2020"
     assert java_text([1.100000023841858], SchemaBuilder.array(s.FLOAT32).build()) == "[1.1]"
+
+
+def test_builders_check_defaults_and_names() -> None:
+    assert SchemaBuilder(Type.INT8).name(None).name("a").parameters({"k": "v"}).parameter("k", "w").build() == Schema(
+        Type.INT8, name="a", parameters=(("k", "w"),)
+    )
+    for refused in (
+        lambda: SchemaBuilder(Type.INT8).default("x"),
+        lambda: SchemaBuilder(Type.INT8).default(None),
+        lambda: SchemaBuilder.struct().field("", s.INT8),
+        lambda: SchemaBuilder.struct().field("a", s.INT8).field("a", s.INT8),
+    ):
+        with pytest.raises(DataError):
+            refused()
+    assert SchemaBuilder(Type.INT8).optional().default(None).build() == s.OPTIONAL_INT8
+    assert (str(s.INT8), str(logical.date_schema())) == ("Schema{INT8}", f"Schema{{{logical.DATE}:INT32}}")
+
+
+def test_copied_basics_leave_optionality_and_default_behind() -> None:
+    given = Schema(Type.ARRAY, True, "n", 2, "d", (("k", "v"),), [1], value_schema=s.INT8)
+    copied = copy_basics(given).build()
+    assert copied == Schema(Type.ARRAY, False, "n", 2, "d", (("k", "v"),), value_schema=s.INT8)
+    assert copy_basics(given, Type.STRUCT).build() == Schema(Type.STRUCT, False, "n", 2, "d", (("k", "v"),))
+
+
+def test_a_struct_checks_what_is_put_and_tells_types() -> None:
+    point = Struct(POINT, {"x": 1})
+    assert point.get_typed("x", Type.INT32) == 1
+    assert list(point.values()) == [1, 7]
+    assert list(point.values(with_defaults=False)) == [1, None]
+    point.check()
+    for refused in (
+        lambda: point.put("x", None),
+        lambda: point.put("x", 1 << 31),
+        lambda: point.get_typed("x", Type.STRING),
+        lambda: Struct(POINT).check(),
+    ):
+        with pytest.raises(DataError):
+            refused()
+    assert Struct.from_mapping(POINT, {"x": 1, "unknown": 2}) == point
+
+
+@pytest.mark.parametrize(
+    ("value", "schema"),
+    [
+        (1, s.INT64), (1.5, s.FLOAT64), ("a", s.STRING), (True, s.BOOLEAN), (b"a", s.BYTES), (None, None), ([], None),
+        ([1, None], SchemaBuilder.array(s.OPTIONAL_INT64).build()), ([1, "a"], None), ({}, None), ({"a": None}, None),
+        ({"a": 1}, SchemaBuilder.map(s.STRING, s.INT64).build()), (Struct(POINT, {"x": 1}), POINT), (object(), None),
+        ([None], None), ([[1]], SchemaBuilder.array(Schema(Type.ARRAY)).build()),
+    ],
+)  # fmt: skip
+def test_schemas_are_inferred(value: Any, schema: Schema | None) -> None:
+    assert infer_schema(value) == schema

@@ -34,3 +34,14 @@ def test_a_pattern_matches_what_java_matches(text: str, yes: str, no: str) -> No
 def test_what_cannot_be_said_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match=r"regular expression|is not available"):
         java_pattern(text)
+
+
+@pytest.mark.parametrize("text", ["[a-z&&[^b]]", "[a[bc]]", r"x[\]a[b]]"])
+def test_classes_inside_of_classes_are_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="class inside of a class"):
+        java_pattern(text)
+
+
+@pytest.mark.parametrize("text", [r"[a\[b]+", r"\[[ab]+", "[]a]+", "[a&b]", "(a)[b](c)"])
+def test_brackets_that_are_no_class_in_a_class_pass(text: str) -> None:
+    java_pattern(text)
