@@ -96,7 +96,7 @@ def _answer_errors(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
         methods = _methods(routes, request)
         allow = {"Allow": ",".join(methods)}
         if request.method == "OPTIONS":
-            return Response(", ".join(methods), 200, headers=allow, media_type="text/plain")
+            return Response(", ".join(methods), 200, headers=allow | {"Content-Type": "text/plain"})
         return Response(encode_json(answer.body), answer.status, headers=allow)
 
     @app.exception_handler(RequestValidationError)
