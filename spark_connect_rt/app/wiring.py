@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
 from spark_connect_rt.app.clock import SystemClock
 from spark_connect_rt.app.executor_clients import clients_factory
+from spark_connect_rt.app.logger_levels import PythonLoggers
 from spark_connect_rt.app.rest_tls import client_tls
 from spark_connect_rt.app.worker_plugins import plugins_of
 from spark_connect_rt.config.client_properties import (
@@ -129,6 +130,7 @@ def herder_dependencies(
         resolve=providers.resolve,
         read_group_offsets=group_offsets,
         kafka_cluster_id=lambda: cluster.value,
+        loggers=PythonLoggers(),
         source_config=SOURCE,
         sink_config=SINK,
         override_policy=override_policy(raw, plugins),

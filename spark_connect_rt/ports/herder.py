@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from spark_connect_rt.ports.loggers import LoggerLevel
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.state.target_state import TargetState
 
@@ -212,6 +213,18 @@ class HerderApi(Protocol):
 
     def plugins(self, connectors_only: bool) -> list[PluginInfo]:
         """Return the plug-ins in Java's order of types."""
+
+    def logger_levels(self) -> Mapping[str, LoggerLevel]:
+        """Return the loggers of this worker that have a level of their own."""
+
+    def logger_level(self, name: str) -> LoggerLevel:
+        """Raises NotFoundError ``Logger s not found.``"""
+
+    def set_logger_level(self, namespace: str, level: str) -> Sequence[str]:
+        """Set a level on this worker (a log4j name); return the loggers it applies to."""
+
+    def put_logger_level(self, namespace: str, level: str) -> Future[None]:
+        """Set a level on every worker of the group (KIP-976). Any worker."""
 
     def offsets(self, name: str) -> Future[list[ConnectorOffset]]:
         """Read where the connector is (sinks: asks Kafka). NotFoundError ``Connector s not found``."""

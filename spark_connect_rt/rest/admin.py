@@ -1,4 +1,4 @@
-"""``/admin``: what this one worker does and has (ours, not Java's); served where ``admin.listeners`` says."""
+"""``/admin``: what this one worker does and has (ours, but for the loggers); served where ``admin.listeners`` says."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from spark_connect_rt.ports.herder import HerderApi
+from spark_connect_rt.rest import loggers
 from spark_connect_rt.rest.context import JsonResponse
 from spark_connect_rt.rest.entities import progress_entity, story_entity
 
@@ -35,4 +36,5 @@ def router(herder: HerderApi, plugins: PluginReport | None) -> APIRouter:
         """Return all plug-ins by their metadata, and those that cannot be used with their errors."""
         return JsonResponse(dict(plugins()) if plugins else {"plugins": [], "broken": []})
 
+    loggers.add_routes(routes, herder)
     return routes

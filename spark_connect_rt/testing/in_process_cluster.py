@@ -33,6 +33,7 @@ from spark_connect_rt.testing.memory_connectors import MemorySink, MemorySource
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
 from spark_connect_rt.testing.memory_fenced_writer import MemoryFencedWriter
 from spark_connect_rt.testing.memory_group import MemoryGroup, MemoryGroupMember
+from spark_connect_rt.testing.memory_loggers import MemoryLoggers
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 
@@ -124,10 +125,13 @@ class InProcessPeers:
 class InProcessWorker:
     """One worker of the cluster."""
 
-    def __init__(self, herder: DistributedHerder, member: MemoryGroupMember, runner: MemoryTaskRunner) -> None:
+    def __init__(
+        self, herder: DistributedHerder, member: MemoryGroupMember, runner: MemoryTaskRunner, loggers: MemoryLoggers
+    ) -> None:
         self.herder = herder
         self.member = member
         self.runner = runner
+        self.loggers = loggers
 
     def running_tasks(self) -> set[str]:
         """Return the tasks that run here, by name."""
@@ -184,6 +188,7 @@ class InProcessCluster:
         member = self.group.member(name, timing=self._timing)
         runner = MemoryTaskRunner(MemoryExecutorClients(self.topics, plugins.class_of))
         raw = {**self._config, **(config or {})}
+        loggers = MemoryLoggers()
         fences = raw.get("exactly.once.source.support", "disabled") != "disabled"
         writer = MemoryFencedWriter(self.config_topic, LEADER_ID) if fences else None
         herder = DistributedHerder(
@@ -197,12 +202,13 @@ class InProcessCluster:
                 runner=runner,
                 sink_groups=self.consumer_groups.member,
                 plugins=plugins,
+                loggers=loggers,
                 peers=self.peers,
                 new_key=lambda size: bytes(range(size)),
                 read_group_offsets=lambda _config, group: self.consumer_groups.committed(group),
             )
         )
-        worker = self.workers[name] = InProcessWorker(herder, member, runner)
+        worker = self.workers[name] = InProcessWorker(herder, member, runner, loggers)
         self._by_url[url] = herder
         herder.start()
         return worker
@@ -236,7 +242,8 @@ class InProcessCluster:
             progress = [worker.herder.progress() for worker in self.workers.values()]
             generations = {p.generation for p in progress}
             healthy = all(worker.herder.health().status == "healthy" for worker in self.workers.values())
-            return healthy and len(generations) == 1 and sum(p.is_leader for p in progress) == 1
+            led = len({p.leader_url for p in progress} - {None}) == 1 and all(p.leader_url for p in progress)
+            return healthy and led and len(generations) == 1 and sum(p.is_leader for p in progress) == 1
 
         self.until(stable)
 

@@ -11,6 +11,7 @@ from collections import deque
 from collections.abc import Callable
 
 from spark_connect_rt.planning.restart_plan import RestartRequest, most_impactful, plan_restart
+from spark_connect_rt.ports.loggers import LEVELS
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
@@ -61,7 +62,7 @@ class Changes:
                 case RestartRequested(name, include_tasks, only_failed):
                     restarts.append(RestartRequest(name, include_tasks, only_failed))
                 case LoggerLevelUpdated(namespace, level):
-                    self._deps.on_logger_level(namespace, level)
+                    reasons.append(self._set_logger_level(namespace, level))
                 case ReconfigurationRequested(connector):
                     self._worker.generate_task_configs(connector)
                 case TaskConfigsGenerated() as generated:
@@ -75,6 +76,12 @@ class Changes:
         for request in most_impactful(restarts).values():
             reasons.append(self._restart(request))
         return Verdict("; ".join(dict.fromkeys(reasons)))
+
+    def _set_logger_level(self, namespace: str, level: str) -> str:
+        if self._deps.loggers is None or level.upper() not in LEVELS:
+            return f"level {level} of logger {namespace} is not known here"
+        self._deps.loggers.set_level(namespace, level.upper(), self._deps.clock.now_ms())
+        return f"logger {namespace} is at {level.upper()} now"
 
     def _restart(self, request: RestartRequest) -> str:
         store, name = self._deps.status_store, request.connector

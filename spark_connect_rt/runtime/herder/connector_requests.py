@@ -84,6 +84,11 @@ class ConnectorRequests:
         stage = f"writing the {target.value} target state for connector {name} to the config topic"
         return self._write(stage, lambda: self._store.put_target_state(name, target), _nothing)
 
+    def put_logger_level(self, namespace: str, level: str) -> Future[None]:
+        """Have every worker set a level; any worker may."""
+        stage = f"writing level {level} of logger {namespace} to the config topic"
+        return self._write(stage, lambda: self._store.put_logger_level(namespace, level), _nothing)
+
     def stop_connector(self, name: str) -> Future[None]:
         """Write an empty task set, then STOPPED (facts 6.7)."""
         self._require_leader(f"stop connector {name}")

@@ -9,6 +9,7 @@ from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePo
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.group_member import GroupMember
+from spark_connect_rt.ports.loggers import Loggers
 from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.sink_group import SinkGroupFactory
@@ -52,5 +53,5 @@ class HerderDependencies:
     source_config: ConfigDef | None = None  # settings common to all source connectors
     sink_config: ConfigDef | None = None  # settings common to all sink connectors
     override_policy: ConnectorClientConfigOverridePolicy | None = None  # a plug-in's; None: a built-in one
-    on_logger_level: Callable[[str, str], None] = lambda _namespace, _level: None
+    loggers: Loggers | None = None  # None: levels are neither shown nor set
     threads: Threads = MACHINE_THREADS

@@ -10,6 +10,7 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
+from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.planning.config_patch import patched_config
 from spark_connect_rt.planning.restart_plan import RestartRequest
 from spark_connect_rt.ports.herder import (
@@ -25,6 +26,7 @@ from spark_connect_rt.ports.herder import (
     TaskInfo,
     WorkerProgress,
 )
+from spark_connect_rt.ports.loggers import LoggerLevel
 from spark_connect_rt.ports.threads import Event
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -161,7 +163,30 @@ class DistributedHerder:
         """See HerderApi."""
         return self._views.plugins(connectors_only)
 
+    def logger_levels(self) -> Mapping[str, LoggerLevel]:
+        """See HerderApi."""
+        return self._deps.loggers.levels() if self._deps.loggers else {}
+
+    def logger_level(self, name: str) -> LoggerLevel:
+        """See HerderApi."""
+        level = self._deps.loggers.level(name) if self._deps.loggers else None
+        if level is None:
+            raise NotFoundError(f"Logger {name} not found.")
+        return level
+
+    def set_logger_level(self, namespace: str, level: str) -> Sequence[str]:
+        """See HerderApi."""
+        return self._deps.loggers.set_level(namespace, level, self._deps.clock.now_ms()) if self._deps.loggers else []
+
     # Requests.
+
+    def put_logger_level(self, namespace: str, level: str) -> Future[None]:
+        """See HerderApi."""
+        return self._loop.add(
+            f"set logger {namespace} {level}",
+            lambda: self._loop.actions.put_logger_level(namespace, level),
+            needs_group=False,
+        )
 
     def offsets(self, name: str) -> Future[list[ConnectorOffset]]:
         """See HerderApi."""

@@ -23,6 +23,7 @@ from spark_connect_rt.ports.herder import (
     TaskProgress,
     WorkerProgress,
 )
+from spark_connect_rt.ports.loggers import LoggerLevel
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.state.target_state import TargetState
 
@@ -133,6 +134,21 @@ class FakeHerder:
     def plugins(self, connectors_only: bool) -> list[PluginInfo]:
         sink = PluginInfo("org.apache.kafka.connect.file.FileStreamSinkConnector", "sink", "4.1.1")
         return [sink] if connectors_only else [sink, PluginInfo("x.Predicate", "predicate", None)]
+
+    def logger_levels(self) -> Mapping[str, LoggerLevel]:
+        return {"root": LoggerLevel("INFO"), "org.x": LoggerLevel("DEBUG", 1_690_000_000_000)}
+
+    def logger_level(self, name: str) -> LoggerLevel:
+        if name not in self.logger_levels():
+            raise NotFoundError(f"Logger {name} not found.")
+        return self.logger_levels()[name]
+
+    def set_logger_level(self, namespace: str, level: str) -> Sequence[str]:
+        self.calls.append(("set_logger_level", namespace, level))
+        return [namespace, f"{namespace}.y"]
+
+    def put_logger_level(self, namespace: str, level: str) -> Future[None]:
+        return self._answer("put_logger_level", namespace, level)
 
     def offsets(self, name: str) -> Future[list[ConnectorOffset]]:
         return self._answer("offsets", name)

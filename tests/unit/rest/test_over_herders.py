@@ -23,7 +23,7 @@ from spark_connect_rt.testing.memory_connectors import faults
 from tests.unit.rest.conftest import ask
 from tests.unit.runtime.cluster_stories import source
 
-QUICK = Timing(session_ms=500, heartbeat_ms=20, rebalance_ms=10_000)
+QUICK = Timing(session_ms=1_500, heartbeat_ms=20, rebalance_ms=30_000)
 
 
 class AppPeers:
@@ -138,6 +138,7 @@ def test_a_worker_that_passed_a_write_on_has_read_it_when_it_answers(workers: Wo
     assert workers.ask(follower, "GET", "/connectors").json() == ["a"]
     log = workers.cluster.workers[follower].herder._deps.config_store._log
     assert isinstance(log, MemoryCompactedLog)
+    workers.cluster.until(lambda: workers.cluster.states("a") == {"a": "RUNNING", "a-0": "RUNNING"})
     workers.cluster.until_stable()
     log.stalled = True
     changed = workers.begin(follower, "PUT", "/connectors/a/config", source(note="new"))

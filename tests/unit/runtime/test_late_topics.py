@@ -11,6 +11,7 @@ from spark_connect_rt.testing.memory_connectors import faults
 from tests.unit.runtime.cluster_stories import create, emitted, expected, offers_javas_names_only, source
 
 QUICK = Timing(session_ms=300, heartbeat_ms=20, rebalance_ms=10_000)
+PATIENT = Timing(session_ms=10_000, heartbeat_ms=20, rebalance_ms=60_000)  # nobody is lost on a busy machine
 
 
 def running(cluster: InProcessCluster) -> list[str]:
@@ -43,7 +44,7 @@ def test_work_stops_at_the_session_timeout_though_a_config_write_waits() -> None
 
 def test_the_group_rebalances_while_its_leader_waits_for_a_write() -> None:
     faults.clear()
-    with InProcessCluster(timing=QUICK) as cluster:
+    with InProcessCluster(timing=PATIENT) as cluster:
         first = cluster.add_worker("w1")
         create(cluster, "a", source(records=5, tasks=2))
         cluster.until(lambda: first.running_tasks() == {"a-0", "a-1"})
@@ -61,7 +62,7 @@ def test_the_group_rebalances_while_its_leader_waits_for_a_write() -> None:
 
 def test_a_second_request_waits_for_the_first_write_and_is_judged_by_what_it_left() -> None:
     faults.clear()
-    with InProcessCluster(timing=QUICK) as cluster:
+    with InProcessCluster(timing=PATIENT) as cluster:
         worker = cluster.add_worker("w1")
         cluster.until(lambda: worker.herder.internal_key().key is not None)  # written before anything is late
         cluster.config_topic.stall(True)
@@ -77,7 +78,7 @@ def test_a_second_request_waits_for_the_first_write_and_is_judged_by_what_it_lef
 
 def test_reads_and_health_answer_while_a_write_waits_and_the_stage_is_named() -> None:
     faults.clear()
-    with InProcessCluster(timing=QUICK) as cluster:
+    with InProcessCluster(timing=PATIENT) as cluster:
         worker = cluster.add_worker("w1")
         create(cluster, "a", source(records=3))
         cluster.until(lambda: worker.running_tasks() == {"a-0"})
@@ -125,7 +126,7 @@ OURS = {**SOON, "connectrt.lost.work.delay.ms": "0"}
 
 def test_who_is_behind_keeps_its_place_and_its_work_in_a_group_of_our_own() -> None:
     faults.clear()
-    with InProcessCluster(timing=QUICK, worker_config=OURS) as cluster:
+    with InProcessCluster(timing=PATIENT, worker_config=OURS) as cluster:
         behind = Behind(cluster)
         cluster.until(lambda: behind.told("adopt assignment", "will read the config topic"))
         assert behind.worker.running_tasks() == behind.held
@@ -138,7 +139,7 @@ def test_who_is_behind_keeps_its_place_and_its_work_in_a_group_of_our_own() -> N
 def test_who_stays_behind_stops_its_work_before_it_leaves(monkeypatch: pytest.MonkeyPatch) -> None:
     faults.clear()
     monkeypatch.setattr(adopting, "OWN_READ_BACKOFF_MS", 5)
-    with InProcessCluster(timing=QUICK, worker_config=OURS) as cluster:
+    with InProcessCluster(timing=PATIENT, worker_config=OURS) as cluster:
         gates = [faults.blocks(f"a-{number}.stop_task") for number in range(4)]
         behind = Behind(cluster)
         cluster.until(lambda: behind.told("catch up on config", "leaves the group when"))
@@ -154,7 +155,7 @@ def test_who_stays_behind_stops_its_work_before_it_leaves(monkeypatch: pytest.Mo
 
 def test_beside_java_who_is_behind_leaves_and_works_on_as_java_does() -> None:
     faults.clear()
-    with InProcessCluster(timing=QUICK, worker_config={**OURS, "scheduled.rebalance.max.delay.ms": "3000"}) as cluster:
+    with InProcessCluster(timing=PATIENT, worker_config={**OURS, "scheduled.rebalance.max.delay.ms": "3000"}) as cluster:
         behind = Behind(cluster, java=True)
         cluster.until(lambda: behind.told("catch up on config", "waits before it reads"))
         assert behind.worker.running_tasks() == behind.held
@@ -171,7 +172,7 @@ def log_of(cluster: InProcessCluster, name: str) -> MemoryCompactedLog:
 
 def test_a_leader_that_knows_less_than_a_member_reads_on_before_it_leads_again() -> None:
     faults.clear()
-    with InProcessCluster(timing=QUICK, worker_config=JAVAS_TIMES) as cluster:
+    with InProcessCluster(timing=PATIENT, worker_config=JAVAS_TIMES) as cluster:
         leader, follower = cluster.add_worker("w1"), cluster.add_worker("w2")
         create(cluster, "a", source(records=3, tasks=2))
         cluster.until(lambda: len(running(cluster)) == 2)
@@ -191,7 +192,7 @@ def test_a_leader_that_knows_less_than_a_member_reads_on_before_it_leads_again()
 
 def test_a_leader_that_cannot_read_on_makes_room_for_one_that_can() -> None:
     faults.clear()
-    with InProcessCluster(timing=QUICK, worker_config=OURS) as cluster:
+    with InProcessCluster(timing=PATIENT, worker_config=OURS) as cluster:
         leader, follower = cluster.add_worker("w1"), cluster.add_worker("w2")
         create(cluster, "a", source(records=3, tasks=2))
         cluster.until(lambda: len(running(cluster)) == 2)
@@ -209,7 +210,7 @@ def test_a_leader_that_cannot_read_on_makes_room_for_one_that_can() -> None:
 
 def test_a_stop_does_not_wait_for_a_write_and_who_waits_is_told() -> None:
     faults.clear()
-    with InProcessCluster(timing=QUICK) as cluster:
+    with InProcessCluster(timing=PATIENT) as cluster:
         worker = cluster.add_worker("w1")
         cluster.until(lambda: worker.herder.internal_key().key is not None)  # written before anything is late
         cluster.config_topic.stall(True)

@@ -6,7 +6,7 @@ from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProc
 from spark_connect_rt.testing.memory_connectors import faults
 from tests.unit.runtime.cluster_stories import create, emitted, expected, source
 
-QUICK = Timing(session_ms=2_000, heartbeat_ms=20, rebalance_ms=10_000)
+PATIENT = Timing(session_ms=10_000, heartbeat_ms=20, rebalance_ms=60_000)
 
 
 def positions(worker: InProcessWorker) -> dict[str, int]:
@@ -37,7 +37,7 @@ class Leaving:
 
 def test_tasks_are_drained_and_their_offsets_committed_before_leave_group_is_sent() -> None:
     faults.clear()
-    with InProcessCluster(timing=QUICK) as cluster:
+    with InProcessCluster(timing=PATIENT) as cluster:
         stays, goes = cluster.add_worker("w1"), cluster.add_worker("w2")
         create(cluster, "a", source(records=100_000, tasks=2))
         cluster.until(lambda: bool(goes.running_tasks()) and bool(stays.running_tasks()))
@@ -57,7 +57,7 @@ def test_tasks_are_drained_and_their_offsets_committed_before_leave_group_is_sen
 
 def test_a_task_that_does_not_end_is_killed_at_the_limit_and_the_worker_leaves_all_the_same() -> None:
     faults.clear()
-    with InProcessCluster(timing=QUICK, worker_config={"task.shutdown.graceful.timeout.ms": "50"}) as cluster:
+    with InProcessCluster(timing=PATIENT, worker_config={"task.shutdown.graceful.timeout.ms": "50"}) as cluster:
         stays, goes = cluster.add_worker("w1"), cluster.add_worker("w2")
         create(cluster, "a", source(records=10, tasks=2))
         cluster.until(lambda: bool(goes.running_tasks()) and bool(stays.running_tasks()))

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from spark_connect_rt.assignors.model import NOTHING
-from spark_connect_rt.errors import NotAssignedError, NotLeaderError
+from spark_connect_rt.errors import NotAssignedError, NotFoundError, NotLeaderError
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder import membership
 from spark_connect_rt.state.membership import Timing
@@ -14,6 +14,7 @@ from spark_connect_rt.testing.memory_connectors import faults
 from tests.unit.runtime.cluster_stories import create, emitted, expected, offers_javas_names_only, source
 
 QUICK = Timing(session_ms=400, heartbeat_ms=20, rebalance_ms=10_000)
+PATIENT = Timing(session_ms=10_000, heartbeat_ms=20, rebalance_ms=60_000)  # nobody is lost on a busy machine
 
 
 def tasks_of(cluster: InProcessCluster) -> list[str]:
@@ -180,7 +181,7 @@ def test_with_a_java_worker_in_the_group_lost_work_waits_for_its_worker() -> Non
 
 def test_an_orderly_leave_is_taken_over_in_one_round_and_reads_nothing_twice() -> None:
     faults.clear()
-    with InProcessCluster(timing=QUICK, worker_config=JAVAS_DEFAULT_DELAY) as cluster:
+    with InProcessCluster(timing=PATIENT, worker_config=JAVAS_DEFAULT_DELAY) as cluster:
         leader = cluster.add_worker("w1")
         create(cluster, "a", source(records=1_000, tasks=4))
         cluster.add_worker("w2")
@@ -198,7 +199,7 @@ def test_i1_what_does_not_end_stays_claimed_and_nobody_else_is_given_it(monkeypa
     faults.clear()
     monkeypatch.setattr(membership, "STOP_MARGIN_MS", 0)
     settings = {**JAVAS_DEFAULT_DELAY, "task.shutdown.graceful.timeout.ms": "30"}
-    with InProcessCluster(timing=QUICK, worker_config=settings) as cluster:
+    with InProcessCluster(timing=PATIENT, worker_config=settings) as cluster:
         first = cluster.add_worker("w1")
         create(cluster, "a", source(records=20, tasks=4))
         cluster.until(lambda: len(first.running_tasks()) == 4)
@@ -223,7 +224,7 @@ def test_an_assignment_that_cannot_be_read_is_asked_for_again_and_the_work_goes_
 ) -> None:
     faults.clear()
     monkeypatch.setattr(membership, "UNREADABLE_BACKOFF_MS", 100)
-    with InProcessCluster(timing=QUICK, worker_config=JAVAS_DEFAULT_DELAY) as cluster:
+    with InProcessCluster(timing=PATIENT, worker_config=JAVAS_DEFAULT_DELAY) as cluster:
         leader = cluster.add_worker("w1")
         other = cluster.add_worker("w2")
         create(cluster, "a", source(records=20, tasks=4))
@@ -246,3 +247,22 @@ def test_an_assignment_that_cannot_be_read_is_asked_for_again_and_the_work_goes_
         cluster.until_stable()
         assert other.running_tasks() == held
         assert [faults.calls[f"a-{number}.start"] for number in range(4)] == starts  # nothing moved, nothing ran twice
+
+
+def test_a_logger_level_for_the_cluster_reaches_every_worker_and_none_that_starts_later() -> None:
+    faults.clear()
+    with InProcessCluster(timing=PATIENT) as cluster:
+        first, second = cluster.add_worker("w1"), cluster.add_worker("w2")
+        cluster.until_stable()
+        second.herder.put_logger_level("org.x", "TRACE").result(5)
+        cluster.until(lambda: all("org.x" in worker.loggers.levels() for worker in (first, second)))
+        assert first.herder.logger_level("org.x").level == "TRACE"
+        assert second.herder.set_logger_level("org.x", "INFO") == ["org.x"]
+        assert (first.herder.logger_level("org.x").level, second.herder.logger_level("org.x").level) == (
+            "TRACE",
+            "INFO",
+        )
+        late = cluster.add_worker("w3")
+        cluster.until_stable()
+        with pytest.raises(NotFoundError, match=r"Logger org\.x not found\."):
+            late.herder.logger_level("org.x")

@@ -1,0 +1,80 @@
+"""Port Loggers over Python's ``logging``: log4j's level names outside, Python's numbers inside."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+
+from spark_connect_rt.ports.loggers import ROOT, LoggerLevel
+
+JAVA_RUNTIME, OWN_RUNTIME = "org.apache.kafka.connect", "spark_connect_rt"
+_NUMBERS = {
+    "ALL": 1,
+    "TRACE": 5,
+    "DEBUG": logging.DEBUG,
+    "INFO": logging.INFO,
+    "WARN": logging.WARNING,
+    "ERROR": logging.ERROR,
+    "FATAL": logging.CRITICAL,
+    "OFF": logging.CRITICAL + 10,
+}
+for _name in ("TRACE", "OFF"):
+    logging.addLevelName(_NUMBERS[_name], _name)
+
+
+class PythonLoggers:
+    """The process's loggers. Java's runtime package stands for ours: what is set for it is set here too."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._modified: dict[str, int] = {}
+
+    def levels(self) -> Mapping[str, LoggerLevel]:
+        """See Loggers."""
+        with self._lock:
+            own = {name: it for name, it in _existing().items() if it.level != logging.NOTSET}
+            named = {ROOT: logging.getLogger(), **dict(sorted(own.items()))}
+            return {name: self._shown(name, logger) for name, logger in named.items()}
+
+    def level(self, name: str) -> LoggerLevel | None:
+        """See Loggers."""
+        with self._lock:
+            logger = logging.getLogger() if name == ROOT else _existing().get(name)
+            return None if logger is None else self._shown(name, logger)
+
+    def set_level(self, namespace: str, level: str, now_ms: int) -> Sequence[str]:
+        """See Loggers."""
+        with self._lock:
+            names = {namespace} if namespace == ROOT else _at_or_below(namespace)
+            if _is_at_or_below(JAVA_RUNTIME, namespace):
+                names |= _at_or_below(OWN_RUNTIME)
+            for name in sorted(names, reverse=True):  # children first: else they had changed with their parent
+                logger = logging.getLogger(None if name == ROOT else name)
+                follows = logger.level == logging.NOTSET and name not in (namespace, OWN_RUNTIME)
+                if (logger.getEffectiveLevel() if follows else logger.level) != _NUMBERS[level]:
+                    self._modified[name] = now_ms
+                if not follows:
+                    logger.setLevel(_NUMBERS[level])
+            return sorted(names)
+
+    def _shown(self, name: str, logger: logging.Logger) -> LoggerLevel:
+        return LoggerLevel(_name_of(logger.getEffectiveLevel()), self._modified.get(name))
+
+
+def _existing() -> dict[str, logging.Logger]:
+    known = logging.Logger.manager.loggerDict.items()
+    return {name: it for name, it in list(known) if isinstance(it, logging.Logger)}
+
+
+def _at_or_below(namespace: str) -> set[str]:
+    return {namespace} | {name for name in _existing() if _is_at_or_below(name, namespace)}
+
+
+def _is_at_or_below(name: str, namespace: str) -> bool:
+    return name == namespace or name.startswith(f"{namespace}.")
+
+
+def _name_of(number: int) -> str:
+    """Return the coarsest name that still lets through what ``number`` does."""
+    return next((name for name, least in _NUMBERS.items() if number <= least), "OFF")

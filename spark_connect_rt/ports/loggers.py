@@ -1,0 +1,32 @@
+"""Levels of this process's loggers, as ``/admin/loggers`` shows and sets them (KIP-495, KIP-976; Java ``Loggers``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+ROOT = "root"
+LEVELS = ("OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "ALL")
+"""log4j's names, from silent to everything."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoggerLevel:
+    """Level of one logger and when it was last set here, ms since the epoch; None: never."""
+
+    level: str
+    last_modified_ms: int | None = None
+
+
+class Loggers(Protocol):
+    """Reads and sets levels. Any thread."""
+
+    def levels(self) -> Mapping[str, LoggerLevel]:
+        """Return the loggers that have a level of their own, ``root`` among them, by name."""
+
+    def level(self, name: str) -> LoggerLevel | None:
+        """Return the level a logger works at, None when there is no such logger."""
+
+    def set_level(self, namespace: str, level: str, now_ms: int) -> Sequence[str]:
+        """Set a logger and everything below it to one of LEVELS; return the names, sorted."""

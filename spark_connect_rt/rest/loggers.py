@@ -1,0 +1,59 @@
+"""``/admin/loggers`` (Java ``LoggingResource``): levels of this worker's loggers, or of the whole group's."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from spark_connect_rt.errors import BadRequestError, NotFoundError
+from spark_connect_rt.ports.herder import HerderApi
+from spark_connect_rt.ports.loggers import LEVELS, LoggerLevel
+from spark_connect_rt.rest.context import JsonResponse
+from spark_connect_rt.rest.negotiation import json_body
+from spark_connect_rt.rest.paths import decoded
+
+
+def add_routes(routes: APIRouter, herder: HerderApi) -> None:
+    """Add the routes to those of ``/admin``."""
+
+    @routes.get("/admin/loggers")
+    async def levels() -> Response:
+        """Return the loggers that have a level of their own."""
+        return JsonResponse({name: _entity(level) for name, level in herder.logger_levels().items()})
+
+    @routes.get("/admin/loggers/{logger}")
+    async def level(logger: str) -> Response:
+        """Return the level of one logger."""
+        return JsonResponse(_entity(herder.logger_level(decoded(logger))))
+
+    @routes.put("/admin/loggers/{logger}")
+    async def set_level(request: Request, logger: str) -> Response:
+        """Set a logger and all below it; ``scope=cluster``: on every worker of the group."""
+        wanted = _wanted_level(await json_body(request))
+        name = decoded(logger)
+        if request.query_params.get("scope", "worker").lower() != "cluster":
+            return JsonResponse(list(herder.set_logger_level(name, wanted)))
+        await asyncio.wrap_future(herder.put_logger_level(name, wanted))
+        return Response(status_code=204)
+
+
+def _entity(level: LoggerLevel) -> dict[str, Any]:
+    return {"level": level.level, "last_modified": level.last_modified_ms}
+
+
+def _wanted_level(body: bytes) -> str:
+    try:
+        fields = json.loads(body) if body.strip() else {}
+    except ValueError as error:
+        raise BadRequestError(f"The request body is not JSON: {error}") from error
+    level = fields.get("level") if isinstance(fields, dict) else None
+    if level is None:
+        raise BadRequestError("Desired 'level' parameter was not specified in request.")
+    if str(level).upper() not in LEVELS:
+        raise NotFoundError(f"invalid log level '{level}'.")
+    return str(level).upper()

@@ -1,0 +1,28 @@
+"""In-memory twin of ``app.logger_levels``: levels that no logging obeys."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from spark_connect_rt.ports.loggers import ROOT, LoggerLevel
+
+
+class MemoryLoggers:
+    """Port Loggers over a mapping."""
+
+    def __init__(self) -> None:
+        self._levels = {ROOT: LoggerLevel("INFO")}
+
+    def levels(self) -> Mapping[str, LoggerLevel]:
+        """See Loggers."""
+        return dict(self._levels)
+
+    def level(self, name: str) -> LoggerLevel | None:
+        """See Loggers."""
+        return self._levels.get(name)
+
+    def set_level(self, namespace: str, level: str, now_ms: int) -> Sequence[str]:
+        """See Loggers."""
+        names = sorted({namespace, *(name for name in self._levels if name.startswith(f"{namespace}."))})
+        self._levels.update(dict.fromkeys(names, LoggerLevel(level, now_ms)))
+        return names
