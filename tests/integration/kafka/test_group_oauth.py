@@ -18,7 +18,7 @@ def unsecured(secure: SecureKafka) -> dict[str, str]:
             "security.protocol": "SASL_PLAINTEXT",
             "sasl.mechanism": "OAUTHBEARER",
             "sasl.jaas.config": f'{OAUTH} required unsecuredLoginStringClaim_sub="worker" '
-            'unsecuredLoginLifetimeSeconds="5";',
+            'unsecuredLoginLifetimeSeconds="8";',
         },
     )
 
@@ -45,7 +45,7 @@ def test_an_unsecured_token_lets_every_client_in(secure: SecureKafka) -> None:
 
 
 def test_tokens_that_end_are_replaced_and_the_generation_is_kept(secure: SecureKafka) -> None:
-    """The broker ends each session after REAUTH_MS; the token lives 5 s."""
+    """The broker ends each session after REAUTH_MS; a token is used for 6.4 s."""
     member = KafkaGroupMember(unsecured(secure))
     herder = Herder("a", member)
     try:
