@@ -84,14 +84,14 @@ def _alias_keys(kind: _Kind, alias: str, config: Mapping[str, str], plugin: Find
         return keys
     inner = [key for key in made.config_def() if key.name not in {one.name for one in kind.own}]
     for order, key in enumerate(sorted([*kind.own, *inner], key=_rank), start=len(shown)):
-        name = f"{prefix}{key.name}"
-        keys.append(replace(key, name=name, group=group, order=order, display_name=key.display_name or key.name))
+        names = {"name": f"{prefix}{key.name}", "display_name": key.display_name or key.name}
+        keys.append(replace(key, **names, group=f"{group}: {key.group}" if key.group else group, order=order))
     return keys
 
 
-def _rank(key: ConfigKey) -> tuple[bool, int, str]:
-    """Java's order within a group: those without a default first, then by importance and name."""
-    return not key.required, _IMPORTANCE_ORDER.index(key.importance), key.name
+def _rank(key: ConfigKey) -> tuple[str, int, bool, int, str]:
+    """Java's order: by group and place, then those without a default, then by importance and name."""
+    return key.group or "", key.order, not key.required, _IMPORTANCE_ORDER.index(key.importance), key.name
 
 
 def _make(kind: _Kind, prefix: str, config: Mapping[str, str], plugin: FindPlugin) -> Any:

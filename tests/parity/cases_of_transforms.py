@@ -672,6 +672,7 @@ def cases() -> list[dict[str, Any]]:
     """Return every input."""
     return [
         *config_defs(),
+        *validations(),
         *cast_cases(),
         *field_cases(),
         *insert_cases(),
