@@ -9,6 +9,7 @@ from typing import Annotated
 
 import typer
 
+from spark_connect_rt.app.store_commands import add_store_commands
 from spark_connect_rt.errors import BadConfigError, ConnectError, StartupError
 
 cli = typer.Typer(
@@ -86,6 +87,9 @@ def plugins(file: PropertiesFile, check: Check = False, override: Override = Non
         return 1 if report["broken"] else 0
 
     _exit_with(show)
+
+
+add_store_commands(cli, lambda file, override, command: _exit_with(lambda: command(read_settings(file, override))))
 
 
 def read_settings(file: Path, override: Sequence[str] | None = None) -> dict[str, str]:

@@ -19,6 +19,8 @@ EXIT_CODES: dict[int, str] = {
     19: "Spark did not start",
     20: "a connector file of a standalone worker cannot be read, or was refused",
     21: "the offset file of a standalone worker cannot be read",
+    22: "connectrt store check found damage",
+    23: "a backup cannot be read, or is not whole",
     130: "a second SIGINT ended it at once, in the middle of its stop",
     143: "SIGTERM ended the quickstart, in order; or a second SIGTERM ended a worker in the middle of its stop",
 }
@@ -30,3 +32,5 @@ EXIT_LISTENER_TAKEN = 16
 EXIT_BAD_TOPIC = 18
 EXIT_SPARK_FAILED = 19
 EXIT_BAD_CONNECTOR_FILE = 20
+EXIT_DAMAGE = 22
+EXIT_BAD_BACKUP = 23

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
 from spark_connect_rt.app.clock import SystemClock
@@ -21,12 +22,14 @@ from spark_connect_rt.config.connector_config import SINK, SOURCE
 from spark_connect_rt.config.distributed_config import DistributedConfig
 from spark_connect_rt.config.listeners import Advertised
 from spark_connect_rt.config.override_policy import is_plugin
+from spark_connect_rt.config.own_settings import DEFAULT_SNAPSHOT_DIRECTORY
 from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.fenced_writer import KafkaFencedWriter
 from spark_connect_rt.kafka.group_member import KafkaGroupMember
+from spark_connect_rt.kafka.log_load import LatestLoad
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.sink_group import SinkGroup
 from spark_connect_rt.ports.task_runner import TaskRunner
@@ -36,6 +39,7 @@ from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.settings import HerderSettings
 from spark_connect_rt.state.membership import Timing
 from spark_connect_rt.stores.config_store import ConfigStore
+from spark_connect_rt.stores.log_cache import LogCache
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.stores.status_store import StatusStore
 
@@ -56,7 +60,16 @@ def internal_log(
     exact = 1 if clients == "configs" else None  # its order is the order of everything
     # I7: an offset that was sent while the work was certainly ours arrives, or never does, before it is another's.
     limit_ms = timing.session_ms - timing.lease_ms if clients == "offsets" else None
-    return KafkaCompactedLog(topic, admin, log_client_properties(config.raw, clients, limit_ms), exact_partitions=exact)
+    # Only offsets mean nothing together: a later one of a key is all there is to know of it.
+    load = LatestLoad(snapshot_cache(config.raw)) if clients == "offsets" else None
+    properties = log_client_properties(config.raw, clients, limit_ms)
+    return KafkaCompactedLog(topic, admin, properties, exact_partitions=exact, load=load)
+
+
+def snapshot_cache(raw: Mapping[str, str]) -> LogCache | None:
+    """Return where snapshots of internal topics are kept; None: nowhere."""
+    directory = raw.get("connectrt.snapshot.directory", DEFAULT_SNAPSHOT_DIRECTORY).strip()
+    return LogCache(Path(directory), SystemClock().now_ms) if directory else None
 
 
 def leader_writer(config: DistributedConfig) -> KafkaFencedWriter | None:

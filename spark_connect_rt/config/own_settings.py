@@ -9,6 +9,7 @@ from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance,
 from spark_connect_rt.config.validators import AtLeast, one_of
 
 MEDIUM, LOW = Importance.MEDIUM, Importance.LOW
+DEFAULT_SNAPSHOT_DIRECTORY = ".connectrt/snapshots"
 LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
 
 ENGINE = ConfigDef(
@@ -53,6 +54,15 @@ ENGINE = ConfigDef(
             "is a worker of this product; with a Java worker in it, scheduled.rebalance.max.delay.ms counts. Not set: "
             "scheduled.rebalance.max.delay.ms where the file sets it, else 0 (taken over at once).",
             AtLeast(0),
+        ),
+        ConfigKey(
+            "connectrt.snapshot.directory",
+            Type.STRING,
+            DEFAULT_SNAPSHOT_DIRECTORY,
+            LOW,
+            "Folder, relative to the working directory, for a snapshot of the offset topic: the next start reads only "
+            "what came later. A cache: it may be deleted at any time, workers may share it, and one in doubt is thrown "
+            "away. Empty: none is kept.",
         ),
         ConfigKey(
             "connectrt.rest.login.config",

@@ -58,6 +58,15 @@ class TopicSpec:
     settings: Mapping[str, str] = field(default_factory=dict)  # topic settings besides cleanup.policy
 
 
+@dataclass(frozen=True, slots=True)
+class DescribedTopic:
+    """What the cluster says of a topic."""
+
+    topic_id: str  # another one after the topic was deleted and created again
+    replicas: tuple[int, ...]  # of each partition, how many copies are wanted
+    in_sync: tuple[int, ...]  # of each partition, how many are up to date
+
+
 class KafkaAdmin:
     """One admin client of one cluster."""
 
@@ -110,15 +119,27 @@ class KafkaAdmin:
         answer = self._admin.describe_cluster(request_timeout=timeout_ms / 1000)
         return str(self._result(answer, "describing the cluster", timeout_ms).cluster_id)
 
+    def broker_count(self, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> int:
+        """Return how many brokers the cluster has now."""
+        answer = self._admin.describe_cluster(request_timeout=timeout_ms / 1000)
+        return len(self._result(answer, "describing the cluster", timeout_ms).nodes)
+
     def partition_count(self, topic: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> int | None:
         """Return how many partitions a topic has, None when there is no such topic. Never creates it."""
+        described = self.describe_topic(topic, timeout_ms)
+        return None if described is None else len(described.replicas)
+
+    def describe_topic(self, topic: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> DescribedTopic | None:
+        """Return what there is of a topic, None when there is no such topic. Never creates it."""
         answers = self._admin.describe_topics(TopicCollection([topic]), request_timeout=timeout_ms / 1000)
         try:
-            return len(answers[topic].result(timeout_ms / 1000 + 5).partitions)
+            found = answers[topic].result(timeout_ms / 1000 + 5)
         except KafkaException as error:
             if is_code(error, "UNKNOWN_TOPIC_OR_PART"):
                 return None
             raise connect_error(error, f"describing topic {topic}") from error
+        copies = tuple(len(one.replicas) for one in found.partitions)
+        return DescribedTopic(str(found.topic_id), copies, tuple(len(one.isr) for one in found.partitions))
 
     def create_topic(self, spec: TopicSpec, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> bool:
         """Create a topic; return False when it existed."""
@@ -138,15 +159,21 @@ class KafkaAdmin:
 
     def cleanup_policy(self, topic: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> str | None:
         """Return a topic's cleanup.policy, None when this client may not know."""
+        settings = self.topic_settings(topic, timeout_ms)
+        return None if settings is None else settings.get("cleanup.policy")
+
+    def topic_settings(self, topic: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> dict[str, str] | None:
+        """Return a topic's settings, the broker's defaults included; None when this client may not know."""
         resource = ConfigResource(ConfigResource.Type.TOPIC, topic)
         answers = self._admin.describe_configs([resource], request_timeout=timeout_ms / 1000)
         try:
-            return str(answers[resource].result(timeout_ms / 1000 + 5)["cleanup.policy"].value)
+            entries = answers[resource].result(timeout_ms / 1000 + 5)
         except KafkaException as error:
             if is_code(error, "TOPIC_AUTHORIZATION_FAILED", "CLUSTER_AUTHORIZATION_FAILED", "UNSUPPORTED_VERSION"):
                 _log.warning("topic %s: cleanup.policy cannot be checked: %s", topic, error)
                 return None
             raise connect_error(error, f"describing the settings of topic {topic}") from error
+        return {name: str(entry.value) for name, entry in entries.items() if entry.value is not None}
 
     def ensure_compacted(
         self, spec: TopicSpec, exact_partitions: int | None = None, timeout_ms: int = DEFAULT_TIMEOUT_MS

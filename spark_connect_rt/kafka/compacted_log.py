@@ -7,6 +7,9 @@ record and with each end-of-partition event, which lies behind transaction marke
 Start offsets are asked for and given as numbers: librdkafka takes 1 s to find "the beginning" by itself.
 End offsets come from the admin client, because a broker answers nothing on a connection whose fetch it holds back.
 The reader thread also collects delivery reports: a new record of our own wakes it when the append was acknowledged.
+
+With a ``LatestLoad`` a start checks the topic and returns; ``read_to_end`` waits for what was there. What it reads
+is delivered at its end, in one batch, without the records that a later one of their key replaces.
 """
 
 from __future__ import annotations
@@ -15,7 +18,6 @@ import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from functools import partial
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException, Message
@@ -26,6 +28,8 @@ from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.client_factory import make_consumer, make_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.log_load import LOAD_BATCH_COUNT, LatestLoad, to_records
+from spark_connect_rt.planning.log_snapshot import LogFacts
 from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
 from spark_connect_rt.protocol.ids import TopicPartition
 
@@ -43,9 +47,6 @@ _CONSUMER = {
     "fetch.message.max.bytes": "4194304",
 }
 _PRODUCER = {"linger.ms": "0", "queue.buffering.max.kbytes": "16384"}
-
-
-_NEW_RECORD = partial(tuple.__new__, LogRecord)
 
 
 class _Answer:
@@ -78,6 +79,7 @@ class KafkaCompactedLog:
         *,
         exact_partitions: int | None = None,
         start_timeout_ms: int = 30_000,
+        load: LatestLoad | None = None,
     ) -> None:
         self.topic = spec.name
         self._spec = spec
@@ -85,6 +87,8 @@ class KafkaCompactedLog:
         self._clients = clients
         self._exact_partitions = exact_partitions
         self._start_timeout_ms = start_timeout_ms
+        self._load = load
+        self._loading: Mapping[TopicPartition, int] = {}  # the ends at which the load is over; empty: it is
         self._changed = threading.Condition()
         self._positions: dict[int, int] = {}  # partition -> next offset to read
         self._unanswered = 0  # appends
@@ -110,11 +114,14 @@ class KafkaCompactedLog:
             {"group.id": self.topic, **self._clients.consumer}, {**_CONSUMER, "error_cb": self._note}
         )
         self._positions = {one.partition: offset for one, offset in beginning.items()}
-        self._consumer.assign(
-            [_ClientPartition(self.topic, number, offset) for number, offset in self._positions.items()]
-        )
+        if self._load is not None:
+            self._positions = self._load.begin(self._facts(beginning, end))
+            self._loading = {} if self._reached(end) else end  # nothing there: nothing to wait for
+        self._assign()
         self._thread = threading.Thread(target=self._run, name=f"log-{self.topic}", daemon=True)
         self._thread.start()
+        if self._load is not None:
+            return
         try:
             self._wait_progressing(end)
         except BaseException:
@@ -150,6 +157,8 @@ class KafkaCompactedLog:
 
     def read_to_end(self, timeout_ms: int) -> None:
         """See the port."""
+        if loading := self._loading:
+            self._wait_progressing(loading)
         deadline = time.monotonic() + timeout_ms / 1000
         self.flush(timeout_ms)
         left_ms = max(1, int((deadline - time.monotonic()) * 1000))
@@ -198,6 +207,8 @@ class KafkaCompactedLog:
     def _wait_progressing(self, end: Mapping[TopicPartition, int]) -> None:
         with self._changed:
             while not self._reached(end):
+                if self._stopping:
+                    raise ConnectError(f"topic {self.topic}: the log is stopped")
                 before = dict(self._positions)
                 if not self._changed.wait(STALLED_MS / 1000) and before == self._positions:
                     raise RetriableError(self._late("read on", STALLED_MS))
@@ -205,7 +216,23 @@ class KafkaCompactedLog:
     def _reached(self, end: Mapping[TopicPartition, int]) -> bool:
         if self._broken is not None:
             raise ConnectError(f"topic {self.topic}: the reader failed: {self._broken}") from self._broken
-        return all(self._positions[one.partition] >= offset for one, offset in end.items())
+        return _reaches(self._positions, end)
+
+    def _assign(self) -> None:
+        self._consumer.assign(
+            [_ClientPartition(self.topic, number, offset) for number, offset in self._positions.items()]
+        )
+
+    def _facts(self, beginning: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> LogFacts:
+        begins, ends = ({one.partition: offset for one, offset in found.items()} for found in (beginning, end))
+        if self._load is None or not self._load.wants_facts:
+            return LogFacts("", self.topic, "", begins, ends, 0)
+        limit_ms = self._start_timeout_ms
+        described = self._admin.describe_topic(self.topic, limit_ms)
+        settings = self._admin.topic_settings(self.topic, limit_ms) or {}  # not allowed to know: no snapshot is young
+        retention_ms = int(settings.get("delete.retention.ms") or 0)
+        topic_id = described.topic_id if described is not None else ""
+        return LogFacts(self._admin.cluster_id(limit_ms), self.topic, topic_id, begins, ends, retention_ms)
 
     def _partitions(self) -> list[TopicPartition]:
         return [TopicPartition(self.topic, number) for number in self._positions]
@@ -223,7 +250,10 @@ class KafkaCompactedLog:
                 first = self._consumer.poll(PENDING_WAIT_S if self._unanswered else IDLE_WAIT_S)
                 self._producer.poll(0)
                 if first is not None:
-                    self._take([first, *self._consumer.consume(READ_BATCH_COUNT, 0)])
+                    count = LOAD_BATCH_COUNT if self._loading else READ_BATCH_COUNT
+                    self._take([first, *self._consumer.consume(count, 0)])
+            if self._load is not None and not self._loading:
+                self._load.save()
         except Exception as error:  # noqa: BLE001 - top of the thread: every waiter hears of it
             _log.exception("topic %s: the reader failed", self.topic)
             with self._changed:
@@ -231,24 +261,45 @@ class KafkaCompactedLog:
                 self._changed.notify_all()
         finally:
             self._consumer.close()
+            with self._changed:
+                self._changed.notify_all()
 
     def _take(self, messages: Sequence[Any]) -> None:
         errors = list(map(Message.error, messages))
         good = messages
         if any(errors):  # never compare them: KafkaError == None breaks the interpreter
             good = [one for one, error in zip(messages, errors, strict=True) if error is None]
-        records = _records(good)
-        if records:
-            self._on_records(records)
-        last = dict(zip(map(Message.partition, good), map(Message.offset, good), strict=True))
-        moved = {partition: offset + 1 for partition, offset in last.items()}
+        last = dict(zip(map(Message.partition, good), good, strict=True))
+        moved = {partition: message.offset() + 1 for partition, message in last.items()}
         if len(good) < len(messages):
             for one in messages:
                 if one.error() is not None:
                     self._take_event(one, moved)
-        with self._changed:
-            self._positions.update(moved)
-            self._changed.notify_all()
+        if self._deliver(good, last, moved):
+            with self._changed:
+                self._positions.update(moved)
+                self._changed.notify_all()
+
+    def _deliver(self, messages: Sequence[Any], last: Mapping[int, Any], moved: Mapping[int, int]) -> bool:
+        """Hand records over, at once or at the end of the load; return False when reading begins anew."""
+        if self._load is None or not self._loading:
+            if messages:
+                records = to_records(messages)
+                self._on_records(records)
+                if self._load is not None:
+                    self._load.follow(records)
+            return True
+        if not self._load.take(messages, last):
+            with self._changed:
+                self._positions = self._load.restart()
+            self._assign()
+            return False
+        if _reaches({**self._positions, **moved}, self._loading):
+            # Before the positions move: who waits for the end must find everything there.
+            if records := self._load.finish():
+                self._on_records(records)
+            self._loading = {}
+        return True
 
     def _take_event(self, message: Any, moved: dict[int, int]) -> None:
         error = message.error()
@@ -260,17 +311,8 @@ class KafkaCompactedLog:
             _log.warning("topic %s: %s", self.topic, self._last_error)
 
 
-def _records(messages: Sequence[Any]) -> list[LogRecord]:
-    """Return the messages' records; C loops only, since a start may read millions."""
-    columns = zip(
-        map(Message.partition, messages),
-        map(Message.offset, messages),
-        map(Message.key, messages),
-        map(Message.value, messages),
-        [at[1] for at in map(Message.timestamp, messages)],
-        strict=True,
-    )
-    return list(map(_NEW_RECORD, columns))
+def _reaches(positions: Mapping[int, int], end: Mapping[TopicPartition, int]) -> bool:
+    return all(positions[one.partition] >= offset for one, offset in end.items())
 
 
 def _ignore(records: Sequence[LogRecord]) -> None:

@@ -29,6 +29,9 @@ class CompactedLog(Protocol):
     def start(self, on_records: OnRecords) -> None:
         """Check or create the topic, then read to its end before returning; keep reading afterwards.
 
+        A log made for a long topic may return once the topic is checked, read on in the background and leave out
+        records that a later one of their key replaces; ``read_to_end`` then waits for it as long as it gets on.
+
         Raises BadConfigError (wrong cleanup.policy or partition count), RetriableError (broker not reachable).
         """
 

@@ -58,9 +58,10 @@ class OffsetStore:
         # Offsets appended by this store and not read back yet: until then the fold is older than they are.
         self._unread: dict[PartitionKey, deque[OffsetMap | None]] = {}
         self._uncertain: set[PartitionKey] = set()  # an append failed: what the topic holds is not known
+        self._loaded = False
 
     def start(self) -> None:
-        """Read to the end of the topic. Raises as ``CompactedLog.start``."""
+        """Check the topic and begin to read it; reads wait for its end. Raises as ``CompactedLog.start``."""
         self._log.start(self._on_records)
 
     def stop(self) -> None:
@@ -80,8 +81,16 @@ class OffsetStore:
         with self._lock:
             return [self._fold.offset(key) for key in keys]
 
-    def connector_offsets(self, connector: str) -> list[tuple[OffsetMap | None, OffsetMap]]:
-        """Return (partition, offset) of a connector as far as the topic was read. Never waits."""
+    def connector_offsets(
+        self, connector: str, timeout_ms: int = READ_LIMIT_MS
+    ) -> list[tuple[OffsetMap | None, OffsetMap]]:
+        """Return (partition, offset) of a connector as far as the topic was read.
+
+        Waits only for the first reading of the topic. Raises TimedOutError, RetriableError.
+        """
+        if not self._loaded:
+            self._log.read_to_end(timeout_ms)
+            self._loaded = True
         with self._lock:
             return self._fold.connector_offsets(connector)
 

@@ -1,0 +1,96 @@
+"""The words ``connectrt store check|backup|restore|repair`` and ``connectrt offsets list|prune``.
+
+What they do is app/store_actions.py, imported when it is needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Annotated
+
+import typer
+
+Act = Callable[[Path, Sequence[str] | None, Callable[[Mapping[str, str]], int]], object]
+"""(properties file, overrides, command) -> exits the process."""
+
+PropertiesFile = Annotated[Path, typer.Argument(help="The worker's properties file: it names the topics.")]
+BackupFile = Annotated[Path, typer.Argument(help="The backup.")]
+SafetyFile = Annotated[Path, typer.Option("--backup", help="A new file: all that is there is kept in it first.")]
+AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
+Apply = Annotated[bool, typer.Option("--apply", help="Do it. Without: say what would be done.")]
+Running = Annotated[bool, typer.Option("--while-running", help="Though workers of the group are running.")]
+Used = Annotated[bool, typer.Option("--into-used-topics", help="Though the topics hold records.")]
+Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, wins over the file; repeatable.")]
+Connector = Annotated[str | None, typer.Option("--connector", help="Only this connector.")]
+
+
+def add_store_commands(cli: typer.Typer, act: Act) -> None:
+    """Add the two groups of words; ``act`` reads the file, runs, turns errors into exit codes."""
+    store = typer.Typer(help="The three internal topics: what is wrong, backup, restore, repair.", no_args_is_help=True)
+    offsets = typer.Typer(help="Source offsets, as the offset topic holds them.", no_args_is_help=True)
+    cli.add_typer(store, name="store")
+    cli.add_typer(offsets, name="offsets")
+
+    @store.command()
+    def check(file: PropertiesFile, as_json: AsJson = False, override: Override = None) -> None:
+        """Find and explain damage. Exit code 22: there is some."""
+        act(file, override, lambda settings: actions().check(settings, as_json))
+
+    @store.command()
+    def backup(file: PropertiesFile, target: BackupFile, override: Override = None) -> None:
+        """Keep every live record of the three topics in one checked file, which must not exist yet."""
+        act(file, override, lambda settings: actions().backup(settings, target))
+
+    @store.command()
+    def restore(
+        file: PropertiesFile,
+        source: BackupFile,
+        apply: Apply = False,
+        into_used_topics: Used = False,
+        while_running: Running = False,
+        override: Override = None,
+    ) -> None:
+        """Write a backup's records, byte for byte, into the topics that the properties file names."""
+        act(
+            file,
+            override,
+            lambda settings: actions().restore(settings, source, apply, into_used_topics, while_running),
+        )
+
+    @store.command()
+    def repair(
+        file: PropertiesFile,
+        safety: SafetyFile,
+        apply: Apply = False,
+        while_running: Running = False,
+        override: Override = None,
+    ) -> None:
+        """Mend what ``check`` finds and writing can mend; leftovers are removed too. Never without a backup."""
+        act(file, override, lambda settings: actions().repair(settings, safety, apply, while_running))
+
+    @offsets.command("list")
+    def list_offsets(
+        file: PropertiesFile, connector: Connector = None, as_json: AsJson = False, override: Override = None
+    ) -> None:
+        """Show every source partition and its offset, and which connectors are deleted."""
+        act(file, override, lambda settings: actions().list_offsets(settings, connector, as_json))
+
+    @offsets.command()
+    def prune(
+        file: PropertiesFile,
+        safety: SafetyFile,
+        connector: Connector = None,
+        apply: Apply = False,
+        override: Override = None,
+    ) -> None:
+        """Forget the offsets of deleted connectors. May be done while workers run. Never without a backup."""
+        act(file, override, lambda settings: actions().prune_offsets(settings, safety, connector, apply))
+
+
+def actions() -> ModuleType:
+    """Return the module that acts, imported when it is needed: Kafka clients take their time."""
+    from spark_connect_rt.app import store_actions
+
+    return store_actions

@@ -1,0 +1,84 @@
+"""What the ``store`` and ``offsets`` commands show and write, made from findings and records. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+from typing import Any
+
+from rich.markup import escape
+
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.kafka.admin import TopicSpec
+from spark_connect_rt.planning.store_check import Stored, fold_configs, live_records
+from spark_connect_rt.planning.store_findings import Change, Finding
+from spark_connect_rt.protocol import offset_records
+
+
+def finding_rows(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
+    """Return a table's rows, damage first."""
+    order = {"damage": 0, "warning": 1, "leftover": 2}
+    ordered = sorted(findings, key=lambda one: order[one.severity.value])
+    return [(one.severity.value, one.code, one.topic, escape(one.subject), escape(one.explanation)) for one in ordered]
+
+
+def report(findings: Sequence[Finding]) -> dict[str, Any]:
+    """Return the JSON document of a check: counts by severity, and every finding."""
+    counts = {"damage": 0, "warning": 0, "leftover": 0}
+    for one in findings:
+        counts[one.severity.value] += 1
+    listed = [
+        {
+            "severity": one.severity.value,
+            "code": one.code,
+            "topic": one.topic,
+            "subject": one.subject,
+            "explanation": one.explanation,
+            "repair_records": len(one.repair),
+        }
+        for one in findings
+    ]
+    return {**counts, "findings": listed}
+
+
+def repairs(findings: Sequence[Finding], specs: Mapping[str, TopicSpec]) -> dict[str, list[Change]]:
+    """Return what mends the findings, by kind of topic."""
+    kinds = {spec.name: kind for kind, spec in specs.items()}
+    changes: dict[str, list[Change]] = {}
+    for one in findings:
+        if one.repair:
+            changes.setdefault(kinds[one.topic], []).extend(one.repair)
+    return changes
+
+
+def offsets_of(stored: Stored, connector: str | None = None) -> list[dict[str, Any]]:
+    """Return every readable offset: connector, partition, offset, when it was written, whether the connector is."""
+    state, _ = fold_configs(stored.configs)
+    found = []
+    for _, _, key, value, timestamp_ms in live_records(stored.offsets):
+        try:
+            name, partition = offset_records.decode_key(key)
+            offset = offset_records.decode_value(value)
+        except DataError:
+            continue
+        if connector in (None, name):
+            written = datetime.fromtimestamp(timestamp_ms / 1000, UTC).isoformat(timespec="seconds")
+            known = "configured" if state.contains(name) else "deleted"
+            found.append(
+                {"connector": name, "partition": partition, "offset": offset, "written": written, "state": known}
+            )
+    return sorted(found, key=lambda one: (one["connector"], str(one["partition"])))
+
+
+def prunable(stored: Stored, connector: str | None = None) -> list[Change]:
+    """Return the tombstones for the offsets of deleted connectors."""
+    state, _ = fold_configs(stored.configs)
+    changes: list[Change] = []
+    for _, _, key, _, _ in live_records(stored.offsets):
+        try:
+            name, _ = offset_records.decode_key(key)
+        except DataError:
+            continue
+        if key is not None and not state.contains(name) and connector in (None, name):
+            changes.append((key, None))
+    return changes

@@ -1,0 +1,147 @@
+"""Reading a long topic for the last record of each key: raw, in C loops, from a snapshot on where there is one.
+
+Owns: what the reader of ``kafka.compacted_log`` gathers while it loads, and the snapshot afterwards. Only for topics
+whose records mean nothing together (offsets); the config topic is an order of events and is read record by record.
+One thread at a time: ``begin`` by whoever starts the log, all else by the log's reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from confluent_kafka import Message
+
+from spark_connect_rt.planning.log_snapshot import LogFacts
+from spark_connect_rt.ports.compacted_log import LogRecord
+from spark_connect_rt.protocol.checked_lines import checksum
+from spark_connect_rt.protocol.log_snapshot import Bookmark, LogSnapshot
+from spark_connect_rt.stores.log_cache import LogCache
+
+LOAD_BATCH_COUNT = 10_000  # messages live for one batch, so fewer and longer calls
+WORTH_SAVING_COUNT = 10_000  # records read since the last snapshot
+SAVE_EVERY_MS = 600_000  # when there is anything new at all: a killed worker reads no more than this again
+
+_NEW_RECORD = partial(tuple.__new__, LogRecord)
+
+
+def to_records(messages: Sequence[Any]) -> list[LogRecord]:
+    """Return the messages' records; C loops only, since a start may read millions."""
+    columns = zip(
+        map(Message.partition, messages),
+        map(Message.offset, messages),
+        map(Message.key, messages),
+        map(Message.value, messages),
+        [at[1] for at in map(Message.timestamp, messages)],
+        strict=True,
+    )
+    return list(map(_NEW_RECORD, columns))
+
+
+class LatestLoad:
+    """The last record of each key of one topic."""
+
+    def __init__(self, cache: LogCache | None = None) -> None:
+        """``cache``: where the snapshot is kept; None: nowhere."""
+        self._cache = cache
+        self._facts: LogFacts | None = None
+        self._latest: dict[bytes | None, Any] = {}  # key -> message, or record of the snapshot or after the load
+        self._last: dict[int, Any] = {}  # partition -> the last message or record seen
+        self._marks: dict[int, Bookmark] = {}  # where a partition stood before this start read anything of it
+        self._unproven: dict[int, Bookmark] = {}
+        self._unsaved_count = 0
+        self._saved_ms = 0
+
+    @property
+    def wants_facts(self) -> bool:
+        """Return whether ``begin`` needs more of the facts than beginning and end."""
+        return self._cache is not None
+
+    def begin(self, facts: LogFacts) -> dict[int, int]:
+        """Return where to read each partition from."""
+        self._facts = facts
+        snapshot = self._cache.load(facts) if self._cache is not None else None
+        if snapshot is None:
+            self._marks = {number: Bookmark(at) for number, at in facts.beginning.items()}
+        else:
+            self._marks = dict(snapshot.bookmarks)
+            self._latest = {record[2]: LogRecord(*record) for record in snapshot.records}
+            self._unproven = {n: mark for n, mark in self._marks.items() if mark.last_offset is not None}
+        return {number: mark.resume_at for number, mark in self._marks.items()}
+
+    def take(self, messages: Sequence[Any], last: Mapping[int, Any]) -> bool:
+        """Gather messages, ``last`` being the last of each partition.
+
+        Return False when they show that the snapshot was of another history: everything must be read again.
+        """
+        if self._unproven and not self._prove(messages):
+            return False
+        self._latest.update(zip(map(Message.key, messages), messages, strict=True))
+        self._last.update(last)
+        self._unsaved_count += len(messages)
+        return True
+
+    def restart(self) -> dict[int, int]:
+        """Forget the snapshot; return where to read each partition from."""
+        assert self._facts is not None
+        if self._cache is not None:
+            self._cache.discard(self._facts, "the log holds other records than it did")
+        self._latest, self._last, self._unproven, self._unsaved_count = {}, {}, {}, 0
+        self._marks = {number: Bookmark(at) for number, at in self._facts.beginning.items()}
+        return dict(self._facts.beginning)
+
+    def finish(self) -> list[LogRecord]:
+        """Return the last record of each key, tombstones included, in the order they were written."""
+        found = list(self._latest.values())
+        kept = [one for one in found if isinstance(one, LogRecord)]
+        records = kept + to_records([one for one in found if not isinstance(one, LogRecord)])
+        # Two spellings of one source partition may lie in two partitions of the topic: only time orders those.
+        records.sort(key=lambda record: (record.timestamp_ms, record.partition, record.offset))
+        self._latest = {record.key: record for record in records if record.value is not None}
+        if self._cache is None:
+            self._latest = {}
+        elif self._unsaved_count >= WORTH_SAVING_COUNT:
+            self.save()
+        return records
+
+    def follow(self, records: Sequence[LogRecord]) -> None:
+        """Keep up with what is read after the load."""
+        if self._cache is None:
+            return
+        for record in records:
+            if record.value is None:
+                self._latest.pop(record.key, None)
+            else:
+                self._latest[record.key] = record
+            self._last[record.partition] = record
+        self._unsaved_count += len(records)
+        if self._cache.now_ms() - self._saved_ms >= SAVE_EVERY_MS:
+            self.save()
+
+    def save(self) -> None:
+        """Write the snapshot, if anything was read since the last one. Only after ``finish``."""
+        if self._cache is None or self._facts is None or not self._unsaved_count:
+            return
+        facts, now_ms = self._facts, self._cache.now_ms()
+        marks = {**self._marks, **{number: _bookmark(one) for number, one in self._last.items()}}
+        records = tuple(self._latest.values())
+        snapshot = LogSnapshot(facts.cluster_id, facts.topic, facts.topic_id, now_ms, marks, records)
+        self._cache.save(facts, snapshot)
+        self._unsaved_count, self._saved_ms = 0, now_ms
+
+    def _prove(self, messages: Sequence[Any]) -> bool:
+        """Compare the first record of each partition with the snapshot's last; a later one: that was compacted away."""
+        for message in messages:
+            mark = self._unproven.pop(message.partition(), None)
+            seen_again = mark is not None and message.offset() == mark.last_offset
+            if mark is not None and seen_again and checksum(to_records([message])[0]) != mark.last_checksum:
+                return False
+            if not self._unproven:
+                break
+        return True
+
+
+def _bookmark(last: Any) -> Bookmark:
+    record = last if isinstance(last, LogRecord) else to_records([last])[0]
+    return Bookmark(record.offset + 1, record.offset, checksum(record))

@@ -1,0 +1,76 @@
+"""Every record of a topic, raw, once; and records written as they were, time included. For the ``store`` commands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from confluent_kafka import KafkaError
+from confluent_kafka import TopicPartition as _ClientPartition
+
+from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
+from spark_connect_rt.kafka.admin import KafkaAdmin
+from spark_connect_rt.kafka.client_factory import make_consumer, make_producer
+from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.log_load import to_records
+from spark_connect_rt.ports.compacted_log import LogRecord
+from spark_connect_rt.protocol.checked_lines import RawRecord
+from spark_connect_rt.protocol.ids import TopicPartition
+
+STALLED_MS = 30_000
+_BATCH_COUNT = 10_000
+
+
+def read_topic(admin: KafkaAdmin, consumer: Mapping[str, str], topic: str, partitions: int) -> list[LogRecord]:
+    """Return all records that were there at the call, in order per partition. Raises RetriableError, TimedOutError."""
+    all_of_them = [TopicPartition(topic, number) for number in range(partitions)]
+    positions = {one.partition: offset for one, offset in admin.earliest_offsets(all_of_them).items()}
+    ends = {one.partition: offset for one, offset in admin.end_offsets(all_of_them).items()}
+    client = make_consumer({"group.id": topic, **consumer}, {"enable.partition.eof": "true"})
+    records: list[LogRecord] = []
+    heard_s = time.monotonic()
+    try:
+        client.assign([_ClientPartition(topic, number, offset) for number, offset in positions.items()])
+        while any(positions[number] < end for number, end in ends.items()):
+            messages = client.consume(_BATCH_COUNT, 0.1)
+            heard_s = time.monotonic() if messages else heard_s
+            if time.monotonic() - heard_s > STALLED_MS / 1000:
+                raise TimedOutError(f"topic {topic}: nothing could be read for {STALLED_MS} ms")
+            records += to_records([one for one in messages if _moved(one, positions)])
+    finally:
+        client.close()
+    return [record for record in records if record.offset < ends[record.partition]]
+
+
+def write_topic(producer: Mapping[str, str], topic: str, records: Sequence[RawRecord], timeout_ms: int) -> None:
+    """Append keys, values and times in order, each to the partition of its key. Raises RetriableError."""
+    failures: list[Exception] = []
+
+    def on_delivery(error: Any, _message: Any) -> None:
+        if error is not None:
+            failures.append(connect_error(error, f"writing to {topic}"))
+
+    client = make_producer(producer, {"linger.ms": "5"})
+    for _, _, key, value, timestamp_ms in records:
+        while True:
+            try:
+                client.produce(topic, value, key, timestamp=max(0, timestamp_ms), on_delivery=on_delivery)
+                break
+            except BufferError:
+                client.poll(0.1)
+    left = client.flush(timeout_ms / 1000)
+    if failures or left:
+        raise RetriableError(f"topic {topic}: {failures[0] if failures else f'{left} records were not written'}")
+
+
+def _moved(message: Any, positions: dict[int, int]) -> bool:
+    """Note how far the partition is read; return whether this is a record. Raises ConnectError."""
+    error = message.error()
+    if error is None:
+        positions[message.partition()] = message.offset() + 1
+        return True
+    if error.code() != KafkaError._PARTITION_EOF:
+        raise ConnectError(f"reading {message.topic()}: {error.str()}")
+    positions[message.partition()] = max(message.offset(), positions[message.partition()])
+    return False

@@ -1,0 +1,169 @@
+"""``connectrt store`` and ``connectrt offsets`` on a real broker: damage made by raw records, found, kept, mended."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+
+from spark_connect_rt.app.cli import main
+from spark_connect_rt.app.internal_topics import InternalTopics
+from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.protocol.checked_lines import RawRecord
+from spark_connect_rt.testing.java_connect import JavaConnect
+from spark_connect_rt.testing.worker_process import worker_properties
+from tests.contract.compacted_log_contract import fresh_name
+
+FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+KEYS = [f'["{name}",{{"filename":"{name}-{n}.txt"}}]' for name in ("files", "gone") for n in range(5)]
+
+
+class Group:
+    """A worker group that exists in its topics only."""
+
+    def __init__(self, servers: str, folder: Path) -> None:
+        self.group, self.servers, self.folder = fresh_name("stored"), servers, folder
+        self.properties = folder / "worker.properties"
+        settings = worker_properties(self.servers, self.group, 8083)
+        self.properties.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+
+    def run(self, *words: str) -> int:
+        group, verb, *rest = words
+        with pytest.raises(SystemExit) as ended:
+            main([group, verb, str(self.properties), *rest])
+        return int(ended.value.code or 0)
+
+    def write(self, kind: str, *records: tuple[str, Any]) -> None:
+        producer = Producer({"bootstrap.servers": self.servers, "partitioner": "murmur2_random"})
+        for key, value in records:
+            data = value if isinstance(value, bytes | None) else json.dumps(value, separators=(",", ":")).encode()
+            producer.produce(f"{self.group}-{kind}", data, key.encode())
+        assert producer.flush(20) == 0
+
+    def create_topics(self) -> None:
+        admin = KafkaAdmin({"bootstrap.servers": self.servers})
+        for kind, partitions in (("configs", 1), ("offsets", 25), ("statuses", 5)):
+            admin.create_topic(TopicSpec(f"{self.group}-{kind}", partitions, 1, {"cleanup.policy": "compact"}))
+        admin.close()
+
+    def fill(self) -> None:
+        """Write what a worker leaves: one connector with two tasks, offsets, of a deleted connector too."""
+        config = {"connector.class": FILE_SOURCE, "name": "files", "file": str(self.folder / "in.txt"), "topic": "t"}
+        self.create_topics()
+        self.write("configs", ("connector-files", {"properties": config}))
+        self.write("configs", ("task-files-0", {"properties": {**config, "task.class": "FileStreamSourceTask"}}))
+        self.write("configs", ("commit-files", {"tasks": 1}), ("target-state-files", {"state": "PAUSED"}))
+        for position in range(3):
+            self.write("offsets", *((key, {"position": position}) for key in KEYS))
+        status = {"state": "RUNNING", "trace": None, "worker_id": "w:1", "generation": 1}
+        self.write("statuses", ("status-connector-files", status), ("status-connector-gone", status))
+
+    def records(self, kind: str) -> list[RawRecord]:
+        with InternalTopics(worker_properties(self.servers, self.group, 8083)) as topics:
+            return list(topics.read(kind))
+
+
+@pytest.fixture
+def group(broker: EmbeddedKafka, tmp_path: Path) -> Group:
+    return Group(broker.bootstrap_servers, tmp_path)
+
+
+@pytest.fixture
+def codes(group: Group, capsys: pytest.CaptureFixture[str]) -> Callable[[int], set[str]]:
+    def checked(exit_code: int) -> set[str]:
+        capsys.readouterr()
+        assert group.run("store", "check", "--json") == exit_code
+        return {one["code"] for one in json.loads(capsys.readouterr().out)["findings"]}
+
+    return checked
+
+
+def test_damage_is_found_kept_and_mended(
+    group: Group, codes: Callable[[int], set[str]], capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert codes(0) == {"no-topic"}
+    group.fill()
+    assert codes(0) == {"offsets-of-deleted", "statuses-of-deleted", "stale-running"}
+    group.write("configs", ("commit-files", {"tasks": 1}))  # as compaction leaves it: the task before is gone
+    assert codes(22) >= {"tasks-without-commit"}
+    assert group.run("store", "check") == 22
+    assert "tasks-without-commit" in capsys.readouterr().out
+    safety = group.folder / "safety.jsonl"
+    before = group.records("configs")
+    assert group.run("store", "repair", "--backup", str(safety)) == 0
+    assert group.records("configs") == before
+    assert not safety.exists()
+    assert group.run("store", "repair", "--backup", str(safety), "--apply") == 0
+    assert codes(0) == {"stale-running"}
+    assert group.run("store", "repair", "--backup", str(safety), "--apply") == 0  # nothing left: no backup either
+    group.write("configs", ("commit-files", {"tasks": 1}))
+    assert group.run("store", "repair", "--backup", str(safety), "--apply") == 1  # a backup is never overwritten
+
+
+def test_wrong_topics_are_found(group: Group, codes: Callable[[int], set[str]]) -> None:
+    admin = KafkaAdmin({"bootstrap.servers": group.servers})
+    admin.create_topic(TopicSpec(f"{group.group}-configs", 2, 1, {"cleanup.policy": "compact,delete"}))
+    admin.close()
+    assert codes(22) == {"wrong-cleanup-policy", "wrong-partition-count", "no-topic"}
+
+
+def test_offsets_of_deleted_connectors_are_listed_and_pruned(
+    group: Group, capsys: pytest.CaptureFixture[str], codes: Callable[[int], set[str]]
+) -> None:
+    group.fill()
+    assert group.run("offsets", "list", "--json") == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [(one["connector"], one["offset"], one["state"]) for one in listed] == [
+        *[("files", {"position": 2}, "configured")] * 5,
+        *[("gone", {"position": 2}, "deleted")] * 5,
+    ]
+    safety = group.folder / "safety.jsonl"
+    assert group.run("offsets", "prune", "--backup", str(safety)) == 0
+    assert group.run("offsets", "prune", "--backup", str(safety), "--connector", "files", "--apply") == 0
+    assert "offsets-of-deleted" in codes(0)
+    assert group.run("offsets", "prune", "--backup", str(safety), "--apply") == 0
+    assert "offsets-of-deleted" not in codes(0)
+    assert group.run("offsets", "list", "--connector", "gone", "--json") == 0
+    assert json.loads(capsys.readouterr().out) == []
+
+
+def test_a_java_worker_starts_on_restored_topics(group: Group, tmp_path: Path) -> None:
+    group.fill()
+    backup = tmp_path / "backup.jsonl"
+    assert group.run("store", "backup", str(backup)) == 0
+    assert group.run("store", "restore", str(backup), "--apply") == 1  # the topics hold what was backed up
+    folder = tmp_path / "restored"
+    folder.mkdir()
+    restored = Group(group.servers, folder)
+    assert restored.run("store", "restore", str(backup)) == 0
+    assert [restored.records(kind) for kind in ("configs", "offsets", "statuses")] == [[], [], []]
+    assert restored.run("store", "restore", str(backup), "--apply") == 0
+    for kind in ("configs", "offsets", "statuses"):
+        assert {_bytes(record) for record in restored.records(kind)} == {_bytes(r) for r in _live(group, kind)}
+    backup.write_bytes(backup.read_bytes()[:-40])
+    assert restored.run("store", "restore", str(backup)) == 23
+    with JavaConnect(tmp_path / "java", group.servers, restored.group) as java:
+        assert java.rest.request("GET", "/connectors/files").json()["config"]["file"] == str(group.folder / "in.txt")
+        found = java.rest.request("GET", "/connectors/files/offsets").json()["offsets"]
+        assert {one["partition"]["filename"]: one["offset"]["position"] for one in found} == {
+            f"files-{n}.txt": 2 for n in range(5)
+        }
+        java.rest.await_states("files", "PAUSED", ["PAUSED"])
+        prune = ("offsets", "prune", "--backup", str(tmp_path / "safety.jsonl"), "--apply")
+        assert restored.run("store", "repair", *prune[2:]) == 1  # a worker of the group runs
+        assert restored.run(*prune) == 0
+
+
+def _live(group: Group, kind: str) -> list[RawRecord]:
+    records = group.records(kind)
+    last = {record[2]: record for record in records}
+    return records if kind == "configs" else [record for record in records if last[record[2]] is record]
+
+
+def _bytes(record: RawRecord) -> tuple[bytes | None, bytes | None, int]:
+    return record[2], record[3], record[4]
