@@ -189,7 +189,7 @@ class KafkaAdmin:
             if self.create_topic(compacted, timeout_ms) and spec.partitions > 0:
                 return self._checked_count(spec, spec.partitions, exact_partitions)
             count = self.partition_count(spec.name, timeout_ms) or spec.partitions
-        policy = self.cleanup_policy(spec.name, timeout_ms)
+        policy = self._policy_of_new(spec.name, timeout_ms)
         if policy not in (None, "compact"):
             raise BadConfigError(
                 {
@@ -200,6 +200,22 @@ class KafkaAdmin:
                 }
             )
         return self._checked_count(spec, count, exact_partitions)
+
+    def _policy_of_new(self, topic: str, timeout_ms: int) -> str | None:
+        """Return ``cleanup_policy`` of a topic that another worker may have created this moment.
+
+        Brokers learn of it one after another: the one that is asked may not know it yet.
+        """
+        deadline = time.monotonic() + timeout_ms / 1000
+        while True:
+            try:
+                return self.cleanup_policy(topic, timeout_ms)
+            except ConnectError as error:
+                cause = error.__cause__
+                unknown = isinstance(cause, KafkaException) and is_code(cause, "UNKNOWN_TOPIC_OR_PART")
+                if not unknown or time.monotonic() > deadline:
+                    raise
+            time.sleep(RETRY_WAIT_S)
 
     def earliest_offsets(
         self, partitions: Iterable[TopicPartition], timeout_ms: int = DEFAULT_TIMEOUT_MS
