@@ -238,6 +238,15 @@ def test_a_null_value_of_what_is_never_deleted_is_ignored(topic: Topic, key: str
         ("connector-c", {"properties": {"a": 1}}),
         ("connector-c", 1),
         ("commit-c", {"tasks": "2"}),
+        ("commit-c", {}),
+        ("commit-c", 2),
+        ("tasks-fencing-c", {}),
+        ("tasks-fencing-c", {"task-count": 1.5}),
+        ("restart-connector-c", []),
+        ("logger-cluster-org.x", {}),
+        ("logger-cluster-org.x", {"level": 1}),
+        ("task-c-0", {"properties": {"a": 1}}),
+        ("task-0", {"properties": {}}),
         ("session-key", {"key": "AAE=", "algorithm": "HmacSHA256", "creation-timestamp": 1.5}),
     ],
 )
@@ -258,3 +267,77 @@ def test_a_snapshot_does_not_change_afterwards(topic: Topic) -> None:
     topic.connector("d")
     topic.put("connector-c", None)
     assert before.connectors() == ("c",)
+
+
+def test_deletion_touches_neither_generation_nor_inconsistency_nor_pending_fencing(topic: Topic) -> None:
+    """Of all that Java keeps beside the configuration; the recreated connector still fences the old producers."""
+    topic.connector()
+    topic.task(0)
+    topic.commit(1)
+    topic.put("tasks-fencing-c", {"task-count": 1})
+    topic.task(0)
+    topic.commit(2)
+    before = topic.state
+    assert (before.inconsistent, before.pending_fencing) == ({"c"}, {"c"})
+    topic.put("connector-c", None)
+    after = topic.state
+    assert (after.inconsistent, after.pending_fencing) == ({"c"}, {"c"})
+    assert after.generations == before.generations == {"c": 0}
+    topic.connector()
+    topic.task(0)
+    topic.commit(1)
+    assert topic.state.inconsistent == set()
+    assert topic.state.task_config_generation("c") == 1
+    assert topic.state.task_count_record("c") == 1
+
+
+def test_tasks_beyond_the_count_are_reported_and_hidden(topic: Topic) -> None:
+    topic.connector()
+    topic.task(0)
+    topic.task(5)
+    assert topic.commit(1) == (TaskConfigsUpdated("c", (task(0), task(5))),)
+    assert topic.state.tasks("c") == (task(0),)
+    assert topic.state.task_config(task(5)) == {}
+
+
+def test_the_generation_moves_with_task_sets_only(topic: Topic) -> None:
+    topic.connector()
+    topic.commit(0)
+    assert topic.state.task_config_generation("c") is None  # no task was ever written
+    topic.task(0)
+    topic.commit(1)
+    topic.commit(0)  # the set that the last commit emptied is a set all the same
+    assert topic.state.task_config_generation("c") == 1
+
+
+def test_an_incomplete_set_waits_for_fencing_too(topic: Topic) -> None:
+    topic.connector()
+    topic.commit(1)
+    assert topic.state.inconsistent == topic.state.pending_fencing == {"c"}
+    assert topic.state.task_count("c") == 1
+
+
+def test_a_second_configuration_leaves_state_and_tasks_alone(topic: Topic) -> None:
+    topic.connector()
+    topic.put("target-state-c", {"state": "PAUSED"})
+    topic.task(0)
+    topic.commit(1)
+    assert topic.connector(v="2") == (ConnectorConfigUpdated("c"),)
+    assert topic.state.target_state("c") is TargetState.PAUSED
+    assert topic.state.tasks("c") == (task(0),)
+
+
+def test_waiting_tasks_are_dropped_with_their_connector(topic: Topic) -> None:
+    topic.connector()
+    topic.task(0)
+    topic.put("connector-c", None)
+    topic.connector()
+    topic.commit(1)
+    assert topic.state.inconsistent == {"c"}
+
+
+def test_a_target_state_of_an_unknown_connector_is_forgotten_by_its_tombstone(topic: Topic) -> None:
+    topic.put("target-state-c", {"state": "PAUSED"})
+    topic.put("target-state-c", None)
+    topic.connector()
+    assert topic.state.target_state("c") is TargetState.STARTED

@@ -109,11 +109,15 @@ def test_replayed_records_are_no_events(topic: MemoryLogTopic) -> None:
         [
             (b"connector-c", b'{"properties":{}}'),
             (b"restart-connector-c", b'{"include-tasks":true,"only-failed":true}'),
+            (b"logger-cluster-org.x", b'{"level":"DEBUG"}'),
+            (b"session-key", b'{"key":"AAE=","algorithm":"HmacSHA256","creation-timestamp":5}'),
         ]
     )
     late = Fixture(topic).start()
     assert late.events == []
     assert late.store.snapshot().connectors() == ("c",)
+    assert late.store.snapshot().session_key == SessionKey(b"\x00\x01", "HmacSHA256", 5)  # holds from the start on
+    assert late.store.snapshot().offset == 4
 
 
 def test_one_store_sees_what_another_writes(topic: MemoryLogTopic) -> None:
