@@ -10,6 +10,7 @@ from spark_connect_rt.assignors.incremental import AssignorMemory
 from spark_connect_rt.assignors.model import (
     AssignmentResult,
     AssignmentRound,
+    ConnectorsAndTasks,
     agree_on_offset,
     mismatch,
 )
@@ -50,12 +51,15 @@ def assign_work(
     now_ms: int,
     max_delay_ms: int,
     lost_delay_ms: int,
+    was_incremental: bool = False,
 ) -> Answer:
     """Assign everything configured, or refuse when this leader knows less than a member does.
 
     ``joined_with`` is the snapshot of this worker's own metadata: if it is as new as everybody's, that one is
     dealt, so that no member is told of work it cannot know. ``lost_delay_ms`` counts in a group of our own workers
-    only; as soon as a Java worker is in it, lost work waits as Java has it.
+    only; as soon as a Java worker is in it, lost work waits as Java has it. ``was_incremental``: members may still
+    run what they had. Then the first eager round deals nothing (I1), since that protocol does not know what to revoke;
+    the leader asks for another round. Java deals at once, and tasks run twice for a moment.
     """
     protocol = ConnectProtocol.of_name(event.protocol)
     members, unreadable = _decoded(event.members)
@@ -66,10 +70,11 @@ def assign_work(
     leader_url = members[event.leader_id].url
     nothing = dict.fromkeys(unreadable, encode_assignment(protocol, Assignment(event.leader_id, leader_url, offset)))
     snapshot = joined_with if joined_with.offset >= offset else fresh
+    falls_back = was_incremental and not protocol.is_incremental
     this_round = AssignmentRound(
         leader_id=event.leader_id,
         members=members,
-        configured=configured_work(snapshot),
+        configured=ConnectorsAndTasks() if falls_back else configured_work(snapshot),
         config_offset=offset,
         generation=event.generation,
         last_completed_generation=last_completed_generation,
@@ -82,6 +87,7 @@ def assign_work(
     else:
         result = eager.assign(this_round)
     sentence = f"assigns generation {event.generation} to {len(members)} members, delay {result.delay_ms} ms"
+    sentence += "; nothing is dealt before everybody has stopped: the group falls back to eager" if falls_back else ""
     excluded = "".join(f"; nothing for {member}: {why}" for member, why in unreadable.items())
     blobs = {**_blobs(protocol, result), **nothing}
     sentence += excluded + _size_warning(event.members, blobs)

@@ -180,7 +180,7 @@ class HerderLoop:
         while not self._calls.busy and (request := self._requests.take_due(now_ms, self._may_serve())) is not None:
             request.run(self._requests.put)
             served += 1
-        self._requests.expire(now_ms, self.story.stage_summary())
+        self._requests.expire(now_ms, self.story.stage_summary)
         waiting = self._requests.waiting()
         if waiting and self._calls.busy:
             return Verdict(f"{len(waiting)} requests wait for the config topic", now_ms + 1_000)

@@ -104,6 +104,7 @@ class Membership:
             now_ms=now_ms,
             max_delay_ms=settings.scheduled_rebalance_max_delay_ms,
             lost_delay_ms=settings.lost_work_delay_ms,
+            was_incremental=state.protocol.is_incremental,
         )
         state.memory, state.owner_urls = answer.memory, answer.owner_urls
         self._deps.member.sync(answer.blobs)
@@ -111,6 +112,7 @@ class Membership:
 
     def _hear_assigned(self, event: Assigned, now_ms: int) -> str:
         state = self._state
+        was_incremental = state.protocol.is_incremental
         state.protocol = ConnectProtocol.of_name(event.protocol)
         state.own_group = is_own_group(event.protocol)
         state.generation = state.last_completed_generation = event.generation
@@ -128,6 +130,8 @@ class Membership:
         if not assignment.failed:
             state.held = held_after(state.held, assignment, state.protocol.is_incremental)
             state.rejoin_when_stopped = "revoked work has stopped" if assignment.revokes else None
+            if was_incremental and not state.protocol.is_incremental and event.leader_id == event.member_id:
+                state.rejoin_when_stopped = "the group fell back to the eager protocol and has stopped its work"
         # Else everybody would rejoin at once and find the same leader as ignorant, as fast as a group can turn.
         state.read_first = assignment.failed and state.is_leader
         state.scheduled_rebalance_ms = now_ms + assignment.delay_ms if assignment.delay_ms > 0 else None

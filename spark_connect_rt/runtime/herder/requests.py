@@ -103,7 +103,7 @@ class RequestQueue:
             heapq.heapify(self._heap)
             return first
 
-    def expire(self, now_ms: int, explanation: str) -> None:
+    def expire(self, now_ms: int, explain: Callable[[], str]) -> None:
         """Answer TimedOutError to every request that waited too long."""
         with self._lock:
             late = [request for request in self._heap if request.expires_ms <= now_ms]
@@ -111,7 +111,7 @@ class RequestQueue:
             heapq.heapify(self._heap)
         for request in late:
             if request.begin():
-                request.answer.set_exception(TimedOutError(f"Request timed out. {explanation}"))
+                request.answer.set_exception(TimedOutError(f"Request timed out. {explain()}"))
 
     def waiting(self) -> list[str]:
         """Return what waits, in order."""
