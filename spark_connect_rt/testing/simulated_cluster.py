@@ -135,6 +135,7 @@ class SimulatedCluster:
         self.config_topic = SimulatedTopic("configs")
         self.status_topic = SimulatedTopic("statuses")
         self.offset_topic = SimulatedTopic("offsets", self.truth.offsets_written)
+        self.group.on_generation = self._note_generation
         self.workers: dict[str, SimulatedWorker] = {}  # also those that are dead
         self.consumer_groups = MemoryConsumerGroups()
         self._config = {**_CONFIG, **(worker_config or {})}
@@ -191,6 +192,10 @@ class SimulatedCluster:
                 worker.process.later(1_000, lambda: self._gone(worker))
 
             worker.process.start("sigterm", leave)
+
+    def _note_generation(self, number: int, leader_id: str, protocol: str) -> None:
+        leader = leader_id.rpartition("-")[0]
+        self.truth.history.append(("generation", leader, f"{number} ({protocol})"))
 
     def _gone(self, worker: SimulatedWorker) -> None:
         worker.process.kill()

@@ -19,6 +19,7 @@ FAULTS = (
     "leader crash",
     "leader freeze",
     "slow batch",
+    "slow topics",
     "executors lost",
     "lost answer of the group",
     "lost answer of a log",
@@ -27,6 +28,7 @@ FAULTS = (
     "orderly stop",
     "new worker",
 )
+SLOW_TOPIC_MS = 900  # each way
 
 
 class Faults:
@@ -51,6 +53,7 @@ class Faults:
             "leader crash": lambda: self._crash(self._cluster.leader()),
             "leader freeze": lambda: self._freeze(self._cluster.leader()),
             "slow batch": self._slow_batch,
+            "slow topics": self._slow_topics,
             "executors lost": self._lose_executors,
             "lost answer of the group": self._lose_group_answer,
             "lost answer of a log": self._lose_log_answer,
@@ -135,6 +138,20 @@ class Faults:
         if victim is None:
             return False
         victim.runner.slow_batch_ms = self._scheduler.between(4_000, 25_000)
+        return True
+
+    def _slow_topics(self) -> bool:
+        victim = self._victim()
+        if victim is None:
+            return False
+        for log in victim.logs:
+            log.slow_ms = SLOW_TOPIC_MS
+
+        def quicken() -> None:
+            for log in victim.logs:
+                log.slow_ms = victim.link.slow_ms
+
+        self._last(quicken, 15_000)
         return True
 
     def _lose_executors(self) -> bool:

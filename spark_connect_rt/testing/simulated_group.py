@@ -36,6 +36,7 @@ class SimulatedGroup(MemoryGroup):
     def __init__(self, scheduler: Scheduler) -> None:
         super().__init__(monotonic_ms=scheduler.monotonic_ms)
         self.scheduler = scheduler
+        self.on_generation: Callable[[int, str, str], None] = lambda number, leader_id, protocol: None
         self.lost_answers = 0
         self.answers_to_lose = 0
         self._watch()
@@ -83,6 +84,12 @@ class SimulatedGroup(MemoryGroup):
             self.answer(member, happened.RebalanceSignalled(generation, sent_ms))
         else:
             self.answer(member, happened.HeartbeatOk(generation, sent_ms))
+
+    def _complete(self) -> None:
+        before = self.generation
+        super()._complete()
+        if self.generation != before:
+            self.on_generation(self.generation, self.leader_id, self._protocol)
 
     def _tell_joined(self, member_id: str, seat: _Seat) -> None:
         seat.seen_ms = self.now_ms()

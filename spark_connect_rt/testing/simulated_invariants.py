@@ -33,6 +33,7 @@ class GroundTruth:
         self.alive: dict[ConnectorTaskId, list[ExecutorSide]] = defaultdict(list)
         self.acknowledged: dict[str, int] = defaultdict(int)  # source partition -> every record below is in Kafka
         self.committed: dict[str, int] = {}  # source partition -> last offset in the offset topic
+        self.history: list[tuple[str, str, str]] = []  # (starts | ends | generation, worker, task or number)
         self.batches = 0
         self.commits = 0
         self.starts = 0
@@ -46,11 +47,13 @@ class GroundTruth:
                 "S1", f"{side.task} starts on {side.worker} (generation {side.launch.generation}), lives on {where}"
             )
         others.append(side)
+        self.history.append(("starts", side.worker, str(side.task)))
         self.starts += 1
 
     def ended(self, side: ExecutorSide) -> None:
         """An instance is gone."""
         self.alive[side.task].remove(side)
+        self.history.append(("ends", side.worker, str(side.task)))
 
     def wrote(self, task: ConnectorTaskId, first: int, last: int) -> None:
         """Records ``first`` to ``last - 1`` of a task's source partition are in Kafka, acknowledged."""

@@ -28,9 +28,9 @@ class Link:
         self.slow_ms = slow_ms  # longest way of one message
         self._waiting: list[Callable[[], None]] = []
 
-    def later(self, call: Callable[[], None]) -> None:
-        """Call once a message has travelled and the link is up."""
-        self.scheduler.later(self.scheduler.between(1, self.slow_ms), lambda: self.when_up(call))
+    def later(self, call: Callable[[], None], slow_ms: int) -> None:
+        """Call once a message has travelled, for ``slow_ms`` at most, and the link is up."""
+        self.scheduler.later(self.scheduler.between(1, slow_ms), lambda: self.when_up(call))
 
     def when_up(self, call: Callable[[], None]) -> None:
         """Call now, or when the link is up again."""
@@ -86,6 +86,7 @@ class SimulatedLog:
     ) -> None:
         self.topic = topic
         self.lose_next_answer = False  # the next append is written, its writer is told that it failed
+        self.slow_ms = link.slow_ms
         self.refuse_next = False  # the next append is not written
         self._process = process
         self._scheduler = process.scheduler
@@ -131,7 +132,7 @@ class SimulatedLog:
         end_ms = self._scheduler.at_ms + timeout_ms
         self.flush(timeout_ms)
         asked: list[list[int]] = []
-        self._link.later(lambda: self._process.arrive(lambda: self._tell_ends(asked)))
+        self._link.later(lambda: self._process.arrive(lambda: self._tell_ends(asked)), self.slow_ms)
         left_s = max(0, end_ms - self._scheduler.at_ms) / 1000
         if not self._changed.wait_for(lambda: bool(asked) and self._reached(asked[0]), left_s):
             raise TimedOutError(f"topic {self.topic.name}: end not reached in {timeout_ms} ms")
@@ -146,7 +147,7 @@ class SimulatedLog:
         """There is more to read."""
         if not self._fetching:
             self._fetching = True
-            self._link.later(lambda: self._process.arrive(self._fetch))
+            self._link.later(lambda: self._process.arrive(self._fetch), self.slow_ms)
 
     def _tell_ends(self, asked: list[list[int]]) -> None:
         asked.append(self.topic.ends())
@@ -171,9 +172,8 @@ class SimulatedLog:
     def _send_next(self) -> None:
         if self._queue and not self._sending:
             self._sending = True
-            self._scheduler.later(
-                self._scheduler.between(1, self._link.slow_ms), lambda: self._process.arrive(self._to_broker)
-            )
+            wait_ms = self._scheduler.between(1, self.slow_ms)
+            self._scheduler.later(wait_ms, lambda: self._process.arrive(self._to_broker))
 
     def _to_broker(self) -> None:
         """The producer's own thread puts the first append on the wire (a frozen process does not)."""
@@ -196,7 +196,7 @@ class SimulatedLog:
             self.topic.write(append.records)
         if self.lose_next_answer:
             self.lose_next_answer, error = False, RetriableError(f"topic {self.topic.name}: the answer was lost")
-        self._link.later(lambda: self._process.arrive(lambda: self._answered(append, error)))
+        self._link.later(lambda: self._process.arrive(lambda: self._answered(append, error)), self.slow_ms)
 
     def _answered(self, append: _Append, error: Exception | None) -> None:
         self._sending = False

@@ -9,7 +9,7 @@ from __future__ import annotations
 import gc
 import logging
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from spark_connect_rt.errors import ConnectError
@@ -20,6 +20,7 @@ from spark_connect_rt.testing.simulated_threads import Scheduler
 from spark_connect_rt.testing.simulated_users import Users
 
 SETTLE_LIMIT_MS = 180_000
+TROUBLE_MS = (4_000, 15_000)  # shortest and longest
 LOOK_MS = 500
 
 
@@ -78,8 +79,11 @@ class ScheduleFailed(AssertionError):
 class Schedule:
     """One seed's run."""
 
-    def __init__(self, seed: int) -> None:
+    def __init__(self, seed: int, kinds: Sequence[str] = FAULTS, trouble_ms: tuple[int, int] = TROUBLE_MS) -> None:
+        """Take the seed, the faults it may choose from, and how long they strike at least and at most."""
         self.seed = seed
+        self._trouble_ms = trouble_ms
+        self._kinds = tuple(kinds)
         scheduler = self._scheduler = Scheduler(seed)
         delay_ms = (0, 0, 3_000, 15_000)[scheduler.between(0, 3)]
         self.cluster = SimulatedCluster(scheduler, {"scheduled.rebalance.max.delay.ms": str(delay_ms)})
@@ -94,7 +98,7 @@ class Schedule:
         """Run it. Raises ScheduleFailed."""
         settled_ms = 0
         try:
-            self._trouble(self._scheduler.between(6_000, 24_000))
+            self._trouble(self._scheduler.between(*self._trouble_ms))
             self.faults.stop()
             settled_ms = self._settle()
         except InvariantViolation as broken:
@@ -116,11 +120,11 @@ class Schedule:
 
         def fault() -> None:
             if scheduler.at_ms < end_ms:
-                self.faults.strike(FAULTS[scheduler.between(0, len(FAULTS) - 1)])
-                scheduler.later(scheduler.between(500, 5_000), fault)
+                self.faults.strike(self._kinds[scheduler.between(0, len(self._kinds) - 1)])
+                scheduler.later(scheduler.between(300, 3_500), fault)
 
         scheduler.later(scheduler.between(0, 2_000), user)
-        scheduler.later(scheduler.between(1_000, 4_000), fault)
+        scheduler.later(scheduler.between(500, 3_000), fault)
         self._run_until(end_ms)
 
     def _run_until(self, end_ms: int) -> None:
@@ -166,19 +170,21 @@ class Schedule:
         )
 
 
-def run_schedule(seed: int) -> Tally:
+def run_schedule(seed: int, kinds: Sequence[str] = FAULTS, trouble_ms: tuple[int, int] = TROUBLE_MS) -> Tally:
     """Run one schedule. Raises ScheduleFailed."""
-    return Schedule(seed).run()
+    return Schedule(seed, kinds, trouble_ms).run()
 
 
-def run_schedules(seeds: Iterable[int]) -> Tally:
+def run_schedules(
+    seeds: Iterable[int], kinds: Sequence[str] = FAULTS, trouble_ms: tuple[int, int] = TROUBLE_MS
+) -> Tally:
     """Run many; the herders' log lines are switched off meanwhile. Raises ScheduleFailed at the first failure."""
     total = Tally()
     disabled = logging.root.manager.disable
     logging.disable(logging.CRITICAL)
     try:
         for number, seed in enumerate(seeds):
-            total.add(run_schedule(seed))
+            total.add(run_schedule(seed, kinds, trouble_ms))
             if number % 50 == 0:
                 gc.collect()
     finally:

@@ -20,8 +20,11 @@ from spark_connect_rt.state.membership import Timing
 from spark_connect_rt.stores.config_store import ConfigStore
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.testing.simulated_engine import ExecutorSide
+from spark_connect_rt.testing.simulated_faults import FAULTS
 from spark_connect_rt.testing.simulated_group import SimulatedMember
+from spark_connect_rt.testing.simulated_schedule import TROUBLE_MS
 
+LONG = (20_000, 30_000)
 Patch = pytest.MonkeyPatch
 
 
@@ -32,8 +35,9 @@ class Mutation:
     what: str
     invariant: str
     remove: Callable[[Patch], None]
-    first_seed: int = 0
-    seeds: int = 400
+    faults: tuple[str, ...] = FAULTS
+    trouble_ms: tuple[int, int] = TROUBLE_MS
+    seeds: int = 300
 
 
 def work_lasts_as_long_as_the_session(patch: Patch) -> None:
@@ -132,20 +136,34 @@ def executors_live_on_without_contact(patch: Patch) -> None:
 
 
 MUTATIONS = (
-    Mutation("work lasts as long as the session", "S1", work_lasts_as_long_as_the_session),
+    Mutation(
+        "work lasts as long as the session", "S1", work_lasts_as_long_as_the_session, ("coordinator unreachable",)
+    ),
     Mutation("rejoin before revoked work has stopped", "S1", rejoin_before_revoked_work_stopped),
-    Mutation("fenced runs are disbelieved, but not ended", "S1", fenced_runs_are_only_disbelieved),
+    Mutation(
+        "fenced runs are disbelieved, but not ended",
+        "S1",
+        fenced_runs_are_only_disbelieved,
+        ("coordinator unreachable", "slow batch"),
+    ),
     Mutation("lost contact is not acted upon", "S1", lost_contact_is_not_acted_upon),
-    Mutation("executors live on without contact", "S1", executors_live_on_without_contact, first_seed=10_029),
-    Mutation("work starts during a rebalance", "S1", work_starts_during_a_rebalance),
-    Mutation("offsets are written without contact", "S2", offsets_are_written_without_contact),
-    Mutation("unsent offsets outlive the contact", "S2", unsent_offsets_outlive_the_contact),
-    Mutation("a run ends before its offsets are durable", "S2", a_run_ends_before_its_offsets_are_durable),
+    Mutation("executors live on without contact", "S1", executors_live_on_without_contact, ("partition", "freeze")),
+    Mutation(
+        "work starts during a rebalance", "S1", work_starts_during_a_rebalance, ("slow topics", "new worker", "crash")
+    ),
+    Mutation("offsets are written without contact", "S2", offsets_are_written_without_contact, ("freeze",)),
+    Mutation("unsent offsets outlive the contact", "S2", unsent_offsets_outlive_the_contact, ("freeze", "partition")),
+    Mutation(
+        "a run ends before its offsets are durable",
+        "S2",
+        a_run_ends_before_its_offsets_are_durable,
+        ("slow topics", "new worker"),
+    ),
     Mutation("new task configurations need no rebalance", "S3", new_task_configurations_need_no_rebalance),
     Mutation("handing in task configurations is not tried again", "S3", handing_in_is_not_tried_again),
     Mutation(
         "batches are reported before they are acknowledged", "S4", batches_are_reported_before_they_are_acknowledged
     ),
-    Mutation("killed batches are reported", "S4", killed_batches_are_reported),
-    Mutation("failed writes answer success", "S5", failed_writes_answer_success),
+    Mutation("killed batches are reported", "S4", killed_batches_are_reported, ("slow batch", "new worker")),
+    Mutation("failed writes answer success", "S5", failed_writes_answer_success, ("refused append",)),
 )

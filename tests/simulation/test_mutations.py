@@ -12,9 +12,9 @@ from tests.simulation.mutations import MUTATIONS, Mutation
 def test_without_its_guard_an_invariant_breaks(mutation: Mutation, monkeypatch: pytest.MonkeyPatch) -> None:
     mutation.remove(monkeypatch)
     broken = []
-    for seed in range(mutation.first_seed, mutation.first_seed + mutation.seeds):
+    for seed in range(mutation.seeds):
         try:
-            run_schedules([seed])
+            run_schedules([seed], mutation.faults, mutation.trouble_ms)
         except ScheduleFailed as failed:
             broken.append(failed.invariant)
             if failed.invariant == mutation.invariant:

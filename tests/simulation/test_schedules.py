@@ -56,15 +56,3 @@ def test_a_seed_is_all_of_a_schedule() -> None:
 def test_executors_of_the_simulation_bear_silence_as_long_as_those_of_spark() -> None:
     assert EngineTimes().silence_ms == channel_timeout_ms({})
     assert EngineTimes().ping_ms == channel_timeout_ms({}) // 3
-
-
-@pytest.mark.parametrize(
-    "seed",
-    [
-        pytest.param(36, id="offsets of a frozen worker came late (I7)"),
-        pytest.param(10_029, id="executors outlived a worker that lost contact and froze (E5)"),
-        pytest.param(12_028, id="the same, after a rebalance"),
-    ],
-)
-def test_a_seed_that_once_found_a_bug(seed: int) -> None:
-    run_schedule(seed)
