@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from rich.console import Console
+from rich.markup import escape
 from rich.table import Table
 
 from spark_connect_rt.app.clock import SystemClock
@@ -122,7 +123,7 @@ def _outcome(count: int, apply: bool, safety: Path) -> str:
 def _print_table(words: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
     table = Table(*words)
     for row in rows:
-        table.add_row(*row)
+        table.add_row(*map(escape, row))  # names and values may look like rich's markup
     Console(width=None if sys.stdout.isatty() else 200).print(table)
 
 

@@ -6,8 +6,6 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from rich.markup import escape
-
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.kafka.admin import TopicSpec
 from spark_connect_rt.planning.store_check import Stored, fold_configs, live_records
@@ -19,7 +17,7 @@ def finding_rows(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
     """Return a table's rows, damage first."""
     order = {"damage": 0, "warning": 1, "leftover": 2}
     ordered = sorted(findings, key=lambda one: order[one.severity.value])
-    return [(one.severity.value, one.code, one.topic, escape(one.subject), escape(one.explanation)) for one in ordered]
+    return [(one.severity.value, one.code, one.topic, one.subject, one.explanation) for one in ordered]
 
 
 def report(findings: Sequence[Finding]) -> dict[str, Any]:

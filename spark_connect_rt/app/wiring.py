@@ -44,6 +44,9 @@ from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.stores.status_store import StatusStore
 
 ADMIN_TIMEOUT_MS = 10_000
+# Of an offset topic that we create, unless offset.storage.* says otherwise. The broker never compacts the last segment
+# of a partition, by default of 1 GB and seven days: every start would read all of it.
+SHORT_HEAD = {"segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}
 
 
 @dataclass(slots=True)
@@ -92,7 +95,7 @@ def internal_topics(config: DistributedConfig) -> dict[str, TopicSpec]:
             config.offset_storage_topic,
             config.offset_storage_partitions,
             config.offset_storage_replication_factor,
-            config.topic_settings("offset"),
+            {**SHORT_HEAD, **config.topic_settings("offset")},
         ),
         "statuses": TopicSpec(
             config.status_storage_topic,

@@ -19,6 +19,7 @@ from spark_connect_rt.kafka.log_load import LatestLoad
 from spark_connect_rt.ports.compacted_log import LogRecord
 from spark_connect_rt.protocol.log_snapshot import decode_snapshot, encode_snapshot
 from spark_connect_rt.stores.log_cache import LogCache
+from spark_connect_rt.stores.offset_store import OffsetStore
 from tests.contract.compacted_log_contract import LIMIT_MS, CompactedLogContract, Seen, fresh_name
 
 PARTITIONS = 3
@@ -193,3 +194,22 @@ def test_who_waits_for_a_load_that_fails_hears_of_it(lab: Lab) -> None:
     with pytest.raises(ConnectError, match="cannot fold"):
         log.read_to_end(LIMIT_MS)
     log.stop()
+
+
+def test_offsets_are_right_from_the_first_question_on(lab: Lab) -> None:
+    for start in range(3):
+        writer = OffsetStore(lab.log(cached=False))
+        writer.start()
+        for number in range(200):
+            writer.put("c", [({"file": str(number % 10)}, {"position": start * 1_000 + number})])
+        writer.flush(LIMIT_MS)
+        writer.stop()
+        store = OffsetStore(lab.log())  # cold first, then from its snapshot
+        store.start()
+        expected = [{"position": start * 1_000 + 190 + number} for number in range(10)]
+        assert store.read("c", [{"file": str(number)} for number in range(10)]) == expected
+        store.stop()
+        again = OffsetStore(lab.log())
+        again.start()
+        assert len(again.connector_offsets("c")) == 10
+        again.stop()

@@ -35,6 +35,8 @@ class HeldLog:
         self.appends: list[tuple[Sequence[tuple[bytes, bytes | None]], OnAppended]] = []
         self.on_records: OnRecords | None = None
         self.answered = 0
+        self.reads = 0
+        self.loading = False
 
     def start(self, on_records: OnRecords) -> None:
         self.on_records = on_records
@@ -55,7 +57,10 @@ class HeldLog:
 
     def flush(self, timeout_ms: int) -> None: ...
 
-    def read_to_end(self, timeout_ms: int) -> None: ...
+    def read_to_end(self, timeout_ms: int) -> None:
+        self.reads += 1
+        if self.loading:
+            raise TimedOutError("still loading")
 
     def stop(self) -> None: ...
 
@@ -216,3 +221,15 @@ def test_after_the_stop_the_putter_is_told(it: Fixture) -> None:
 def test_unreadable_records_are_passed_over(it: Fixture) -> None:
     it.topic.write([(b"x", b"{}"), (KEY, b"[]"), (None, b"{}"), (KEY, b'{"position":7}')])
     assert it.store.read("c", [FILE]) == [{"position": 7}]
+
+
+def test_the_first_look_waits_for_the_topic_and_later_ones_do_not(held: HeldLog, store: OffsetStore) -> None:
+    held.loading = True
+    with pytest.raises(TimedOutError):
+        store.connector_offsets("c")
+    held.loading = False
+    assert held.on_records is not None
+    held.on_records([LogRecord(0, 0, KEY, b'{"position":9}')])
+    for _ in range(3):
+        assert store.connector_offsets("c") == [(FILE, {"position": 9})]
+    assert held.reads == 2
