@@ -44,6 +44,7 @@ def test_an_allowed_origin_is_echoed_and_a_preflight_told_what_it_may() -> None:
     assert ask(app, "GET", "/connectors", Origin="https://sub.example").headers["access-control-allow-origin"]
     preflight = ask(app, "OPTIONS", "/connectors", **PREFLIGHT)
     assert preflight.status_code == 200
+    assert preflight.headers["content-type"] == "text/plain"  # as Java: no charset
     assert preflight.headers["access-control-allow-methods"] == "GET,PUT"
     assert preflight.headers["access-control-allow-headers"] == "Content-Type"
 
