@@ -20,6 +20,7 @@ step lint "$bin/ruff" check .
 step types "$python" -m mypy
 step "import layers" "$bin/lint-imports"
 step unit "$python" -m pytest -q tests/unit tests/property tests/scenarios
+step simulation "$python" -m pytest -q tests/simulation
 
 # These mostly wait for brokers, JVMs and session timeouts: the two lanes fit side by side on two cores.
 beside=$(mktemp)
