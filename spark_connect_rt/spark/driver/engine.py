@@ -11,7 +11,9 @@ import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
+from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.planning.slot_packing import Isolation
 from spark_connect_rt.ports.task_runner import (
     OnTaskEvent,
@@ -35,6 +37,8 @@ from spark_connect_rt.spark.executor.control_wire import Message, encode_offsets
 _END_WAIT_S = 10.0  # for empty slots to end by themselves at close; then they are killed
 _CONTACT_PATIENCE_MS = 500
 _FAILED_LINGER_MS = 30_000  # a failed task's own stop() may take this long before its slot is killed
+_LOOK_UP_LIMIT_MS = 45_000  # the task waits 60 s for the answer
+_LOOK_UP_PAUSE_S = 0.2
 log = logging.getLogger(__name__)
 
 
@@ -316,13 +320,27 @@ class Engine:
         def read() -> None:
             answer: Message = {"op": "offsets", "id": message["id"]}
             try:
-                answer["answer"] = self._read_offsets(run.task, message["partitions"])
+                answer["answer"] = self._read_patiently(run.task, message["partitions"])
             except Exception as error:
                 log.exception("task=%s: source offsets could not be read", run.task)
                 answer["error"] = f"{type(error).__name__}: {error}"
             self._loop.submit(lambda: slot.handle.send(answer))
 
         self._offset_readers.submit(read)
+
+    def _read_patiently(
+        self, task: ConnectorTaskId, partitions: Sequence[Mapping[str, Any]]
+    ) -> list[Mapping[str, Any] | None]:
+        """Read source offsets; brokers that were away for a moment must not fail the task that starts after it."""
+        give_up_ms = _now_ms() + _LOOK_UP_LIMIT_MS
+        while True:
+            try:
+                return self._read_offsets(task, partitions)
+            except RetriableError as error:
+                if self._closing or _now_ms() > give_up_ms:
+                    raise
+                log.warning("task=%s: source offsets are read again: %s", task, error)
+                self._all_ended.wait(_LOOK_UP_PAUSE_S)
 
     # -- once a second, and the end
 

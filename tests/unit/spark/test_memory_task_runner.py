@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.planning.slot_packing import PackingLimits
 from spark_connect_rt.ports.task_runner import BatchDurable, TaskEnded, TaskFailed
 from spark_connect_rt.spark.driver.model import EngineSettings
@@ -138,4 +138,24 @@ def test_reports_of_a_lost_slice_are_refused(tmp_path: Path) -> None:
     assert not [b for b in worker.of(launch, BatchDurable) if b.records == 99]
     assert isinstance(worker.events[-1], TaskEnded)
     assert before
+    worker.runner.close(2_000)
+
+
+def test_offsets_that_cannot_be_read_for_a_moment_do_not_fail_the_task(tmp_path: Path) -> None:
+    """Found with real brokers away: the first read after their return still told of a lost write."""
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
+    failures = iter([RetriableError("brokers were away"), RetriableError("still away")])
+    answered = worker.read_offsets
+
+    def read_offsets(*asked: Any) -> list[Any]:
+        if (failure := next(failures, None)) is not None:
+            raise failure
+        return answered(*asked)
+
+    assert isinstance(worker.runner, MemoryTaskRunner)
+    worker.runner._read_offsets = read_offsets
+    launch = worker.start("a", count="3")
+    worker.wait_sent("a", 3)
+    assert worker.of(launch, TaskFailed) == []
+    assert worker.end(launch).drained
     worker.runner.close(2_000)
