@@ -35,7 +35,7 @@ from spark_connect_rt.runtime.herder.herder import DistributedHerder
 BROKER_LIMIT_MS = 15_000
 STOP_LIMIT_S = 60.0
 START_LIMIT_S = 120.0
-WARM_LIMIT_S = 60.0  # then a running group is joined with a cold engine
+WARM_LIMIT_S = 180.0  # then a running group is joined with a cold engine
 
 log = logging.getLogger(__name__)
 

@@ -48,6 +48,7 @@ _KINDS: dict[type[ConnectError], tuple[str, ...]] = {
     RetriableError: (
         "_TRANSPORT",
         "_ALL_BROKERS_DOWN",
+        "_DESTROY_BROKER",  # a broker that is gone from the metadata while it is asked
         "_RESOLVE",
         "_WAIT_COORD",
         "_RETRY",

@@ -214,8 +214,8 @@ class SinkTaskMembership:
             partitions = list(self._positions)
         try:
             ends = group.end_offsets(partitions)
-        except RetriableError:
-            ends = {}  # an old lag is worse than none
+        except ConnectError:  # the lag is for show only: nothing about it may end the task
+            ends = {}  # an old one is worse than none
         with self._changed:
             self._ends = ends
 

@@ -26,6 +26,7 @@ from spark_connect_rt.kafka.error_mapping import connect_error, is_code
         (KafkaError.REBALANCE_IN_PROGRESS, RebalanceInProgressError),
         (KafkaError._TIMED_OUT, TimedOutError),
         (KafkaError._TRANSPORT, RetriableError),
+        (KafkaError._DESTROY_BROKER, RetriableError),
         (KafkaError.NOT_ENOUGH_REPLICAS, RetriableError),
         (KafkaError.MSG_SIZE_TOO_LARGE, DataError),
         (KafkaError.UNKNOWN_TOPIC_OR_PART, NotFoundError),
