@@ -40,12 +40,12 @@ def test_ten_thousand_schedules_keep_every_invariant(capsys: pytest.CaptureFixtu
     with capsys.disabled():
         print(f"\nseeds 0 to {SCHEDULES - 1} in {took_s:.0f} s, {SCHEDULES / took_s:.0f} schedules/s\n{total.report()}")
     assert total.schedules == SCHEDULES
-    assert {kind: total.faults[kind] for kind in FAULTS if total.faults[kind] < SCHEDULES // 10} == {}
+    assert {kind: total.faults[kind] for kind in FAULTS if total.faults[kind] < SCHEDULES // 20} == {}
     assert total.generations > 5 * SCHEDULES
     assert total.leader_changes > SCHEDULES // 10
-    assert total.batches > 10 * SCHEDULES
-    assert total.commits > 10 * SCHEDULES
-    assert total.writes.total() > 4 * SCHEDULES
+    assert total.batches > 5 * SCHEDULES
+    assert total.commits > 5 * SCHEDULES
+    assert total.writes.total() > 2 * SCHEDULES
 
 
 def test_a_seed_is_all_of_a_schedule() -> None:
