@@ -1,0 +1,164 @@
+"""Stores: what a long offset topic costs a start. 2,000,000 records of 1,000 keys in 25 partitions, never compacted.
+
+``answered_s``: process start to the first right answer of ``GET /connectors/NAME/offsets``, which waits for that topic;
+"(empty)" is the same with nothing in it. ``load_s``: only our store, in this process, cold and from its snapshot;
+limit is a bare consumer that counts the same records and keeps none.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+from confluent_kafka import Consumer, Producer, TopicPartition
+
+from bench.lab import Lab
+from bench.report import Result, Run
+from spark_connect_rt.config.client_properties import log_client_properties
+from spark_connect_rt.errors import StartupError
+from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.log_load import LatestLoad
+from spark_connect_rt.stores.log_cache import LogCache
+from spark_connect_rt.stores.offset_store import OffsetStore
+from spark_connect_rt.testing.worker_process import WorkerProcess
+
+TARGET, LOAD_TARGET_S, WARM_TARGET_S = 0.5, 3.0, 0.5
+FULL, SMALL = 2_000_000, 20_000
+KEYS, CONNECTORS, PARTITIONS = 1_000, 100, 25
+CONNECTOR = "connector-000"
+ANSWER_LIMIT_S = 120.0
+
+
+def run(lab: Lab, short: bool) -> Result:
+    """The store alone, then whole workers in turn: Java and ours, long topic and empty, ours once more warm."""
+    count, times = (SMALL, 1) if short else (FULL, 2)
+    result = Result("stores", "s from process start to offsets answered", "answered_s", False, f"<={TARGET}")
+    topic = lab.fresh("long-offsets")
+    lab.create_topic(topic, PARTITIONS, cleanup_policy="compact")
+    _fill(lab.bootstrap_servers, topic, count)
+    for _ in range(times + 1):
+        result.runs.append(Run("limit", {"load_s": _bare_read_s(lab.bootstrap_servers, topic, count)}))
+        _store_alone(lab, result, topic)
+    for _ in range(times):
+        _start(lab, result, "java", topic)
+        _start(lab, result, "ours", topic)
+        _start(lab, result, "java", None)
+        _start(lab, result, "ours", None)
+    result.conclude()
+    result.met = result.ratio is not None and result.ratio <= TARGET
+    _notes(lab, result, count)
+    return result
+
+
+def _notes(lab: Lab, result: Result, count: int) -> None:
+    cold, warm = result.median("store cold", "load_s"), result.median("store warm", "load_s")
+    bare = result.median("limit", "load_s")
+    if cold is not None and warm is not None and bare is not None:
+        met = (
+            f"cold {'met' if cold <= LOAD_TARGET_S else 'missed'}, warm {'met' if warm <= WARM_TARGET_S else 'missed'}"
+        )
+        result.notes.append(
+            f"{count:,} records loaded in {cold:.2f} s (target {LOAD_TARGET_S:.0f}), from a snapshot in {warm:.2f} s "
+            f"(target {WARM_TARGET_S}); a bare consumer needs {bare:.2f} s: {met}"
+        )
+    for who in ("java", "ours"):
+        long, empty = result.median(who), result.median(f"{who} (empty)")
+        if long is not None and empty is not None:
+            result.notes.append(f"{who}: the long topic costs {long - empty:+.2f} s beside an empty one")
+    result.notes += lab.complaints
+
+
+def _fill(servers: str, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": servers, "linger.ms": 50, "queue.buffering.max.messages": 500_000})
+    keys = [
+        json.dumps([f"connector-{n % CONNECTORS:03d}", {"filename": f"/data/file-{n:05d}.txt"}], separators=(",", ":"))
+        for n in range(KEYS)
+    ]
+    for number in range(count):
+        while True:
+            try:
+                producer.produce(topic, b'{"position":%d}' % number, keys[number % KEYS])
+                break
+            except BufferError:
+                producer.poll(0.1)
+    assert producer.flush(120) == 0
+
+
+def _bare_read_s(servers: str, topic: str, count: int) -> float:
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "bare", "fetch.queue.backoff.ms": 5})
+    begun, seen = time.monotonic(), 0
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
+    while seen < count:
+        seen += len(consumer.consume(10_000, 0.1))
+    took_s = time.monotonic() - begun
+    consumer.close()
+    return round(took_s, 2)
+
+
+def _store_alone(lab: Lab, result: Result, topic: str) -> None:
+    cache = LogCache(lab.folder / lab.fresh("snapshots"), lambda: time.time_ns() // 1_000_000)
+    for who in ("store cold", "store warm"):
+        admin = KafkaAdmin({"bootstrap.servers": lab.bootstrap_servers})
+        clients = log_client_properties({"bootstrap.servers": lab.bootstrap_servers, "group.id": "store"}, "offsets")
+        log = KafkaCompactedLog(TopicSpec(topic, PARTITIONS, 1), admin, clients, load=LatestLoad(cache))
+        store = OffsetStore(log)
+        begun, cpu = time.monotonic(), time.process_time()
+        store.start()
+        found = len(store.connector_offsets(CONNECTOR))
+        took_s, cpu_s = time.monotonic() - begun, time.process_time() - cpu
+        exact = found == KEYS // CONNECTORS
+        result.runs.append(Run(who, {"load_s": round(took_s, 2), "load_cpu_s": round(cpu_s, 2), "exact": exact}))
+        store.stop()
+        admin.close()
+
+
+def _start(lab: Lab, result: Result, who: str, topic: str | None) -> None:
+    if who == "ours" and (lab.java_only or lab.complaints):
+        return
+    given = {} if topic is None else {"offset_storage_topic": topic}
+    worker = lab.java(**given) if who == "java" else lab.ours(**given)
+    _prepare(lab, worker, topic is None)
+    label = who if topic else f"{who} (empty)"
+    wanted = KEYS // CONNECTORS if topic else 0
+    try:
+        result.runs.append(Run(label, {"answered_s": _answered_s(worker, wanted), "exact": True}))
+        if who == "ours" and topic:
+            worker.stop()
+            result.runs.append(Run("ours (warm)", {"answered_s": _answered_s(worker, wanted), "exact": True}))
+    except StartupError as error:
+        lab.complaints.append(f"{who} did not start: {str(error)[-400:]}")
+    worker.stop()
+
+
+def _prepare(lab: Lab, worker: WorkerProcess, with_offsets: bool) -> None:
+    """Create the topics, with one stopped connector in the first."""
+    kinds = (("configs", 1), ("statuses", 5), *((("offsets", PARTITIONS),) if with_offsets else ()))
+    for kind, partitions in kinds:
+        lab.create_topic(f"{worker.group_id}-{kind}", partitions, cleanup_policy="compact")
+    config = {
+        "name": CONNECTOR,
+        "connector.class": "org.apache.kafka.connect.file.FileStreamSourceConnector",
+        "file": str(Path(worker.directory) / "none.txt"),
+        "topic": "none",
+    }
+    producer = Producer({"bootstrap.servers": lab.bootstrap_servers})
+    topic = f"{worker.group_id}-configs"
+    producer.produce(topic, b'{"state":"PAUSED","state.v2":"STOPPED"}', f"target-state-{CONNECTOR}")
+    producer.produce(topic, json.dumps({"properties": config}), f"connector-{CONNECTOR}")
+    producer.produce(topic, b'{"tasks":0}', f"commit-{CONNECTOR}")
+    assert producer.flush(30) == 0
+
+
+def _answered_s(worker: WorkerProcess, wanted: int) -> float:
+    begun = time.monotonic()
+    worker.launch()
+    worker.await_answer("/")
+    path = f"/connectors/{CONNECTOR}/offsets"
+    while time.monotonic() - begun < ANSWER_LIMIT_S:
+        answer = worker.rest.request("GET", path)
+        if answer.status == 200 and len(answer.json()["offsets"]) == wanted:
+            return round(time.monotonic() - begun, 2)
+        time.sleep(0.02)
+    raise StartupError(f"no right answer of {path} in {ANSWER_LIMIT_S:.0f} s: {answer.body!r}", exit_code=17)
