@@ -155,7 +155,8 @@ def test_who_stays_behind_stops_its_work_before_it_leaves(monkeypatch: pytest.Mo
 
 def test_beside_java_who_is_behind_leaves_and_works_on_as_java_does() -> None:
     faults.clear()
-    with InProcessCluster(timing=PATIENT, worker_config={**OURS, "scheduled.rebalance.max.delay.ms": "3000"}) as cluster:
+    settings = {**OURS, "scheduled.rebalance.max.delay.ms": "3000"}
+    with InProcessCluster(timing=PATIENT, worker_config=settings) as cluster:
         behind = Behind(cluster, java=True)
         cluster.until(lambda: behind.told("catch up on config", "waits before it reads"))
         assert behind.worker.running_tasks() == behind.held
@@ -173,7 +174,9 @@ def log_of(cluster: InProcessCluster, name: str) -> MemoryCompactedLog:
 def test_a_leader_that_knows_less_than_a_member_reads_on_before_it_leads_again() -> None:
     faults.clear()
     with InProcessCluster(timing=PATIENT, worker_config=JAVAS_TIMES) as cluster:
-        leader, follower = cluster.add_worker("w1"), cluster.add_worker("w2")
+        leader = cluster.add_worker("w1")
+        cluster.until_stable()  # it leads; who comes later does not
+        follower = cluster.add_worker("w2")
         create(cluster, "a", source(records=3, tasks=2))
         cluster.until(lambda: len(running(cluster)) == 2)
         cluster.until_stable()
@@ -193,7 +196,9 @@ def test_a_leader_that_knows_less_than_a_member_reads_on_before_it_leads_again()
 def test_a_leader_that_cannot_read_on_makes_room_for_one_that_can() -> None:
     faults.clear()
     with InProcessCluster(timing=PATIENT, worker_config=OURS) as cluster:
-        leader, follower = cluster.add_worker("w1"), cluster.add_worker("w2")
+        leader = cluster.add_worker("w1")
+        cluster.until_stable()  # it leads; who comes later does not
+        follower = cluster.add_worker("w2")
         create(cluster, "a", source(records=3, tasks=2))
         cluster.until(lambda: len(running(cluster)) == 2)
         cluster.until_stable()
