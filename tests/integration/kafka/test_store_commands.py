@@ -15,6 +15,7 @@ from spark_connect_rt.app.internal_topics import InternalTopics
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.protocol.checked_lines import RawRecord
+from spark_connect_rt.testing.java_connect import JavaConnect
 from spark_connect_rt.testing.worker_process import worker_properties
 from tests.contract.compacted_log_contract import fresh_name
 
@@ -137,7 +138,7 @@ def test_offsets_of_deleted_connectors_are_listed_and_pruned(
     assert json.loads(capsys.readouterr().out) == []
 
 
-def test_what_is_backed_up_is_restored_byte_for_byte(group: Group, tmp_path: Path) -> None:
+def test_a_java_worker_starts_on_restored_topics(group: Group, tmp_path: Path) -> None:
     group.fill()
     backup = tmp_path / "backup.jsonl"
     assert group.run("store", "backup", str(backup)) == 0
@@ -152,6 +153,16 @@ def test_what_is_backed_up_is_restored_byte_for_byte(group: Group, tmp_path: Pat
         assert {_bytes(record) for record in restored.records(kind)} == {_bytes(r) for r in _live(group, kind)}
     backup.write_bytes(backup.read_bytes()[:-40])
     assert restored.run("store", "restore", str(backup)) == 23
+    with JavaConnect(tmp_path / "java", group.servers, restored.group) as java:
+        assert java.rest.request("GET", "/connectors/files").json()["config"]["file"] == str(group.folder / "in.txt")
+        found = java.rest.request("GET", "/connectors/files/offsets").json()["offsets"]
+        assert {one["partition"]["filename"]: one["offset"]["position"] for one in found} == {
+            f"files-{n}.txt": 2 for n in range(5)
+        }
+        java.rest.await_states("files", "PAUSED", ["PAUSED"], limit_s=60)
+        prune = ("offsets", "prune", "--backup", str(tmp_path / "safety.jsonl"), "--apply")
+        assert restored.run("store", "repair", *prune[2:]) == 1  # a worker of the group runs
+        assert restored.run(*prune) == 0
 
 
 def _live(group: Group, kind: str) -> list[RawRecord]:
