@@ -226,6 +226,7 @@ def test_an_assignment_that_cannot_be_read_is_asked_for_again_and_the_work_goes_
     monkeypatch.setattr(membership, "UNREADABLE_BACKOFF_MS", 100)
     with InProcessCluster(timing=PATIENT, worker_config=JAVAS_DEFAULT_DELAY) as cluster:
         leader = cluster.add_worker("w1")
+        cluster.until_stable()  # it leads; who comes later does not
         other = cluster.add_worker("w2")
         create(cluster, "a", source(records=20, tasks=4))
         cluster.until(lambda: balanced(cluster, 4))
