@@ -178,7 +178,7 @@ def test_the_coordinator_moves_when_its_broker_is_killed(
     generation, owners = group.generation(), group.owners(group.workers[0])
     story = Story(group, times, "coordinator killed")
     kafka.broker(COORDINATOR).kill()
-    group.await_flow(FLOW_S, "the coordinator's broker is gone")
+    group.await_flow(START_S, "the coordinator's broker is gone")
     until(lambda: now_ms() - story.begun_ms > SESSION_S * 1000, 2 * SESSION_S, "a session later")
     group.await_flow(FLOW_S, "a session later")
     story.note_outage()
