@@ -20,5 +20,5 @@ def test_a_workers_own_clients_get_what_its_config_providers_say(tmp_path: Path)
         "config.providers": "file",
         "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
     }
-    with pytest.raises(BadConfigError, match="/not/here.jks: No such file"):
+    with pytest.raises(BadConfigError, match=r"/not/here\.jks: No such file"):
         admin_of(raw)
