@@ -22,18 +22,10 @@ step "import layers" "$bin/lint-imports"
 step unit "$python" -m pytest -q tests/unit tests/property tests/scenarios
 step simulation "$python" -m pytest -q tests/simulation
 
-# These mostly wait for brokers, JVMs and session timeouts: the two lanes fit side by side on two cores.
-beside=$(mktemp)
-lane=
-trap 'kill $lane 2>/dev/null || true; rm -f "$beside"' EXIT
-begun=$SECONDS
-"$python" -m pytest -q --durations=10 tests/e2e >"$beside" 2>&1 & lane=$!
+# One after another: beside each other on two cores, waits of real processes ran into their limits.
 step integration "$python" -m pytest -q --durations=10 tests/integration
 step parity "$python" -m pytest -q --durations=10 tests/parity
-status=0; wait "$lane" || status=$?; lane=
-printf '\n== end to end (%ss, beside the two above)\n' "$begun"
-cat "$beside"
-[ "$status" = 0 ] || failed+=("end to end")
+step "end to end" "$python" -m pytest -q --durations=10 tests/e2e
 
 if [ ${#failed[@]} -gt 0 ]; then printf '\nFAILED after %ss: %s\n' "$SECONDS" "$(IFS=,; echo "${failed[*]}")"; exit 1; fi
 printf '\nall checks and tests passed in %ss\n' "$SECONDS"
