@@ -85,13 +85,16 @@ class PretendWorker:
 
     def _adopt(self, event: Assigned) -> None:
         told = decode_assignment(event.assignment)
-        assert event.protocol == "sessioned"
         assert not told.failed
         revoked = ConnectorsAndTasks(told.revoked_connectors, told.revoked_tasks)
         self.held = (self.held - revoked) | ConnectorsAndTasks(told.connectors, told.tasks)
         self.told, self.leader_url, self.offset = event, told.leader_url, told.config_offset
         if told.revokes:
             self.member.request_rejoin("revoked work has stopped")
+
+    def protocol(self) -> str:
+        assert self.told is not None
+        return self.told.protocol
 
     def until(self, condition: Callable[[], bool], limit_s: float = 60.0) -> None:
         end = time.monotonic() + limit_s
@@ -139,11 +142,13 @@ def test_work_moves_between_a_java_worker_and_this_member(broker: EmbeddedKafka,
         pretend.until(lambda: len(pretend.held.connectors) == 1 and len(pretend.held.tasks) == 1)
         assert pretend.leader_url == f"http://127.0.0.1:{oracle.rest_port}/"
         assert pretend.offset > 0
+        assert pretend.protocol() == "sessioned"
 
         # Java is killed: we lead, and hold everything.
         oracle.kill()
         pretend.until(lambda: (pretend.held - EVERYTHING).is_empty and (EVERYTHING - pretend.held).is_empty)
         assert pretend.leader_url == pretend.url
+        assert pretend.protocol() == "connectrt-sessioned"  # alone: a group of our own (decision 0005)
 
         # Java comes back as our follower, under another name: it takes our assignment and runs its half.
         follower.launch()
@@ -151,6 +156,7 @@ def test_work_moves_between_a_java_worker_and_this_member(broker: EmbeddedKafka,
         theirs = EVERYTHING - pretend.held
         wanted = sorted(str(item) for item in (*theirs.connectors, *theirs.tasks))
         pretend.until(lambda: running_on(follower) == wanted, limit_s=90)
+        assert pretend.protocol() == "sessioned"
         assert pretend.told is not None
         assert pretend.told.leader_id == pretend.member.member_id()
     finally:
