@@ -137,6 +137,7 @@ class SimulatedCluster:
         self.offset_topic = SimulatedTopic("offsets", self.truth.offsets_written)
         self.group.on_generation = self._note_generation
         self.workers: dict[str, SimulatedWorker] = {}  # also those that are dead
+        self._processes: list[SimulatedProcess] = []  # also those whose worker was replaced
         self.consumer_groups = MemoryConsumerGroups()
         self._config = {**_CONFIG, **(worker_config or {})}
 
@@ -144,6 +145,7 @@ class SimulatedCluster:
         """Start a worker; one of that name that died is replaced."""
         scheduler = self.scheduler
         process, link = SimulatedProcess(scheduler, name), Link(scheduler)
+        self._processes.append(process)
         member = self.group.join_member(name, process, link, self.timing)
         runner = SimulatedTaskRunner(process, self.truth, self.times)
         configs = SimulatedLog(self.config_topic, process, link)
@@ -243,8 +245,10 @@ class SimulatedCluster:
 
     def close(self) -> None:
         """Throw everything away."""
-        for worker in self.workers.values():
-            worker.process.kill()
+        for process in self._processes:
+            process.kill()
+        for process in self._processes:
+            process.unwind()
 
     def describe(self) -> str:
         """Return what every worker said last."""
