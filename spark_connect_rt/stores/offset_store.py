@@ -32,6 +32,7 @@ class _Put:
     connector: str
     partition: OffsetMap | None
     offset: OffsetMap | None
+    is_wanted: Callable[[], bool]
 
 
 @dataclass(slots=True)
@@ -99,12 +100,16 @@ class OffsetStore:
         connector: str,
         offsets: Iterable[tuple[OffsetMap | None, OffsetMap | None]],
         on_done: OnDone | None = None,
+        is_wanted: Callable[[], bool] = lambda: True,
     ) -> None:
         """Commit (partition, offset) pairs; a None offset forgets the partition. Returns at once.
 
+        ``is_wanted`` is asked each time they are about to be sent: what failed once is not tried again for a task
+        that is over, whose next owner may have committed more by then (I7). It takes no lock.
+
         Raises DataError, before anything is written, for a type that is not allowed.
         """
-        puts = [_Put(connector, partition, offset) for partition, offset in offsets]
+        puts = [_Put(connector, partition, offset, is_wanted) for partition, offset in offsets]
         keys = [partition_key(connector, put.partition) for put in puts]
         for put in puts:
             partition_key(connector, put.offset)  # the same check for the offset's types
@@ -165,6 +170,7 @@ class OffsetStore:
             if self._in_flight is not None or not (self._pending.puts or self._pending.waiting):
                 return
             batch, self._pending = self._pending, _Batch()
+            batch.puts = {key: put for key, put in batch.puts.items() if put.is_wanted()}
             self._in_flight = batch
             records = [record for put in batch.puts.values() for record in self._records(put)]
             for key, put in batch.puts.items():

@@ -38,7 +38,7 @@ log = logging.getLogger(__name__)
 
 Offsets = list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
 OnWritten = Callable[[Exception | None], None]
-PutOffsets = Callable[[str, Offsets, OnWritten], None]
+PutOffsets = Callable[[str, Offsets, OnWritten, Callable[[], bool]], None]
 PutTopic = Callable[[ConnectorTaskId, str], None]
 
 
@@ -203,10 +203,14 @@ class WorkerTask:
     def _put_offsets(self, offsets: Offsets) -> None:
         self._offsets_under_way += 1
         try:
-            self._services.put_offsets(self.id.connector, offsets, self._offsets_written)
+            self._services.put_offsets(self.id.connector, offsets, self._offsets_written, self._may_commit)
         except ConnectError:
             self._offsets_under_way -= 1
             self.fail(traceback.format_exc())
+
+    def _may_commit(self) -> bool:
+        # I7: an append that failed is not tried again once the task is over.
+        return not self._fenced and self._life in (Life.ALIVE, Life.STOPPING)
 
     def _offsets_written(self, error: Exception | None) -> None:
         if error is not None:

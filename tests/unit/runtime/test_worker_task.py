@@ -48,7 +48,10 @@ class Calls:
     def __getattr__(self, name: str) -> Callable[..., None]:
         return lambda *args: self.told.append((name, args))
 
-    def put_offsets(self, connector: str, offsets: Any, on_done: Callable[[Exception | None], None]) -> None:
+    def put_offsets(
+        self, connector: str, offsets: Any, on_done: Callable[[Exception | None], None], is_wanted: Callable[[], bool]
+    ) -> None:
+        assert is_wanted()
         if self.refuse:
             raise self.refuse
         self.offsets.append((connector, offsets))

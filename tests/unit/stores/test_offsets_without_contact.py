@@ -33,3 +33,14 @@ def test_i7_what_failed_before_the_contact_was_lost_is_not_tried_again_after_it(
     store.give_up()
     store.put("a", [({"task": "a-1"}, {"position": 7})])
     assert [record.key for record in topic.records()] == [b'["a",{"task":"a-1"}]']
+
+
+def test_i7_what_failed_is_not_tried_again_for_a_task_that_is_over() -> None:
+    store, topic, _ = started()
+    lives = [True]
+    topic.fail_next_append(RetriableError("refused"))
+    store.put("a", [(PARTITION, {"position": 1})], is_wanted=lambda: lives[0])
+    lives[0] = False
+    store.put("a", [({"task": "a-1"}, {"position": 7})])
+    store.flush(1_000)
+    assert [record.key for record in topic.records()] == [b'["a",{"task":"a-1"}]']
