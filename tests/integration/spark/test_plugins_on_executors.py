@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.spark.driver.session import build_session
 from spark_connect_rt.spark.executor.hosting import load_class, load_clients
 from spark_connect_rt.testing.worker_process import SparkWorkerProcess
+from tests.topics import count_records
 from tests.unit.plugins.plugin_folders import dist_files, make_folder, make_wheel, stamp_plugin
 
 CONNECTOR = """
@@ -63,6 +65,7 @@ def connector_files(name: str, class_name: str, dep: str) -> dict[str, str]:
     }
 
 
+@pytest.mark.timeout(400)
 def test_two_connectors_of_two_plugins_run_side_by_side(broker: EmbeddedKafka, tmp_path: Path) -> None:
     """One is a folder, one a wheel; each has its own version of ``dep``, in the driver and on executors."""
     plugins = tmp_path / "plugins"
@@ -82,6 +85,12 @@ def test_two_connectors_of_two_plugins_run_side_by_side(broker: EmbeddedKafka, t
         sink = {"connector.class": "FileStreamSink", "file": "out.txt", "topics": "from-orders,from-stock"}
         worker.rest.create("orders", {"connector.class": "com.example.Orders", "topic": "from-orders"})
         worker.rest.create("stock", {"connector.class": "Stock", "topic": "from-stock"})
+        worker.rest.until(
+            lambda: [count_records(broker.bootstrap_servers, topic) for topic in ("from-orders", "from-stock")],
+            [1, 1],
+            180.0,
+            "records of both plug-ins in Kafka",
+        )
         worker.rest.create("sink", sink)
         out = worker.directory / "out.txt"
         worker.rest.until(
