@@ -14,7 +14,7 @@ from spark_connect_rt.testing.simulated_faults import FAULTS
 from spark_connect_rt.testing.simulated_schedule import ScheduleFailed, Tally, run_schedule, run_schedules
 
 SCHEDULES = 10_000
-OPEN = {seed: "S3: a wanted task is not started again; the cause is not found yet" for seed in (9705, 9936)}
+OPEN = dict.fromkeys((9705, 9936), "S3: a wanted task is not started again; the cause is not found yet")
 AT_A_TIME = 250
 PROCESSES = 2
 
