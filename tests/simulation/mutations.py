@@ -65,8 +65,13 @@ def offsets_are_written_without_contact(patch: Patch) -> None:
     patch.setattr(OffsetStore, "__init__", unguarded)
 
 
+def failed_offsets_outlive_their_task(patch: Patch) -> None:
+    patch.setattr(WorkerTask, "_may_commit", lambda task: True)
+
+
 def unsent_offsets_outlive_the_contact(patch: Patch) -> None:
     patch.setattr(OffsetStore, "give_up", lambda store: None)
+    failed_offsets_outlive_their_task(patch)  # it would cover for it: who lost the contact has no task any more
 
 
 def a_run_ends_before_its_offsets_are_durable(patch: Patch) -> None:
@@ -146,6 +151,9 @@ MUTATIONS = (
     Mutation("executors live on without contact", "S1", executors_live_on_without_contact, ("partition", "freeze")),
     Mutation("offsets are written without contact", "S2", offsets_are_written_without_contact, ("freeze",)),
     Mutation("unsent offsets outlive the contact", "S2", unsent_offsets_outlive_the_contact, ("freeze", "partition")),
+    Mutation(
+        "failed offsets outlive their task", "S2", failed_offsets_outlive_their_task, ("refused append", "new worker")
+    ),
     Mutation(
         "a run ends before its offsets are durable",
         "S2",
