@@ -74,13 +74,13 @@ class Story:
 def test_join_spreads_the_tasks_and_repeats_nothing(group: WorkerGroup, times: Times) -> None:
     first, *others = group.workers
     story = Story(group, times, "join")
-    story.note("first worker healthy", f"{timed(first.start):.1f} s")
+    story.note("first worker healthy", f"{timed(lambda: first.start(START_S)):.1f} s")
     group.deploy()
     story.note("first lines in the sink's file", f"{group.await_flow(START_S, 'one worker'):.1f} s after deploying")
     for worker in others:
         worker.launch()
     for worker in others:
-        worker.await_answer("/health")
+        worker.await_answer("/health", START_S)
     story.note("spread over three", f"{group.await_settled(START_S, 'join'):.1f} s after the last was healthy")
     group.await_flow(FLOW_S, "three workers")
     assert story.counted() == (0, 0, 0), "work that moves in order repeats nothing"
@@ -110,7 +110,7 @@ def test_sigterm_drains_commits_and_the_rest_take_over_in_one_round(group: Worke
 
 def test_a_worker_is_added(group: WorkerGroup, times: Times) -> None:
     story = Story(group, times, "add a worker")
-    group.workers[0].start()
+    group.workers[0].start(START_S)
     healthy_ms = now_ms()
     group.await_settled(START_S, "added")
     story.note("spread", f"{(now_ms() - healthy_ms) / 1000:.1f} s after it was healthy")
@@ -139,7 +139,7 @@ def test_kill_9_loses_no_line_and_the_tasks_run_again_elsewhere(group: WorkerGro
     assert repeated < group.feeder.written
     _, alive = psutil.wait_procs(processes, timeout=20)
     assert alive == [], "its processes ended by themselves"
-    victim.start()
+    victim.start(START_S)
     group.await_settled(START_S, "restarted")
 
 
