@@ -38,3 +38,21 @@ def read_values(bootstrap_servers: str, topic: str, count: int, limit_s: float =
     finally:
         consumer.close()
     return values
+
+
+def add_partitions(bootstrap_servers: str, topic: str, count: int) -> None:
+    """Give a topic so many partitions."""
+    from confluent_kafka.admin import AdminClient, NewPartitions
+
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin.create_partitions([NewPartitions(topic, count)])[topic].result(20)
+
+
+def delete_topic(bootstrap_servers: str, topic: str) -> None:
+    """Delete a topic, and return once no broker lists it."""
+    from confluent_kafka.admin import AdminClient
+
+    admin = AdminClient({"bootstrap.servers": bootstrap_servers})
+    admin.delete_topics([topic])[topic].result(20)
+    while topic in admin.list_topics(timeout=10).topics:
+        pass

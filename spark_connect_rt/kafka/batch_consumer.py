@@ -31,6 +31,7 @@ _PASSING = (
 )
 
 _DEFAULTS = {
+    "allow.auto.create.topics": "false",  # whoever subscribed may; reading on must not bring back what was deleted
     "enable.partition.eof": "true",
     "fetch.queue.backoff.ms": "5",  # the default second would starve a fast reader
     "fetch.message.max.bytes": "4194304",

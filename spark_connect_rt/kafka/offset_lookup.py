@@ -1,20 +1,22 @@
 """The first or next offset of partitions, asked through a consumer that is there anyway.
 
-Owns: one batched ListOffsets request, tried again while leaders are moving (a topic just created, a failover).
+Owns: one batched ListOffsets request, tried again while leaders are moving (a topic just created, a failover), and
+with fresh metadata when this consumer does not know a partition yet (one that was added).
 """
 
 from __future__ import annotations
 
+import contextlib
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from confluent_kafka import KafkaException
 from confluent_kafka import TopicPartition as _ClientPartition
 
 from spark_connect_rt.errors import RetriableError
-from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.error_mapping import connect_error, is_code
 from spark_connect_rt.protocol.ids import TopicPartition
 
 FIRST, NEXT = -2, -1  # the protocol's timestamps for the two ends of a log
@@ -33,9 +35,22 @@ def look_up_offsets(consumer: Any, ends: Mapping[TopicPartition, int], timeout_s
             return _ask(consumer, ends, left_s)
         except KafkaException as error:
             mapped = connect_error(error, "looking up offsets of " + ", ".join(map(str, sorted(ends))))
-            if not isinstance(mapped, RetriableError) or time.monotonic() >= deadline:
+            outdated = is_code(error, "_UNKNOWN_PARTITION")
+            if not (outdated or isinstance(mapped, RetriableError)) or time.monotonic() >= deadline:
                 raise mapped from error
+        if outdated:
+            renew_metadata(consumer, {one.topic for one in ends}, left_s)
         threading.Event().wait(RETRY_WAIT_S)
+
+
+def renew_metadata(consumer: Any, topics: Iterable[str], timeout_s: float) -> None:
+    """Let a consumer see the partitions that a topic has now: by itself it looks every metadata.max.age.ms.
+
+    Raises nothing: whoever uses the topic next hears what is wrong.
+    """
+    for topic in sorted(topics):
+        with contextlib.suppress(KafkaException):
+            consumer.list_topics(topic, timeout=timeout_s)
 
 
 def _ask(consumer: Any, ends: Mapping[TopicPartition, int], timeout_s: float) -> dict[TopicPartition, int]:

@@ -6,6 +6,7 @@ No threads of its own: callbacks run inside ``poll`` and ``close``, on the calle
 Only partitions held now can be committed. librdkafka sends a commit with whatever generation it is in by then, and
 a broker checks the generation, not the partitions: a late commit for a partition that moved on would be accepted.
 Patterns are resolved here, as the Java consumer does, because librdkafka's own regular expressions are POSIX.
+Named topics that are not there are looked for here too (``kafka.topic_watch``): librdkafka asks once in five minutes.
 """
 
 from __future__ import annotations
@@ -13,18 +14,19 @@ from __future__ import annotations
 import logging
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as _ClientPartition
 
 from spark_connect_rt.config.java_regex import java_pattern
-from spark_connect_rt.errors import BadConfigError, ConnectError, FencedError
+from spark_connect_rt.errors import BadConfigError, ConnectError, FencedError, RetriableError
 from spark_connect_rt.kafka.client_config import ClientRole, client_config
 from spark_connect_rt.kafka.client_factory import make_consumer
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.offset_lookup import NEXT, look_up_offsets
+from spark_connect_rt.kafka.topic_watch import TopicWatch
 from spark_connect_rt.ports.sink_group import OnAssigned, OnLost, OnRevoked
 from spark_connect_rt.protocol.ids import TopicPartition
 
@@ -56,17 +58,19 @@ class KafkaSinkGroup:
 
     def __init__(self, properties: Mapping[str, str]) -> None:
         self.group = properties.get("group.id", "")
-        own = {name: value for name, value in properties.items() if name != "max.partition.fetch.bytes"}
-        settings = client_config(own, ClientRole.CONSUMER).settings
+        self._own = {name: value for name, value in properties.items() if name != "max.partition.fetch.bytes"}
+        settings = client_config(self._own, ClientRole.CONSUMER).settings
         self._incremental = "cooperative" in settings.get("partition.assignment.strategy", "cooperative")
         self._topics_max_age_s = int(properties.get("metadata.max.age.ms", TOPICS_MAX_AGE_MS)) / 1000
         self._hide_internal = properties.get("exclude.internal.topics", "true").lower() != "false"
-        self._consumer: Any = make_consumer(own, _SETTINGS)
+        self._consumer: Any = None  # made by ``subscribe``
         self._held: set[TopicPartition] = set()
         self._member_id = ""
         self._pattern: re.Pattern[str] | None = None
         self._topics: list[str] = []
         self._resolve_at_s = 0.0  # monotonic
+        backoff = (properties.get("retry.backoff.ms", "100"), properties.get("retry.backoff.max.ms", "1000"))
+        self._watch = TopicWatch(*map(int, backoff))  # of the topics of a list
         self._raised: BaseException | None = None  # by a callback
         self._closed = False
 
@@ -81,17 +85,23 @@ class KafkaSinkGroup:
         """See the port. Raises BadConfigError for a pattern that cannot be understood."""
         self._tell_assigned, self._tell_revoked, self._tell_lost = on_assigned, on_revoked, on_lost
         if pattern is None:
+            self._consumer = make_consumer(self._own, _SETTINGS)
             self._subscribe(list(topics))
+            self._watch.doubt(topics, _now_ms())
             return
         try:
             self._pattern = java_pattern(pattern)
         except ValueError as error:
             raise BadConfigError({"topics.regex": [str(error)]}) from error
+        # As Java: nobody named these topics, so a deleted one must not come back by being asked for.
+        self._consumer = make_consumer(self._own, {**_SETTINGS, "allow.auto.create.topics": "false"})
 
     def poll(self, timeout_ms: int) -> None:
         """See the port. What a callback raises comes out of here, after the rebalance step is completed."""
         if self._pattern is not None and time.monotonic() >= self._resolve_at_s:
             self._resolve()
+        elif names := self._watch.names_to_look_for(_now_ms()):
+            self._look_for(names)
         message = self._consumer.poll(timeout_ms / 1000)
         self._raise_from_callback()
         if message is not None and message.error() is not None:
@@ -117,14 +127,45 @@ class KafkaSinkGroup:
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """See the port. One request to each broker, however many partitions."""
-        return look_up_offsets(self._consumer, dict.fromkeys(partitions, NEXT), LOOKUP_TIMEOUT_S)
+        try:
+            return look_up_offsets(self._consumer, dict.fromkeys(partitions, NEXT), LOOKUP_TIMEOUT_S)
+        except ConnectError as error:
+            if not isinstance(error, RetriableError):  # first sign of a deleted topic: nothing is fetched here
+                self._suspect({one.topic for one in partitions})
+            raise
+
+    def missing_topics(self) -> frozenset[str]:
+        """Return the named topics that were not there when last looked for."""
+        return self._watch.missing
 
     def close(self) -> None:
         """See the port."""
         if not self._closed:
             self._closed = True
-            self._consumer.close()
+            if self._consumer is not None:
+                self._consumer.close()
             self._raise_from_callback()
+
+    def _look_for(self, names: Sequence[str]) -> None:
+        """Ask for topics by name; as with Java a broker may create them. Trouble counts as not found."""
+        found = set()
+        try:
+            for name in names:
+                answer = self._consumer.list_topics(name, timeout=LOOKUP_TIMEOUT_S).topics.get(name)
+                if answer is not None and answer.error is None and answer.partitions:
+                    found.add(name)
+            if self._watch.looked(names, found, _now_ms()):
+                # This alone makes librdkafka think its subscription over: it joins again when there is news.
+                self._watch.listed(self._consumer.list_topics(timeout=LOOKUP_TIMEOUT_S).topics)
+        except KafkaException as error:
+            _log.info("group %s: looking for %s: %s", self.group, ", ".join(names), error)
+            self._watch.looked(names, found, _now_ms())
+
+    def _suspect(self, topics: Iterable[str]) -> None:
+        if self._pattern is not None:
+            self._resolve_at_s = 0.0
+        else:
+            self._watch.suspect(topics, _now_ms())
 
     def _resolve(self) -> None:
         """Subscribe to what the pattern matches now; joining waits until it matches something."""
@@ -160,6 +201,7 @@ class KafkaSinkGroup:
         (consumer.incremental_assign if self._incremental else consumer.assign)(starts)
         consumer.pause(starts)
         self._held.update(_named(partitions))
+        self._watch.held({one.topic for one in partitions})
         self._member_id = consumer.memberid()
         if self._raised is None:
             self._calling(lambda: self._tell_assigned(committed))
@@ -187,6 +229,9 @@ class KafkaSinkGroup:
 
     def _release(self, consumer: Any, partitions: Sequence[Any]) -> None:
         self._held.difference_update(_named(partitions))
+        if self._pattern is None:  # it may have been deleted, and come again
+            held = {one.topic for one in self._held}
+            self._watch.doubt({one.topic for one in partitions} - held, _now_ms())
         if self._incremental:
             consumer.incremental_unassign(list(partitions))
         else:
@@ -209,6 +254,10 @@ class KafkaSinkGroup:
             raised: ConnectError = connect_error(error, f"group {self.group}")
             raise raised
         _log.warning("group %s: %s (%s)", self.group, error.str(), error.name())
+
+
+def _now_ms() -> int:
+    return int(time.monotonic() * 1000)
 
 
 def _named(partitions: Sequence[Any]) -> list[TopicPartition]:

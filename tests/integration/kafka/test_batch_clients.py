@@ -14,8 +14,9 @@ from spark_connect_rt.kafka.batch_consumer import KafkaBatchConsumer
 from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
 from spark_connect_rt.pipeline.columns import produce_batch
 from spark_connect_rt.protocol.ids import TopicPartition
-from tests.contract.batch_clients_contract import LIMIT_MS, BatchClientsContract, rows_batch
+from tests.contract.batch_clients_contract import BEGINNING, LIMIT_MS, BatchClientsContract, rows_batch
 from tests.contract.compacted_log_contract import fresh_name, until
+from tests.topics import add_partitions
 
 
 class TestKafkaBatchClients(BatchClientsContract):
@@ -50,6 +51,17 @@ class TestKafkaBatchClients(BatchClientsContract):
         consumer = self.new_consumer()
         consumer.assign({TopicPartition(topic, 0): 0})
         assert [row["value"] for row in self.read(consumer, 5_000)][:5_000] == values
+        consumer.close()
+
+    @pytest.mark.parametrize("start", [0, BEGINNING])
+    def test_a_partition_added_while_the_topic_is_read(self, topic: str, start: int) -> None:
+        consumer = self.new_consumer()
+        consumer.assign({TopicPartition(topic, 0): start})
+        consumer.poll(10, 100)
+        add_partitions(self.worker["bootstrap.servers"], topic, 3)
+        self.written(rows_batch([{"topic": topic, "partition": 2, "value": b"added"}]))
+        consumer.assign({TopicPartition(topic, 2): start})
+        assert [row["value"] for row in self.read(consumer, 1)] == [b"added"]
         consumer.close()
 
     def test_a_record_too_large_for_the_client_is_a_data_error(self, topic: str) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -9,12 +11,16 @@ from confluent_kafka import Producer
 
 from spark_connect_rt.config.client_properties import sink_consumer_properties
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.errors import BadConfigError, FencedError
+from spark_connect_rt.errors import BadConfigError, ConnectError, FencedError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.sink_group import KafkaSinkGroup
 from spark_connect_rt.protocol.ids import TopicPartition
+from tests.contract.compacted_log_contract import fresh_name
 from tests.contract.sink_group_contract import Member, SinkGroupContract
+from tests.topics import add_partitions, delete_topic
 
+# Five minutes are Java's and our default: what must be quick must not be so by asking often. The broker creates topics.
+PATIENT = {"metadata.max.age.ms": "300000", "allow.auto.create.topics": "false"}
 FAST = {"metadata.max.age.ms": "300", "heartbeat.interval.ms": "200"}
 
 
@@ -66,6 +72,88 @@ class TestKafkaSinkGroup(SinkGroupContract):
         assert not [what for what, _ in stalled.told if what == "revoked"]
         stalled.group.close()
         other.group.close()
+
+    def topics_of(self, member: Member) -> set[str]:
+        return {partition.topic for partition in member.held}
+
+    def await_missing(self, member: Member, topic: str) -> None:
+        """Wait until the member has looked for a topic in vain: librdkafka has done so long before."""
+        group = member.group
+        assert isinstance(group, KafkaSinkGroup)
+        self.poll_until(lambda: topic in group.missing_topics(), member)
+
+    def test_a_named_topic_that_comes_later_is_taken_up(self, topic: str, name: str) -> None:
+        late = fresh_name("late")
+        member = Member(self.new_group(name, **PATIENT)).subscribe([topic, late])
+        self.poll_until(lambda: len(member.held) == 4, member)
+        self.await_missing(member, late)
+        self.new_topic(late, 2)
+        self.poll_until(lambda: self.topics_of(member) == {topic, late}, member)
+        assert len(member.held) == 6
+        member.group.close()
+
+    def test_a_named_topic_is_created_by_a_broker_that_may(self, topic: str, name: str) -> None:
+        late = fresh_name("created")
+        member = Member(self.new_group(name, **{**PATIENT, "allow.auto.create.topics": "true"}))
+        member.subscribe([topic, late])
+        self.poll_until(lambda: self.topics_of(member) == {topic, late}, member)
+        member.group.close()
+
+    def test_every_member_takes_up_a_topic_that_comes_later(self, topic: str, name: str) -> None:
+        """By range each topic is shared: one that had not heard of it would hold two partitions, the other four."""
+        late = fresh_name("late")
+        members = [Member(self.new_group(name, **PATIENT)).subscribe([topic, late]) for _ in range(2)]
+        self.poll_until(lambda: all(len(member.held) == 2 for member in members), *members)
+        for member in members:
+            self.await_missing(member, late)
+        self.new_topic(late, 2)
+        self.poll_until(lambda: all(len(member.held) == 3 for member in members), *members)
+        assert {one.topic for member in members for one in member.held} == {topic, late}
+        for member in members:
+            member.group.close()
+
+    def test_a_topic_deleted_and_created_again_is_held_again(self, topic: str, name: str) -> None:
+        """Nothing is fetched here: asking for the ends, as is done for the lag, is what shows that it is gone."""
+        servers, other = self.worker["bootstrap.servers"], fresh_name("stays")
+        self.new_topic(other, 1)
+        group = self.new_group(name, **PATIENT)
+        member = Member(group).subscribe([topic, other])
+        self.poll_until(lambda: len(member.held) == 5, member)
+        member.group.commit({TopicPartition(topic, 0): 7})
+        delete_topic(servers, topic)
+
+        def gone() -> bool:
+            with contextlib.suppress(ConnectError):
+                group.end_offsets(sorted(member.held))
+            return self.topics_of(member) == {other}
+
+        self.poll_until(gone, member)
+        self.await_missing(member, topic)
+        self.new_topic(topic, 4)
+        self.poll_until(lambda: len(member.held) == 5, member)
+        assert member.held[TopicPartition(topic, 0)] == -1  # its offsets went with it
+        member.group.close()
+
+    def test_partitions_added_are_taken_up(self, topic: str, name: str) -> None:
+        """FAST's ``metadata.max.age.ms`` is what makes this quick, as in Java."""
+        member = Member(self.new_group(name)).subscribe([topic])
+        self.poll_until(lambda: len(member.held) == 4, member)
+        add_partitions(self.worker["bootstrap.servers"], topic, 6)
+        self.poll_until(lambda: len(member.held) == 6, member)
+        member.group.close()
+
+    def test_a_deleted_topic_of_a_pattern_does_not_come_back_by_itself(self, name: str) -> None:
+        stem, servers = fresh_name("rxgone"), self.worker["bootstrap.servers"]
+        for end in ("a", "b"):
+            self.new_topic(f"{stem}-{end}", 1)
+        member = Member(self.new_group(name)).subscribe(pattern=f"{stem}-.*")
+        self.poll_until(lambda: len(member.held) == 2, member)
+        delete_topic(servers, f"{stem}-b")
+        self.poll_until(lambda: self.topics_of(member) == {f"{stem}-a"}, member)
+        again = time.monotonic() + 1.0  # more than three times FAST's age
+        self.poll_until(lambda: time.monotonic() > again, member)
+        assert self.admin.partition_count(f"{stem}-b") is None
+        member.group.close()
 
 
 class TestCooperativeKafkaSinkGroup(TestKafkaSinkGroup):
