@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from spark_connect_rt.api.converter import Converter, HeaderConverter
 from spark_connect_rt.api.data.schema import OPTIONAL_BYTES, Schema, SchemaAndValue, Type
+from spark_connect_rt.converters.header_and_value import HeaderAndValueConverter
 from spark_connect_rt.errors import DataError
 
 
-class ByteArrayConverter(Converter, HeaderConverter):
+class ByteArrayConverter(HeaderAndValueConverter):
     """Passes bytes through and refuses everything else; null is null."""
-
-    def configure(self, config: Mapping[str, str], is_key: bool = False) -> None:
-        """There is nothing to configure."""
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         """Return the bytes. Raises DataError: schema or value is something else."""
@@ -36,11 +32,3 @@ class ByteArrayConverter(Converter, HeaderConverter):
         """Return a binary column as it is; others fail row by row."""
         fits = pa.types.is_binary(values.type) and (schema is None or schema.type is Type.BYTES)
         return values if fits else None
-
-    def from_connect_header(self, topic: str, name: str, schema: Schema | None, value: Any) -> bytes | None:
-        """Return the bytes."""
-        return self.from_connect_data(topic, schema, value)
-
-    def to_connect_header(self, topic: str, name: str, data: bytes | None) -> SchemaAndValue:
-        """Return the bytes as optional BYTES."""
-        return self.to_connect_data(topic, data)

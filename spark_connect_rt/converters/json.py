@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_connect_rt.api.converter import Converter, HeaderConverter
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import NULL, Schema, SchemaAndValue
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import AtLeast, one_of
+from spark_connect_rt.converters.header_and_value import HeaderAndValueConverter
 from spark_connect_rt.converters.json_bytes import dump_json, load_json, load_json_with_decimals
 from spark_connect_rt.converters.json_columns import column_json
 from spark_connect_rt.converters.json_schema import schema_from_tree, schema_tree
@@ -41,7 +41,7 @@ CONFIG = ConfigDef(
 _ENVELOPE = {"schema", "payload"}
 
 
-class JsonConverter(Converter, HeaderConverter):
+class JsonConverter(HeaderAndValueConverter):
     """Writes and reads JSON; keeps the envelope of the schemas seen last."""
 
     def __init__(self) -> None:
@@ -126,14 +126,6 @@ class JsonConverter(Converter, HeaderConverter):
             return text
         opening = pa.scalar(self._envelope(schema).decode())
         return pc.binary_join_element_wise(opening, text, pa.scalar("}"), pa.scalar(""))
-
-    def from_connect_header(self, topic: str, name: str, schema: Schema | None, value: Any) -> bytes | None:
-        """Return the JSON text."""
-        return self.from_connect_data(topic, schema, value)
-
-    def to_connect_header(self, topic: str, name: str, data: bytes | None) -> SchemaAndValue:
-        """Return schema and value."""
-        return self.to_connect_data(topic, data)
 
 
 def _plain(value: Any) -> bool:

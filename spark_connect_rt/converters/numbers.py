@@ -6,18 +6,17 @@ Null is null on both sides. The messages are Java's, with the reason behind them
 from __future__ import annotations
 
 import struct
-from collections.abc import Mapping
 from typing import Any
 
 import pyarrow as pa
 
-from spark_connect_rt.api.converter import Converter, HeaderConverter
 from spark_connect_rt.api.data import schema as schemas
 from spark_connect_rt.api.data.schema import Schema, SchemaAndValue, Type
+from spark_connect_rt.converters.header_and_value import HeaderAndValueConverter
 from spark_connect_rt.errors import DataError
 
 
-class NumberConverter(Converter, HeaderConverter):
+class NumberConverter(HeaderAndValueConverter):
     """One type of number; the subclasses say which."""
 
     name: str
@@ -25,9 +24,6 @@ class NumberConverter(Converter, HeaderConverter):
     format: str
     arrow_type: pa.DataType
     schema: Schema
-
-    def configure(self, config: Mapping[str, str], is_key: bool = False) -> None:
-        """There is nothing to configure."""
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         """Return the bytes. Raises DataError: another type of number, or no number."""
@@ -63,14 +59,6 @@ class NumberConverter(Converter, HeaderConverter):
         swapped = values.to_numpy().astype(f">{values.to_numpy().dtype.str[1:]}").tobytes()
         fixed = pa.Array.from_buffers(pa.binary(size), len(values), [None, pa.py_buffer(swapped)])
         return fixed.cast(pa.binary())
-
-    def from_connect_header(self, topic: str, name: str, schema: Schema | None, value: Any) -> bytes | None:
-        """Return the bytes."""
-        return self.from_connect_data(topic, schema, value)
-
-    def to_connect_header(self, topic: str, name: str, data: bytes | None) -> SchemaAndValue:
-        """Return the number."""
-        return self.to_connect_data(topic, data)
 
 
 class ShortConverter(NumberConverter):
@@ -108,11 +96,8 @@ class DoubleConverter(NumberConverter):
     arrow_type, schema = pa.float64(), schemas.OPTIONAL_FLOAT64
 
 
-class BooleanConverter(Converter, HeaderConverter):
+class BooleanConverter(HeaderAndValueConverter):
     """BOOLEAN, one byte: 0 or 1."""
-
-    def configure(self, config: Mapping[str, str], is_key: bool = False) -> None:
-        """There is nothing to configure."""
 
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         """Return the byte. Raises DataError: no truth value."""
@@ -133,11 +118,3 @@ class BooleanConverter(Converter, HeaderConverter):
                 f"Failed to deserialize boolean: Unexpected byte received by BooleanDeserializer: {data[0]}"
             )
         return SchemaAndValue(schemas.OPTIONAL_BOOLEAN, None if data is None else data == b"\x01")
-
-    def from_connect_header(self, topic: str, name: str, schema: Schema | None, value: Any) -> bytes | None:
-        """Return the byte."""
-        return self.from_connect_data(topic, schema, value)
-
-    def to_connect_header(self, topic: str, name: str, data: bytes | None) -> SchemaAndValue:
-        """Return the truth value."""
-        return self.to_connect_data(topic, data)

@@ -9,16 +9,16 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_connect_rt.api.converter import Converter, HeaderConverter
 from spark_connect_rt.api.data.java_text import java_text
 from spark_connect_rt.api.data.schema import OPTIONAL_STRING, Schema, SchemaAndValue
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.converters.header_and_value import HeaderAndValueConverter
 from spark_connect_rt.errors import BadConfigError, DataError
 
 _ENCODING = "converter.encoding"
 
 
-class StringConverter(Converter, HeaderConverter):
+class StringConverter(HeaderAndValueConverter):
     """Writes ``toString`` of any value; reads optional strings. Null is null on both sides."""
 
     _encoding = "utf-8"
@@ -59,14 +59,6 @@ class StringConverter(Converter, HeaderConverter):
         if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
             return pc.cast(values, pa.string())
         return None
-
-    def from_connect_header(self, topic: str, name: str, schema: Schema | None, value: Any) -> bytes | None:
-        """Return the encoded text."""
-        return self.from_connect_data(topic, schema, value)
-
-    def to_connect_header(self, topic: str, name: str, data: bytes | None) -> SchemaAndValue:
-        """Return the decoded text."""
-        return self.to_connect_data(topic, data)
 
 
 def _is_utf8(values: pa.Array) -> bool:
