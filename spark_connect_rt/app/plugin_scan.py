@@ -26,6 +26,17 @@ BUNDLED: tuple[PluginDesc, ...] = (
     ),
     bundled(f"{_CONNECTORS}.delimited_file_source:DelimitedFileSourceConnector", "source"),
     bundled(f"{_CONNECTORS}.spark_table_sink:SparkTableSinkConnector", "sink"),
+    # As in Kafka's own distribution, test connectors are not listed; a configuration that names one gets it.
+    *(
+        bundled(f"{_CONNECTORS}.{module}:{name}Connector", kind, f"{_JAVA}.tools.{name}Connector", listed=False)
+        for module, name, kind in (
+            ("verifiable", "VerifiableSource", "source"),
+            ("verifiable", "VerifiableSink", "sink"),
+            ("mock", "MockSource", "source"),
+            ("mock", "MockSink", "sink"),
+            ("schema_source", "SchemaSource", "source"),
+        )
+    ),
     bundled(f"{_CONVERTERS}.string:StringConverter", "converter", f"{_JAVA}.storage.StringConverter"),
     bundled(f"{_CONVERTERS}.json:JsonConverter", "converter", f"{_JAVA}.json.JsonConverter"),
     bundled(f"{_CONVERTERS}.byte_array:ByteArrayConverter", "converter", f"{_JAVA}.converters.ByteArrayConverter"),

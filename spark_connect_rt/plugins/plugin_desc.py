@@ -55,6 +55,7 @@ class PluginDesc:
     aliases: tuple[str, ...] = field(default=())
     location: str = "bundled"  # bundled, environment, or the plug-in's path
     namespace: str = ""  # below which its modules are imported; empty: under their own names
+    listed: bool = True  # False: found by its name, shown by no list
 
     @property
     def cls(self) -> PluginClass:
@@ -74,9 +75,9 @@ class PluginDesc:
         return named - {""}
 
 
-def bundled(target: str, kind: str, java_class: str | None = None, *aliases: str) -> PluginDesc:
+def bundled(target: str, kind: str, java_class: str | None = None, *aliases: str, listed: bool = True) -> PluginDesc:
     """Return the description of a bundled plug-in; without a Java twin REST shows its Python name."""
-    return PluginDesc(target, kind, java_class or target.replace(":", "."), aliases=aliases)
+    return PluginDesc(target, kind, java_class or target.replace(":", "."), aliases=aliases, listed=listed)
 
 
 def kind_of(cls: type[Any]) -> str | None:

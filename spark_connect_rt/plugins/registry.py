@@ -85,9 +85,9 @@ class Plugins:
             raise
 
     def list(self, connectors_only: bool = True) -> Sequence[PluginDesc]:
-        """Return what REST lists: sinks, sources, then the other kinds, each by name; no broken ones."""
+        """Return what REST lists: sinks, sources, the other kinds, each by name; neither broken nor test ones."""
         wanted = (SINK, SOURCE) if connectors_only else IN_REST
-        return [one for one in self.everything() if one.type in wanted and not self._is_broken(one)]
+        return [one for one in self.everything() if one.type in wanted and one.listed and not self._is_broken(one)]
 
     def everything(self) -> Sequence[PluginDesc]:
         """Return every plug-in of every kind, also those that failed when they were imported."""
