@@ -11,6 +11,7 @@ _CONNECTORS = "spark_connect_rt.connectors"
 _CONVERTERS = "spark_connect_rt.converters"
 _CONFIG_PROVIDERS = "spark_connect_rt.config_providers"
 _JAVA = "org.apache.kafka.connect"
+_NUMBERS = ("Boolean", "Double", "Float", "Integer", "Long", "Short")
 _JAVA_CONFIG_PROVIDERS = "org.apache.kafka.common.config.provider"
 
 BUNDLED: tuple[PluginDesc, ...] = (
@@ -37,12 +38,15 @@ BUNDLED: tuple[PluginDesc, ...] = (
             ("schema_source", "SchemaSource", "source"),
         )
     ),
-    bundled(f"{_CONVERTERS}.string:StringConverter", "converter", f"{_JAVA}.storage.StringConverter"),
-    bundled(f"{_CONVERTERS}.json:JsonConverter", "converter", f"{_JAVA}.json.JsonConverter"),
-    bundled(f"{_CONVERTERS}.byte_array:ByteArrayConverter", "converter", f"{_JAVA}.converters.ByteArrayConverter"),
-    *(
-        bundled(f"{_CONVERTERS}.numbers:{name}Converter", "converter", f"{_JAVA}.converters.{name}Converter")
-        for name in ("Boolean", "Double", "Float", "Integer", "Long", "Short")
+    *(  # each converts headers, too, and is listed as both kinds, as in Java
+        bundled(f"{_CONVERTERS}.{target}Converter", kind, f"{_JAVA}.{java_class}Converter")
+        for kind in ("converter", "header_converter")
+        for target, java_class in (
+            ("string:String", "storage.String"),
+            ("json:Json", "json.Json"),
+            ("byte_array:ByteArray", "converters.ByteArray"),
+            *((f"numbers:{name}", f"converters.{name}") for name in _NUMBERS),
+        )
     ),
     bundled(
         f"{_CONVERTERS}.simple_header:SimpleHeaderConverter",

@@ -159,7 +159,7 @@ def _by_name(plugins: Iterable[PluginDesc]) -> dict[str, list[PluginDesc]]:
     by_name: dict[str, dict[tuple[str, str], PluginDesc]] = {}
     for one in plugins:
         for name in one.names():
-            by_name.setdefault(name, {})[one.target, one.location] = one
+            by_name.setdefault(name, {}).setdefault((one.target, one.location), one)  # one class may be of two kinds
     return {name: list(found.values()) for name, found in by_name.items()}
 
 

@@ -1,0 +1,110 @@
+"""Records what Java Connect says of its plug-ins: ``python -m tests.parity.record_plugins`` rewrites plugins-*.json.
+
+Kafka's sentences about its settings are left out (``documentation``): ours are our own.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
+from spark_connect_rt.testing.java_connect import COORDINATES, JavaConnect
+from tests.parity.conversation import Ask, converse
+from tests.parity.plugin_scripts import ABOUT_PLUGINS, OF_TEST_CONNECTORS, OVERRIDES, POLICIES
+from tests.parity.shared_trees import pack, unpack
+from tests.parity.worker_settings import SETTINGS
+
+_FOLDERS = re.compile(r"PluginDesc\{.*\}")
+GOLDEN = Path(__file__).parent / "golden"
+TEST_CONNECTORS = "test connectors"
+GROUPS = ("All", *POLICIES, TEST_CONNECTORS)
+WITH_TEST_CONNECTORS = ("connect-runtime", "kafka-tools")
+LAST_VERSION_WITH_THEM = "3.5.2"
+"""Later ones keep Verifiable*, Mock* and SchemaSource in a jar that is not published."""
+
+
+def jars_with_test_connectors() -> list[Path]:
+    """Return the class path: 4.1.1, and behind it the jars that still hold the test connectors."""
+    from jgo.maven import MavenContext
+
+    maven = MavenContext()
+    old = [maven.project("org.apache.kafka", name).at_version(LAST_VERSION_WITH_THEM) for name in WITH_TEST_CONNECTORS]
+    return [*resolve_jars(COORDINATES), *(Path(one.artifact().resolve()) for one in old)]
+
+
+def asked(
+    folder: Path, steps: Sequence[Ask], jars: list[Path] | None = None, **properties: str
+) -> list[dict[str, Any]]:
+    """Return the answers of a new Java worker; bodies as JSON trees where they are JSON."""
+    settings = SETTINGS | {key.replace("__", "."): value for key, value in properties.items()}
+    with (
+        EmbeddedKafka(folder / "kafka", die_with_parent=True) as kafka,
+        JavaConnect(folder / "java", kafka.bootstrap_servers, "golden", properties=settings, jars=jars) as java,
+    ):
+        said = converse(java.rest, java.directory, steps)
+    return [
+        {"name": one.name, "status": one.status, "content_type": one.content_type, "body": _tree(one.body)}
+        for one in said
+    ]
+
+
+def _tree(body: str) -> Any:
+    try:
+        return without_documentation(json.loads(body))
+    except ValueError:
+        return body
+
+
+def without_documentation(tree: Any) -> Any:
+    """Return a body without the sentences about settings, and without the recorder's folders."""
+    if isinstance(tree, str):
+        return _FOLDERS.sub("{...}", tree)
+    if isinstance(tree, list):
+        return [without_documentation(one) for one in tree]
+    if isinstance(tree, dict):
+        return {key: without_documentation(value) for key, value in tree.items() if key != "documentation"}
+    return tree
+
+
+def group(name: str, home: Path) -> list[dict[str, Any]]:
+    """Return the answers of one worker: with an override policy, or with the test connectors."""
+    if name == TEST_CONNECTORS:
+        return asked(home, OF_TEST_CONNECTORS, jars_with_test_connectors())
+    steps = ABOUT_PLUGINS if name == "All" else OVERRIDES
+    return asked(home, steps, connector__client__config__override__policy=name)
+
+
+def _recorded(target: Path) -> dict[str, Any]:
+    if not target.exists():
+        return {}
+    document = json.loads(target.read_text(encoding="utf-8"))
+    answers: dict[str, Any] = unpack(document["trees"], document["answers"])
+    return answers
+
+
+def main(names: Sequence[str]) -> None:
+    """Ask a worker a group; groups that are not named keep what was recorded of them."""
+    target = GOLDEN / f"plugins-{KAFKA_VERSION}.json"
+    content = _recorded(target)
+    for name in names or GROUPS:
+        with tempfile.TemporaryDirectory() as folder:
+            content[name] = group(name, Path(folder))
+        table, packed = pack({one: content[one] for one in GROUPS if one in content})
+        head = f'"recorded_from":"Apache Kafka Connect {KAFKA_VERSION}"'
+        answers = ",\n".join(f"{json.dumps(one)}:{_lines(said)}" for one, said in packed.items())
+        target.write_text(f'{{{head},"trees":{_lines(table)},"answers":{{\n{answers}}}}}\n', encoding="utf-8")
+
+
+def _lines(trees: list[Any]) -> str:
+    return "[\n" + ",\n".join(json.dumps(tree, separators=(",", ":")) for tree in trees) + "\n]"
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])
