@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from spark_connect_rt._version import __version__
 from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.protocol.ids import TopicPartition
+
+SourceOffset = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
+"""(source partition, source offset)."""
 
 
 class ConnectorContext(Protocol):
@@ -56,13 +60,24 @@ class Connector(ABC):
 class SourceConnector(Connector):
     """A connector whose tasks are SourceTask."""
 
-    def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[Any, Any]) -> bool:
-        """Answer whether this connector's externally kept offsets were changed (KIP-875)."""
+    def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
+        """Check offsets that somebody wants to write, and bring what is kept elsewhere in step (KIP-875).
+
+        Called while the connector is stopped, on an instance that is never started. ``offsets`` are (partition,
+        offset) pairs as JSON gives them; an offset of None forgets the partition, and may name any partition.
+
+        Returns whether nothing is left to be done by hand. Raises ConnectError: nothing is changed;
+        NotImplementedError: this connector's offsets cannot be changed from outside.
+        """
         return False
 
 
 class SinkConnector(Connector):
     """A connector whose tasks are SinkTask."""
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
+        """As of a source connector, with the offsets of its consumer group; None forgets a partition's."""
+        return False
 
 
 class SparkSinkConnector(SinkConnector):

@@ -21,7 +21,8 @@ from spark_connect_rt.app.plugin_report import tell_broken
 from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.serving import await_end
 from spark_connect_rt.app.signals import stop_asked
-from spark_connect_rt.app.wiring import ClusterId, admin_of, group_offsets, override_policy, sink_group
+from spark_connect_rt.app.spark_tables import SparkTables
+from spark_connect_rt.app.wiring import ClusterId, admin_of, override_policy, sink_group
 from spark_connect_rt.app.worker_plugins import plugin_path, plugins_of
 from spark_connect_rt.config.connector_config import SINK, SOURCE
 from spark_connect_rt.config.listeners import Advertised, advertised, parse_listeners
@@ -29,6 +30,7 @@ from spark_connect_rt.config.standalone_config import parse_standalone
 from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.errors import ConnectError, RetriableError, StartupError
+from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.rest.peer_client import HttpPeerClient
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -140,7 +142,8 @@ class StandaloneWorker:
             peers=HttpPeerClient(),
             new_key=os.urandom,
             resolve=providers.resolve,
-            read_group_offsets=group_offsets,
+            group_offsets=KafkaGroupOffsets(),
+            table_memory=SparkTables(runner),
             kafka_cluster_id=lambda: self._cluster.value,
             source_config=SOURCE,
             sink_config=SINK,

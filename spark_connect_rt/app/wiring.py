@@ -12,6 +12,7 @@ from spark_connect_rt.app.clock import SystemClock
 from spark_connect_rt.app.executor_clients import clients_factory
 from spark_connect_rt.app.logger_levels import PythonLoggers
 from spark_connect_rt.app.rest_tls import client_tls
+from spark_connect_rt.app.spark_tables import SparkTables
 from spark_connect_rt.app.worker_plugins import plugins_of
 from spark_connect_rt.config.client_properties import (
     leader_producer_properties,
@@ -29,11 +30,11 @@ from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.fenced_writer import KafkaFencedWriter
 from spark_connect_rt.kafka.group_member import KafkaGroupMember
+from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
 from spark_connect_rt.kafka.log_load import LatestLoad
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.sink_group import SinkGroup
 from spark_connect_rt.ports.task_runner import TaskRunner
-from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.rest.peer_client import HttpPeerClient
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.settings import HerderSettings
@@ -43,7 +44,6 @@ from spark_connect_rt.stores.log_cache import LogCache
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.stores.status_store import StatusStore
 
-ADMIN_TIMEOUT_MS = 10_000
 # Of an offset topic that we create, unless offset.storage.* says otherwise. The broker never compacts the last segment
 # of a partition, by default of 1 GB and seven days: every start would read all of it.
 SHORT_HEAD = {"segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}
@@ -106,11 +106,6 @@ def internal_topics(config: DistributedConfig) -> dict[str, TopicSpec]:
     }
 
 
-def group_offsets(properties: Mapping[str, str], group: str) -> dict[TopicPartition, int]:
-    """Return the committed offsets of a sink connector's group, from the connector's own cluster."""
-    return dict(KafkaAdmin(properties).group_offsets(group, timeout_ms=ADMIN_TIMEOUT_MS))
-
-
 def sink_group(properties: Mapping[str, str]) -> SinkGroup:
     """Return one sink task's membership in its consumer group."""
     from spark_connect_rt.kafka.sink_group import KafkaSinkGroup
@@ -144,7 +139,8 @@ def herder_dependencies(
         peers=HttpPeerClient(lambda: client_tls(providers.resolve(raw))),
         new_key=os.urandom,
         resolve=providers.resolve,
-        read_group_offsets=group_offsets,
+        group_offsets=KafkaGroupOffsets(),
+        table_memory=SparkTables(runner),
         kafka_cluster_id=lambda: cluster.value,
         loggers=PythonLoggers(),
         source_config=SOURCE,

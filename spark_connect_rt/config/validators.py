@@ -87,8 +87,8 @@ def no_control_characters(value: Any) -> str | None:
         return None
     if not value:
         return "String may not be empty"
-    bad = sorted({ord(char) for char in value if ord(char) < 32 or 127 <= ord(char) < 160})
-    return f"String may not contain control characters but had the following: {bad}" if bad else None
+    bad = ", ".join(str(ord(char)) for char in value if ord(char) < 32 or 127 <= ord(char) < 160)
+    return f"String may not contain control sequences but had the following ASCII chars: {bad}" if bad else None
 
 
 def unique(value: Any) -> str | None:

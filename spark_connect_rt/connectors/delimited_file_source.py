@@ -14,13 +14,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_connect_rt.api.connector import SourceConnector
+from spark_connect_rt.api.connector import SourceConnector, SourceOffset
 from spark_connect_rt.api.data.schema import OPTIONAL_STRING, Schema
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import non_empty, one_of
-from spark_connect_rt.connectors.file_input import FileInput, stored_position
+from spark_connect_rt.connectors.file_input import FileInput, check_positions, stored_position
 from spark_connect_rt.connectors.row_formats import (
     CsvFormat,
     JsonLinesFormat,
@@ -131,10 +131,13 @@ class DelimitedFileSourceConnector(SourceConnector):
             return {name: list(why) for name, why in error.problems.items()}
         return {}
 
-    def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[Any, Any]) -> bool:
+    def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
         """Check the new offsets. Raises ConnectError."""
-        for offset in offsets.values():
-            stored_position(offset, config.get("file", ""))
+        check_positions(config, offsets)
+        for _, offset in offsets:
+            line = (offset or {}).get(LINE, 0)
+            if isinstance(line, bool) or not isinstance(line, int) or line < 0:
+                raise ConnectError(f"The value for the '{LINE}' key in the offset should be a non-negative integer")
         return True
 
 

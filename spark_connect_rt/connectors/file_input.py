@@ -11,7 +11,9 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping, Sequence
 
+from spark_connect_rt.api.connector import SourceOffset
 from spark_connect_rt.errors import ConnectError
 
 log = logging.getLogger(__name__)
@@ -106,6 +108,29 @@ class FileInput:
 
     def _refused(self, error: OSError) -> ConnectError:
         return ConnectError(f"file {self.path} cannot be read: {error.strerror or error}")
+
+
+def check_positions(config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> None:
+    """Check offsets that somebody wants to write, as Java's file source does. Raises ConnectError in its words."""
+    if not config.get("file"):
+        raise ConnectError(
+            "Offsets cannot be modified if the 'file' configuration is unspecified. This is because stdin is used for "
+            "input and offsets are not tracked."
+        )
+    for partition, offset in offsets:
+        if offset is None:
+            continue  # whatever is stored may be cleaned up
+        if "position" not in offset:
+            raise ConnectError("Offset objects should either be null or contain the key 'position'")
+        position = offset["position"]
+        if isinstance(position, bool) or not isinstance(position, int):
+            raise ConnectError("The value for the 'position' key in the offset is expected to be a Long value")
+        if position < 0:
+            raise ConnectError("The value for the 'position' key in the offset should be a non-negative value")
+        if partition is None:
+            raise ConnectError("Partition objects cannot be null")
+        if "filename" not in partition:
+            raise ConnectError("Partition objects should contain the key 'filename'")
 
 
 def stored_position(offset: object, path: str) -> int:

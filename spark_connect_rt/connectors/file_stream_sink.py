@@ -38,6 +38,10 @@ class FileStreamSinkConnector(SinkConnector):
         """Return the same configuration for every task."""
         return [dict(self.config) for _ in range(max_tasks)]
 
+    def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
+        """Nothing is kept but the group's offsets."""
+        return True
+
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
         """Refuse standard output: tasks run on executors, where nobody reads it."""
         return {} if config.get(FILE) else {FILE: [f"{FILE} must be set: nobody reads an executor's standard output"]}

@@ -12,13 +12,13 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_connect_rt.api.connector import SourceConnector
+from spark_connect_rt.api.connector import SourceConnector, SourceOffset
 from spark_connect_rt.api.data.schema import STRING
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import non_empty
-from spark_connect_rt.connectors.file_input import FileInput, stored_position
+from spark_connect_rt.connectors.file_input import FileInput, check_positions, stored_position
 from spark_connect_rt.errors import ConnectError
 
 FILE, TOPIC, BATCH_SIZE = "file", "topic", "batch.size"
@@ -62,19 +62,9 @@ class FileStreamSourceConnector(SourceConnector):
         """Refuse standard input: tasks run on executors, which have none."""
         return {} if config.get(FILE) else {FILE: [f"{FILE} must be set: an executor has no standard input to read"]}
 
-    def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[Any, Any]) -> bool:
-        """Check the new offsets. Raises ConnectError naming what is wrong with them."""
-        if not config.get(FILE):
-            raise ConnectError(f"offsets can only be altered when {FILE} is set")
-        for partition, offset in offsets.items():
-            if offset is None:
-                continue  # a removal is always good
-            named = dict(partition) if partition is not None else {}
-            if FILENAME not in named:
-                raise ConnectError(f"source partition {named} must have the key {FILENAME}")
-            if POSITION not in offset:
-                raise ConnectError(f"the offset of {named} must have the key {POSITION}")
-            stored_position(offset, str(named[FILENAME]))
+    def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
+        """Check the new offsets, in Java's words. Raises ConnectError."""
+        check_positions(config, offsets)
         return True
 
 

@@ -8,6 +8,7 @@ from typing import Any
 from spark_connect_rt.api.connector import SparkSinkConnector, SparkSinkTask
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
+from spark_connect_rt.protocol.ids import TopicPartition
 
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 OPTION_PREFIX = "spark.option."
@@ -74,6 +75,10 @@ class SparkTableSinkConnector(SparkSinkConnector):
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         """Return the same configuration for every task."""
         return [dict(self.config) for _ in range(max_tasks)]
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
+        """What the table remembers is forgotten by the worker, before the group's offsets change (decision 0001)."""
+        return True
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
         """Refuse a sink without a place to write to, and a schema that cannot be one."""

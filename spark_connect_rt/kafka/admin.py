@@ -11,7 +11,7 @@ import logging
 import threading
 import time
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
@@ -253,6 +253,14 @@ class KafkaAdmin:
             except KafkaException as error:
                 raise connect_error(error, f"looking for members of group {group}") from error
         return any(one.members for one in found if one.id == group)
+
+    @contextlib.contextmanager
+    def client(self) -> Iterator[Any]:
+        """Give the library's client to an adapter beside this one, and drop it afterwards."""
+        try:
+            yield self._admin
+        finally:
+            self.close()
 
     def close(self) -> None:
         """Drop the client; librdkafka closes it when nothing refers to it."""

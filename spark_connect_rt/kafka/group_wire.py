@@ -1,17 +1,20 @@
-"""JoinGroup 9 and LeaveGroup 5, which carry a reason (KIP-800); aiokafka's own classes end at 5 and 1.
+"""JoinGroup 9 and LeaveGroup 5, which carry a reason (KIP-800), where aiokafka's own end at 5 and 1; OffsetDelete 0.
 
-Owns the two flexible layouts, declared with aiokafka's field types. Which version goes out is decided per connection
+Owns these layouts, declared with aiokafka's field types. Which version goes out is decided per connection
 by what the broker offers, so an old broker gets the requests without a reason.
-Source: Kafka's ``JoinGroupRequest.json``, ``LeaveGroupRequest.json`` and their responses.
+Source: Kafka's ``JoinGroupRequest.json``, ``LeaveGroupRequest.json``, ``OffsetDeleteRequest.json``, their responses.
 """
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from itertools import groupby
 from typing import Any
 
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.group import JoinGroupRequest_v5, LeaveGroupRequest_v1
 from aiokafka.protocol.types import (
+    Array,
     Boolean,
     CompactArray,
     CompactBytes,
@@ -19,8 +22,11 @@ from aiokafka.protocol.types import (
     Int16,
     Int32,
     Schema,
+    String,
     TaggedFields,
 )
+
+from spark_connect_rt.protocol.ids import TopicPartition
 
 _TEXT = CompactString("utf-8")
 _NO_TAGS: dict[int, bytes] = {}
@@ -103,6 +109,61 @@ class LeaveGroupRequest_v5(RequestStruct):  # type: ignore[misc]  # noqa: N801
         ),
         ("tags", TaggedFields),
     )
+
+
+class OffsetDeleteResponse_v0(Response):  # type: ignore[misc]  # noqa: N801
+    """OffsetDelete's answer: one error for the group, one for each partition."""
+
+    API_KEY, API_VERSION = 47, 0
+    SCHEMA = Schema(
+        ("error_code", Int16),
+        ("throttle_time_ms", Int32),
+        (
+            "topics",
+            Array(
+                ("topic", String("utf-8")),
+                ("partitions", Array(("partition", Int32), ("error_code", Int16))),
+            ),
+        ),
+    )
+
+
+class OffsetDeleteRequest_v0(RequestStruct):  # type: ignore[misc]  # noqa: N801
+    """Forget the committed offsets of some partitions."""
+
+    API_KEY, API_VERSION, RESPONSE_TYPE = 47, 0, OffsetDeleteResponse_v0
+    SCHEMA = Schema(
+        ("group", String("utf-8")),
+        (
+            "topics",
+            Array(
+                ("topic", String("utf-8")),
+                ("partitions", Array(Int32)),
+            ),
+        ),
+    )
+
+
+class OffsetDeleteRequest(Request[OffsetDeleteRequest_v0]):  # type: ignore[misc]
+    """OffsetDelete (API 47), for partitions of any topics."""
+
+    API_KEY = 47
+
+    def __init__(self, group: str, partitions: Collection[TopicPartition]) -> None:
+        self._group, self._partitions = group, sorted(partitions)
+
+    def build(self, request_struct_class: Any) -> Any:
+        """Return the request."""
+        topics = groupby(self._partitions, lambda one: one.topic)
+        return request_struct_class(self._group, [(topic, [p.partition for p in found]) for topic, found in topics])
+
+
+def forgotten(answer: Any) -> Iterator[tuple[str, int]]:
+    """Yield what an OffsetDelete's answer says: where (empty: of the whole group) and the error code, 0 for none."""
+    yield "", answer.error_code
+    for topic, partitions in answer.topics:
+        for partition, code in partitions:
+            yield f", {topic}-{partition}", code
 
 
 class JoinRequest(Request[JoinGroupRequest_v5 | JoinGroupRequest_v9]):  # type: ignore[misc]

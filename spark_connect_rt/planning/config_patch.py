@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from spark_connect_rt.protocol.java_hash_order import hash_order_of_copy, in_java_hash_order
+
 
 def patched_config(raw: Mapping[str, str], patch: Mapping[str, str | None]) -> dict[str, str]:
-    """Return the raw configuration with the patch applied: a value replaces or adds, None removes."""
-    kept = {key: value for key, value in raw.items() if key not in patch}
-    return {**kept, **{key: value for key, value in patch.items() if value is not None}}
+    """Return the raw configuration with the patch applied: a value replaces or adds, None removes. Java's order."""
+    patched = {**in_java_hash_order(raw), **patch}
+    kept = {key: value for key, value in patched.items() if value is not None}
+    return {key: kept[key] for key in hash_order_of_copy(raw, kept)}

@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from spark_connect_rt.planning.offset_changes import OffsetPair
 from spark_connect_rt.ports.loggers import LoggerLevel
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.state.target_state import TargetState
@@ -228,6 +229,16 @@ class HerderApi(Protocol):
 
     def offsets(self, name: str) -> Future[list[ConnectorOffset]]:
         """Read where the connector is (sinks: asks Kafka). NotFoundError ``Connector s not found``."""
+
+    def alter_offsets(self, name: str, offsets: Sequence[OffsetPair]) -> Future[str]:
+        """Write (partition, offset) pairs, a None offset forgetting its partition (KIP-875). Leader only.
+
+        Answered in Java's words when it is durable. NotFoundError ``Connector s not found``, BadRequestError (it is
+        not STOPPED, a sink's partition or offset is none), ConnectError (the connector refuses, sink tasks still run).
+        """
+
+    def reset_offsets(self, name: str) -> Future[str]:
+        """Forget every offset of the connector; otherwise as ``alter_offsets``."""
 
     def create(self, name: str, config: Mapping[str, str], initial_state: TargetState | None) -> Future[ConfigWritten]:
         """Leader only. AlreadyExistsError ``Connector s already exists``, BadConfigError, NotLeaderError."""

@@ -33,6 +33,19 @@ def java_hash_order(keys: Iterable[str], *, sized: bool = False) -> list[str]:
     return sorted(inserted, key=lambda key: _bucket(key, capacity))  # stable: insertion order in a bucket
 
 
+def hash_order_of_copy(copied: Iterable[str], keys: Iterable[str]) -> list[str]:
+    """Return ``keys`` as ``new HashMap<>(copied)`` yields them once it was changed to hold these.
+
+    The copy's table has room for what was copied, so it is smaller than that of a map that grew.
+    """
+    size = len(list(copied))
+    capacity = 1 << max(0, int(size / 0.75 + 1) - 1).bit_length()
+    inserted = list(dict.fromkeys(keys))
+    while len(inserted) * 4 > capacity * 3:
+        capacity *= 2
+    return sorted(inserted, key=lambda key: _bucket(key, capacity))
+
+
 def in_java_hash_order(mapping: Mapping[str, V]) -> dict[str, V]:
     """Return the mapping with its keys in HashMap order."""
     if len(mapping) < 2:

@@ -20,6 +20,7 @@ from spark_connect_rt._version import CONNECT_VERSION
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.peer_client import PeerClient
+from spark_connect_rt.protocol.java_hash_order import java_hash_order
 from spark_connect_rt.protocol.json_text import encode_json
 from spark_connect_rt.rest import admin, connector_plugins, connectors, health, internal, root
 from spark_connect_rt.rest.admin import PluginReport
@@ -96,7 +97,7 @@ def _answer_errors(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
         methods = _methods(routes, request)
         allow = {"Allow": ",".join(methods)}
         if request.method == "OPTIONS":
-            return Response(", ".join(methods), 200, headers=allow | {"Content-Type": "text/plain"})
+            return Response(", ".join(java_hash_order(methods)), 200, headers=allow | {"Content-Type": "text/plain"})
         return Response(encode_json(answer.body), answer.status, headers=allow)
 
     @app.exception_handler(RequestValidationError)

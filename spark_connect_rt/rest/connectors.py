@@ -21,12 +21,14 @@ from spark_connect_rt.rest.context import JsonResponse, RestContext, flag
 from spark_connect_rt.rest.negotiation import json_body
 from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, connector_path, decoded
 from spark_connect_rt.rest.request_body import read_config, read_create, read_patch
+from spark_connect_rt.rest.request_offsets import read_offsets
 
 
 def router(context: RestContext) -> APIRouter:
     """Return all routes of connectors and their tasks."""
     routes = APIRouter(tags=["connectors"])
     _add_reads(routes, context)
+    _add_offsets(routes, context)
     _add_configuration(routes, context)
     _add_steering(routes, context)
     _add_tasks(routes, context)
@@ -75,11 +77,28 @@ def _add_reads(routes: APIRouter, context: RestContext) -> None:
         herder.reset_topics(decoded(connector))
         return Response(status_code=202)
 
+
+def _add_offsets(routes: APIRouter, context: RestContext) -> None:
+    herder = context.herder
+
     @routes.get("/connectors/{connector}/offsets")
     async def offsets(request: Request, connector: ConnectorName) -> Response:
         """Return where the connector is."""
         found = await context.completed(request, lambda: herder.offsets(decoded(connector)))
         return JsonResponse(entities.offsets_entity(found))
+
+    @routes.patch("/connectors/{connector}/offsets")
+    async def alter_offsets(request: Request, connector: ConnectorName) -> Response:
+        """Write offsets of a stopped connector; an offset of null forgets its partition."""
+        name, wanted = decoded(connector), read_offsets(await json_body(request))
+        words = await context.completed(request, lambda: herder.alter_offsets(name, wanted))
+        return JsonResponse({"message": words})
+
+    @routes.delete("/connectors/{connector}/offsets")
+    async def reset_offsets(request: Request, connector: ConnectorName) -> Response:
+        """Forget all offsets of a stopped connector."""
+        words = await context.completed(request, lambda: herder.reset_offsets(decoded(connector)))
+        return JsonResponse({"message": words})
 
 
 def _add_configuration(routes: APIRouter, context: RestContext) -> None:

@@ -41,11 +41,11 @@ class ConnectRest:
         # Proxies of the environment must not come between a test and a loopback port.
         self._client = httpx.Client(timeout=timeout_s, trust_env=False)
 
-    def request(self, method: str, path: str, body: Any = None) -> RestAnswer:
+    def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> RestAnswer:
         """Send one request; ``body`` goes as JSON unless it is bytes already."""
         content = body if isinstance(body, bytes) or body is None else orjson.dumps(body)
-        headers = {"Content-Type": "application/json"} if content is not None else {}
-        answer = self._client.request(method, self.url + path, content=content, headers=headers)
+        typed = {"Content-Type": "application/json"} if content is not None else {}
+        answer = self._client.request(method, self.url + path, content=content, headers={**typed, **(headers or {})})
         return RestAnswer(answer.status_code, dict(answer.headers), answer.content)
 
     def probe(self, path: str = "/") -> bool:
@@ -55,11 +55,18 @@ class ConnectRest:
         except httpx.HTTPError:
             return False
 
-    def settled(self, method: str, path: str, body: Any = None, limit_s: float = 180.0) -> RestAnswer:
+    def settled(
+        self,
+        method: str,
+        path: str,
+        body: Any = None,
+        limit_s: float = 180.0,
+        headers: Mapping[str, str] | None = None,
+    ) -> RestAnswer:
         """Send a request, again while it is answered 409 for a rebalance; return the last answer."""
         deadline = time.monotonic() + limit_s
         while True:
-            answer = self.request(method, path, body)
+            answer = self.request(method, path, body, headers)
             conflict = answer.status == REBALANCING and b"already exists" not in answer.body
             if not conflict or time.monotonic() > deadline:
                 return answer

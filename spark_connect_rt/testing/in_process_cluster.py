@@ -34,7 +34,7 @@ from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClien
 from spark_connect_rt.testing.memory_fenced_writer import MemoryFencedWriter
 from spark_connect_rt.testing.memory_group import MemoryGroup, MemoryGroupMember
 from spark_connect_rt.testing.memory_loggers import MemoryLoggers
-from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups
+from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 
 T = TypeVar("T")
@@ -205,7 +205,7 @@ class InProcessCluster:
                 loggers=loggers,
                 peers=self.peers,
                 new_key=lambda size: bytes(range(size)),
-                read_group_offsets=lambda _config, group: self.consumer_groups.committed(group),
+                group_offsets=MemoryGroupOffsets(self.consumer_groups),
             )
         )
         worker = self.workers[name] = InProcessWorker(herder, member, runner, loggers)

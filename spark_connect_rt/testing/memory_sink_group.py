@@ -10,11 +10,12 @@ last one has, partitions are dealt out and each member hears of its own at its n
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from spark_connect_rt.config.java_regex import java_pattern
 from spark_connect_rt.errors import FencedError
+from spark_connect_rt.ports.group_offsets import GroupInUseError
 from spark_connect_rt.ports.sink_group import OnAssigned, OnLost, OnRevoked
 from spark_connect_rt.protocol.ids import TopicPartition
 
@@ -70,6 +71,18 @@ class MemoryConsumerGroups:
         with self.changed:
             self._group(group).committed.update(offsets)
 
+    def forget(self, group: str, partitions: Collection[TopicPartition] | None = None) -> None:
+        """Forget offsets of a group from outside, None: all of them."""
+        with self.changed:
+            committed = self._group(group).committed
+            for one in list(committed) if partitions is None else partitions:
+                committed.pop(one, None)
+
+    def has_members(self, group: str) -> bool:
+        """Return whether anybody is in the group."""
+        with self.changed:
+            return bool(self._group(group).members)
+
     def member(self, properties: Mapping[str, str]) -> MemorySinkGroup:
         """Return a new member; it joins when it subscribes. Fits ports.sink_group.SinkGroupFactory."""
         return MemorySinkGroup(self, properties)
@@ -115,6 +128,41 @@ class MemoryConsumerGroups:
                 dealt[wanting[index % len(wanting)]].append(partition)
         group.dealt = dealt
         self.changed.notify_all()
+
+
+class MemoryGroupOffsets:
+    """Port GroupOffsets over the groups of one MemoryConsumerGroups."""
+
+    def __init__(self, groups: MemoryConsumerGroups) -> None:
+        self._groups = groups
+
+    def committed(self, properties: Mapping[str, str], group: str) -> dict[TopicPartition, int]:
+        """See the port."""
+        return self._groups.committed(group)
+
+    def is_in_use(self, properties: Mapping[str, str], group: str) -> bool:
+        """See the port."""
+        return self._groups.has_members(group)
+
+    def alter(self, properties: Mapping[str, str], group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """See the port."""
+        self._refuse_members(group)
+        self._groups.ends(list(offsets))  # KeyError for what is not there
+        self._groups.set_committed(group, offsets)
+
+    def forget(self, properties: Mapping[str, str], group: str, partitions: Collection[TopicPartition]) -> None:
+        """See the port."""
+        self._refuse_members(group)
+        self._groups.forget(group, partitions)
+
+    def delete(self, properties: Mapping[str, str], group: str) -> None:
+        """See the port."""
+        self._refuse_members(group)
+        self._groups.forget(group)
+
+    def _refuse_members(self, group: str) -> None:
+        if self._groups.has_members(group):
+            raise GroupInUseError(f"group {group} has members")
 
 
 class MemorySinkGroup:

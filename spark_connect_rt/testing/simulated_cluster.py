@@ -28,7 +28,7 @@ from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.stores.status_store import StatusStore
 from spark_connect_rt.testing.in_process_cluster import MemoryPlugins
 from spark_connect_rt.testing.memory_connectors import MemorySource
-from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups
+from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
 from spark_connect_rt.testing.simulated_engine import EngineTimes, SimulatedTaskRunner
 from spark_connect_rt.testing.simulated_group import SimulatedGroup, SimulatedMember
 from spark_connect_rt.testing.simulated_invariants import GroundTruth
@@ -164,6 +164,7 @@ class SimulatedCluster:
                 sink_groups=self.consumer_groups.member,
                 plugins=_PLUGINS,
                 peers=SimulatedPeers(self, process),
+                group_offsets=MemoryGroupOffsets(self.consumer_groups),
                 new_key=lambda size: bytes(scheduler.between(0, 255) for _ in range(size)),
                 threads=process,
             )

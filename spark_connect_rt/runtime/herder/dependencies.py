@@ -9,13 +9,13 @@ from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePo
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.group_member import GroupMember
+from spark_connect_rt.ports.group_offsets import GroupOffsets, TableMemory
 from spark_connect_rt.ports.loggers import Loggers
 from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.sink_group import SinkGroupFactory
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
-from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.runtime.herder.settings import HerderSettings
 from spark_connect_rt.stores.config_store import ConfigStore
 from spark_connect_rt.stores.offset_store import OffsetStore
@@ -23,8 +23,6 @@ from spark_connect_rt.stores.status_store import StatusStore
 
 Resolve = Callable[[Mapping[str, str]], dict[str, str]]
 """Replaces every ``${provider:...}`` of a configuration."""
-ReadGroupOffsets = Callable[[Mapping[str, str], str], dict[TopicPartition, int]]
-"""(the sink connector's admin properties, group id) -> committed offsets. Blocks; RetriableError."""
 
 
 def resolve_nothing(config: Mapping[str, str]) -> dict[str, str]:
@@ -46,12 +44,13 @@ class HerderDependencies:
     sink_groups: SinkGroupFactory
     plugins: PluginCatalog
     peers: PeerClient
+    group_offsets: GroupOffsets
     new_key: Callable[[int], bytes]  # size in bytes -> random bytes (os.urandom)
     resolve: Resolve = resolve_nothing
-    read_group_offsets: ReadGroupOffsets = lambda _config, _group: {}
     kafka_cluster_id: Callable[[], str] = lambda: ""
     source_config: ConfigDef | None = None  # settings common to all source connectors
     sink_config: ConfigDef | None = None  # settings common to all sink connectors
     override_policy: ConnectorClientConfigOverridePolicy | None = None  # a plug-in's; None: a built-in one
+    table_memory: TableMemory | None = None  # None: tables that Spark writes remember nothing
     loggers: Loggers | None = None  # None: levels are neither shown nor set
     threads: Threads = MACHINE_THREADS

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.planning.config_patch import patched_config
+from spark_connect_rt.planning.offset_changes import OffsetPair
 from spark_connect_rt.planning.restart_plan import RestartRequest
 from spark_connect_rt.ports.herder import (
     ConfigWritten,
@@ -191,6 +192,17 @@ class DistributedHerder:
     def offsets(self, name: str) -> Future[list[ConnectorOffset]]:
         """See HerderApi."""
         return self._answer_beside(lambda: self._views.offsets(name))
+
+    def alter_offsets(self, name: str, offsets: Sequence[OffsetPair]) -> Future[str]:
+        """See HerderApi."""
+        return self._modify_offsets(name, offsets)
+
+    def reset_offsets(self, name: str) -> Future[str]:
+        """See HerderApi."""
+        return self._modify_offsets(name, None)
+
+    def _modify_offsets(self, name: str, offsets: Sequence[OffsetPair] | None) -> Future[str]:
+        return self._loop.add(f"modify the offsets of {name}", lambda: self._loop.offset_actions.modify(name, offsets))
 
     def create(self, name: str, config: Mapping[str, str], initial_state: TargetState | None) -> Future[ConfigWritten]:
         """See HerderApi."""

@@ -21,6 +21,7 @@ from spark_connect_rt.runtime.herder.forwarding import Forwarding
 from spark_connect_rt.runtime.herder.group_state import GroupState, GroupView
 from spark_connect_rt.runtime.herder.leading import Leading
 from spark_connect_rt.runtime.herder.membership import STOP_MARGIN_MS, Membership
+from spark_connect_rt.runtime.herder.offset_requests import OffsetRequests
 from spark_connect_rt.runtime.herder.publishing import Publishing
 from spark_connect_rt.runtime.herder.reconciling import Reconciling
 from spark_connect_rt.runtime.herder.requests import RequestQueue
@@ -60,6 +61,7 @@ class HerderLoop:
         self._changes = Changes(deps, state, worker, self._publishing, wakeup)
         self._leading = Leading(deps, state, calls)
         self.actions = ConnectorRequests(deps, state, views, self._publishing, self._reconciling, calls)
+        self.offset_actions = OffsetRequests(deps, state, calls, self.add)
         self._steps: tuple[tuple[str, Step], ...] = (
             ("hear the group", self._membership.hear),
             ("collect answers", calls.collect),

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 
 from spark_connect_rt.config.client_properties import connector_admin_properties, sink_group_id
-from spark_connect_rt.errors import ConnectError, ForbiddenError, NotFoundError
+from spark_connect_rt.errors import ConnectError, ForbiddenError, NotFoundError, RetriableError
 from spark_connect_rt.planning.restart_plan import RestartPlan
 from spark_connect_rt.ports.herder import (
     ConnectorInfo,
@@ -18,6 +19,7 @@ from spark_connect_rt.ports.herder import (
 )
 from spark_connect_rt.ports.task_runner import TaskKind
 from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.protocol.offset_records import OffsetMap
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.worker.launches import kind_of
 from spark_connect_rt.state.connector_status import ConnectorStatus, State
@@ -103,15 +105,21 @@ class Views:
         """Where the connector is. Blocks for sinks (asks Kafka). Raises NotFoundError, RetriableError."""
         config = self.connector_config(name)
         if self.connector_type(name) != "sink":
-            pairs = self._deps.offset_store.connector_offsets(name)
-            return [ConnectorOffset(partition, offset) for partition, offset in pairs]
+            return [ConnectorOffset(partition, offset) for partition, offset in self._source_offsets(name)]
         admin = connector_admin_properties(self._deps.settings.raw, config, name, 0)
         group = sink_group_id(config, name)
-        committed = self._deps.read_group_offsets(self._deps.resolve(admin), group)
+        committed = self._deps.group_offsets.committed(self._deps.resolve(admin), group)
         return [
             ConnectorOffset({"kafka_partition": p.partition, "kafka_topic": p.topic}, {"kafka_offset": offset})
             for p, offset in sorted(committed.items())
         ]
+
+    def _source_offsets(self, name: str) -> list[tuple[OffsetMap | None, OffsetMap]]:
+        """Read to the end: another worker may have answered that it altered them. Kafka is away: what is known."""
+        store = self._deps.offset_store
+        with contextlib.suppress(RetriableError):
+            store.read(name, [], self._deps.settings.worker_sync_timeout_ms)
+        return store.connector_offsets(name)
 
     def connector_type(self, name: str) -> str:
         """Return source, sink, or unknown (no such connector, or its class is not here)."""

@@ -106,6 +106,10 @@ class TableFiles:
         """Drop manifest and leftovers: every declared offset is committed in the consumer group."""
         self._fs.delete(self._home, True)
 
+    def forget_all(self) -> None:
+        """Drop what every task of the connector left."""
+        self._fs.delete(self._connector_home, True)
+
     def drop_leftovers(self, keep: str | None) -> None:
         """Delete staging folders of batches that were never declared."""
         if not self._fs.exists(self._home):

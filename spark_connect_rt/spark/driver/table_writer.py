@@ -14,6 +14,7 @@ from spark_connect_rt.spark.driver.table_files import Declared, TableFiles
 FILE_FORMATS = ("parquet", "json", "csv", "orc")
 DELTA_WRITER = "connectrt.writer"
 DELTA_BATCH = "connectrt.batch"
+DELTA_FORGOTTEN = "connectrt.forgotten"
 Ranges = Mapping[TopicPartition, tuple[int, int]]
 
 
@@ -28,6 +29,9 @@ class TableWriter(Protocol):
 
     def forget(self) -> None:
         """The last batch's offsets are committed in the group: its record is no longer needed."""
+
+    def forget_all(self) -> None:
+        """Remember nothing of any task of this connector; after ``recover``, and while no task of it runs."""
 
 
 class FileTableWriter:
@@ -65,6 +69,10 @@ class FileTableWriter:
         """Drop the manifest."""
         self._files.forget()
 
+    def forget_all(self) -> None:
+        """Drop the manifests of all tasks."""
+        self._files.forget_all()
+
 
 class DeltaTableWriter:
     """Delta through the ``deltalake`` package: one commit adds the rows and, in its metadata, their offsets.
@@ -85,6 +93,8 @@ class DeltaTableWriter:
         ranges: dict[TopicPartition, tuple[int, int]] = {}
         for commit in DeltaTable(self._path).history(limit=100):  # newest first
             if commit.get(DELTA_WRITER) == self._writer:
+                if DELTA_FORGOTTEN in commit:
+                    break  # offsets were altered: what older commits say does not count any more
                 ranges = {**Declared.from_json(commit[DELTA_BATCH]).ranges, **ranges}
         return ranges
 
@@ -103,6 +113,17 @@ class DeltaTableWriter:
 
     def forget(self) -> None:
         """Nothing: the metadata stays in the Delta log."""
+
+    def forget_all(self) -> None:
+        """Commit no rows, and in the metadata that older commits' offsets do not count."""
+        from deltalake import CommitProperties, DeltaTable, write_deltalake
+
+        if not DeltaTable.is_deltatable(self._path):
+            return
+        nothing = DeltaTable(self._path).to_pyarrow_dataset().schema.empty_table()
+        metadata = {DELTA_WRITER: self._writer, DELTA_FORGOTTEN: "true"}
+        properties = CommitProperties(custom_metadata=metadata)
+        write_deltalake(self._path, nothing, mode="append", commit_properties=properties)
 
 
 class PlainTableWriter:
@@ -128,6 +149,9 @@ class PlainTableWriter:
             writer.save()
 
     def forget(self) -> None:
+        """Nothing to forget."""
+
+    def forget_all(self) -> None:
         """Nothing to forget."""
 
 

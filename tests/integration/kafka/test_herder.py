@@ -25,6 +25,7 @@ from spark_connect_rt.stores.status_store import StatusStore
 from spark_connect_rt.testing.in_process_cluster import InProcessPeers, MemoryPlugins, SystemClock
 from spark_connect_rt.testing.memory_connectors import MemorySource, faults
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
+from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 
 PLUGINS = MemoryPlugins(
@@ -67,6 +68,7 @@ class RealGroup:
         }
         herder = DistributedHerder(
             HerderDependencies(
+                group_offsets=MemoryGroupOffsets(MemoryConsumerGroups()),
                 settings=HerderSettings.of(f"{worker}:8083", f"http://{worker}:8083/", raw),
                 clock=clock,
                 member=KafkaGroupMember(raw),

@@ -264,6 +264,6 @@ def test_the_connector_makes_one_task() -> None:
     connector.start({"file": "/f", "topic": "t"})
     assert connector.task_configs(9) == [{"file": "/f", "topic": "t"}]
     assert connector.validate({"file": "/f", "topic": "t"}) == {}
-    assert connector.alter_offsets({"file": "/f"}, {(("filename", "/f"),): {"position": 1}})
+    assert connector.alter_offsets({"file": "/f"}, [({"filename": "/f"}, {"position": 1})])
     with pytest.raises(ConnectError):
-        connector.alter_offsets({"file": "/f"}, {(("filename", "/f"),): {"position": "1"}})
+        connector.alter_offsets({"file": "/f"}, [({"filename": "/f"}, {"position": "1"})])

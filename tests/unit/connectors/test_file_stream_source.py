@@ -187,15 +187,17 @@ def test_the_connector_makes_one_task_and_checks_altered_offsets() -> None:
     assert connector.task_class() is FileStreamSourceTask
     assert connector.validate(config) == {}
     assert "file" in connector.validate({"topic": "t"})
-    partition = (("filename", "/f"),)
-    assert connector.alter_offsets(config, {partition: {"position": 3}, (("x", "y"),): None})
-    for bad in (
-        {(("x", "y"),): {"position": 3}},
-        {partition: {"line": 3}},
-        {partition: {"position": -1}},
-        {partition: {"position": "3"}},
+    partition = {"filename": "/f"}
+    assert connector.alter_offsets(config, [(partition, {"position": 3}), ({"x": "y"}, None), (None, None)])
+    for pair, words in (
+        (({"x": "y"}, {"position": 3}), "contain the key 'filename'"),
+        ((None, {"position": 3}), "Partition objects cannot be null"),
+        ((partition, {"line": 3}), "contain the key 'position'"),
+        ((partition, {"position": -1}), "should be a non-negative value"),
+        ((partition, {"position": "3"}), "expected to be a Long value"),
+        ((partition, {"position": True}), "expected to be a Long value"),
     ):
-        with pytest.raises(ConnectError):
-            connector.alter_offsets(config, bad)
-    with pytest.raises(ConnectError):
-        connector.alter_offsets({"topic": "t"}, {})
+        with pytest.raises(ConnectError, match=words):
+            connector.alter_offsets(config, [pair])
+    with pytest.raises(ConnectError, match="'file' configuration is unspecified"):
+        connector.alter_offsets({"topic": "t"}, [])

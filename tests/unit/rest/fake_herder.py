@@ -153,6 +153,12 @@ class FakeHerder:
     def offsets(self, name: str) -> Future[list[ConnectorOffset]]:
         return self._answer("offsets", name)
 
+    def alter_offsets(self, name: str, offsets: Sequence[Any]) -> Future[str]:
+        return self._answer("alter_offsets", name, list(offsets))
+
+    def reset_offsets(self, name: str) -> Future[str]:
+        return self._answer("reset_offsets", name)
+
     def create(self, name: str, config: Mapping[str, str], initial_state: TargetState | None) -> Future[ConfigWritten]:
         return self._answer("create", name, dict(config), initial_state)
 

@@ -177,7 +177,7 @@ def test_head_is_answered_like_get(rest: Asked) -> None:
 
 def test_options_names_the_methods(rest: Asked) -> None:
     answer = rest("OPTIONS", "/connectors")
-    assert (answer.status_code, answer.text) == (200, "GET, HEAD, OPTIONS, POST")
+    assert (answer.status_code, answer.text) == (200, "HEAD, POST, GET, OPTIONS")
     assert rest("OPTIONS", "/nope").status_code == 404
 
 

@@ -27,7 +27,7 @@ from spark_connect_rt.stores.status_store import StatusStore
 from spark_connect_rt.testing.in_process_cluster import InProcessPeers, MemoryPlugins, SystemClock
 from spark_connect_rt.testing.memory_connectors import MemorySource
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
-from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups
+from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 
 LIMIT_S = 15.0
@@ -67,6 +67,7 @@ def herder() -> Iterator[StandaloneHerder]:
         "connect.protocol": "compatible",
     }
     clock, topics = SystemClock(), MemoryTopics()
+    groups = MemoryConsumerGroups()
     herder = StandaloneHerder(
         HerderDependencies(
             settings=HerderSettings.of("w:8083", "http://w:8083/", config),
@@ -76,7 +77,8 @@ def herder() -> Iterator[StandaloneHerder]:
             status_store=StatusStore(LocalCompactedLog("statuses"), clock),
             offset_store=OffsetStore(LocalCompactedLog("offsets")),
             runner=MemoryTaskRunner(MemoryExecutorClients(topics, plugins.class_of)),
-            sink_groups=MemoryConsumerGroups().member,
+            sink_groups=groups.member,
+            group_offsets=MemoryGroupOffsets(groups),
             plugins=plugins,
             peers=InProcessPeers({}),
             new_key=bytes,

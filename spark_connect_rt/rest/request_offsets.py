@@ -1,0 +1,53 @@
+"""Reads the body of ``PATCH /connectors/{name}/offsets`` (Java ``ConnectorOffsets``): numbers stay numbers."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from spark_connect_rt.errors import BadRequestError
+from spark_connect_rt.planning.offset_changes import OffsetPair
+from spark_connect_rt.rest.error_mapping import UnreadableBodyError
+from spark_connect_rt.rest.request_body import parsed
+
+NOTHING = "Partitions / offsets need to be provided for an alter offsets request"
+
+
+def read_offsets(body: bytes) -> list[OffsetPair]:
+    """Return (partition, offset) in the order of the body. Raises UnreadableBodyError, BadRequestError (none)."""
+    fields = _object(_json(body), ("offsets",), "The request body")
+    entries = fields.get("offsets")
+    if entries is not None and not isinstance(entries, list):
+        raise UnreadableBodyError("'offsets' is not a list")
+    if not entries:
+        raise BadRequestError(NOTHING)
+    return [_pair(entry) for entry in entries]
+
+
+def _pair(entry: Any) -> OffsetPair:
+    fields = _object(entry, ("partition", "offset"), "An entry of 'offsets'")
+    partition, offset = fields.get("partition"), fields.get("offset")
+    for name, value in (("partition", partition), ("offset", offset)):
+        if value is not None and not isinstance(value, dict):
+            raise UnreadableBodyError(f"'{name}' of an entry of 'offsets' is neither an object nor null")
+    return partition, offset
+
+
+def _object(value: Any, known: tuple[str, ...], what: str) -> dict[str, Any]:
+    if not isinstance(value, dict):
+        raise UnreadableBodyError(f"{what} is not an object")
+    for name in value:
+        if name not in known:
+            raise UnreadableBodyError(f"{what} has an unknown field '{name}' (known: {', '.join(known)})")
+    return value
+
+
+def _json(body: bytes) -> Any:
+    try:
+        return parsed(body, json.JSONDecoder(parse_constant=_refuse))
+    except (ValueError, RecursionError) as error:
+        raise UnreadableBodyError(f"The request body is not JSON: {error}") from error
+
+
+def _refuse(literal: str) -> None:
+    raise ValueError(f"{literal} is not JSON")

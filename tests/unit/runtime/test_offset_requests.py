@@ -1,0 +1,156 @@
+"""Offsets altered and reset through real herders over memory (KIP-875)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError, NotLeaderError
+from spark_connect_rt.ports.group_offsets import GroupInUseError
+from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.testing.in_process_cluster import InProcessCluster
+from spark_connect_rt.testing.memory_connectors import MemorySink, MemorySource, delivered, faults
+from tests.unit.runtime.cluster_stories import source
+
+P0 = TopicPartition("in", 0)
+STOPPED_ONLY = "Connectors must be in the STOPPED state before their offsets can be modified"
+FRAMEWORK = "The Connect framework-managed offsets for this connector have been {} successfully. However"
+
+
+class CarefulSource(MemorySource):
+    """Refuses position 13, knows no position 14."""
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[Any]) -> bool:
+        for _, offset in offsets:
+            if offset == {"position": 13}:
+                raise ConnectError("thirteen is unlucky")
+            if offset == {"position": 14}:
+                raise NotImplementedError
+            if offset == {"position": 15}:
+                raise ValueError("a bug")
+        return True
+
+
+@pytest.fixture
+def cluster() -> Iterator[InProcessCluster]:
+    faults.clear()
+    delivered.clear()
+    with InProcessCluster({"CarefulSource": CarefulSource, "MemorySink": MemorySink}) as cluster:
+        cluster.add_worker("w1")
+        cluster.add_worker("w2")
+        cluster.until_stable()
+        yield cluster
+        faults.clear()
+
+
+def stopped_source(cluster: InProcessCluster, connector_class: str = "MemorySource") -> dict[str, Any]:
+    """Run ``a`` to position 5, stop it; return its partition."""
+    config = source(records=5) | {"connector.class": connector_class}
+    cluster.on_leader(lambda herder: herder.create("a", config, None))
+    cluster.until(lambda: reached(cluster, 5))
+    cluster.on_leader(lambda herder: herder.stop_connector("a"))
+    cluster.until(lambda: cluster.states("a") == {"a": "STOPPED"})
+    return offsets(cluster)[0][0]
+
+
+def reached(cluster: InProcessCluster, position: int) -> bool:
+    """Ask one worker: two are not asked in the same moment, and the source may run."""
+    herder = next(iter(cluster.workers.values())).herder
+    known = "a" in herder.list_connectors()
+    return known and [one.offset for one in herder.offsets("a").result(10)] == [{"position": position}]
+
+
+def offsets(cluster: InProcessCluster, name: str = "a") -> list[tuple[Any, Any]]:
+    found = [worker.herder.offsets(name).result(10) for worker in cluster.workers.values()]
+    assert all(one == found[0] for one in found), "what one worker answered every other one knows"
+    return [(dict(one.partition or {}), dict(one.offset or {})) for one in found[0]]
+
+
+def test_a_source_goes_on_where_it_was_put(cluster: InProcessCluster) -> None:
+    partition = stopped_source(cluster)
+    words = cluster.on_leader(lambda herder: herder.alter_offsets("a", [(partition, {"position": 3})]))
+    assert words.startswith(FRAMEWORK.format("altered"))
+    assert offsets(cluster) == [(partition, {"position": 3})]
+    before = len(cluster.topics.values("t"))
+    next(iter(cluster.workers.values())).herder.resume("a").result(10)
+    cluster.until(lambda: reached(cluster, 5))
+    assert len(cluster.topics.values("t")) - before == 2
+
+
+def test_a_reset_forgets_every_partition_and_may_be_repeated(cluster: InProcessCluster) -> None:
+    partition = stopped_source(cluster, "CarefulSource")
+    more = [({"p": 1}, {"position": 1}), ({"p": 2}, {"position": 2}), ({"p": 1}, None)]
+    answer = cluster.on_leader(lambda herder: herder.alter_offsets("a", more))
+    assert answer == "The offsets for this connector have been altered successfully"
+    assert sorted(offsets(cluster), key=str) == sorted(
+        [(partition, {"position": 5}), ({"p": 2}, {"position": 2})], key=str
+    )
+    for _ in range(2):
+        answer = cluster.on_leader(lambda herder: herder.reset_offsets("a"))
+        assert answer == "The offsets for this connector have been reset successfully"
+        assert offsets(cluster) == []
+
+
+@pytest.mark.parametrize(
+    ("position", "words"),
+    [
+        (13, "thirteen is unlucky"),
+        (14, "Failed to modify offsets for connector a because it doesn't support external modification of offsets"),
+        (15, "Failed to modify offsets for source connector a"),
+    ],
+)
+def test_what_the_connector_refuses_is_not_written(cluster: InProcessCluster, position: int, words: str) -> None:
+    partition = stopped_source(cluster, "CarefulSource")
+    with pytest.raises(ConnectError, match=words):
+        cluster.on_leader(lambda herder: herder.alter_offsets("a", [(partition, {"position": position})]))
+    assert offsets(cluster) == [(partition, {"position": 5})]
+
+
+def test_only_the_leader_and_only_of_a_stopped_connector(cluster: InProcessCluster) -> None:
+    cluster.on_leader(lambda herder: herder.create("a", source(), None))
+    cluster.until(lambda: cluster.states("a") == {"a": "RUNNING", "a-0": "RUNNING"})
+    cluster.until_stable()
+    follower = next(worker.herder for worker in cluster.workers.values() if not worker.herder.is_leader())
+    with pytest.raises(NotLeaderError):
+        follower.reset_offsets("a").result(10)
+    with pytest.raises(NotFoundError, match="Connector none not found"):
+        cluster.on_leader(lambda herder: herder.reset_offsets("none"))
+    with pytest.raises(BadRequestError, match=STOPPED_ONLY):
+        cluster.on_leader(lambda herder: herder.reset_offsets("a"))
+    follower.pause("a").result(10)
+    with pytest.raises(BadRequestError, match=STOPPED_ONLY):
+        cluster.on_leader(lambda herder: herder.alter_offsets("a", [({}, None)]))
+
+
+def test_changes_of_one_connector_come_one_after_the_other(cluster: InProcessCluster) -> None:
+    partition = stopped_source(cluster)
+    cluster.until_stable()
+    leader = cluster.leader()
+    answers = [leader.alter_offsets("a", [(partition, {"position": n})]) for n in range(1, 5)]
+    assert all("altered" in answer.result(10) for answer in answers)
+    assert offsets(cluster)[0][1] in [{"position": n} for n in range(1, 5)]
+
+
+def test_a_sinks_group_is_changed_and_a_member_of_it_prevents_that(cluster: InProcessCluster) -> None:
+    config = {"connector.class": "MemorySink", "tasks.max": "1", "topics": "in"}
+    cluster.write("in", ["one", "two", "three"])
+    cluster.on_leader(lambda herder: herder.create("s", config, None))
+    cluster.until(lambda: cluster.consumer_groups.committed("connect-s") == {P0: 3})
+    cluster.on_leader(lambda herder: herder.stop_connector("s"))
+    cluster.until(lambda: cluster.states("s") == {"s": "STOPPED"})
+    at_one = [({"kafka_topic": "in", "kafka_partition": "0"}, {"kafka_offset": 1})]
+    zombie = cluster.consumer_groups.member({"group.id": "connect-s"})
+    zombie.subscribe(["in"], None, lambda _: None, lambda _: None, lambda _: None)
+    for request in (lambda herder: herder.alter_offsets("s", at_one), lambda herder: herder.reset_offsets("s")):
+        with pytest.raises(GroupInUseError, match="get rid of the zombie sink tasks"):
+            cluster.on_leader(request)
+    zombie.close()
+    assert "altered" in cluster.on_leader(lambda herder: herder.alter_offsets("s", at_one))
+    assert offsets(cluster, "s") == [({"kafka_partition": 0, "kafka_topic": "in"}, {"kafka_offset": 1})]
+    assert "altered" in cluster.on_leader(lambda herder: herder.alter_offsets("s", [(at_one[0][0], None)]))
+    assert offsets(cluster, "s") == []
+    assert "reset" in cluster.on_leader(lambda herder: herder.reset_offsets("s"))
+    cluster.leader().resume("s").result(10)
+    cluster.until(lambda: [record.value for record in delivered["s"]] == ["one", "two", "three"] * 2)
