@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 from typing import Any
 
 from fastapi import APIRouter
@@ -16,6 +15,7 @@ from spark_connect_rt.ports.loggers import LEVELS, LoggerLevel
 from spark_connect_rt.rest.context import JsonResponse
 from spark_connect_rt.rest.negotiation import json_body
 from spark_connect_rt.rest.paths import decoded
+from spark_connect_rt.rest.request_body import read_patch
 
 
 def add_routes(routes: APIRouter, herder: HerderApi) -> None:
@@ -47,13 +47,9 @@ def _entity(level: LoggerLevel) -> dict[str, Any]:
 
 
 def _wanted_level(body: bytes) -> str:
-    try:
-        fields = json.loads(body) if body.strip() else {}
-    except ValueError as error:
-        raise BadRequestError(f"The request body is not JSON: {error}") from error
-    level = fields.get("level") if isinstance(fields, dict) else None
+    level = read_patch(body).get("level")
     if level is None:
         raise BadRequestError("Desired 'level' parameter was not specified in request.")
-    if str(level).upper() not in LEVELS:
+    if level.upper() not in LEVELS:
         raise NotFoundError(f"invalid log level '{level}'.")
-    return str(level).upper()
+    return level.upper()

@@ -65,7 +65,7 @@ def read_config(name: str, body: bytes) -> dict[str, str]:
 
 
 def read_patch(body: bytes) -> dict[str, str | None]:
-    """Return the settings of ``PATCH /connectors/{name}/config``; None removes one."""
+    """Return the settings of ``PATCH /connectors/{name}/config``, None removing one (or any such map of texts)."""
     fields = _read_json(body)
     if not isinstance(fields, dict):
         raise UnreadableBodyError(_wrong_type("Map", fields))

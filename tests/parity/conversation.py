@@ -8,8 +8,8 @@ so that two runs of one implementation give the same answers.
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -29,6 +29,7 @@ class Ask:
     method: str
     path: str
     body: Any = None
+    headers: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +116,7 @@ def listen(rest: ConnectRest, directory: Path, steps: Sequence[Step]) -> Heard:
 def _play(rest: ConnectRest, directory: Path, steps: Sequence[Step]) -> Iterator[Said]:
     for step in steps:
         if isinstance(step, Ask):
-            yield _said(step, rest.settled(step.method, step.path, step.body), rest)
+            yield _said(step, rest.settled(step.method, step.path, step.body, headers=step.headers), rest)
         else:
             _act(step, rest, directory)
 

@@ -108,7 +108,7 @@ class OffsetChange:
         except ConnectError as error:
             whose = "sink connector" if pairs is None else "connector"
             text = f"Failed to {verb} consumer group offsets for {whose} {self._name}"
-            raise type(error)(f"{text}: {error}", code=error.code) from error
+            raise ConnectError(f"{text}: {error}", code=error.code) from error
         return altered
 
     def _alter_group(self, admin: Mapping[str, str], group: str, wanted: Mapping[TopicPartition, int | None]) -> None:

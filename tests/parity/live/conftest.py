@@ -11,7 +11,7 @@ from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.testing.java_connect import JavaConnect
 from spark_connect_rt.testing.worker_process import SparkWorkerProcess
 from tests.parity.conversation import Heard, listen
-from tests.parity.scripts import EVERYTHING
+from tests.parity.scripts import LONG
 from tests.parity.worker_settings import SETTINGS
 
 
@@ -21,7 +21,7 @@ def from_java(broker: EmbeddedKafka, java: Java, tmp_path_factory: pytest.TempPa
     folder: Path = tmp_path_factory.mktemp("java")
     worker = JavaConnect(folder, broker.bootstrap_servers, "parity", properties=SETTINGS, java=java)
     with worker:
-        return listen(worker.rest, worker.directory, EVERYTHING)
+        return listen(worker.rest, worker.directory, LONG)
 
 
 @pytest.fixture(scope="module")
@@ -31,4 +31,4 @@ def from_ours(java: Java, tmp_path_factory: pytest.TempPathFactory) -> Heard:
     with EmbeddedKafka(folder / "kafka", java=java, die_with_parent=True) as broker:
         worker = SparkWorkerProcess(folder / "worker", broker.bootstrap_servers, "parity", properties=SETTINGS)
         with worker:
-            return listen(worker.rest, worker.directory, EVERYTHING)
+            return listen(worker.rest, worker.directory, LONG)

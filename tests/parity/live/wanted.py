@@ -21,6 +21,44 @@ _BODY = frozenset({"body"})
 _UNREADABLE = "What cannot be read is answered in our own words"
 _ALL = frozenset({"body", "status", "content_type"})
 
+_OFFSET_BODIES = (
+    "nothing",
+    "null",
+    "broken JSON",
+    "a list",
+    "an unknown field",
+    "an entry with an unknown field",
+    "an entry that is a text",
+    "a partition that is a list",
+    "an offset that is a number",
+)
+_UNREADABLE_STEPS = (
+    "patch with no body",
+    "patch with null",
+    "patch with a list",
+    "patch with a map inside",
+    "create with an empty initial state",
+    "create with a number as initial state",
+    "create with a list as initial state",
+    "create in broken UTF-8",
+    "create from a text",
+    "create from a number",
+    "create from null",
+    "create with more behind it",
+    "create with a comment",
+    "create with NaN",
+    "create with a list as name",
+    "create with a config that is a list",
+    "create with a map in the config",
+    "put config with no body",
+    "put config with null",
+    "set a logger to a list",
+    "set a logger from broken JSON",
+    "set a logger from nothing",
+    "set a logger from a list",
+    *(f"alter {kind}: {body}" for kind in ("source", "sink") for body in _OFFSET_BODIES),
+)
+
 WANTED: Mapping[str, Wanted] = {
     "connector plug-ins": Wanted("More plug-ins", _BODY),
     "create from broken JSON": Wanted(_UNREADABLE, _BODY),
@@ -33,4 +71,16 @@ WANTED: Mapping[str, Wanted] = {
     "create of unknown class": Wanted("An unknown class is answered with names", _BODY),
     "put config of unknown class": Wanted("An unknown class is answered with names", _BODY),
     "info of a name with a slash": Wanted("Names with a slash", _ALL),
+    "a name with a per cent sign": Wanted("Names with a slash", _ALL),
+    "plug-ins, connectors only in capitals": Wanted("More plug-ins", _BODY),
+    "patch that renames": Wanted("A patch does not rename", _ALL),
+    "patch that removes the name": Wanted("A patch does not rename", _ALL),
+    "create with a content type of nonsense": Wanted("A content type that is none", _ALL),
+    "loggers": Wanted("Loggers", _BODY),
+    "root logger": Wanted("Loggers", _BODY),
+    "offsets with a partition more": Wanted("Offsets are listed as they were first written", _BODY),
+    "alter sink: a topic that is not there": Wanted("A refusal of Kafka is told", _BODY),
+    "alter sink: a partition that is not there": Wanted("A refusal of Kafka is told", _BODY),
+    "forget a partition of a group that is gone": Wanted("What is gone may be forgotten again", _ALL),
+    **{name: Wanted(_UNREADABLE, _BODY) for name in _UNREADABLE_STEPS},
 }

@@ -29,7 +29,9 @@ def test_a_level_is_set_here_or_everywhere(rest: Asked, herder: FakeHerder) -> N
     [
         (b"{}", 400, "Desired 'level' parameter was not specified in request."),
         (b'{"level":"LOUD"}', 404, "invalid log level 'LOUD'."),
-        (b"{", 400, "The request body is not JSON"),
+        (b"{", 500, "The request body is not JSON"),
+        (b"", 500, "Cannot deserialize"),
+        (b'{"level":[]}', 500, "Cannot deserialize"),
     ],
 )
 def test_refusals(rest: Asked, body: bytes, status: int, message: str) -> None:
