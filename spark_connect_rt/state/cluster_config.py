@@ -29,6 +29,7 @@ class ClusterConfigState:
     task_count_records: Mapping[str, int] = field(default_factory=dict)
     generations: Mapping[str, int] = field(default_factory=dict)  # of task configs, for equality only
     inconsistent: frozenset[str] = frozenset()
+    overtaken: frozenset[str] = frozenset()  # connectors of which something was written after their commit record
     pending_fencing: frozenset[str] = frozenset()
 
     def connectors(self) -> tuple[str, ...]:

@@ -3,6 +3,10 @@
 Owns: what a record means. ``ConfigFold`` is the accumulator; it holds no lock (its store does), knows no topic.
 Invariants, as in Java: a task configuration has no effect before its commit record; the offset is that of the
 last READABLE record + 1, so that all workers compute the same one.
+
+A commit record that something was written after is overtaken: whoever reads the topic once it is compacted finds that
+later record only, behind the commit, and takes the task set for a deleted connector's or for an incomplete one. So two
+workers may know different tasks at the same offset. Whoever runs the connector writes its task set again (publishing).
 """
 
 from __future__ import annotations
@@ -99,6 +103,7 @@ class ConfigFold:
         self._count_records: dict[str, int] = {}
         self._generations: dict[str, int] = {}
         self._inconsistent: set[str] = set()
+        self._overtaken: set[str] = set()
         self._pending_fencing: set[str] = set()
 
     def apply(self, offset: int, key: bytes | None, value: bytes | None) -> ConfigEvents:
@@ -129,6 +134,7 @@ class ConfigFold:
             task_count_records=dict(self._count_records),
             generations=dict(self._generations),
             inconsistent=frozenset(self._inconsistent),
+            overtaken=frozenset(self._overtaken),
             pending_fencing=frozenset(self._pending_fencing),
         )
 
@@ -158,6 +164,7 @@ class ConfigFold:
             self._connectors.pop(name, None)
             return (ConnectorConfigRemoved(name),)
         self._connectors[name] = cast(Configuration, records.decode_properties(value))
+        self._overtake(name)
         self._targets.setdefault(name, TargetState.STARTED)
         return (ConnectorConfigUpdated(name),)
 
@@ -165,6 +172,7 @@ class ConfigFold:
         config = cast(Configuration, records.decode_properties(value))
         task = record.task_id
         self._deferred.setdefault(task.connector, {})[task.task] = config
+        self._overtake(task.connector)
         return ()
 
     def _commit(self, record: RecordKey, value: Any) -> ConfigEvents:
@@ -188,6 +196,7 @@ class ConfigFold:
         if deferred is not None:
             deferred.clear()
         self._counts[name] = count
+        self._overtaken.discard(name)
         self._pending_fencing.add(name)
         return (TaskConfigsUpdated(name, written),)
 
@@ -207,12 +216,17 @@ class ConfigFold:
     def _logger(self, record: RecordKey, value: Any) -> ConfigEvents:
         return (LoggerLevelUpdated(record.name, records.decode_logger_level(value)),)
 
+    def _overtake(self, name: str) -> None:
+        if name in self._counts:
+            self._overtaken.add(name)
+
     def _forget_tasks(self, name: str) -> None:
         for task in [task for task in self._tasks if task.connector == name]:  # also above a shrunk count
             del self._tasks[task]
         self._counts.pop(name, None)
         self._deferred.pop(name, None)
         self._applied.pop(name, None)
+        self._overtaken.discard(name)
 
 
 _FOLDS = {

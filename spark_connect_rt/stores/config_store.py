@@ -105,6 +105,17 @@ class ConfigStore:
             self._lead(tasks, deadline)
         self._lead([(records.commit_key(name), records.encode_commit(len(configs)))], deadline)
 
+    def put_stopped(self, name: str) -> None:
+        """Take a connector's tasks away and say that it is STOPPED; in Java's order, but at once.
+
+        Java writes one after the other, and what fails between them is a STARTED connector without tasks.
+        """
+        changes = [
+            (records.commit_key(name), records.encode_commit(0)),
+            (records.target_state_key(name), records.encode_target_state(TargetState.STOPPED.value)),
+        ]
+        self._lead(changes, self._deadline())
+
     def put_target_state(self, name: str, state: TargetState) -> None:
         """Say what is wanted of a connector. Any worker may."""
         value = records.encode_target_state(state.value)

@@ -87,7 +87,7 @@ class SimulatedLog:
         self.topic = topic
         self.lose_next_answer = False  # the next append is written, its writer is told that it failed
         self.slow_ms = link.slow_ms
-        self.refuse_next = False  # the next append is not written
+        self.refuse_next = False  # the next append is not written, or not all of it
         self._process = process
         self._scheduler = process.scheduler
         self._link = link
@@ -192,11 +192,17 @@ class SimulatedLog:
         error: Exception | None = None
         if self.refuse_next:
             self.refuse_next, error = False, RetriableError(f"topic {self.topic.name}: refused")
+            self._write_some(append.records)
         else:
             self.topic.write(append.records)
         if self.lose_next_answer:
             self.lose_next_answer, error = False, RetriableError(f"topic {self.topic.name}: the answer was lost")
         self._link.later(lambda: self._process.arrive(lambda: self._answered(append, error)), self.slow_ms)
+
+    def _write_some(self, records: Records) -> None:
+        """A producer may need more than one batch for an append: what was in the first ones is there."""
+        if len(records) > 1 and (written := self._scheduler.between(0, len(records) - 1)):
+            self.topic.write(records[:written])
 
     def _answered(self, append: _Append, error: Exception | None) -> None:
         self._sending = False

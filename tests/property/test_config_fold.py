@@ -118,6 +118,26 @@ def test_compaction_does_not_change_the_snapshot(data: st.DataObject) -> None:
     assert visible(fold(less).snapshot()) == visible(fold(history).snapshot())
 
 
+@st.composite
+def unfinished_histories(draw: st.DrawFn) -> list[Record]:
+    """What is there when leaders die, users come back and appends fail: any record may be missing."""
+    changes = [(key, value) for _, key, value in draw(histories()) if draw(st.integers(0, 4))]
+    return [(offset, key, value) for offset, (key, value) in enumerate(changes)]
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_what_compaction_changes_is_overtaken_or_incomplete(data: st.DataObject) -> None:
+    history = data.draw(unfinished_histories())
+    whole = fold(history).snapshot()
+    less = fold(data.draw(compacted(history))).snapshot()
+    assert less.connector_configs == whole.connector_configs
+    for name in whole.connectors():
+        if name not in whole.overtaken | whole.inconsistent:
+            assert less.tasks(name) == whole.tasks(name)
+            assert less.connector_task_configs(name) == whole.connector_task_configs(name)
+
+
 @given(histories(), st.integers(0, 40))
 def test_a_snapshot_after_a_prefix_says_what_the_prefix_says(history: list[Record], length: int) -> None:
     whole, prefix = ConfigFold(), fold(history[:length]).snapshot()

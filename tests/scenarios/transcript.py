@@ -105,6 +105,9 @@ class Transcript:
     def _mend(self, name: str) -> None:
         self._cluster.workers[name].link.mend()
 
+    def _compact(self) -> None:
+        self._cluster.config_topic.compact()
+
     def _wait(self, duration: str) -> None:
         self._cluster.run_for(int(duration.removesuffix("s")) * 1_000)
 

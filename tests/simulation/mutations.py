@@ -11,10 +11,12 @@ import pytest
 
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.task_runner import BatchDurable
+from spark_connect_rt.runtime.herder.changes import Changes
 from spark_connect_rt.runtime.herder.membership import Membership
 from spark_connect_rt.runtime.herder.publishing import Publishing
 from spark_connect_rt.runtime.worker.worker import Worker
 from spark_connect_rt.runtime.worker.worker_task import WorkerTask
+from spark_connect_rt.state.config_fold import ConfigFold
 from spark_connect_rt.state.membership import Timing
 from spark_connect_rt.stores.config_store import ConfigStore
 from spark_connect_rt.stores.offset_store import OffsetStore
@@ -93,6 +95,14 @@ def handing_in_is_not_tried_again(patch: Patch) -> None:
     patch.setattr(Publishing, "_again", lambda self, name, pending, error, now_ms: None)
 
 
+def task_sets_that_a_compaction_loses_are_left(patch: Patch) -> None:
+    patch.setattr(ConfigFold, "_overtake", lambda fold, name: None)
+
+
+def a_half_done_stop_is_left(patch: Patch) -> None:
+    patch.setattr(Changes, "_left_without_tasks", lambda changes, name: "")
+
+
 def lost_contact_is_not_acted_upon(patch: Patch) -> None:
     patch.setattr(Membership, "_hear_contact_lost", lambda self, event: "")
 
@@ -162,6 +172,14 @@ MUTATIONS = (
     ),
     Mutation("new task configurations need no rebalance", "S3", new_task_configurations_need_no_rebalance),
     Mutation("handing in task configurations is not tried again", "S3", handing_in_is_not_tried_again),
+    Mutation(
+        "task sets that a compaction loses are left",
+        "S3",
+        task_sets_that_a_compaction_loses_are_left,
+        ("compaction", "leader crash"),
+        LONG,
+    ),
+    Mutation("a half-done stop is left", "S3", a_half_done_stop_is_left, ("refused append",)),
     Mutation(
         "batches are reported before they are acknowledged", "S4", batches_are_reported_before_they_are_acknowledged
     ),

@@ -11,10 +11,15 @@ import pytest
 from spark_connect_rt.spark.driver.task_runner import channel_timeout_ms
 from spark_connect_rt.testing.simulated_engine import EngineTimes
 from spark_connect_rt.testing.simulated_faults import FAULTS
-from spark_connect_rt.testing.simulated_schedule import ScheduleFailed, Tally, run_schedule, run_schedules
+from spark_connect_rt.testing.simulated_schedule import Tally, run_schedule, run_schedules
 
 SCHEDULES = 10_000
-OPEN = dict.fromkeys((9705, 9936), "S3: a wanted task is not started again; the cause is not found yet")
+FOUND = {
+    3041: "a stop failed between its two writes, and left a connector that should run without tasks",
+    8919: "a failed commit, tried again with another task's, passed the next owner's",
+    9705: "after a compaction a new worker knew no tasks of a connector that was configured anew with what it had",
+    9936: "the same, and the connector's own new worker could not mend it: the leader saw nothing to write",
+}
 AT_A_TIME = 250
 PROCESSES = 2
 
@@ -36,10 +41,10 @@ def in_processes(seeds: list[int]) -> Tally:
 @pytest.mark.timeout(1_200)
 def test_ten_thousand_schedules_keep_every_invariant(capsys: pytest.CaptureFixture[str]) -> None:
     began_s = time.monotonic()
-    total = in_processes([seed for seed in range(SCHEDULES + len(OPEN)) if seed not in OPEN])
+    total = in_processes(list(range(SCHEDULES)))
     took_s = time.monotonic() - began_s
     with capsys.disabled():
-        print(f"\n{SCHEDULES} seeds from 0, without {list(OPEN)}, in {took_s:.0f} s, {SCHEDULES / took_s:.0f}/s")
+        print(f"\n{SCHEDULES} schedules in {took_s:.0f} s, {SCHEDULES / took_s:.0f}/s")
         print(total.report())
     assert total.schedules == SCHEDULES
     assert {kind: total.faults[kind] for kind in FAULTS if total.faults[kind] < SCHEDULES // 20} == {}
@@ -50,14 +55,8 @@ def test_ten_thousand_schedules_keep_every_invariant(capsys: pytest.CaptureFixtu
     assert total.writes.total() > 2 * SCHEDULES
 
 
-@pytest.mark.parametrize("seed", [8919])  # a failed commit, tried again with another task's, passed the next owner's
+@pytest.mark.parametrize("seed", FOUND)
 def test_seeds_that_found_something_stay_found(seed: int) -> None:
-    run_schedule(seed)
-
-
-@pytest.mark.xfail(raises=ScheduleFailed, strict=True, reason="open failures: see OPEN")
-@pytest.mark.parametrize("seed", OPEN)
-def test_open_failures(seed: int) -> None:
     run_schedule(seed)
 
 

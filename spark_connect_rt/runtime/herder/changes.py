@@ -25,7 +25,8 @@ from spark_connect_rt.runtime.worker.events import (
     WorkerEvent,
 )
 from spark_connect_rt.runtime.worker.worker import Worker
-from spark_connect_rt.state.config_fold import ConfigEvent, LoggerLevelUpdated, RestartRequested
+from spark_connect_rt.state.config_fold import ConfigEvent, LoggerLevelUpdated, RestartRequested, TaskConfigsUpdated
+from spark_connect_rt.state.target_state import TargetState
 
 log = logging.getLogger(__name__)
 
@@ -71,11 +72,19 @@ class Changes:
                     reasons.append(self._publishing.generate_again(connector, error, now_ms))
                 case LifeChanged(what):
                     reasons.append(what)
+                case TaskConfigsUpdated(name, ()):
+                    reasons.append(self._left_without_tasks(name))
                 case _:
                     reasons.append("the configuration changed")
         for request in most_impactful(restarts).values():
             reasons.append(self._restart(request))
         return Verdict("; ".join(dict.fromkeys(reasons)))
+
+    def _left_without_tasks(self, name: str) -> str:
+        """Ask a connector that should run: a stop whose second record did not arrive took its tasks away."""
+        if self._deps.config_store.snapshot().target_state(name) is TargetState.STARTED:
+            self._worker.generate_task_configs(name)
+        return "the configuration changed"
 
     def _set_logger_level(self, namespace: str, level: str) -> str:
         if self._deps.loggers is None or level.upper() not in LEVELS:

@@ -90,15 +90,11 @@ class ConnectorRequests:
         return self._write(stage, lambda: self._store.put_logger_level(namespace, level), _nothing)
 
     def stop_connector(self, name: str) -> Future[None]:
-        """Write an empty task set, then STOPPED (facts 6.7)."""
+        """Write an empty task set and STOPPED (facts 6.7)."""
         self._require_leader(f"stop connector {name}")
         self._require_known(name, f"Unknown connector {name}")
-
-        def stop() -> None:
-            self._store.put_task_configs(name, [])
-            self._store.put_target_state(name, TargetState.STOPPED)
-
-        return self._write(f"writing the STOPPED target stage for connector {name} to the config topic", stop, _nothing)
+        stage = f"writing the STOPPED target stage for connector {name} to the config topic"
+        return self._write(stage, lambda: self._store.put_stopped(name), _nothing)
 
     def restart_connector(self, name: str) -> Future[None]:
         """Restart the Connector instance alone; answered once the new one runs."""

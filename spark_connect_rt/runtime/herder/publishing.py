@@ -66,7 +66,7 @@ class Publishing:
         self._take_answers(now_ms)
         if not self._state.resolved or self._state.stopping:
             return Verdict(f"{len(self._pending)} task sets wait for the group" if self._pending else "")
-        self._mend_inconsistent(now_ms)
+        self._mend_task_sets(now_ms)
         reasons = []
         for name, pending in list(self._pending.items()):
             if pending.due_ms <= now_ms and not pending.sent:
@@ -74,11 +74,14 @@ class Publishing:
         due = [p.due_ms for p in self._pending.values() if not p.sent and p.due_ms > now_ms]
         return Verdict("; ".join(filter(None, reasons)), min(due, default=None))
 
-    def _mend_inconsistent(self, now_ms: int) -> None:
-        """Have every connector of ours whose stored task set is incomplete generate it again."""
-        held = self._state.held
-        for name in self._deps.config_store.snapshot().inconsistent:
-            if held is not None and name in held.connectors:
+    def _mend_task_sets(self, now_ms: int) -> None:
+        """Have every connector of ours generate its task set again if not every worker reads the one that is stored.
+
+        Java leaves such a set as it is: a worker that starts after a compaction is given tasks it knows nothing of.
+        """
+        snapshot, held = self._deps.config_store.snapshot(), self._state.held
+        for name in snapshot.inconsistent | snapshot.overtaken:
+            if held is not None and name in held.connectors and snapshot.target_state(name) is TargetState.STARTED:
                 self._pending.setdefault(name, _Pending(None, now_ms))
 
     def _publish_one(self, name: str, pending: _Pending, now_ms: int) -> str:
@@ -116,6 +119,8 @@ class Publishing:
         """Return why the stored set must be rewritten, None when it need not be."""
         if name in snapshot.inconsistent:
             return "the stored task set is incomplete"
+        if name in snapshot.overtaken:
+            return "the stored task set would be lost by a compaction"
         return task_configs_changed(
             configs,
             snapshot.connector_task_configs(name),

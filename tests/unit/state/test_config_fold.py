@@ -150,6 +150,23 @@ def test_no_tasks_are_a_complete_set(topic: Topic) -> None:
     assert topic.state.inconsistent == set()
 
 
+def test_a_commit_is_overtaken_by_what_is_written_after_it(topic: Topic) -> None:
+    topic.connector()
+    topic.task(0)
+    assert topic.state.overtaken == frozenset()  # nothing is committed yet
+    topic.commit(1)
+    assert topic.state.overtaken == frozenset()
+    topic.connector()  # the same configuration, but behind the commit
+    assert topic.state.overtaken == {"c"}
+    topic.task(0)
+    topic.commit(1)
+    assert topic.state.overtaken == frozenset()
+    topic.task(0, f="not committed")
+    assert topic.state.overtaken == {"c"}
+    topic.put("connector-c", None)
+    assert topic.state.overtaken == frozenset()
+
+
 def test_the_applied_configuration_is_that_of_the_last_commit(topic: Topic) -> None:
     topic.connector(v="1")
     topic.commit(0)

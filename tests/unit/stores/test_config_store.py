@@ -86,6 +86,15 @@ def test_no_tasks_are_only_a_commit(it: Fixture) -> None:
     assert it.written()[1:] == [(b"commit-c", b'{"tasks":0}')]
 
 
+def test_a_stop_is_one_append(it: Fixture) -> None:
+    it.store.put_connector_config("c", {"name": "c"})
+    it.store.put_task_configs("c", [{"f": "x"}])
+    it.store.put_stopped("c")
+    assert [key for key, _ in it.written()[-2:]] == [b"commit-c", b"target-state-c"]
+    assert it.store.snapshot().tasks("c") == ()
+    assert it.store.snapshot().target_state("c") is TargetState.STOPPED
+
+
 def test_the_other_writes(it: Fixture) -> None:
     it.store.put_connector_config("c", {"name": "c"})
     it.store.put_target_state("c", TargetState.PAUSED)
