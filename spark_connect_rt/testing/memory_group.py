@@ -83,10 +83,14 @@ class MemoryGroup:
             return tuple(self._seats)
 
     def expel(self, member_id: str) -> None:
-        """End a member's session, as if it had been silent too long."""
+        """End a member's session, as if it had been silent too long; a JoinGroup of it that waits is answered."""
         with self.lock:
-            if self._seats.pop(member_id, None) is not None:
-                self._rebalance()
+            seat = self._seats.pop(member_id, None)
+            if seat is None:
+                return
+            if seat.joined:
+                self.answer(seat.member, happened.MemberUnknown(seat.member.state.generation))
+            self._rebalance()
 
     def check_time(self) -> None:
         """Exchange a heartbeat with whoever is reachable; expel who was silent or late; tell who was cut off."""
@@ -167,7 +171,8 @@ class MemoryGroup:
 
     def request_leave(self, member_id: str) -> None:
         """Serve LeaveGroup."""
-        self.expel(member_id)
+        if self._seats.pop(member_id, None) is not None:
+            self._rebalance()
 
     def _heartbeat(self, member: MemoryGroupMember) -> object:
         state, now_ms = member.state, self.now_ms()

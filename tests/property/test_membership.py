@@ -118,3 +118,12 @@ class GroupOfMembers(RuleBasedStateMachine):
 
 GroupOfMembers.TestCase.settings = settings(max_examples=120, stateful_step_count=40, deadline=None)
 TestGroupOfMembers = GroupOfMembers.TestCase
+
+
+def test_who_is_expelled_while_its_join_waits_comes_back() -> None:
+    group = GroupOfMembers()  # found by the machine above
+    for who in (3, 0):
+        group.poll(who)
+        group.answer(who)
+    group.expel(1)
+    group.teardown()
