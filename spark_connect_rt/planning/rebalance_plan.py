@@ -100,13 +100,17 @@ class Restarts:
 def wanted_connectors(
     held: ConnectorsAndTasks | None, snapshot: ClusterConfigState, restarts: Restarts
 ) -> dict[str, Wanted]:
-    """Return the connectors this worker ought to run; the mode is whether it is paused."""
+    """Return the connectors this worker ought to run; the mode is whether it is paused.
+
+    A connector that was configured again is started again, even with the same content: people write it once more to
+    bring back one that FAILED, and Java restarts it at each such record.
+    """
     wanted = {}
     for name in held.connectors if held else ():
         config = snapshot.connector_config(name)
         if config is not None:
             target = snapshot.target_state(name)
-            key = (config, target is TargetState.STOPPED, restarts.of(name))
+            key = (config, snapshot.configured_at.get(name), target is TargetState.STOPPED, restarts.of(name))
             wanted[name] = Wanted(key, target is TargetState.PAUSED)
     return wanted
 

@@ -22,6 +22,7 @@ class ClusterConfigState:
     offset: int = -1
     session_key: SessionKey | None = None
     connector_configs: Mapping[str, Configuration] = field(default_factory=dict)
+    configured_at: Mapping[str, int] = field(default_factory=dict)  # offsets of the records of connector_configs
     target_states: Mapping[str, TargetState] = field(default_factory=dict)
     task_counts: Mapping[str, int] = field(default_factory=dict)
     task_configs: Mapping[ConnectorTaskId, Configuration] = field(default_factory=dict)

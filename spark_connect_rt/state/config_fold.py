@@ -95,6 +95,7 @@ class ConfigFold:
         self._offset = -1
         self._session_key: SessionKey | None = None
         self._connectors: dict[str, Configuration] = {}
+        self._configured_at: dict[str, int] = {}
         self._targets: dict[str, TargetState] = {}
         self._counts: dict[str, int] = {}
         self._tasks: dict[ConnectorTaskId, Configuration] = {}
@@ -127,6 +128,7 @@ class ConfigFold:
             offset=self._offset,
             session_key=self._session_key,
             connector_configs=dict(self._connectors),
+            configured_at=dict(self._configured_at),
             target_states=dict(self._targets),
             task_counts=dict(self._counts),
             task_configs=dict(self._tasks),
@@ -162,8 +164,10 @@ class ConfigFold:
             # The task-count record stays: a connector of the same name must still fence the old producers.
             self._forget_tasks(name)
             self._connectors.pop(name, None)
+            self._configured_at.pop(name, None)
             return (ConnectorConfigRemoved(name),)
         self._connectors[name] = cast(Configuration, records.decode_properties(value))
+        self._configured_at[name] = self._offset - 1
         self._overtake(name)
         self._targets.setdefault(name, TargetState.STARTED)
         return (ConnectorConfigUpdated(name),)

@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.planning.rebalance_plan import (
     applied_config,
     needs_rebalance,
@@ -26,6 +27,7 @@ from spark_connect_rt.runtime.worker.launches import TaskSpec
 from spark_connect_rt.runtime.worker.worker import Worker
 from spark_connect_rt.runtime.worker.worker_connector import ConnectorPlan
 from spark_connect_rt.state.cluster_config import ClusterConfigState
+from spark_connect_rt.state.connector_status import State
 from spark_connect_rt.state.target_state import TargetState
 
 Item = str | ConnectorTaskId
@@ -51,7 +53,10 @@ class Reconciling:
         self._restarted: list[tuple[Item, Future[None]]] = []
 
     def when_restarted(self, item: Item, answer: Future[None]) -> None:
-        """Answer once the item's new incarnation runs, or is wanted no more."""
+        """Answer once the item's new incarnation runs, or is wanted no more; a connector's once its start returned.
+
+        The future raises ConnectError when the connector's start failed, as in Java.
+        """
         self._restarted.append((item, answer))
 
     def reconcile(self, now_ms: int) -> Verdict:
@@ -132,7 +137,10 @@ class Reconciling:
         still_waiting = []
         for item, answer in self._restarted:
             runs_anew = item in actual and item in keys and actual[item].key == keys[item].key
-            if runs_anew or item not in keys:
+            state = self._worker.connector_state(item) if runs_anew and isinstance(item, str) else None
+            if state is State.FAILED:
+                answer.set_exception(ConnectError(f"Failed to start connector: {item}"))
+            elif (runs_anew and state is not State.UNASSIGNED) or item not in keys:
                 answer.set_result(None)
             else:
                 still_waiting.append((item, answer))

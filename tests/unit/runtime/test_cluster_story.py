@@ -6,6 +6,7 @@ from spark_connect_rt.errors import (
     AlreadyExistsError,
     BadConfigError,
     BadRequestError,
+    ConnectError,
     NotFoundError,
     ShuttingDownError,
 )
@@ -197,8 +198,20 @@ def test_a_connector_that_cannot_start_is_failed_and_others_run(cluster: InProce
     cluster.until(lambda: cluster.states("bad") == {"bad": "FAILED"})
     assert "no licence" in (worker.herder.connector_status("bad").connector.trace or "")
     cluster.until(lambda: emitted(cluster) == expected("a-0", 3))
+    with pytest.raises(ConnectError, match=r"^Failed to start connector: bad$"):
+        cluster.on_leader(lambda herder: herder.restart("bad", False, False))
     faults.raises("bad.start", None)
     cluster.on_leader(lambda herder: herder.restart("bad", False, False))
+    cluster.until(lambda: cluster.states("bad") == {"bad": "RUNNING", "bad-0": "RUNNING"})
+
+
+def test_a_failed_connector_comes_back_when_it_is_configured_again_with_the_same(cluster: InProcessCluster) -> None:
+    cluster.add_worker()
+    faults.raises("bad.start", RuntimeError("no licence"))
+    create(cluster, "bad", source())
+    cluster.until(lambda: cluster.states("bad") == {"bad": "FAILED"})
+    faults.raises("bad.start", None)
+    cluster.on_leader(lambda herder: herder.put_config("bad", source()))
     cluster.until(lambda: cluster.states("bad") == {"bad": "RUNNING", "bad-0": "RUNNING"})
 
 

@@ -117,6 +117,7 @@ def test_a_restart_by_plan_reaches_every_worker() -> None:
         cluster.add_worker("w2")
         create(cluster, "a", source(tasks=4))
         cluster.until(lambda: balanced(cluster, 4))
+        cluster.until(lambda: list(cluster.states("a").values()) == ["RUNNING"] * 5)  # a plan is made of statuses
         before = sum(faults.calls[f"a-{n}.start"] for n in range(4))
         cluster.on_leader(lambda herder: herder.restart("a", include_tasks=True, only_failed=False))
         cluster.until(lambda: sum(faults.calls[f"a-{n}.start"] for n in range(4)) == before + 4)

@@ -126,6 +126,7 @@ def test_a_connector_that_does_not_start_is_its_creation_s_failure(herder: Stand
 
 def test_a_restart_is_answered_when_it_is_done(herder: StandaloneHerder) -> None:
     herder.create("a", SOURCE, None).result(LIMIT_S)
+    until(lambda: states(herder, "a"), ("RUNNING", ["RUNNING", "RUNNING"]))  # a plan is made of statuses
     for _ in itertools.repeat(None, 3):
         planned = herder.restart("a", include_tasks=True, only_failed=False).result(LIMIT_S)
         assert planned is not None
