@@ -56,6 +56,10 @@ class WorkActions(Generic[Id]):
         """Return whether there is nothing to do (there may be something to wait for)."""
         return not (self.stop or self.forget or self.switch or self.start)
 
+    def settled(self) -> bool:
+        """Return whether there is neither anything to do nor anything to wait for."""
+        return self.nothing() and not (self.waiting or self.held_back)
+
 
 def plan_work(wanted: Mapping[Id, Wanted], actual: Mapping[Id, Actual], may_start: bool) -> WorkActions[Id]:
     """Compare instance by instance.
@@ -65,14 +69,14 @@ def plan_work(wanted: Mapping[Id, Wanted], actual: Mapping[Id, Actual], may_star
         actual: what it runs, or ran and has not forgotten.
         may_start: False while a rebalance is under way or due: then only stops happen.
     """
-    steps: dict[str, list[Id]] = {name: [] for name in WorkActions.__slots__}
+    steps: dict[str, list[Id]] = {}
     for instance, is_now in actual.items():
         step = _step_of(wanted.get(instance), is_now, may_start)
         if step:
-            steps[step].append(instance)
+            steps.setdefault(step, []).append(instance)
     for instance in wanted:
         if instance not in actual:
-            steps["start" if may_start else "held_back"].append(instance)
+            steps.setdefault("start" if may_start else "held_back", []).append(instance)
     return WorkActions(**{name: tuple(instances) for name, instances in steps.items()})
 
 

@@ -181,7 +181,9 @@ def step(member: Member, event: object) -> tuple[Member, tuple[Effect, ...]]:
         raise IllegalTransitionError(f"{type(event).__name__} while {member.phase.value}")
     phase, effects = NEXT[member.phase, type(event)]
     learn = _LEARN.get(type(event), _learn_nothing)
-    after = replace(learn(member, event), phase=phase, reason=getattr(event, "reason", member.reason))
+    after, reason = learn(member, event), getattr(event, "reason", member.reason)
+    if phase is not after.phase or reason != after.reason:
+        after = replace(after, phase=phase, reason=reason)
     if phase is Phase.STABLE and after.rejoin_wanted:
         after, effects = replace(after, phase=Phase.PREPARING), (*effects, Effect.TELL_JOIN)
     effects = tuple(effect for effect in effects if _is_due(effect, member, after))

@@ -67,10 +67,13 @@ class Reconciling:
         may_start = self._state.resolved and due is None and not self._state.stopping
         connectors = plan_work(wanted.connectors, self._worker.connectors(), may_start)
         tasks = plan_work(wanted.tasks, self._worker.tasks(), may_start)
-        self._run_connectors(connectors, wanted.connectors, snapshot)
-        self._run_tasks(tasks, wanted.tasks, snapshot)
+        if not connectors.nothing():
+            self._run_connectors(connectors, wanted.connectors, snapshot)
+        if not tasks.nothing():
+            self._run_tasks(tasks, wanted.tasks, snapshot)
         self._answer_restarts(wanted)
-        return Verdict(_sentence(connectors, tasks), self._worker.abandon_overdue())
+        sentence = "" if connectors.settled() and tasks.settled() else _sentence(connectors, tasks)
+        return Verdict(sentence, self._worker.abandon_overdue())
 
     def nothing_runs(self) -> bool:
         """Return whether everything on this worker has ended."""

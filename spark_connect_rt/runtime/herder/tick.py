@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 IDLE_LIMIT_MS = 3_000  # the loop passes at least this often, so that health can be told from the last pass
 
@@ -34,7 +34,7 @@ def tick(now_ms: int, steps: Sequence[tuple[str, Step]], tell: Tell) -> Verdict:
         if verdict.wake_at_ms is not None:
             wake_at_ms = min(wake_at_ms, verdict.wake_at_ms)
         if verdict.stop:
-            return replace(verdict, wake_at_ms=wake_at_ms)
+            return Verdict(verdict.reason, wake_at_ms, stop=True)
     return Verdict("stable: nothing left to do", wake_at_ms)
 
 
