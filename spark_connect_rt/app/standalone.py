@@ -7,31 +7,25 @@ from __future__ import annotations
 
 import logging
 import os
-import socket
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
 
 from spark_connect_rt.app.clock import SystemClock
+from spark_connect_rt.app.connect_worker import ConnectWorker
 from spark_connect_rt.app.connector_files import ConnectorFile, read_connector_file, refused
-from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE
-from spark_connect_rt.app.late_runner import LateRunner, with_stores
+from spark_connect_rt.app.late_runner import LateRunner
 from spark_connect_rt.app.logging_setup import set_up_logging
-from spark_connect_rt.app.plugin_report import tell_broken
-from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.serving import await_end
 from spark_connect_rt.app.signals import stop_asked
 from spark_connect_rt.app.spark_tables import SparkTables
-from spark_connect_rt.app.wiring import ClusterId, admin_of, override_policy, sink_group
-from spark_connect_rt.app.worker_plugins import plugin_path, plugins_of
+from spark_connect_rt.app.wiring import override_policy, sink_group
+from spark_connect_rt.app.worker_plugins import plugins_of
 from spark_connect_rt.config.connector_config import SINK, SOURCE
-from spark_connect_rt.config.listeners import Advertised, advertised, parse_listeners
 from spark_connect_rt.config.standalone_config import parse_standalone
 from spark_connect_rt.config_providers.providers import ConfigProviders
-from spark_connect_rt.embedded.java import find_java
-from spark_connect_rt.errors import ConnectError, RetriableError, StartupError
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
-from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.rest.peer_client import HttpPeerClient
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.settings import HerderSettings
@@ -43,61 +37,22 @@ from spark_connect_rt.stores.offset_file import OffsetFile
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.stores.status_store import StatusStore
 
-BROKER_LIMIT_MS = 15_000
-STOP_LIMIT_S = 60.0
 START_LIMIT_S = 60.0
 
 log = logging.getLogger(__name__)
 
 
-class StandaloneWorker:
-    """A worker and everything it owns. ``start`` returns when REST answers and the herder is on its way."""
+class StandaloneWorker(ConnectWorker[StandaloneHerder]):
+    """A group of one, its state in memory and in one file."""
 
     def __init__(self, raw: Mapping[str, str]) -> None:
         self._values, warnings = parse_standalone(raw)
         for warning in warnings:
             log.warning("%s", warning)
-        self._raw = dict(raw)
-        self.address: Advertised = advertised(parse_listeners(self._values["listeners"]), raw, socket.getfqdn())
-        self._cluster = ClusterId()
-        self._rest: RestApi | None = None
-        self._runner: Any = None
-        self.herder: StandaloneHerder | None = None
+        super().__init__(raw, self._values["listeners"], self._values["task.shutdown.graceful.timeout.ms"])
 
-    def start(self) -> None:
-        """Start everything. Raises StartupError with the documented exit code; what was started is stopped."""
-        os.environ["JAVA_HOME"] = str(find_java().home)
-        try:
-            self._start()
-        except BaseException:
-            self.stop()
-            raise
-
-    def _start(self) -> None:
-        from spark_connect_rt.app.wiring import spark_runner
-
-        self._runner = LateRunner(lambda: spark_runner(self._raw), prepare=with_stores)
-        dependencies = self._dependencies(self._runner)
-        self.herder = StandaloneHerder(dependencies)
-        settings = dependencies.resolve(self._raw)
-        self._rest = RestApi(settings, self.herder, plugins_of(self._raw), dependencies.clock.now_ms)
-        self._rest.start()
-        self._reach_broker()
-        self.herder.start()
-        self._runner.build()
-        if plugin_path(self._raw):
-            tell_broken(plugins_of(self._raw))
-        self._await_started()
-
-    def _reach_broker(self) -> None:
-        admin = admin_of(self._raw)
-        try:
-            admin.check_reachable(BROKER_LIMIT_MS)
-            self._cluster.value = admin.cluster_id()
-        except RetriableError as error:
-            raise StartupError(str(error), exit_code=EXIT_BROKER_UNREACHABLE, code=error.code) from error
-
-    def _await_started(self) -> None:
+    def await_started(self) -> None:
+        """Wait until the herder is ready to be asked."""
         assert self.herder is not None
         self.herder.started.result(START_LIMIT_S)
 
@@ -112,16 +67,7 @@ class StandaloneWorker:
             raise refused(file.path, error) from error
         log.info("connector=%s created from %s: %d tasks", request.name, file.path, len(written.info.tasks))
 
-    def stop(self) -> None:
-        """Stop in order: REST's writes, tasks (drained, committed), stores, Spark."""
-        if self.herder is not None:
-            self.herder.stop(STOP_LIMIT_S)
-        if self._rest is not None:
-            self._rest.stop()
-        if self._runner is not None:
-            self._runner.close(self._values["task.shutdown.graceful.timeout.ms"])
-
-    def _dependencies(self, runner: TaskRunner) -> HerderDependencies:
+    def _dependencies(self, admin: KafkaAdmin, runner: LateRunner) -> HerderDependencies:
         clock, raw, plugins = SystemClock(), self._raw, plugins_of(self._raw)
         providers = ConfigProviders.from_config(raw, plugins.class_of)
         offsets = OffsetFile(Path(self._values["offset.storage.file.filename"]))
@@ -150,6 +96,9 @@ class StandaloneWorker:
             override_policy=override_policy(raw, plugins),
         )
 
+    def _new_herder(self, dependencies: HerderDependencies) -> StandaloneHerder:
+        return StandaloneHerder(dependencies)
+
 
 def run_standalone(raw: Mapping[str, str], files: Sequence[Path]) -> int:
     """Run one worker with these connector files until SIGTERM or SIGINT; return the exit code."""
@@ -161,6 +110,7 @@ def run_standalone(raw: Mapping[str, str], files: Sequence[Path]) -> int:
     assert worker.herder is not None
     log.info("worker=%s serves %s", worker.address.worker_id, worker.address.url)
     try:
+        worker.await_started()
         for connector in connectors:
             worker.create(connector)
         return await_end(ended, worker.herder.stopped, worker.address.worker_id)

@@ -1,0 +1,101 @@
+"""What both kinds of worker own, and the order in which it starts and stops.
+
+REST listens first, Spark starts beside everything, the herder gets going last. Nothing waits for Spark but the tasks.
+The kinds say what the herder stands on.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, Generic, TypeVar
+
+from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE
+from spark_connect_rt.app.late_runner import LateRunner, with_stores
+from spark_connect_rt.app.plugin_report import tell_broken
+from spark_connect_rt.app.rest_api import RestApi
+from spark_connect_rt.app.wiring import ClusterId, admin_of
+from spark_connect_rt.app.worker_plugins import plugin_path, plugins_of
+from spark_connect_rt.config.listeners import Advertised, advertised, parse_listeners
+from spark_connect_rt.embedded.java import find_java
+from spark_connect_rt.errors import RetriableError, StartupError
+from spark_connect_rt.kafka.admin import KafkaAdmin
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.herder import DistributedHerder
+
+BROKER_LIMIT_MS = 15_000
+STOP_LIMIT_S = 60.0
+
+Herder = TypeVar("Herder", bound=DistributedHerder)
+
+
+class ConnectWorker(ABC, Generic[Herder]):
+    """A worker and everything it owns. ``start`` returns when REST answers and the herder is on its way."""
+
+    def __init__(self, raw: Mapping[str, str], listeners: Sequence[str], graceful_timeout_ms: int) -> None:
+        """Take the worker's properties, its ``listeners`` and how long its tasks may take to stop."""
+        self.address: Advertised = advertised(parse_listeners(listeners), raw, socket.getfqdn())
+        self._raw = dict(raw)
+        self._graceful_timeout_ms = graceful_timeout_ms
+        self._cluster = ClusterId()
+        self._admin: KafkaAdmin | None = None
+        self._rest: RestApi | None = None
+        self._runner: Any = None
+        self.herder: Herder | None = None
+
+    @property
+    def admin(self) -> KafkaAdmin:
+        """Return the client of the worker's cluster; there is one from ``start`` on."""
+        assert self._admin is not None, "the worker was not started"
+        return self._admin
+
+    @abstractmethod
+    def _dependencies(self, admin: KafkaAdmin, runner: LateRunner) -> HerderDependencies:
+        """Return what the herder stands on. Nothing is connected yet."""
+
+    @abstractmethod
+    def _new_herder(self, dependencies: HerderDependencies) -> Herder:
+        """Return the herder, not started."""
+
+    def start(self) -> None:
+        """Start everything. Raises StartupError with the documented exit code; what was started is stopped."""
+        os.environ["JAVA_HOME"] = str(find_java().home)
+        try:
+            self._start()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _start(self) -> None:
+        from spark_connect_rt.app.wiring import spark_runner
+
+        self._admin = admin_of(self._raw)
+        self._runner = LateRunner(lambda: spark_runner(self._raw), prepare=with_stores)
+        dependencies = self._dependencies(self._admin, self._runner)
+        self.herder = self._new_herder(dependencies)
+        settings, plugins = dependencies.resolve(self._raw), plugins_of(self._raw)
+        self._rest = RestApi(settings, self.herder, plugins, dependencies.clock.now_ms, dependencies.peers)
+        self._rest.start()
+        self._reach_broker(self._admin)
+        self.herder.start()
+        self._runner.build()
+        if plugin_path(self._raw):
+            tell_broken(plugins)
+
+    def _reach_broker(self, admin: KafkaAdmin) -> None:
+        try:
+            admin.check_reachable(BROKER_LIMIT_MS)
+            self._cluster.value = admin.cluster_id()
+        except RetriableError as error:
+            raise StartupError(str(error), exit_code=EXIT_BROKER_UNREACHABLE, code=error.code) from error
+
+    def stop(self) -> None:
+        """Stop in order: REST's writes, tasks (drained, committed), membership, stores, Spark."""
+        if self.herder is not None:
+            self.herder.stop(STOP_LIMIT_S)
+        if self._rest is not None:
+            self._rest.stop()
+        if self._runner is not None:
+            self._runner.close(self._graceful_timeout_ms)
