@@ -191,6 +191,8 @@ class KafkaSinkGroup:
         self._topics = topics
 
     def _assigned(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        if self._closed:
+            return  # it came while the member was closing: nobody is told of it, nor of the revocation that follows
         try:
             committed = self._committed(consumer, partitions)
         except KafkaException as error:
@@ -215,6 +217,9 @@ class KafkaSinkGroup:
         return {TopicPartition(one.topic, one.partition): one.offset if one.offset >= 0 else -1 for one in answers}
 
     def _revoked(self, consumer: Any, partitions: Sequence[Any]) -> None:
+        if partitions and self._held.isdisjoint(_named(partitions)):
+            self._release(consumer, partitions)
+            return
         if consumer.memberid() != self._member_id:
             # librdkafka calls it a revocation too when the group went on without us (max.poll.interval.ms).
             self._lost(consumer, partitions)

@@ -39,7 +39,9 @@ class ConnectRest:
     def __init__(self, url: str, timeout_s: float = 95.0) -> None:
         self.url = url.rstrip("/")
         # Proxies of the environment must not come between a test and a loopback port.
-        self._client = httpx.Client(timeout=timeout_s, trust_env=False)
+        # A connection for each request: Jetty closes a kept one after some errors, just as the next request goes out.
+        limits = httpx.Limits(max_keepalive_connections=0)
+        self._client = httpx.Client(timeout=timeout_s, trust_env=False, limits=limits)
 
     def request(self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None) -> RestAnswer:
         """Send one request; ``body`` goes as JSON unless it is bytes already."""

@@ -99,10 +99,12 @@ SOURCE_OFFSETS: tuple[Step, ...] = (
     Ask("reset a source again", "DELETE", SOURCE),
     Ask("reset with a body", "DELETE", SOURCE, all_of(file(2))),
     Ask("alter after a reset", "PATCH", SOURCE, all_of(file(6))),
+    AwaitBody(SOURCE, all_of(file(6))),  # Java lists the partitions it has read, without reading on
     Ask("offsets altered after a reset", "GET", SOURCE),
     Ask("put offsets", "PUT", SOURCE, all_of(file(2))),
     Ask("post offsets", "POST", SOURCE, all_of(file(2))),
     Ask("alter a source that never ran", "PATCH", "/connectors/later/offsets", all_of(file(3, "in.txt"))),
+    AwaitBody("/connectors/later/offsets", all_of(file(3, "in.txt"))),
     Ask("offsets of a source that never ran", "GET", "/connectors/later/offsets"),
     Ask("reset a source that never ran", "DELETE", "/connectors/later/offsets"),
 )

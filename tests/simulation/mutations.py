@@ -20,6 +20,8 @@ from spark_connect_rt.state.config_fold import ConfigFold
 from spark_connect_rt.state.membership import Timing
 from spark_connect_rt.stores.config_store import ConfigStore
 from spark_connect_rt.stores.offset_store import OffsetStore
+from spark_connect_rt.testing import simulated_users
+from spark_connect_rt.testing.simulated_cluster import memory_source
 from spark_connect_rt.testing.simulated_engine import ExecutorSide
 from spark_connect_rt.testing.simulated_faults import FAULTS
 from spark_connect_rt.testing.simulated_group import SimulatedMember
@@ -97,6 +99,8 @@ def handing_in_is_not_tried_again(patch: Patch) -> None:
 
 def task_sets_that_a_compaction_loses_are_left(patch: Patch) -> None:
     patch.setattr(ConfigFold, "_overtake", lambda fold, name: None)
+    # Only a connector that is configured again as it was loses its set so: let the users do that often.
+    patch.setattr(simulated_users, "memory_source", lambda tasks, records: memory_source(tasks, records="5"))
 
 
 def a_half_done_stop_is_left(patch: Patch) -> None:

@@ -5,12 +5,13 @@ Java ``DistributedHerder``, whose loop is in loop.py and whose decisions are in 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
-from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.errors import ConnectError, NotFoundError
 from spark_connect_rt.planning.config_patch import patched_config
 from spark_connect_rt.planning.offset_changes import OffsetPair
 from spark_connect_rt.planning.restart_plan import RestartRequest
@@ -38,6 +39,7 @@ from spark_connect_rt.runtime.herder.validation import checked_config
 from spark_connect_rt.runtime.herder.views import Views
 from spark_connect_rt.state.target_state import TargetState
 
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 
 
@@ -264,11 +266,25 @@ class DistributedHerder:
                 return self._loop.actions.restart_by_plan(request)
             return self._loop.actions.restart_connector(name)
 
-        return self._loop.add(f"restart {name}", action)
+        return self._once_told(self._loop.add(f"restart {name}", action))
 
     def restart_task(self, task: ConnectorTaskId) -> Future[None]:
         """See HerderApi."""
-        return self._loop.add(f"restart task {task}", lambda: self._loop.actions.restart_task(task))
+        return self._once_told(self._loop.add(f"restart task {task}", lambda: self._loop.actions.restart_task(task)))
+
+    def _once_told(self, done: Future[T]) -> Future[T]:
+        """Answer once the statuses reported so far can be read here: the client's next GET tells of its restart."""
+        answer: Future[T] = Future()
+
+        def flush() -> None:
+            try:
+                self._deps.status_store.flush(self._deps.settings.worker_sync_timeout_ms)
+            except ConnectError as error:
+                log.warning("worker=%s answers before its statuses are read: %s", self._deps.settings.worker_id, error)
+            copy_outcome(done, answer)
+
+        done.add_done_callback(lambda _: self._beside(flush))
+        return answer
 
     def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> Future[None]:
         """See HerderApi."""
