@@ -22,6 +22,7 @@ TASKS = 6
 SESSION_S, HEARTBEAT_S = 10.0, 3.0  # both sides' defaults
 KILL_TARGET_S = SESSION_S + 3
 LEAVE_TARGET_S = 2 * HEARTBEAT_S + 2
+START_LIMIT_S = 300.0
 FLOW_LIMIT_S = 240.0
 JAVA_DELAY_LIMIT_S = 420.0
 
@@ -74,7 +75,7 @@ class _Group:
         for worker in self.workers[1:]:
             worker.launch()
         for worker in self.workers[1:]:
-            worker.await_answer("/health")
+            worker.await_answer("/health", START_LIMIT_S)
         for path, topic in zip(self.feeder.files, self.names, strict=True):
             path.touch()
             config = {"connector.class": "FileStreamSource", "file": str(path), "topic": topic}
@@ -196,7 +197,7 @@ def _add(group: _Group, workers: Sequence[WorkerProcess]) -> dict[str, float]:
     for worker in workers:
         worker.launch()
     for worker in workers:
-        worker.await_answer("/health")
+        worker.await_answer("/health", START_LIMIT_S)
     group.await_spread()
     group.await_flow(FLOW_LIMIT_S)
     spread_s = (_now_ms() - since_ms) / 1000

@@ -1,7 +1,8 @@
-"""The floors: what Spark, or a bare web server, costs before a single line of ours runs.
+"""The floors: what Spark, a bare web server or a bare consumer costs before a single line of ours runs.
 
 ``python -m bench.floor spark`` opens a SparkSession and waits for its stdin to close; ``rest PORT`` serves one
-empty JSON answer. Started by the benchmarks as processes of their own.
+empty JSON answer; ``consume "SERVERS TOPIC PARTITIONS COUNT"`` reads so many records with librdkafka and keeps none.
+Started by the benchmarks as processes of their own.
 """
 
 from __future__ import annotations
@@ -67,6 +68,33 @@ def rest_start_s(port: int) -> float:
         return time.monotonic() - begun
 
 
+def consume_start_s(servers: str, topic: str, partitions: int, count: int) -> float:
+    """Return the seconds from process start until a bare consumer has seen every record of a topic."""
+    begun = time.monotonic()
+    with Floor("consume", f"{servers} {topic} {partitions} {count}") as floor:
+        floor.await_ready()
+        return time.monotonic() - begun
+
+
+def bare_read(servers: str, topic: str, partitions: int, count: int) -> None:
+    """Read a topic's first ``count`` records as fast as librdkafka hands them over."""
+    from confluent_kafka import Consumer, TopicPartition
+
+    consumer = Consumer({"bootstrap.servers": servers, "group.id": "bare", "fetch.queue.backoff.ms": 5})
+    consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
+    seen = 0
+    while seen < count:
+        seen += len(consumer.consume(10_000, 0.1))
+    consumer.close()
+
+
+def _consume(argument: str) -> None:
+    servers, topic, partitions, count = argument.split()
+    bare_read(servers, topic, int(partitions), int(count))
+    print("ready", flush=True)
+    sys.stdin.read()
+
+
 def _spark() -> None:
     import os
 
@@ -108,5 +136,7 @@ def _rest(port: int) -> None:
 if __name__ == "__main__":
     if sys.argv[1] == "spark":
         _spark()
+    elif sys.argv[1] == "consume":
+        _consume(sys.argv[2])
     else:
         _rest(int(sys.argv[2]))

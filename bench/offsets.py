@@ -3,7 +3,7 @@
 ``answered_s``: process start to the first right answer of ``GET /connectors/NAME/offsets``, which waits for that topic;
 "(empty)" is the same with nothing in it, "(10 M)" with 10,000,000 records, "(warm)" a second start beside the snapshot
 that the first one left. ``load_s``: only our store, in this process, cold and from its snapshot;
-limit is a bare consumer that counts the same records and keeps none.
+limit is a bare consumer that counts the same records and keeps none: ``answered_s`` of its process, ``load_s`` alone.
 """
 
 from __future__ import annotations
@@ -12,8 +12,9 @@ import json
 import time
 from pathlib import Path
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Producer
 
+from bench.floor import bare_read, consume_start_s
 from bench.lab import Lab
 from bench.report import Result, Run
 from spark_connect_rt.config.client_properties import log_client_properties
@@ -38,8 +39,8 @@ def run(lab: Lab, short: bool) -> Result:
     result = Result("offsets", "s from process start to offsets answered", "answered_s", False, f"<={TARGET}")
     topic = _filled(lab, count)
     for _ in range(times):
-        _bare_read_s(lab.bootstrap_servers, topic, count)  # once unseen: the broker's first read is from the disk
-        result.runs.append(Run("limit", {"load_s": _bare_read_s(lab.bootstrap_servers, topic, count)}))
+        _limit(lab, topic, count)  # once unseen: the broker's first read is from the disk
+        result.runs.append(Run("limit", _limit(lab, topic, count)))
         _store_alone(lab, result, topic)
     for _ in range(times):
         for who in ("java", "ours"):
@@ -49,6 +50,7 @@ def run(lab: Lab, short: bool) -> Result:
     lab.delete_topic(topic)
     if not short:
         longer = _filled(lab, LONGER)
+        result.runs.append(Run("limit (10 M)", _limit(lab, longer, LONGER)))
         for who in ("java", "ours"):
             _start(lab, result, who, longer, " (10 M)")
         lab.delete_topic(longer)
@@ -108,15 +110,12 @@ def _fill(servers: str, topic: str, count: int) -> None:
     assert producer.flush(120) == 0
 
 
-def _bare_read_s(servers: str, topic: str, count: int) -> float:
-    consumer = Consumer({"bootstrap.servers": servers, "group.id": "bare", "fetch.queue.backoff.ms": 5})
-    begun, seen = time.monotonic(), 0
-    consumer.assign([TopicPartition(topic, number, 0) for number in range(PARTITIONS)])
-    while seen < count:
-        seen += len(consumer.consume(10_000, 0.1))
-    took_s = time.monotonic() - begun
-    consumer.close()
-    return round(took_s, 2)
+def _limit(lab: Lab, topic: str, count: int) -> dict[str, float]:
+    begun = time.monotonic()
+    bare_read(lab.bootstrap_servers, topic, PARTITIONS, count)
+    load_s = time.monotonic() - begun
+    answered_s = consume_start_s(lab.bootstrap_servers, topic, PARTITIONS, count)
+    return {"answered_s": round(answered_s, 2), "load_s": round(load_s, 2)}
 
 
 def _store_alone(lab: Lab, result: Result, topic: str) -> None:
