@@ -7,13 +7,15 @@ full; within a bucket the order of insertion holds.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from typing import TypeVar
 
 V = TypeVar("V")
 
 
+@lru_cache(maxsize=16_384)
 def java_string_hash(text: str) -> int:
-    """Return ``String.hashCode`` as an unsigned 32-bit number."""
+    """Return ``String.hashCode`` as an unsigned 32-bit number. The same keys are asked for all the time."""
     units = text.encode("utf-16-be", "surrogatepass")
     value = 0
     for index in range(0, len(units), 2):

@@ -22,7 +22,7 @@ from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.protocol.java_hash_order import java_hash_order
 from spark_connect_rt.protocol.json_text import encode_json
-from spark_connect_rt.rest import admin, connector_plugins, connectors, health, internal, root
+from spark_connect_rt.rest import admin, connector_plugins, connectors, docs_page, health, internal, root
 from spark_connect_rt.rest.admin import PluginReport
 from spark_connect_rt.rest.context import REQUEST_LIMIT_MS, Forwarded, JsonResponse, RestContext
 from spark_connect_rt.rest.error_mapping import ErrorAnswer, answer_of, answer_of_http, answer_of_unexpected
@@ -73,8 +73,10 @@ def _application(routers: Sequence[APIRouter], close: Callable[[], None], versio
     )
     for router in routers:
         app.include_router(router)
+    pages = docs_page.routes()
+    app.router.routes.extend(pages)
     app.add_middleware(EncodedPaths)  # type: ignore[arg-type]
-    _answer_errors(app, [route for router in routers for route in router.routes])
+    _answer_errors(app, [*pages, *(route for router in routers for route in router.routes)])
     describe(app, version)
     return app
 

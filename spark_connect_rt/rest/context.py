@@ -27,7 +27,7 @@ from spark_connect_rt.errors import (
 from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.peer_client import PeerAnswer, PeerClient
 from spark_connect_rt.protocol.internal_request import ALGORITHM_HEADER, SIGNATURE_HEADER
-from spark_connect_rt.protocol.json_text import decode_json, encode_json
+from spark_connect_rt.protocol.json_text import decode_json, encode_finite_json
 from spark_connect_rt.rest.error_mapping import CONFLICT, MOMENTARY, NO_LEADER, RestError
 
 T = TypeVar("T")
@@ -44,7 +44,7 @@ class JsonResponse(Response):
 
     def render(self, content: Any) -> bytes:
         """Return the body."""
-        return encode_json(content)
+        return encode_finite_json(content)
 
 
 class Forwarded(Exception):
@@ -81,6 +81,10 @@ class RestContext:
         except NotFoundError:
             await asyncio.wrap_future(self.herder.catch_up())
             return read()
+
+    async def answered(self, submit: Callable[[], Future[T]]) -> T:
+        """Return what this worker alone answers, whatever the group does. Raises its error, TimedOutError."""
+        return await self._submitted(submit, time.monotonic() + self.request_limit_ms / 1000)
 
     async def completed(self, request: Request, submit: Callable[[], Future[T]], *, patient: bool = True) -> T:
         """Return the herder's answer. Raises Forwarded when another worker gave it, else its error.

@@ -1,7 +1,9 @@
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.protocol.json_text import decode_json, encode_json
+from spark_connect_rt.protocol.json_text import decode_json, encode_finite_json, encode_json
 
 
 @pytest.mark.parametrize(
@@ -49,3 +51,31 @@ def test_text_after_the_first_value_is_not_looked_at() -> None:
 def test_what_json_cannot_hold_is_refused(bad: object) -> None:
     with pytest.raises(DataError):
         encode_json(bad)
+
+
+JSON_VALUES = st.recursive(
+    st.none()
+    | st.booleans()
+    | st.integers()
+    | st.floats(allow_nan=False, allow_infinity=False)
+    | st.text(st.characters(exclude_categories=["Cs"])),
+    lambda inner: st.lists(inner) | st.dictionaries(st.text(st.characters(exclude_categories=["Cs"])), inner),
+)
+
+
+@given(JSON_VALUES)
+def test_the_fast_way_writes_the_same_bytes(value: object) -> None:
+    assert encode_finite_json(value) == encode_json(value)
+
+
+@pytest.mark.parametrize(
+    "value", [1.0, -1e-5, [1.0], {"a": -1e22}, "\x1f", ["\x00"], 2**70, "a\\u00e9", [1, 2.5], {"1.5": "1.5"}, (1, "a")]
+)
+def test_the_fast_way_writes_odd_values_as_java_does(value: object) -> None:
+    assert encode_finite_json(value) == encode_json(value)
+
+
+@pytest.mark.parametrize("bad", [{1: 2}, object(), "\ud800", {"a": {1, 2}}])
+def test_the_fast_way_refuses_the_same(bad: object) -> None:
+    with pytest.raises(DataError):
+        encode_finite_json(bad)

@@ -1,0 +1,196 @@
+"""The API's description: complete, and true of real answers; its page needs no internet."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.errors import BadConfigError, NotFoundError
+from spark_connect_rt.ports.herder import ConfigWritten, ConnectorOffset, Health
+from spark_connect_rt.rest import openapi_models as models
+from spark_connect_rt.rest.app import create_admin_app, create_app
+from spark_connect_rt.rest.openapi_operations import OPERATIONS
+from tests.unit.rest.conftest import Asked, ask
+from tests.unit.rest.fake_herder import INFO, STATUS, FakeHerder
+from tests.unit.rest.test_around_the_api import basic, guard
+
+INTERNAL = {("POST", "/connectors/{connector}/tasks"), ("PUT", "/connectors/{connector}/fence")}
+
+
+@pytest.fixture
+def document(rest: Asked) -> dict[str, Any]:
+    answer = rest("GET", "/openapi.json")
+    assert answer.status_code == 200
+    found: dict[str, Any] = answer.json()
+    return found
+
+
+def references(part: Any) -> Iterator[str]:
+    if isinstance(part, list):
+        for one in part:
+            yield from references(one)
+    elif isinstance(part, dict):
+        if isinstance(part.get("$ref"), str):
+            yield part["$ref"]
+        for one in part.values():
+            yield from references(one)
+
+
+def described(document: dict[str, Any]) -> Iterator[tuple[tuple[str, str], dict[str, Any]]]:
+    for path, methods in document["paths"].items():
+        for method, operation in methods.items():
+            yield (method.upper(), path), operation
+
+
+def test_every_route_is_described_and_nothing_else(document: dict[str, Any]) -> None:
+    found = dict(described(document))
+    assert found.keys() == OPERATIONS.keys()
+    assert not found.keys() & INTERNAL
+    assert len({operation["operationId"] for operation in found.values()}) == len(found)
+    assert all(operation["summary"].endswith((".", "``")) for operation in found.values())
+
+
+def test_every_reference_leads_somewhere_and_every_shape_is_used(document: dict[str, Any]) -> None:
+    used = {reference.removeprefix("#/components/schemas/") for reference in references(document)}
+    assert used == document["components"]["schemas"].keys()
+
+
+def test_every_operation_says_what_it_takes_and_answers(document: dict[str, Any]) -> None:
+    for (method, path), operation in described(document):
+        statuses = operation["responses"].keys()
+        assert {"406", "415", "500"} <= statuses, (method, path)
+        assert "default" not in statuses
+        assert any(status.startswith("2") for status in statuses)
+        in_path = {one["name"] for one in operation["parameters"] if one["in"] == "path"}
+        assert in_path == set(re.findall(r"{(\w+)}", path))
+        without_body = {status for status, answer in operation["responses"].items() if "content" not in answer}
+        assert without_body <= {"202", "204"}, (method, path)
+
+
+def test_the_other_listener_describes_its_own_part() -> None:
+    document = ask(create_admin_app(FakeHerder()), "GET", "/openapi.json").json()
+    assert {path for _, path in dict(described(document))} == {path for _, path in OPERATIONS if "/admin/" in path}
+    assert "NewConnector" not in document["components"]["schemas"]
+
+
+TRUE_ANSWERS = [
+    ("GET", "/", None),
+    ("GET", "/health", None),
+    ("GET", "/connectors", None),
+    ("GET", "/connectors?expand=status&expand=info", None),
+    ("GET", "/connectors?expand=status", None),
+    ("POST", "/connectors", b'{"name":"src","config":{"connector.class":"x"}}'),
+    ("GET", "/connectors/src", None),
+    ("GET", "/connectors/none", None),
+    ("GET", "/connectors/src/config", None),
+    ("PUT", "/connectors/src/config", b"{}"),
+    ("PATCH", "/connectors/src/config", b'{"a":null}'),
+    ("GET", "/connectors/src/status", None),
+    ("GET", "/connectors/src/topics", None),
+    ("PUT", "/connectors/src/topics/reset", None),
+    ("GET", "/connectors/src/offsets", None),
+    ("PATCH", "/connectors/src/offsets", b'{"offsets":[{"partition":{"f":"x"},"offset":null}]}'),
+    ("DELETE", "/connectors/src/offsets", None),
+    ("POST", "/connectors/src/restart", None),
+    ("POST", "/connectors/src/restart?includeTasks=true", None),
+    ("GET", "/connectors/src/tasks", None),
+    ("GET", "/connectors/src/tasks/0/status", None),
+    ("GET", "/connectors/src/tasks/9/status", None),
+    ("DELETE", "/connectors/src", None),
+    ("GET", "/connector-plugins?connectorsOnly=false", None),
+    ("GET", "/admin/loggers", None),
+    ("GET", "/admin/loggers/root", None),
+    ("PUT", "/admin/loggers/org.x", b'{"level":"DEBUG"}'),
+    ("PUT", "/admin/loggers/org.x?scope=cluster", b'{"level":"DEBUG"}'),
+    ("PUT", "/admin/loggers/org.x", b"{}"),
+    ("GET", "/admin/story", None),
+    ("GET", "/admin/progress", None),
+    ("GET", "/admin/plugins", None),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), TRUE_ANSWERS)
+def test_the_description_is_true(
+    rest: Asked, herder: FakeHerder, document: dict[str, Any], method: str, path: str, body: bytes | None
+) -> None:
+    """The parsed answer is what the description says of its status, field for field."""
+    herder.answers = {
+        "create": ConfigWritten(True, INFO),
+        "put_config": ConfigWritten(False, INFO),
+        "patch_config": ConfigWritten(False, INFO),
+        "offsets": [ConnectorOffset({"filename": "x"}, {"position": 3})],
+        "alter_offsets": "done",
+        "reset_offsets": "done",
+        "restart": STATUS if "includeTasks" in path else None,
+    }
+    answer = rest(method, path, body)
+    operation = operation_at(document, method, path)
+    declared = operation["responses"][str(answer.status_code)]
+    if "content" not in declared:
+        assert answer.content == b""
+    elif answer.content:
+        shape = declared["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
+        getattr(models, shape).model_validate_json(answer.content, strict=True)
+    else:
+        assert answer.status_code in (202, 204)
+
+
+def operation_at(document: dict[str, Any], method: str, path: str) -> dict[str, Any]:
+    plain = path.partition("?")[0]
+    for (its_method, its_path), operation in described(document):
+        if its_method == method and re.fullmatch(re.sub(r"{\w+}", "[^/]+", its_path), plain):
+            return operation
+    raise AssertionError(f"{method} {path} is not described")
+
+
+@pytest.mark.parametrize(
+    ("error", "body"),
+    [
+        (NotFoundError("Connector src not found"), b"{}"),
+        (BadConfigError({"topic": ["Missing"]}), b"{}"),
+        (RuntimeError("a bug"), b"{}"),
+        (None, b"{"),
+    ],
+)
+def test_refusals_have_the_described_shape(
+    rest: Asked, herder: FakeHerder, error: Exception | None, body: bytes
+) -> None:
+    herder.answers["put_config"] = error
+    answer = rest("PUT", "/connectors/src/config", body)
+    found = models.Error.model_validate_json(answer.content, strict=True)
+    assert found.error_code == answer.status_code
+    assert found.code.startswith("CRT-")
+
+
+@pytest.mark.parametrize("state", ["starting", "unhealthy"])
+def test_health_has_one_shape_whatever_it_says(rest: Asked, herder: FakeHerder, state: str) -> None:
+    herder.state = Health(state, "it waits")
+    assert models.WorkerHealth.model_validate_json(rest("GET", "/health").content).status == state
+
+
+def test_the_page_and_all_it_loads_come_from_this_worker(rest: Asked) -> None:
+    page = rest("GET", "/docs", Accept="text/html")
+    assert page.status_code == 200
+    assert page.headers["content-type"].startswith("text/html")
+    loaded = re.findall(r"""(?:src|href|url)\s*[=:]\s*["']([^"']+)["']""", page.text)
+    assert "/openapi.json" in loaded
+    for path in loaded:
+        assert path.startswith("/"), f"{path} is elsewhere"
+        assert rest("GET", path, Accept="*/*").status_code == 200, path
+    script = rest("GET", "/docs/swagger-ui-bundle.js", Accept="*/*")
+    assert script.headers["content-type"].startswith("text/javascript")
+    assert len(script.content) > 500_000
+    assert rest("GET", "/docs/openapi.py").status_code == 404
+    assert rest("POST", "/docs").headers["allow"] == "GET,HEAD,OPTIONS"
+
+
+def test_the_page_is_behind_a_login_as_everything_else(tmp_path: Path) -> None:
+    herder = FakeHerder()
+    app = guard(tmp_path, "ann=secret\n").wrap(create_app(herder), herder)
+    for path in ("/docs", "/docs/swagger-ui.css", "/openapi.json"):
+        assert ask(app, "GET", path).status_code == 401
+        assert ask(app, "GET", path, **basic("ann", "secret")).status_code == 200
