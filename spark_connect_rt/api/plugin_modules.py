@@ -17,6 +17,11 @@ def public_module(module: str) -> str:
     return ".".join(parts[2:]) if parts[0] == ROOT and len(parts) > 2 else module
 
 
+def public_name(cls: type[object]) -> str:
+    """Return a class's full name as its author wrote it."""
+    return f"{public_module(cls.__module__)}.{cls.__qualname__}"
+
+
 def versioned(name: str, version: str | None) -> str:
     """Return the name under which plug-ins are looked up, with what ``*.plugin.version`` asks for (KIP-891)."""
     return f"{name}{VERSION_MARK}{version.strip()}" if version and version.strip() else name

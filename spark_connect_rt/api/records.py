@@ -15,11 +15,14 @@ if TYPE_CHECKING:  # the driver imports this at its start and needs no Arrow for
 R = TypeVar("R", "SourceRecord", "SinkRecord")
 _set = object.__setattr__
 
+ConsumeRow = tuple[str, int, int, int | None, bytes | None, bytes | None, list[dict[str, Any]] | None]
+"""What was consumed: (topic, partition, offset, timestamp in ms, key, value, headers)."""
+
 
 def altered(record: R, **changes: Any) -> R:
     """Return a record with some parts replaced: ``dataclasses.replace``, three times as fast."""
     copy = object.__new__(type(record))
-    for name in record.__slots__:
+    for name in record.__dataclass_fields__:
         _set(copy, name, changes[name] if name in changes else getattr(record, name))
     return copy
 
@@ -98,3 +101,13 @@ class SinkRecord:
     key_schema: Schema | None = None
     timestamp_ms: int | None = None
     headers: tuple[Header, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class ConsumedRecord(SinkRecord):
+    """A sink record that knows what it was made from, through transformations too (Java ``InternalSinkRecord``).
+
+    Tasks get these where errant records are reported to a dead letter queue or a log.
+    """
+
+    original: ConsumeRow | None = field(default=None, repr=False, compare=False)

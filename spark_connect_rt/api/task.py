@@ -7,11 +7,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_connect_rt._version import __version__
 from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
 from spark_connect_rt.protocol.ids import TopicPartition
+
+if TYPE_CHECKING:
+    from concurrent.futures import Future
 
 
 class OffsetReader(Protocol):
@@ -33,11 +36,26 @@ class SourceTaskContext(Protocol):
         """
 
 
+class ErrantRecordReporter(Protocol):
+    """Where a sink task reports single records that it cannot deliver (KIP-610)."""
+
+    def report(self, record: SinkRecord, error: Exception) -> Future[None]:
+        """Give up one record: it is counted, logged and dead-lettered as the connector is configured. Any thread.
+
+        The dead letter holds what was consumed; for a record that the task made itself, what the converters make of
+        it. Nobody has to wait for the future: no offset is committed before every report is acknowledged.
+        Raises ConnectError when ``errors.tolerance`` is none.
+        """
+
+
 class SinkTaskContext(Protocol):
     """What a sink task may ask of its worker."""
 
     def assignment(self) -> frozenset[TopicPartition]:
         """Return the partitions this task holds now."""
+
+    def errant_record_reporter(self) -> ErrantRecordReporter | None:
+        """Return the reporter; None without a dead letter queue and without ``errors.log.enable``, as in Java."""
 
 
 class Task(ABC):
@@ -92,7 +110,19 @@ class SinkTask(Task):
 
     @abstractmethod
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Take the records, in order per partition. RetriableError: the same records come again."""
+        """Take the records, in order per partition. RetriableError: the same records come again.
+
+        With ``errors.tolerance=all`` any other error makes the same records come again in halves, until those to blame
+        are found: ``may_put_halves``.
+        """
+
+    def may_put_halves(self) -> bool:
+        """Tell whether records of a ``put`` that raised may be put again in smaller batches.
+
+        Return False when an error leaves the task unable to go on, or with records it would then write twice and must
+        not; the error then fails the task, as in Java.
+        """
+        return True
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Make everything put so far durable; ``offsets`` is next offset per partition."""

@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
+from spark_connect_rt.api.plugin_modules import public_name
+
 if TYPE_CHECKING:  # the port brings pyarrow, which the driver's start must not wait for
     from spark_connect_rt.ports.executor_clients import BatchConsumer, BatchProducer
 
@@ -33,6 +35,25 @@ class KafkaExecutorClients:
         from spark_connect_rt.kafka.batch_consumer import KafkaBatchConsumer
 
         return KafkaBatchConsumer(config)
+
+    def ensure_topic(self, config: Mapping[str, str], topic: str, replication_factor: int) -> bool:
+        """Create a topic of one partition when it is missing; return whether it was."""
+        from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+
+        admin = KafkaAdmin(config)
+        try:
+            if admin.partition_count(topic) is not None:
+                return False
+            return admin.create_topic(TopicSpec(topic, 1, replication_factor))
+        finally:
+            admin.close()
+
+    def name_of(self, plugin: type[Any]) -> str:
+        """Return a plug-in's name as REST shows it."""
+        from spark_connect_rt.app.plugin_scan import BUNDLED
+
+        target = f"{plugin.__module__}:{plugin.__qualname__}"
+        return next((one.java_class for one in BUNDLED if one.target == target), public_name(plugin))
 
     def plugin(self, name: str) -> type[Any]:
         """Return a plug-in's class."""

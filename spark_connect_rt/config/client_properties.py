@@ -113,6 +113,15 @@ def dead_letter_producer_properties(
     }
 
 
+def dead_letter_admin_properties(
+    worker: Mapping[str, str], connector: Mapping[str, str], name: str, task: int
+) -> dict[str, str]:
+    """Return the admin properties that create a task's dead letter queue."""
+    properties = connector_admin_properties(worker, {}, name, task)
+    properties["client.id"] = f"connector-dlq-adminclient-{name}-{task}"
+    return {**properties, **with_prefix(worker, "admin."), **with_prefix(connector, "admin.override.")}
+
+
 def sink_consumer_properties(
     worker: Mapping[str, str], connector: Mapping[str, str], name: str, task: int
 ) -> dict[str, str]:

@@ -153,3 +153,22 @@ CONNECTOR = ConfigDef(
         ),
     ]
 )
+REFUSALS_MAX = "connectrt.errors.put.refusals.max"
+OF_SINKS_ONLY = ConfigDef(
+    [
+        ConfigKey(
+            REFUSALS_MAX,
+            Type.INT,
+            100,
+            LOW,
+            "With errors.tolerance=all a batch that put() refuses is halved down to the records to blame: good ones "
+            "are delivered, bad ones are errant. After so many refused in a row and none taken the task fails. "
+            "0: the first refusal fails it, as in Java.",
+            AtLeast(0),
+            "Error Handling",
+            9,
+            "MEDIUM",
+            "Most Refusals in a Row",
+        ),
+    ]
+)

@@ -1,6 +1,6 @@
 """Settings of Kafka Connect whose effect this version does not have.
 
-A promise that would be broken in silence (protection, exactly-once, a dead letter queue) is refused; what only changes
+A promise that would be broken in silence (protection, exactly-once) is refused; what only changes
 comfort is a warning. A line goes when the feature comes.
 """
 
@@ -52,20 +52,10 @@ REFUSED_OF_SOURCES = (
         "there are no exactly-once sources: leave it at requested",
     ),
 )
-REFUSED_OF_SINKS = (
-    Unserved(
-        "errors.deadletterqueue.topic.name",
-        _given,
-        "there is no dead letter queue: leave it empty (errant records are counted), or stop at the "
-        "first one with errors.tolerance=none",
-    ),
-)
+REFUSED_OF_SINKS: tuple[Unserved, ...] = ()
 
-_NO_LOG = "errant records are not logged; the status and /admin/progress tell"
 WITHOUT_EFFECT = {
     "config.action.reload": "nothing is reloaded; restart the connector",
-    "errors.log.enable": _NO_LOG,
-    "errors.log.include.messages": _NO_LOG,
     "transaction.boundary": "there are no transactions",
     "transaction.boundary.interval.ms": "there are no transactions",
     "topic.creation.enable": "topics are not created; brokers may do so by themselves",

@@ -7,34 +7,18 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from enum import Enum
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
-from spark_connect_rt.config.connector_config import ERRORS
+from spark_connect_rt.api.records import ConsumeRow, SourceRecord
+from spark_connect_rt.config.error_config import ERRORS
 from spark_connect_rt.errors import ConnectError, DataError, RetriableError
+from spark_connect_rt.pipeline.errant_records import Errant, Stage, StageError
 
-R = TypeVar("R")
+R = TypeVar("R", ConsumeRow, SourceRecord)
 T = TypeVar("T")
 
 FIRST_RETRY_MS = 300
 INFINITE = -1
-
-
-class Stage(Enum):
-    """Where in the record's path an error happened."""
-
-    TRANSFORMATION = "TRANSFORMATION"
-    KEY_CONVERTER = "KEY_CONVERTER"
-    VALUE_CONVERTER = "VALUE_CONVERTER"
-    HEADER_CONVERTER = "HEADER_CONVERTER"
-
-
-class StageError(Exception):
-    """Carries a failure and its stage from inside the path to RetryTolerance; its cause is the failure."""
-
-    def __init__(self, stage: Stage) -> None:
-        super().__init__(stage.value)
-        self.stage = stage
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +27,6 @@ class Waiting:
 
     now_ms: Callable[[], int]
     wait_ms: Callable[[int], bool]
-
-
-@dataclass(frozen=True, slots=True)
-class Errant:
-    """One record that was given up: where it was, in which stage, and why."""
-
-    place: str
-    stage: Stage
-    error: BaseException
 
 
 def backoff_ms(attempt: int, delay_max_ms: int) -> int:
@@ -72,7 +47,7 @@ class RetryTolerance(Generic[R]):
         self.tolerates_all: bool = values["errors.tolerance"].lower() == "all"
         self._timeout_ms: int = values["errors.retry.timeout"]
         self._delay_max_ms: int = values["errors.retry.delay.max.ms"]
-        self._describe = describe
+        self._describe: Callable[[R], str] = describe
         self._waiting = waiting
         self._errants: list[Errant] = []
 
@@ -93,7 +68,7 @@ class RetryTolerance(Generic[R]):
                     began_ms = self._waiting.now_ms() if began_ms is None else began_ms
                     if self._waits(self._waiting, attempt, began_ms):
                         continue
-                self._give_up(record, failure.stage, error)
+                self._give_up(record, failure.stage, error, failure.plugin)
                 return None
 
     def _waits(self, waiting: Waiting, attempt: int, began_ms: int) -> bool:
@@ -105,15 +80,16 @@ class RetryTolerance(Generic[R]):
             delay_ms = min(delay_ms, left_ms)
         return waiting.wait_ms(delay_ms)
 
-    def _give_up(self, record: R, stage: Stage, error: BaseException) -> None:
+    def _give_up(self, record: R, stage: Stage, error: BaseException, plugin: type[Any]) -> None:
         place = self._describe(record)
+        # As Java: also the record that fails the task is reported.
+        self._errants.append(Errant(place, stage, error, plugin, record))
         if not self.tolerates_all:
             reason = str(error) if isinstance(error, ConnectError) else f"{type(error).__name__}: {error}"
             raise DataError(f"{place}: {stage.value} failed: {reason}", stage=stage.value) from error
-        self._errants.append(Errant(place, stage, error))
 
     def take_errants(self) -> tuple[Errant, ...]:
-        """Return the records given up since the last call."""
+        """Return the records given up since the last call, the one that failed the task among them."""
         errants = tuple(self._errants)
         self._errants.clear()
         return errants

@@ -3,23 +3,20 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_connect_rt.api.records import Header, SinkRecord
+from spark_connect_rt.api.records import ConsumedRecord, ConsumeRow, Header, SinkRecord
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
-from spark_connect_rt.pipeline.retry_tolerance import Errant, RetryTolerance, Stage, StageError, Waiting
+from spark_connect_rt.pipeline.errant_records import Errant, Stage, StageError
+from spark_connect_rt.pipeline.retry_tolerance import RetryTolerance, Waiting
 from spark_connect_rt.pipeline.transformation_chain import TransformationChain
 from spark_connect_rt.protocol.ids import TopicPartition
-
-ConsumeRow = tuple[str, int, int, int | None, bytes | None, bytes | None, list[dict[str, Any]] | None]
-"""(topic, partition, offset, timestamp in ms, key, value, headers)"""
-
 
 _EXTRAS = ("key", "headers")
 
@@ -41,12 +38,18 @@ class SinkPipeline:
     """One connector's path from bytes to record. One thread."""
 
     def __init__(
-        self, chain: TransformationChain, converters: ConnectorConverters, tolerance: RetryTolerance[ConsumeRow]
+        self,
+        chain: TransformationChain,
+        converters: ConnectorConverters,
+        tolerance: RetryTolerance[ConsumeRow],
+        *,
+        keeps_originals: bool = False,
     ) -> None:
-        """Take the parts; ``from_config`` makes them."""
+        """Take the parts; ``from_config`` makes them. ``keeps_originals``: records are ConsumedRecord."""
         self._chain = chain
         self._converters = converters
         self._tolerance = tolerance
+        self._keeps_originals = keeps_originals
 
     @classmethod
     def from_config(
@@ -55,12 +58,15 @@ class SinkPipeline:
         worker_config: Mapping[str, str],
         plugin: Callable[[str], type[Any]],
         waiting: Waiting | None = None,
+        *,
+        keeps_originals: bool = False,
     ) -> SinkPipeline:
         """Return the path a connector's configuration asks for. Raises BadConfigError."""
         return cls(
             TransformationChain.from_config(connector_config, plugin),
             ConnectorConverters.from_config(connector_config, worker_config, plugin),
             RetryTolerance(connector_config, place_of, waiting),
+            keeps_originals=keeps_originals,
         )
 
     def close(self) -> None:
@@ -75,10 +81,27 @@ class SinkPipeline:
         """
         records = self._plain(batch)
         if records is None:
-            passed = (self._tolerance.run(self._path, row) for row in zip(*_columns(batch), strict=True))
+            passed = (self._tolerance.run(self._path, row) for row in _rows(batch))
             records = [record for record in passed if record is not None]
         errants = self._tolerance.take_errants()
         return SinkConverted(records, next_offsets(batch), len(errants), errants)
+
+    def take_errants(self) -> tuple[Errant, ...]:
+        """Return what was given up by a ``convert`` that raised."""
+        return self._tolerance.take_errants()
+
+    def original_of(self, record: SinkRecord) -> ConsumeRow:
+        """Return what was consumed for a record; for one that a task made, what the converters make of it.
+
+        Raises what the converters raise.
+        """
+        if isinstance(record, ConsumedRecord) and record.original is not None:
+            return record.original
+        topic, write = record.topic, self._converters.header.from_connect_header
+        key = self._converters.key.from_connect_data(topic, record.key_schema, record.key)
+        value = self._converters.value.from_connect_data(topic, record.value_schema, record.value)
+        headers = [{"key": h.key, "value": write(topic, h.key, h.schema, h.value)} for h in record.headers]
+        return topic, record.partition, record.offset, record.timestamp_ms, key, value, headers or None
 
     def _plain(self, batch: pa.RecordBatch) -> list[SinkRecord] | None:
         """Return the records of one partition that have no keys, headers or transformations; None: take the long way.
@@ -99,24 +122,30 @@ class SinkPipeline:
             for offset, time_ms, data in zip(offsets, times, values, strict=True):
                 schema, value = read(topic, data)
                 records.append(SinkRecord(topic, partition, offset, value, schema, key, key_schema, time_ms))
-            return records
+            return self._with_originals(records, batch) if self._keeps_originals else records
         return None
+
+    def _with_originals(self, records: list[SinkRecord], batch: pa.RecordBatch) -> list[SinkRecord]:
+        return [_remembering(record, row) for record, row in zip(records, _rows(batch), strict=True)]
 
     def _path(self, row: ConsumeRow) -> SinkRecord | None:
         """Return one record, None when a transformation dropped it. Raises StageError."""
         topic, partition, offset, timestamp_ms, key_data, value_data, header_data = row
+        converters = self._converters
+        plugin: type[Any] = type(converters.key)
         stage = Stage.KEY_CONVERTER
         try:
-            key_schema, key = self._converters.key.to_connect_data(topic, key_data)
-            stage = Stage.VALUE_CONVERTER
-            value_schema, value = self._converters.value.to_connect_data(topic, value_data)
-            stage = Stage.HEADER_CONVERTER
+            key_schema, key = converters.key.to_connect_data(topic, key_data)
+            stage, plugin = Stage.VALUE_CONVERTER, type(converters.value)
+            value_schema, value = converters.value.to_connect_data(topic, value_data)
+            stage, plugin = Stage.HEADER_CONVERTER, type(converters.header)
             headers = self._headers(topic, header_data) if header_data else ()
-            record = SinkRecord(topic, partition, offset, value, value_schema, key, key_schema, timestamp_ms, headers)
-            stage = Stage.TRANSFORMATION
-            return self._chain.apply(record) if self._chain.steps else record
         except Exception as error:  # plug-in code: whatever it throws is this record's failure
-            raise StageError(stage) from error
+            raise StageError(stage, plugin) from error
+        record = SinkRecord(topic, partition, offset, value, value_schema, key, key_schema, timestamp_ms, headers)
+        if self._keeps_originals:
+            record = _remembering(record, row)
+        return self._chain.apply(record) if self._chain.steps else record
 
     def _headers(self, topic: str, given: list[dict[str, Any]]) -> tuple[Header, ...]:
         read = self._converters.header.to_connect_header
@@ -125,6 +154,22 @@ class SinkPipeline:
             schema, value = read(topic, header["key"], header["value"])
             headers.append(Header(header["key"], value, schema))
         return tuple(headers)
+
+
+def _remembering(record: SinkRecord, original: ConsumeRow) -> ConsumedRecord:
+    r = record
+    return ConsumedRecord(
+        r.topic,
+        r.partition,
+        r.offset,
+        r.value,
+        r.value_schema,
+        r.key,
+        r.key_schema,
+        r.timestamp_ms,
+        r.headers,
+        original,
+    )
 
 
 def place_of(row: ConsumeRow) -> str:
@@ -152,6 +197,10 @@ def _constant(batch: pa.RecordBatch, name: str) -> str | None:
     metadata = batch.schema.metadata or {}
     stored = metadata.get(TOPIC if name == "topic" else PARTITION)
     return None if name in batch.schema.names or stored is None else stored.decode()
+
+
+def _rows(batch: pa.RecordBatch) -> Iterator[ConsumeRow]:
+    return zip(*_columns(batch), strict=True)  # type: ignore[return-value]  # the columns are ConsumeRow's
 
 
 def _columns(batch: pa.RecordBatch) -> list[list[Any]]:

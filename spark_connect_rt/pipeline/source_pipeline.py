@@ -2,7 +2,8 @@
 
 A SourceBatch goes through as columns when nothing transforms it and the converters have a column form; else row
 by row. An errant record is skipped, but its source offset is taken: everything before it in the batch is durable
-when the batch is, so nothing is lost and nothing is read twice.
+when the batch is, so nothing is lost and nothing is read twice. With a dead letter queue its record there is part of
+the same batch, so that offset is not taken before that record is durable either.
 """
 
 from __future__ import annotations
@@ -14,11 +15,12 @@ from typing import Any
 import pyarrow as pa
 
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
-from spark_connect_rt.errors import DataError
 from spark_connect_rt.pipeline.columns import TOPIC
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
+from spark_connect_rt.pipeline.dead_letters import DeadLetters
+from spark_connect_rt.pipeline.errant_records import Errant, Stage, StageError
 from spark_connect_rt.pipeline.produce_rows import ProduceRow, ProduceRows, columns_batch
-from spark_connect_rt.pipeline.retry_tolerance import Errant, RetryTolerance, Stage, StageError, Waiting
+from spark_connect_rt.pipeline.retry_tolerance import RetryTolerance, Waiting
 from spark_connect_rt.pipeline.transformation_chain import TransformationChain
 
 SourceOffsets = tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]
@@ -28,7 +30,10 @@ BATCH_BYTES = 2 << 20  # rows are handed on when they are this large
 
 @dataclass(frozen=True, slots=True)
 class ConvertedBatch:
-    """Rows in produce form, and where their source may resume once they are durable."""
+    """Rows in produce form, and where their source may resume once they are durable.
+
+    Behind ``records`` rows ``batch`` may hold dead letters; ``topics`` does not name their queue.
+    """
 
     batch: pa.RecordBatch
     source_offsets: SourceOffsets
@@ -58,12 +63,17 @@ class SourcePipeline:
     """One connector's path from record to bytes. One thread."""
 
     def __init__(
-        self, chain: TransformationChain, converters: ConnectorConverters, tolerance: RetryTolerance[SourceRecord]
+        self,
+        chain: TransformationChain,
+        converters: ConnectorConverters,
+        tolerance: RetryTolerance[SourceRecord],
+        dead_letters: DeadLetters | None = None,
     ) -> None:
         """Take the parts; ``from_config`` makes them."""
         self._chain = chain
         self._converters = converters
         self._tolerance = tolerance
+        self._dead_letters = dead_letters
         self._rows = ProduceRows()
         self._offsets = _Offsets()
 
@@ -74,12 +84,14 @@ class SourcePipeline:
         worker_config: Mapping[str, str],
         plugin: Callable[[str], type[Any]],
         waiting: Waiting | None = None,
+        dead_letters: DeadLetters | None = None,
     ) -> SourcePipeline:
         """Return the path a connector's configuration asks for. Raises BadConfigError."""
         return cls(
             TransformationChain.from_config(connector_config, plugin),
             ConnectorConverters.from_config(connector_config, worker_config, plugin),
             RetryTolerance(connector_config, place_of, waiting),
+            dead_letters,
         )
 
     def close(self) -> None:
@@ -112,7 +124,24 @@ class SourcePipeline:
         offsets, errants = self._offsets.take(), self._tolerance.take_errants()
         if offsets or errants or len(self._rows):
             records, topics = len(self._rows), self._rows.topics()
+            self._bury(errants)
             yield ConvertedBatch(self._rows.take(), offsets, records, len(errants), topics, errants)
+
+    def _bury(self, errants: Sequence[Errant]) -> None:
+        if self._dead_letters is None:
+            return
+        for errant in errants:
+            row = self._dead_letters.of_source(errant, self._converters)
+            if row is not None:
+                self._rows.append(row)
+
+    def give_up(self) -> ConvertedBatch | None:
+        """Return what is still to be told of a ``convert`` that raised: its dead letters, without any offset."""
+        errants = self._tolerance.take_errants()
+        self._offsets.take()
+        self._rows.take()
+        self._bury(errants)
+        return ConvertedBatch(self._rows.take(), (), 0, len(errants), (), errants) if errants else None
 
     def _columns(self, piece: SourceBatch) -> pa.RecordBatch | None:
         """Return the batch in produce form, None when it has to go row by row."""
@@ -133,8 +162,8 @@ class SourcePipeline:
             else:
                 same = key.from_connect_data(piece.topic, piece.key_schema, None)
                 keys = None if same is None else pa.repeat(pa.scalar(same, pa.binary()), len(values))
-        except DataError:
-            return None  # row by row finds the record to blame
+        except Exception:  # noqa: BLE001 - plug-in code: row by row finds the record to blame
+            return None
         return columns_batch(piece.topic, values, keys, piece.timestamps_ms)
 
     def _convert_row(self, record: SourceRecord, offset: Mapping[str, Any] | None) -> None:
@@ -146,21 +175,21 @@ class SourcePipeline:
 
     def _path(self, record: SourceRecord) -> ProduceRow | None:
         """Return one record in produce form, None when a transformation dropped it. Raises StageError."""
-        stage = Stage.TRANSFORMATION
+        transformed = self._chain.apply(record) if self._chain.steps else record
+        if transformed is None:
+            return None
+        topic, converters = transformed.topic, self._converters
+        plugin: type[Any] = type(converters.header)
+        stage = Stage.HEADER_CONVERTER
         try:
-            transformed = self._chain.apply(record) if self._chain.steps else record
-            if transformed is None:
-                return None
-            topic = transformed.topic
-            stage = Stage.HEADER_CONVERTER
-            write = self._converters.header.from_connect_header
+            write = converters.header.from_connect_header
             headers = [(h.key, write(topic, h.key, h.schema, h.value)) for h in transformed.headers]
-            stage = Stage.KEY_CONVERTER
-            key = self._converters.key.from_connect_data(topic, transformed.key_schema, transformed.key)
-            stage = Stage.VALUE_CONVERTER
-            value = self._converters.value.from_connect_data(topic, transformed.value_schema, transformed.value)
+            stage, plugin = Stage.KEY_CONVERTER, type(converters.key)
+            key = converters.key.from_connect_data(topic, transformed.key_schema, transformed.key)
+            stage, plugin = Stage.VALUE_CONVERTER, type(converters.value)
+            value = converters.value.from_connect_data(topic, transformed.value_schema, transformed.value)
         except Exception as error:  # plug-in code: whatever it throws is this record's failure
-            raise StageError(stage) from error
+            raise StageError(stage, plugin) from error
         return topic, transformed.partition, key, value, headers or None, transformed.timestamp_ms
 
 

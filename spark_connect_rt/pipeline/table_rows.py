@@ -14,8 +14,10 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.json
 
-from spark_connect_rt.api.records import SinkRecord
+from spark_connect_rt.api.records import ConsumedRecord, SinkRecord
 from spark_connect_rt.errors import DataError
+from spark_connect_rt.pipeline.dead_letters import ReportSettings
+from spark_connect_rt.pipeline.errant_records import JAVA_SINK_TASK, Errant, Stage
 from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
 
 JSON_CONVERTER = "JsonConverter"
@@ -37,6 +39,7 @@ class TableDecoder:
         self._schema = schema
         self._columnar = columnar
         self._tolerate = tolerate
+        self._errants: list[Errant] = []
 
     @classmethod
     def from_config(
@@ -47,11 +50,12 @@ class TableDecoder:
         schema: pa.Schema,
     ) -> TableDecoder:
         """Return the decoder a connector's configuration asks for."""
+        told = ReportSettings.from_config(connector_config)
         return cls(
-            SinkPipeline.from_config(connector_config, worker_config, plugin),
+            SinkPipeline.from_config(connector_config, worker_config, plugin, keeps_originals=told.reports),
             schema,
             columnar=is_plain_json(connector_config, worker_config),
-            tolerate=connector_config.get("errors.tolerance") == "all",
+            tolerate=told.tolerates_all,
         )
 
     def decode(self, batch: pa.RecordBatch) -> DecodedRows:
@@ -62,13 +66,22 @@ class TableDecoder:
                 return DecodedRows(rows, 0)
         return self._by_record(batch)
 
+    def take_errants(self) -> tuple[Errant, ...]:
+        """Return what was given up since the last call, also by a ``decode`` that raised."""
+        errants, self._errants = (*self._errants, *self._pipeline.take_errants()), []
+        return errants
+
     def _by_record(self, batch: pa.RecordBatch) -> DecodedRows:
         converted = self._pipeline.convert(batch)
+        self._errants += converted.errants
         rows, skipped = [], converted.skipped
         for record in converted.records:
             try:
                 rows.append(row_of(record, self._schema))
-            except DataError:
+            except DataError as error:
+                place = f"record {record.topic}-{record.partition}@{record.offset}"
+                original = record.original if isinstance(record, ConsumedRecord) else None
+                self._errants.append(Errant(place, Stage.TASK_PUT, error, JAVA_SINK_TASK, original))
                 if not self._tolerate:
                     raise
                 skipped += 1

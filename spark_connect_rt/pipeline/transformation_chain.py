@@ -14,6 +14,7 @@ from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import Type, parse_value, prefixed
 from spark_connect_rt.errors import BadConfigError, NotFoundError
+from spark_connect_rt.pipeline.errant_records import Stage, StageError
 from spark_connect_rt.transforms.filter import Filter
 
 R = TypeVar("R", SourceRecord, SinkRecord)
@@ -78,9 +79,12 @@ class TransformationChain:
         return cls(tuple(steps))
 
     def apply(self, record: R) -> R | None:
-        """Return the record after every step, None when one dropped it."""
+        """Return the record after every step, None when one dropped it. Raises StageError naming the step."""
         for step in self.steps:
-            transformed = step.apply(record)
+            try:
+                transformed = step.apply(record)
+            except Exception as error:  # plug-in code: whatever it throws is this record's failure
+                raise StageError(Stage.TRANSFORMATION, type(step.transformation)) from error
             if transformed is None:
                 return None
             record = transformed

@@ -61,6 +61,15 @@ class ExecutorClients(Protocol):
     def consumer(self, config: Mapping[str, str]) -> BatchConsumer:
         """Return a new consumer."""
 
+    def ensure_topic(self, config: Mapping[str, str], topic: str, replication_factor: int) -> bool:
+        """Create a topic of one partition when it is missing; return whether it was. ``config`` is an admin client's.
+
+        Raises ConnectError: it cannot be created (BadConfigError: fewer brokers than copies), or nobody answers.
+        """
+
+    def name_of(self, plugin: type[Any]) -> str:
+        """Return a plug-in's name as users know it: Java's class where there is one, else ``package.module.Class``."""
+
     def plugin(self, name: str) -> type[Any]:
         """Return the class of a converter, transformation or predicate by class name or alias. NotFoundError."""
 

@@ -36,6 +36,10 @@ class TaskLaunch:
     worker_config: Mapping[str, str]  # converter defaults, config providers, offset.flush.*
     client_config: Mapping[str, str] = field(default_factory=dict)  # producer (source) or consumer (sink), Java names
     paused: bool = False
+    dead_letter_producer: Mapping[str, str] = field(
+        default_factory=dict
+    )  # of a sink's dead letter queue, if it has one
+    dead_letter_admin: Mapping[str, str] = field(default_factory=dict)  # to create that of either kind
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from spark_connect_rt.api.plugin_modules import public_name
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.hosting import load_class
@@ -31,7 +32,9 @@ class FileTopics:
         """Write rows; those without a partition go to partition 0."""
         by_file: dict[Path, list[bytes]] = {}
         for row in rows:
-            stored = {name: _text(row.get(name)) for name in ("key", "value")}
+            stored: dict[str, Any] = {name: _text(row.get(name)) for name in ("key", "value")}
+            if row.get("headers"):
+                stored["headers"] = [(one["key"], _text(one["value"])) for one in row["headers"]]
             path = self._path(TopicPartition(row["topic"], row.get("partition") or 0))
             by_file.setdefault(path, []).append(orjson.dumps(stored) + b"\n")
         for path, lines in by_file.items():
@@ -45,8 +48,11 @@ class FileTopics:
         lines = path.read_bytes().split(b"\n")[:-1] if path.exists() else []
         rows = []
         for index, line in enumerate(lines[offset : offset + limit], offset):
-            stored = {name: _bytes(value) for name, value in orjson.loads(line).items()}
-            rows.append({"topic": partition.topic, "partition": partition.partition, "offset": index, **stored})
+            stored = orjson.loads(line)
+            row = {name: _bytes(stored[name]) for name in ("key", "value")}
+            headers = [{"key": key, "value": _bytes(value)} for key, value in stored.get("headers", ())]
+            place = {"topic": partition.topic, "partition": partition.partition, "offset": index}
+            rows.append({**place, **row, "headers": headers or None})
         return rows
 
     def end(self, partition: TopicPartition) -> int:
@@ -146,6 +152,14 @@ class FileExecutorClients:
     def consumer(self, config: Mapping[str, str]) -> _FileConsumer:
         """Return a new consumer."""
         return _FileConsumer(_topics(config))
+
+    def ensure_topic(self, config: Mapping[str, str], topic: str, replication_factor: int) -> bool:
+        """Do nothing: topics are made when they are written."""
+        return False
+
+    def name_of(self, plugin: type[Any]) -> str:
+        """Return the class's name."""
+        return public_name(plugin)
 
     def plugin(self, name: str) -> type[Any]:
         """Return a class by name. Raises NotFoundError."""

@@ -14,7 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.api.plugin_modules import public_name
+from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
 from spark_connect_rt.protocol.ids import TopicPartition
 
@@ -157,6 +158,8 @@ class MemoryExecutorClients:
         self.secrets = dict(secrets or {})
         self._find_plugin = find_plugin
         self.producers_made = 0
+        self.topics_made: dict[str, int] = {}  # name -> replication factor
+        self.brokers = 1
 
     def producer(self, config: Mapping[str, str]) -> _MemoryProducer:
         """Return a new producer."""
@@ -166,6 +169,19 @@ class MemoryExecutorClients:
     def consumer(self, config: Mapping[str, str]) -> _MemoryConsumer:
         """Return a new consumer."""
         return _MemoryConsumer(self.topics)
+
+    def ensure_topic(self, config: Mapping[str, str], topic: str, replication_factor: int) -> bool:
+        """Note a topic that was missing. Raises BadConfigError: fewer ``brokers`` than copies."""
+        if topic in self.topics_made:
+            return False
+        if replication_factor > self.brokers:
+            raise BadConfigError({topic: [f"replication factor {replication_factor}: the cluster has fewer brokers"]})
+        self.topics_made[topic] = replication_factor
+        return True
+
+    def name_of(self, plugin: type[Any]) -> str:
+        """Return the class's name."""
+        return public_name(plugin)
 
     def plugin(self, name: str) -> type[Any]:
         """Return a class by name. Raises NotFoundError."""

@@ -43,6 +43,9 @@ class Topics(Protocol):
     def values(self, topic: str) -> list[Any]:
         """Return every value."""
 
+    def read(self, partition: TopicPartition, offset: int, limit: int) -> list[dict[str, Any]]:
+        """Return at most ``limit`` records from ``offset`` on."""
+
 
 @dataclass
 class Worker:
@@ -76,13 +79,22 @@ class Worker:
             return [self.offsets.get((task.connector, one["name"])) for one in partitions]
 
     def launch(self, name: str, sample: str, kind: TaskKind = TaskKind.SOURCE, **config: str) -> TaskLaunch:
-        """Return a launch of a sample task; ``paused``, ``isolation``, ``tolerance`` are taken out of ``config``."""
+        """Return a launch of a sample task.
+
+        ``paused``, ``isolation``, ``tolerance``, ``dlq`` (name of a dead letter queue) are taken out of ``config``.
+        """
         self.runs += 1
         folder = self.folder / name
         folder.mkdir(exist_ok=True)
         converters = {"key.converter": STRING, "value.converter": STRING, "header.converter": HEADERS}
         connector_config = {"connectrt.isolation": config.pop("isolation", "auto")}
         connector_config["errors.tolerance"] = config.pop("tolerance", "none")
+        dead_letters = config.pop("dlq", "")
+        connector_config |= {
+            "errors.deadletterqueue.topic.name": dead_letters,
+            "errors.deadletterqueue.topic.replication.factor": "1",
+            "errors.deadletterqueue.context.headers.enable": "true",
+        }
         paused = config.pop("paused", "") == "yes"
         client_config = {**self.client_config, **({"fail.value": config.pop("refuse")} if "refuse" in config else {})}
         return TaskLaunch(
@@ -96,6 +108,8 @@ class Worker:
             worker_config=converters,
             client_config=client_config,
             paused=paused,
+            dead_letter_producer=self.client_config if dead_letters else {},
+            dead_letter_admin=self.client_config if dead_letters else {},
         )
 
     def start(self, name: str, sample: str = "CountingSource", **config: str) -> TaskLaunch:
@@ -361,6 +375,63 @@ class TaskRunnerContract:
         worker.until(lambda: _committed(worker, launch) == {zero: 1})
         assert len(worker.of(launch, TaskRunning)) == 2
         worker.end(launch)
+
+    # -- errant records
+
+    def test_of_a_batch_with_one_record_that_is_refused_the_others_are_delivered(self, worker: Worker) -> None:
+        values = [b"bad" if n == 777 else b"%d" % n for n in range(1_000)]
+        worker.topics.append([{"topic": "t", "key": b"k", "value": value} for value in values])
+        launch = worker.start_sink("s", bad="bad", tolerance="all", dlq="dead")
+        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.until(lambda: _committed(worker, launch) == {TopicPartition("t", 0): 1_000})
+        put = [line.split()[1] for line in worker.notes("s") if line.startswith("put")]
+        assert put == [f"t-0@{n}" for n in range(1_000) if n != 777]
+        assert not worker.of(launch, TaskFailed)
+        durable = worker.of(launch, BatchDurable)
+        assert (sum(b.records for b in durable), sum(b.skipped for b in durable)) == (999, 1)
+        (dead,) = worker.topics.read(TopicPartition("dead", 0), 0, 10)
+        assert (dead["key"], dead["value"]) == (b"k", b"bad")
+        told = {one["key"].removeprefix("__connect.errors."): one["value"] for one in dead["headers"]}
+        assert (told["topic"], told["partition"], told["offset"]) == (b"t", b"0", b"777")
+        assert (told["stage"], told["class.name"]) == (b"TASK_PUT", b"org.apache.kafka.connect.sink.SinkTask")
+        assert told["exception.message"] == b"the target takes no such record"
+        worker.end(launch)
+
+    def test_a_task_reports_a_record_and_goes_on(self, worker: Worker) -> None:
+        worker.topics.append([{"topic": "t", "value": value} for value in (b"one", b"bad", b"two")])
+        launch = worker.start_sink("s", reports="bad", tolerance="all", dlq="dead")
+        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.until(lambda: _committed(worker, launch) == {TopicPartition("t", 0): 3})
+        assert [line for line in worker.notes("s") if line.startswith("put")] == ["put t-0@0 one", "put t-0@2 two"]
+        assert worker.topics.values("dead") == [b"bad"]
+        assert sum(b.skipped for b in worker.of(launch, BatchDurable)) == 1
+        worker.end(launch)
+
+    def test_a_source_record_that_cannot_be_converted_is_dead_before_its_offset_is_told(self, worker: Worker) -> None:
+        launch = worker.start("a", count="12", fail="convert", tolerance="all", dlq="dead")
+        worker.until(lambda: worker.offsets.get(("a", "a")) == {"next": 12})
+        assert worker.sent("a") == [n for n in range(12) if n != 7]
+        durable = worker.of(launch, BatchDurable)
+        assert (sum(b.records for b in durable), sum(b.skipped for b in durable)) == (11, 1)
+        assert {topic for b in durable for topic in b.topics} == {"numbers"}
+        (dead,) = worker.topics.read(TopicPartition("dead", 0), 0, 10)
+        assert dead["value"].startswith(b"<tests.contract.task_samples._Unprintable object")
+        told = {one["key"].removeprefix("__connect.errors."): one["value"] for one in dead["headers"]}
+        assert (told["topic"], told["stage"], told["source.offset"]) == (b"numbers", b"VALUE_CONVERTER", b'{"next":8}')
+        worker.end(launch)
+
+    @pytest.mark.parametrize("kind", ["source", "sink"])
+    def test_without_tolerance_the_record_that_fails_the_task_is_dead_too(self, worker: Worker, kind: str) -> None:
+        if kind == "source":
+            launch = worker.start("a", count="12", fail="convert", dlq="dead")
+        else:
+            worker.topics.append([{"topic": "t", "value": value} for value in (b"one", b"bad")])
+            launch = worker.start_sink("a", reports="bad", dlq="dead")
+            worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.ended(launch)
+        assert worker.of(launch, TaskFailed)
+        assert len(worker.topics.values("dead")) == 1
+        assert _committed(worker, launch) == {}
 
     # -- faults
 

@@ -106,6 +106,10 @@ class CollectingSink(SinkTask):
             return
         if self.config.get("fail") == "put":
             raise ValueError("put fails as told")
+        if any(record.value == self.config.get("bad") for record in records):
+            raise ValueError("the target takes no such record")
+        if self.config.get("reports"):
+            records = self._without_reported(records)
         if self.config.get("fail") == "retriable" and not (Path(self.folder) / "go").exists():
             note(self.folder, "refused")
             raise RetriableError("the target is away")
@@ -114,6 +118,14 @@ class CollectingSink(SinkTask):
             time.sleep(60)
         for record in records:
             note(self.folder, f"put {record.topic}-{record.partition}@{record.offset} {record.value}")
+
+    def _without_reported(self, records: Sequence[SinkRecord]) -> Sequence[SinkRecord]:
+        reporter = self.context.errant_record_reporter()
+        assert reporter is not None
+        reported = [record for record in records if record.value == self.config["reports"]]
+        for record in reported:
+            reporter.report(record, ValueError("the task gives it up"))
+        return [record for record in records if record not in reported]
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
         note(self.folder, "flush")

@@ -8,7 +8,13 @@ from typing import Any
 
 from spark_connect_rt.api.connector import Connector, SinkConnector, SparkSinkConnector
 from spark_connect_rt.api.plugin_modules import public_module, versioned
-from spark_connect_rt.config.client_properties import sink_consumer_properties, source_producer_properties
+from spark_connect_rt.config.client_properties import (
+    dead_letter_admin_properties,
+    dead_letter_producer_properties,
+    sink_consumer_properties,
+    source_producer_properties,
+)
+from spark_connect_rt.config.dead_letter_config import TOPIC_NAME
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
@@ -65,7 +71,19 @@ def make_launch(
         worker_config={k: v for k, v in worker_config.items() if k.startswith(_FOR_EXECUTORS)},
         client_config=properties(worker_config, spec.connector_config, spec.task.connector, spec.task.task),
         paused=spec.paused,
+        **_dead_letter_clients(spec, worker_config),
     )
+
+
+def _dead_letter_clients(spec: TaskSpec, worker_config: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
+    """Return the properties of the dead letter queue's clients, none where there is no queue."""
+    if not spec.connector_config.get(TOPIC_NAME, "").strip():
+        return {}
+    parts = (worker_config, spec.connector_config, spec.task.connector, spec.task.task)
+    return {
+        "dead_letter_producer": dead_letter_producer_properties(*parts),
+        "dead_letter_admin": dead_letter_admin_properties(*parts),
+    }
 
 
 def new_connector(plugins: PluginCatalog, config: Mapping[str, str]) -> Connector:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.planning.range_planning import FlushRule, bounded_ends, flush_is_due, pending_count
 from spark_connect_rt.ports.task_runner import (
     BatchDurable,
@@ -27,6 +28,7 @@ from spark_connect_rt.ports.task_runner import (
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.table_batch import TableBatches, columns_session
+from spark_connect_rt.spark.executor.errant_reports import ensure_dead_letter_queue
 from spark_connect_rt.spark.executor.hosting import load_clients
 
 POLL_MS = 250
@@ -118,6 +120,8 @@ class SparkSinkTaskHost:
     def _open(self) -> None:
         clients, worker_config = load_clients(self._clients), self.launch.worker_config
         launch = replace(self.launch, config=clients.resolve(self.launch.config, worker_config))
+        settings = ReportSettings.from_config(clients.resolve(launch.connector_config, worker_config))
+        ensure_dead_letter_queue(clients, settings, clients.resolve(launch.dead_letter_admin, worker_config))
         self._consumer = clients.consumer(clients.resolve(launch.client_config, worker_config))
         self._batches = TableBatches(launch, columns_session(self._session()), self._clients, self._consumer)
         self._batches.recover()

@@ -128,7 +128,16 @@ class TableBatches:
 
     def _job(self, schema: pa.Schema) -> RangeJob:
         launch = self._launch
-        return RangeJob(self._clients, launch.client_config, launch.connector_config, launch.worker_config, (), schema)
+        return RangeJob(
+            self._clients,
+            launch.client_config,
+            launch.connector_config,
+            launch.worker_config,
+            (),
+            schema,
+            launch.task,
+            launch.dead_letter_producer,
+        )
 
     def _resolve(self, partition: TopicPartition, offset: int) -> int:
         self._consumer.assign({partition: offset})

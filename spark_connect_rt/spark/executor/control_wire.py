@@ -68,6 +68,8 @@ def encode_launch(launch: TaskLaunch) -> Message:
         "worker_config": dict(launch.worker_config),
         "client_config": dict(launch.client_config),
         "paused": launch.paused,
+        "dead_letter_producer": dict(launch.dead_letter_producer),
+        "dead_letter_admin": dict(launch.dead_letter_admin),
     }
 
 

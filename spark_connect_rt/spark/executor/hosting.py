@@ -7,20 +7,16 @@ the driver decides, a host obeys.
 from __future__ import annotations
 
 import importlib
-import logging
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.pipeline.retry_tolerance import Errant
 
 if TYPE_CHECKING:
     from spark_connect_rt.ports.executor_clients import ExecutorClients
-
-log = logging.getLogger(__name__)
 
 
 class Switches:
@@ -63,13 +59,6 @@ class Switches:
 def monotonic_ms() -> int:
     """Return the monotonic clock, ms."""
     return int(time.monotonic() * 1000)
-
-
-def log_errants(task: object, errants: Iterable[Errant]) -> None:
-    """Log records that were given up; never their content."""
-    for errant in errants:
-        error = f"{type(errant.error).__name__}: {errant.error}"
-        log.warning("task=%s skipped %s, stage %s: %s", task, errant.place, errant.stage.value, error)
 
 
 def load_clients(name: str) -> ExecutorClients:

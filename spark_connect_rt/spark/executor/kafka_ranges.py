@@ -13,12 +13,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.pipeline.dead_letters import ReportSettings
+from spark_connect_rt.pipeline.errant_records import Errant
 from spark_connect_rt.pipeline.table_rows import TableDecoder
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.spark.executor.errant_reports import ErrantReports
 from spark_connect_rt.spark.executor.hosting import load_clients
 
 POLL_RECORDS = 50_000
 POLL_TIMEOUT_MS = 1_000
+DEAD_LETTERS_TIMEOUT_MS = 60_000
 EMPTY_POLLS_LIMIT = 60  # a minute without one record of a range that must hold some
 
 
@@ -41,6 +45,8 @@ class RangeJob:
     worker_config: Mapping[str, str]
     ranges: tuple[OffsetRange, ...]
     schema: pa.Schema = field(repr=False)
+    task: ConnectorTaskId
+    dead_letter_producer: Mapping[str, str]
 
 
 def read_ranges(
@@ -48,20 +54,35 @@ def read_ranges(
 ) -> Iterator[pa.RecordBatch]:
     """Yield the decoded rows of ``ranges``; ``count(records, skipped)`` hears of every batch.
 
-    Raises RetriableError when a range's records stop coming for a minute.
+    Errant records are in the dead letter queue before the rows behind them are yielded; when the batch is written
+    again (a lost executor), they are there again.
+    Raises RetriableError when a range's records stop coming for a minute, ConnectError when the queue refuses.
     """
     clients = load_clients(job.clients)
     connector_config = clients.resolve(job.connector_config, job.worker_config)
     decoder = TableDecoder.from_config(connector_config, job.worker_config, clients.plugin, job.schema)
+    producer_config = clients.resolve(job.dead_letter_producer, job.worker_config)
+    reports = ErrantReports(job.task, ReportSettings.from_config(connector_config), clients, producer_config)
     consumer = clients.consumer(clients.resolve(job.consumer_config, job.worker_config))
     try:
         for raw in _raw_batches(consumer, ranges):
-            decoded = decoder.decode(raw)
+            try:
+                decoded = decoder.decode(raw)
+            finally:
+                _tell(reports, decoder.take_errants())
             count(raw.num_rows, decoded.skipped)
             if decoded.rows.num_rows:
                 yield decoded.rows
     finally:
         consumer.close()
+        reports.close(0)
+
+
+def _tell(reports: ErrantReports, errants: Sequence[Errant]) -> None:
+    if errants:
+        reports.tell(errants)
+        if not reports.flush(DEAD_LETTERS_TIMEOUT_MS):
+            raise RetriableError(f"dead letter queue {reports.settings.topic}: no acknowledgement in time")
 
 
 def _raw_batches(consumer: Any, ranges: Sequence[OffsetRange]) -> Iterator[pa.RecordBatch]:

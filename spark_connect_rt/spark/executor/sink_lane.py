@@ -12,19 +12,26 @@ from collections.abc import Set as AbstractSet
 
 import pyarrow as pa
 
-from spark_connect_rt.api.records import SinkRecord
-from spark_connect_rt.api.task import SinkTask
-from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.api.task import ErrantRecordReporter, SinkTask
+from spark_connect_rt.config.own_settings import OF_SINKS_ONLY, REFUSALS_MAX
+from spark_connect_rt.errors import DataError, RetriableError
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
+from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.pipeline.retry_tolerance import Waiting
 from spark_connect_rt.pipeline.sink_pipeline import SinkConverted, SinkPipeline
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.control_wire import encode_offsets
+from spark_connect_rt.spark.executor.errant_reports import (
+    ErrantReports,
+    SinkErrantReporter,
+    ensure_dead_letter_queue,
+)
 from spark_connect_rt.spark.executor.frames import Row, RowKind, decode_partitions, decode_records
-from spark_connect_rt.spark.executor.hosting import load_class, log_errants, monotonic_ms
+from spark_connect_rt.spark.executor.hosting import load_class, monotonic_ms
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
+from spark_connect_rt.spark.executor.put_delivery import PutDelivery
 
 COMMIT_EACH_S = 1.0  # at most; less if offset.flush.interval.ms is less
 COMMIT_APART_S = 0.2  # reader idle: pre_commit at once unless the last was this recently
@@ -38,9 +45,13 @@ class _Context:
 
     def __init__(self) -> None:
         self.partitions: frozenset[TopicPartition] = frozenset()
+        self.reporter: SinkErrantReporter | None = None
 
     def assignment(self) -> frozenset[TopicPartition]:
         return self.partitions
+
+    def errant_record_reporter(self) -> ErrantRecordReporter | None:
+        return self.reporter
 
 
 class SinkLane(Lane):
@@ -51,6 +62,7 @@ class SinkLane(Lane):
         self._clients = clients
         self._context = _Context()
         self._task: SinkTask | None = None
+        self._reports: ErrantReports | None = None
         self._offsets: dict[TopicPartition, int] = {}  # next offset after the last put, per open partition
         self._reported: dict[TopicPartition, int] = {}
         self._records = self._data_bytes = self._skipped = 0  # put and not yet reported
@@ -84,16 +96,35 @@ class SinkLane(Lane):
         """Make and start the task."""
         worker_config = self._clients.resolve(self.launch.worker_config, self.launch.worker_config)
         connector_config = self._clients.resolve(self.launch.connector_config, self.launch.worker_config)
+        settings = ReportSettings.from_config(connector_config)
         self._pipeline = SinkPipeline.from_config(
-            connector_config, worker_config, self._clients.plugin, Waiting(monotonic_ms, self._wait_ms)
+            connector_config,
+            worker_config,
+            self._clients.plugin,
+            Waiting(monotonic_ms, self._wait_ms),
+            keeps_originals=settings.reports,
         )
+        self._flush_timeout_ms = int(worker_config.get("offset.flush.timeout.ms", 5_000))
         flush_ms = int(worker_config.get("offset.flush.interval.ms", 60_000))
         self._commit_each_s = min(COMMIT_EACH_S, flush_ms / 1000)
+        self._reports = self._open_reports(settings)
         self._task = load_class(self.launch.task_class)()
         self._task.context = self._context
+        most_refusals: int = OF_SINKS_ONLY.parse(connector_config)[REFUSALS_MAX]
+        self._delivery = PutDelivery(self.launch.task, self._task, self._pipeline, self._reports, most_refusals)
         self._task.start(self._clients.resolve(self.launch.config, self.launch.worker_config))
         if not self.launch.paused:  # else the feed's PAUSED row says so
             self.report("running")
+
+    def _open_reports(self, settings: ReportSettings) -> ErrantReports:
+        launch, resolve = self.launch, self._clients.resolve
+        admin = resolve(launch.dead_letter_admin, launch.worker_config)
+        ensure_dead_letter_queue(self._clients, settings, admin)
+        producer = resolve(launch.dead_letter_producer, launch.worker_config)
+        reports = ErrantReports(launch.task, settings, self._clients, producer)
+        if settings.reports:
+            self._context.reporter = SinkErrantReporter(reports, self._pipeline)
+        return reports
 
     def on_row(self, row: Row) -> None:
         """Serve data, or pass on changes behind what came before them."""
@@ -128,30 +159,32 @@ class SinkLane(Lane):
             batch = without_partitions(batch, leaving)
             if not batch.num_rows:
                 return
-            converted = self._pipeline.convert(batch)
-            log_errants(self.launch.task, converted.errants)
+            converted = self._convert(batch)
+            self._delivery.forget()
             while not self._ending and self._leaving is leaving:
-                if self._delivered(converted.records):
+                if self._delivery.put(converted.records):
                     self._took(converted, row.data.size)
                     return
                 self._hurry.wait(wait_s)
                 self._hurry.clear()
                 wait_s = min(RETRY_LAST_S, wait_s * 2)
 
-    def _delivered(self, records: list[SinkRecord]) -> bool:
-        assert self._task is not None
+    def _convert(self, batch: pa.RecordBatch) -> SinkConverted:
+        assert self._reports is not None
         try:
-            self._task.put(records)
-        except RetriableError as error:
-            log.warning("task=%s: put will be tried again: %s", self.launch.task, error)
-            return False
-        return True
+            converted = self._pipeline.convert(batch)
+        except DataError:
+            self._reports.tell(self._pipeline.take_errants())  # as Java: also the one that fails the task
+            self._reports.flush(self._flush_timeout_ms)
+            raise
+        self._reports.tell(converted.errants)
+        return converted
 
     def _took(self, converted: SinkConverted, data_bytes: int) -> None:
         self._offsets.update(converted.next_offsets)
-        self._records += len(converted.records)
+        self._records += len(converted.records) - self._delivery.refused
         self._data_bytes += data_bytes
-        self._skipped += converted.skipped
+        self._skipped += converted.skipped + self._delivery.refused
         self._dirty = True
         self._commit_when_due(self._committed_s + self._commit_each_s)
 
@@ -178,7 +211,7 @@ class SinkLane(Lane):
         if self._dirty:
             self._commit()
         elif self._task is not None and self._context.partitions:
-            self._delivered([])
+            self._delivery.put([])
 
     def wait_s(self) -> float | None:
         """Wait until the next commit, else until the next empty put."""
@@ -186,16 +219,23 @@ class SinkLane(Lane):
         return PUT_EMPTY_EACH_S if due_s is None else max(0.0, due_s - now_s())
 
     def _commit(self) -> None:
-        """Ask the task what is safe and report it; what is not yet safe is asked again a second later."""
+        """Ask the task what is safe and report it; what is not yet safe is asked again a second later.
+
+        Nothing is safe before every dead letter is acknowledged.
+        """
         assert self._task is not None
+        assert self._reports is not None
         if not self._dirty:
             return
         self._committed_s = now_s()
         self._commit_at_s = self._committed_s + self._commit_each_s
         try:
-            answered = self._task.pre_commit(dict(self._offsets))
+            told = self._reports.flush(self._flush_timeout_ms)
+            answered = self._task.pre_commit(dict(self._offsets)) if told else {}
         except RetriableError as error:
             log.warning("task=%s: pre_commit will be tried again: %s", self.launch.task, error)
+            return
+        if not told or not self._reports.flush(self._flush_timeout_ms):  # pre_commit may have reported some
             return
         safe = {tp: min(offset, self._offsets[tp]) for tp, offset in answered.items() if tp in self._offsets}
         changed = {tp: offset for tp, offset in safe.items() if self._reported.get(tp) != offset}
@@ -209,6 +249,9 @@ class SinkLane(Lane):
         records, self._records = self._records, 0
         data_bytes, self._data_bytes = self._data_bytes, 0
         skipped, self._skipped = self._skipped, 0
+        if self._context.reporter is not None:
+            reported = self._context.reporter.take_count()
+            records, skipped = max(0, records - reported), skipped + reported
         self.report_durable(
             records,
             bytes=data_bytes,
@@ -252,9 +295,13 @@ class SinkLane(Lane):
     def finish(self) -> None:
         """Stop the task."""
         task, self._task = self._task, None
-        if task is not None:
-            task.stop()
-            self._pipeline.close()
+        try:
+            if task is not None:
+                task.stop()
+                self._pipeline.close()
+        finally:
+            if self._reports is not None:
+                self._reports.close(self._flush_timeout_ms)
 
 
 def _partitions(row: Row) -> frozenset[TopicPartition]:

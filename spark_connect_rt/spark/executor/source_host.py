@@ -15,15 +15,16 @@ from typing import Any, Protocol
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import OffsetReader, SourceTask, SourceTaskContext
 from spark_connect_rt.errors import DataError, RetriableError, ShuttingDownError
+from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
 from spark_connect_rt.pipeline.retry_tolerance import Waiting
 from spark_connect_rt.pipeline.source_pipeline import ConvertedBatch, SourcePipeline
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskLaunch
+from spark_connect_rt.spark.executor.errant_reports import ErrantLog, ensure_dead_letter_queue
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, encode_records
 from spark_connect_rt.spark.executor.hosting import (
     Switches,
     load_class,
-    log_errants,
     monotonic_ms,
     tolerates_errors,
     trace_of,
@@ -120,13 +121,24 @@ class SourceHost(threading.Thread):
         worker_config = self._clients.resolve(self._launch.worker_config, self._launch.worker_config)
         connector_config = self._clients.resolve(self._launch.connector_config, self._launch.worker_config)
         waiting = Waiting(monotonic_ms, self.switches.wait_ms)
-        pipeline = SourcePipeline.from_config(connector_config, worker_config, self._clients.plugin, waiting)
+        settings = ReportSettings.from_config(connector_config)
+        self._errant_log = ErrantLog(self._launch.task, settings, self._clients)
+        letters = self._dead_letters(settings)
+        pipeline = SourcePipeline.from_config(connector_config, worker_config, self._clients.plugin, waiting, letters)
         try:
             task.start(self._clients.resolve(self._launch.config, self._launch.worker_config))
             self._rows.put(Row(self._host, RowKind.RUNNING))
             self._poll_until_stopped(task, pipeline)
         finally:
             self._stop(task, pipeline)
+
+    def _dead_letters(self, settings: ReportSettings) -> DeadLetters | None:
+        """Return what makes dead letters, their topic created; None without a queue."""
+        if not settings.topic:
+            return None
+        admin = self._clients.resolve(self._launch.dead_letter_admin, self._launch.worker_config)
+        ensure_dead_letter_queue(self._clients, settings, admin)
+        return DeadLetters(settings, self._launch.task, self._clients.name_of)
 
     def _stop(self, task: SourceTask, pipeline: SourcePipeline) -> None:
         try:
@@ -162,7 +174,13 @@ class SourceHost(threading.Thread):
             self._send_skips()
             self.switches.wait(task.idle_wait_ms() / 1000)
             return
-        batches = pipeline.convert(polled)
+        try:
+            batches = pipeline.convert(polled)
+        except DataError:
+            last = pipeline.give_up()
+            if last is not None:  # as Java: also the record that fails the task is reported
+                self._send(last)
+            raise
         if _wants_records(type(task)):
             self._remember(polled, len(batches))
         for converted in batches:
@@ -174,7 +192,7 @@ class SourceHost(threading.Thread):
             self.switches.wait(None)
 
     def _send(self, converted: ConvertedBatch) -> None:
-        log_errants(self._launch.task, converted.errants)
+        self._errant_log.write(converted.errants)
         skipped, self._context.skipped = self._context.skipped, 0
         head = BatchHead(
             converted.records,
@@ -182,7 +200,7 @@ class SourceHost(threading.Thread):
             converted.skipped + skipped,
             tuple(sorted(converted.topics)),
         )
-        data = encode_records(converted.batch) if converted.records else None
+        data = encode_records(converted.batch) if converted.batch.num_rows else None
         self._rows.put(Row(self._host, RowKind.BATCH, head.encode(), data))
 
     def _send_skips(self) -> None:

@@ -12,6 +12,7 @@ from spark_connect_rt.app.reference_docs import PAGES, settings_table, write_pag
 from spark_connect_rt.config.config_def import REQUIRED, ConfigKey, Importance, Type
 from spark_connect_rt.config.connector_config import SINK, SOURCE
 from spark_connect_rt.config.distributed_config import DISTRIBUTED
+from spark_connect_rt.config.standalone_config import STANDALONE
 from spark_connect_rt.config.validators import AtLeast, one_of
 
 ROOT = Path(__file__).parents[3]
@@ -28,6 +29,9 @@ def test_every_setting_and_every_exit_code_is_on_its_page() -> None:
         PAGES[name]() for name in ("worker_settings.md", "connector_settings.md", "exit_codes.md")
     )
     assert [name for name in DISTRIBUTED.names() if f"| `{name}` |" not in worker] == []
+    standalone = PAGES["standalone_settings.md"]()
+    assert [name for name in STANDALONE.names() if f"| `{name}` |" not in standalone] == []
+    assert "`group.id`" not in standalone
     assert [name for name in (*SOURCE.names(), *SINK.names()) if f"| `{name}` |" not in connector] == []
     assert [code for code in EXIT_CODES if f"| {code} |" not in codes] == []
     assert "FileStreamSourceConnector (source)" in connector
@@ -53,8 +57,8 @@ def test_a_row_shows_default_values_and_meaning_and_escapes_what_markdown_would_
 
 def test_what_this_version_does_not_do_is_said() -> None:
     connector = PAGES["connector_settings.md"]()
-    row = next(line for line in connector.splitlines() if "`errors.deadletterqueue.topic.name`" in line)
-    assert "*In this version: there is no dead letter queue" in row
+    row = next(line for line in connector.splitlines() if "`topic.creation.groups`" in line)
+    assert "*In this version: topics are not created" in row
 
 
 def test_pages_are_written(tmp_path: Path) -> None:

@@ -5,7 +5,13 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.config.connector_config import connector_problems
-from spark_connect_rt.config.override_policy import is_plugin, known_policy, override_problems, policy_name
+from spark_connect_rt.config.override_policy import (
+    is_plugin,
+    known_policy,
+    override_problems,
+    policy_name,
+    used_prefixes,
+)
 from spark_connect_rt.config.source_config import source_problems
 
 OVERRIDES = {
@@ -31,6 +37,21 @@ OVERRIDES = {
 )
 def test_the_override_policy_decides(policy: str, refused: set[str]) -> None:
     assert set(override_problems(OVERRIDES, policy)) == refused
+
+
+@pytest.mark.parametrize(
+    ("sink", "config", "clients"),
+    [
+        (False, {}, ["producer"]),
+        (False, {"topic.creation.default.partitions": "1"}, ["producer", "admin"]),
+        (True, {"topics": "a", "errors.deadletterqueue.topic.name": " "}, ["consumer", "admin"]),
+        (True, {"errors.deadletterqueue.topic.name": "dead"}, ["producer", "consumer", "admin"]),
+    ],
+)
+def test_only_overrides_of_clients_that_there_are_count(sink: bool, config: dict[str, str], clients: list[str]) -> None:
+    used = used_prefixes(config, sink=sink)
+    assert used == tuple(f"{client}.override." for client in clients)
+    assert {name.partition(".")[0] for name in override_problems(OVERRIDES, "None", used)} == set(clients)
 
 
 def test_a_refused_override_is_told_in_javas_words() -> None:
@@ -90,8 +111,8 @@ def test_groups_of_new_topics_need_defaults_and_patterns() -> None:
     ("sink", "config", "named"),
     [
         (True, {"topics": "a"}, set()),
-        (True, {"topics": "a", "errors.deadletterqueue.topic.name": "dead"}, {"errors.deadletterqueue.topic.name"}),
-        (True, {"topics": "a", "consumer.override.group.id": "workers"}, {"name"}),
+        (True, {"topics": "a", "errors.deadletterqueue.topic.name": "dead"}, set()),
+        (True, {"topics": "a", "consumer.override.group.id": "workers"}, {"consumer.override.group.id"}),
         (False, {}, set()),
         (False, {"exactly.once.support": "requested"}, set()),
         (False, {"exactly.once.support": "REQUIRED"}, {"exactly.once.support"}),
@@ -115,7 +136,7 @@ def test_a_connector_that_asks_for_what_is_not_there_is_refused(
 
 
 def test_every_kind_of_problem_is_told_at_once() -> None:
-    worker = {"group.id": "g", "connector.client.config.override.policy": "None"}
+    worker = {"group.id": "g"}
     config = {
         "name": "n",
         "consumer.override.group.id": "g",
@@ -124,17 +145,11 @@ def test_every_kind_of_problem_is_told_at_once() -> None:
         "errors.deadletterqueue.topic.name": "a",
     }
     problems = connector_problems(config, sink=True, worker=worker)
-    assert set(problems) == {
-        "consumer.override.group.id",
-        "name",
-        "topics",
-        "topics.regex",
-        "errors.deadletterqueue.topic.name",
-    }
+    assert set(problems) >= {"consumer.override.group.id", "topics", "topics.regex"}
     assert len(problems["topics"]) == 2
 
 
 def test_patterns_are_javas() -> None:
     named = {"topics.regex": r"(?<kind>\p{Alpha}+)-dlq", "errors.deadletterqueue.topic.name": "sales-dlq"}
     problems = connector_problems({"name": "n", **named}, sink=True, worker={})
-    assert "must not be consumed by its own connector" in problems["topics.regex"][0]
+    assert "'sales-dlq' may not be matched by the regex" in problems["topics.regex"][0]

@@ -1,0 +1,163 @@
+"""What a connector's dead letter queue is sent (KIP-298; Java ``DeadLetterQueueReporter``). Pure.
+
+Sinks: the consumed bytes. Sources, which Java has no queue for: the bytes that the connector's own converters make of
+the record as the task returned it, else JSON, else text; the header ``encoding`` says which.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import orjson
+
+from spark_connect_rt.api.data.schema import Schema
+from spark_connect_rt.api.records import SourceRecord
+from spark_connect_rt.config.dead_letter_config import DEAD_LETTERS
+from spark_connect_rt.config.error_config import ERRORS
+from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
+from spark_connect_rt.pipeline.errant_records import (
+    Errant,
+    NameOf,
+    error_message,
+    error_name,
+    executing_name,
+    java_trace,
+)
+from spark_connect_rt.pipeline.produce_rows import ProduceRow
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+
+PREFIX = "__connect.errors."
+_Headers = list[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class ReportSettings:
+    """How a connector wants its errant records told."""
+
+    tolerates_all: bool
+    logs: bool
+    logs_records: bool
+    topic: str  # of the dead letter queue; empty: none
+    replication_factor: int
+    with_headers: bool
+
+    @classmethod
+    def from_config(cls, config: Mapping[str, str]) -> ReportSettings:
+        """Return what ``errors.*`` says. Raises BadConfigError."""
+        errors, letters = ERRORS.parse(config), DEAD_LETTERS.parse(config)
+        return cls(
+            tolerates_all=errors["errors.tolerance"].lower() == "all",
+            logs=errors["errors.log.enable"],
+            logs_records=errors["errors.log.include.messages"],
+            topic=letters["errors.deadletterqueue.topic.name"].strip(),
+            replication_factor=letters["errors.deadletterqueue.topic.replication.factor"],
+            with_headers=letters["errors.deadletterqueue.context.headers.enable"],
+        )
+
+    @property
+    def reports(self) -> bool:
+        """Whether anybody is told of single records; then tasks have a reporter (KIP-610)."""
+        return bool(self.topic) or self.logs
+
+
+@dataclass(frozen=True, slots=True)
+class DeadLetters:
+    """Makes the records of one task's dead letter queue."""
+
+    settings: ReportSettings
+    task: ConnectorTaskId
+    name_of: NameOf
+
+    def of_sink(self, errant: Errant) -> ProduceRow | None:
+        """Return the record for what a sink consumed, None when there was none."""
+        if not isinstance(errant.record, tuple):
+            return None
+        topic, partition, offset, timestamp_ms, key, value, given = errant.record
+        headers: _Headers = [(one["key"], one["value"]) for one in given or ()]
+        if self.settings.with_headers:
+            place = {"topic": topic, "partition": str(partition), "offset": str(offset)}
+            headers += [*_encoded(place), *self._context(errant)]
+        return self.settings.topic, None, key, value, headers or None, timestamp_ms
+
+    def of_source(self, errant: Errant, converters: ConnectorConverters) -> ProduceRow | None:
+        """Return the record for what a source task returned, None when there was none."""
+        record = errant.record
+        if not isinstance(record, SourceRecord):
+            return None
+        write_key, write_value = converters.key.from_connect_data, converters.value.from_connect_data
+        key, key_encoding = _bytes_of(partial(write_key, record.topic), record.key_schema, record.key)
+        value, encoding = _bytes_of(partial(write_value, record.topic), record.value_schema, record.value)
+        headers = _plain_headers(record, converters)
+        if self.settings.with_headers:
+            place = {
+                "topic": record.topic,
+                "partition": "-1" if record.partition is None else str(record.partition),
+                "offset": "-1",
+                "source.partition": _json(record.source_partition).decode(),
+                "source.offset": _json(record.source_offset).decode(),
+                "key.encoding": key_encoding,
+                "value.encoding": encoding,
+            }
+            headers += [*_encoded(place), *self._context(errant)]
+        return self.settings.topic, None, key, value, headers or None, record.timestamp_ms
+
+    def _context(self, errant: Errant) -> _Headers:
+        error = errant.error
+        return _encoded(
+            {
+                "connector.name": self.task.connector,
+                "task.id": str(self.task.task),
+                "stage": errant.stage.value,
+                "class.name": executing_name(errant, self.name_of),
+                "exception.class.name": error_name(error),
+                "exception.message": error_message(error),
+                "exception.stacktrace": java_trace(error),
+            }
+        )
+
+
+def _encoded(headers: Mapping[str, str | None]) -> _Headers:
+    return [(PREFIX + name, None if text is None else text.encode()) for name, text in headers.items()]
+
+
+def _bytes_of(
+    write: Callable[[Schema | None, Any], bytes | None], schema: Schema | None, value: Any
+) -> tuple[bytes | None, str]:
+    """Return the bytes of a key or value that something may be wrong with, and how they were made."""
+    try:
+        return write(schema, value), "converter"
+    except Exception:  # noqa: BLE001 - plug-in code; this may be the very failure that is reported
+        pass
+    try:
+        return orjson.dumps(_tree(value), option=orjson.OPT_NON_STR_KEYS), "json"
+    except Exception:  # noqa: BLE001 - no JSON form
+        return _text(value), "text"
+
+
+def _tree(value: Any) -> Any:
+    return value.to_dict() if hasattr(value, "to_dict") else value
+
+
+def _json(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value, option=orjson.OPT_NON_STR_KEYS)
+    except TypeError:
+        return _text(value)
+
+
+def _text(value: Any) -> bytes:
+    try:
+        return repr(value).encode("utf-8", "replace")
+    except Exception:  # noqa: BLE001 - not even that: its class still tells something
+        return f"<{type(value).__name__}>".encode()
+
+
+def _plain_headers(record: SourceRecord, converters: ConnectorConverters) -> _Headers:
+    headers: _Headers = []
+    for one in record.headers:
+        write = partial(converters.header.from_connect_header, record.topic, one.key)
+        headers.append((one.key, _bytes_of(write, one.schema, one.value)[0]))
+    return headers

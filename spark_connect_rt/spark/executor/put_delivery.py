@@ -1,0 +1,91 @@
+"""Hands converted batches to a sink task, and finds what it refuses (pipeline.put_isolation does the finding)."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+
+from spark_connect_rt.api.records import SinkRecord
+from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.pipeline.errant_records import JAVA_SINK_TASK, Errant, Stage
+from spark_connect_rt.pipeline.put_isolation import NOT_THE_RECORDS_FAULT, PutIsolation
+from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline, place_of
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.spark.executor.errant_reports import ErrantReports
+
+log = logging.getLogger(__name__)
+
+
+class PutDelivery:
+    """One task's puts. One thread."""
+
+    def __init__(
+        self,
+        task_id: ConnectorTaskId,
+        task: SinkTask,
+        pipeline: SinkPipeline,
+        reports: ErrantReports,
+        most_refusals: int,
+    ) -> None:
+        """Take the parts; ``most_refusals`` in a row before the fault is not the records' (0: never look for it)."""
+        self._task_id = task_id
+        self._task = task
+        self._pipeline = pipeline
+        self._reports = reports
+        self._most_refusals = most_refusals
+        self._isolates = reports.settings.tolerates_all and most_refusals > 0
+        self._isolation: PutIsolation | None = None
+        self._refused_in_a_row = 0
+        self.refused = 0  # of the batch delivered last
+
+    def put(self, records: Sequence[SinkRecord]) -> bool:
+        """Put a batch, or go on with it; False: the task asks for it again. Raises what fails the task."""
+        try:
+            self._put(records)
+        except RetriableError as error:
+            log.warning("task=%s: put will be tried again: %s", self._task_id, error)
+            return False
+        return True
+
+    def forget(self) -> None:
+        """The batch is given up or cut: the next ``put`` begins anew."""
+        self._isolation = None
+
+    def _put(self, records: Sequence[SinkRecord]) -> None:
+        self.refused = 0
+        if self._isolation is None:
+            try:
+                self._task.put(records)
+            except NOT_THE_RECORDS_FAULT:
+                raise
+            except Exception as error:
+                if not self._isolates or not records or not self._task.may_put_halves():
+                    raise
+                self._isolation = self._begin(records, error)
+            else:
+                if records:
+                    self._refused_in_a_row = 0
+                return
+        self._isolation.run(self._task.put)
+        isolation, self._isolation = self._isolation, None
+        self._refused_in_a_row = isolation.in_a_row
+        self.refused = len(isolation.refused)
+        self._reports.tell(self._errant(one.record, one.error) for one in isolation.refused)
+
+    def _begin(self, records: Sequence[SinkRecord], error: Exception) -> PutIsolation:
+        log.warning(
+            "task=%s: put refused %d records, looking for those to blame: %s: %s",
+            self._task_id,
+            len(records),
+            type(error).__name__,
+            error,
+        )
+        return PutIsolation(records, error, self._most_refusals, self._refused_in_a_row)
+
+    def _errant(self, record: SinkRecord, error: Exception) -> Errant:
+        if self._reports.settings.reports:
+            original = self._pipeline.original_of(record)
+            return Errant(place_of(original), Stage.TASK_PUT, error, JAVA_SINK_TASK, original)
+        place = f"record {record.topic}-{record.partition}@{record.offset}"
+        return Errant(place, Stage.TASK_PUT, error, JAVA_SINK_TASK, None)

@@ -1,0 +1,173 @@
+"""What a dead letter queue is sent: Java's headers in Java's order, original bytes, and the sources' own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.api.data import schema as s
+from spark_connect_rt.api.plugin_modules import public_name
+from spark_connect_rt.api.records import ConsumeRow, Header, SourceRecord
+from spark_connect_rt.converters.json import JsonConverter
+from spark_connect_rt.errors import BadConfigError, DataError, RetriableError
+from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
+from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
+from spark_connect_rt.pipeline.errant_records import (
+    JAVA_SINK_TASK,
+    Errant,
+    Stage,
+    error_message,
+    error_name,
+    java_trace,
+    log_sentence,
+)
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from tests.unit.pipeline.plugins_for_tests import WORKER, Upper, find
+
+TASK = ConnectorTaskId("sink", 3)
+CONSUMED: ConsumeRow = ("in", 2, 41, 1_700_000_000_000, b"k", b"{bad", [{"key": "mine", "value": b"\x00"}])
+NAMES = {JsonConverter: "org.apache.kafka.connect.json.JsonConverter"}
+
+
+def name_of(cls: type[Any]) -> str:
+    return NAMES.get(cls) or public_name(cls)
+
+
+def letters(**settings: str) -> DeadLetters:
+    config = {f"errors.deadletterqueue.{name}": value for name, value in settings.items()}
+    headers = config.pop("errors.deadletterqueue.headers", "true")
+    config = {"errors.deadletterqueue.topic.name": "dlq", **config}
+    told = ReportSettings.from_config({**config, "errors.deadletterqueue.context.headers.enable": headers})
+    return DeadLetters(told, TASK, name_of)
+
+
+def errant(record: Any = CONSUMED, error: Exception | None = None) -> Errant:
+    return Errant("place", Stage.VALUE_CONVERTER, error or DataError("no JSON: ü"), JsonConverter, record)
+
+
+def test_a_sinks_dead_letter_is_what_was_consumed() -> None:
+    assert letters(headers="false").of_sink(errant()) == (
+        "dlq",
+        None,
+        b"k",
+        b"{bad",
+        [("mine", b"\x00")],
+        1_700_000_000_000,
+    )
+    plain: ConsumeRow = ("in", 0, 1, None, None, None, None)
+    assert letters(headers="false").of_sink(errant(plain)) == ("dlq", None, None, None, None, None)
+
+
+def test_context_headers_are_javas_in_its_order_behind_the_records_own() -> None:
+    row = letters().of_sink(errant())
+    assert row is not None
+    headers = row[4] or []
+    assert headers[:-1] == [
+        ("mine", b"\x00"),
+        ("__connect.errors.topic", b"in"),
+        ("__connect.errors.partition", b"2"),
+        ("__connect.errors.offset", b"41"),
+        ("__connect.errors.connector.name", b"sink"),
+        ("__connect.errors.task.id", b"3"),
+        ("__connect.errors.stage", b"VALUE_CONVERTER"),
+        ("__connect.errors.class.name", b"org.apache.kafka.connect.json.JsonConverter"),
+        ("__connect.errors.exception.class.name", b"org.apache.kafka.connect.errors.DataException"),
+        ("__connect.errors.exception.message", "no JSON: ü".encode()),
+    ]
+    name, trace = headers[-1]
+    assert name == "__connect.errors.exception.stacktrace"
+    assert trace is not None
+    assert trace.startswith("org.apache.kafka.connect.errors.DataException: no JSON: ü\n".encode())
+
+
+def test_an_error_without_a_message_has_a_null_header() -> None:
+    row = letters().of_sink(errant(error=ValueError()))
+    assert row is not None
+    assert dict(row[4] or [])["__connect.errors.exception.message"] is None
+
+
+class _Own(DataError):
+    """A connector's own error."""
+
+
+@pytest.mark.parametrize(
+    ("error", "name"),
+    [
+        (RetriableError("x"), "org.apache.kafka.connect.errors.RetriableException"),
+        (BadConfigError({"a": ["b"]}), "org.apache.kafka.common.config.ConfigException"),
+        (ValueError("x"), "builtins.ValueError"),
+        (_Own("x"), f"{__name__}._Own"),
+    ],
+)
+def test_errors_have_javas_names_where_ours_stand_for_them(error: Exception, name: str) -> None:
+    assert error_name(error) == name
+    assert error_message(error) == str(error)
+
+
+def _raise_with_cause() -> None:
+    try:
+        raise ValueError("inner")
+    except ValueError as error:
+        raise DataError("outer") from error
+
+
+def test_a_trace_has_javas_form() -> None:
+    with pytest.raises(DataError) as raised:
+        _raise_with_cause()
+    lines = java_trace(raised.value).splitlines()
+    assert lines[0] == "org.apache.kafka.connect.errors.DataException: outer"
+    assert lines[1].startswith(f"\tat {__name__}._raise_with_cause(test_dead_letters.py:")
+    cause = lines.index("Caused by: builtins.ValueError: inner")
+    assert lines[cause + 1].startswith("\tat ")
+
+
+def test_the_log_has_javas_sentences() -> None:
+    began = "Error encountered in task sink-3. Executing stage 'VALUE_CONVERTER' with class "
+    json = "'org.apache.kafka.connect.json.JsonConverter'"
+    assert log_sentence(TASK, errant(), name_of, with_record=False) == f"{began}{json}."
+    assert log_sentence(TASK, errant(), name_of, with_record=True) == (
+        f"{began}{json}, where consumed record is {{topic='in', partition=2, offset=41, timestamp=1700000000000, "
+        "timestampType=CreateTime}."
+    )
+    put = Errant("place", Stage.TASK_PUT, ValueError("x"), JAVA_SINK_TASK, None)
+    assert f"with class '{JAVA_SINK_TASK}'." in log_sentence(TASK, put, name_of, with_record=True)
+    record = SourceRecord({"f": "a"}, {"o": 1}, "t", value="v", value_schema=s.STRING, headers=(Header("h", 1),))
+    assert (
+        "where source record is = SourceRecord{sourcePartition={f=a}, sourceOffset={o=1}} ConnectRecord{topic='t'"
+        in (log_sentence(TASK, errant(record), name_of, with_record=True))
+    )
+
+
+def converters() -> ConnectorConverters:
+    return ConnectorConverters.from_config({}, WORKER, find)
+
+
+def test_a_sources_dead_letter_is_what_its_converters_make_of_the_record() -> None:
+    record = SourceRecord({"f": "a"}, {"o": 9}, "t", {"a": 1}, key="k", timestamp_ms=5, headers=(Header("h", "x"),))
+    errant = Errant("place", Stage.TRANSFORMATION, ValueError("no"), Upper, record)
+    row = letters().of_source(errant, converters())
+    assert row is not None
+    assert (row[:4], row[5]) == (("dlq", None, b"k", b'{"a":1}'), 5)
+    assert (row[4] or [])[:9] == [
+        ("h", b"x"),
+        ("__connect.errors.topic", b"t"),
+        ("__connect.errors.partition", b"-1"),
+        ("__connect.errors.offset", b"-1"),
+        ("__connect.errors.source.partition", b'{"f":"a"}'),
+        ("__connect.errors.source.offset", b'{"o":9}'),
+        ("__connect.errors.key.encoding", b"converter"),
+        ("__connect.errors.value.encoding", b"converter"),
+        ("__connect.errors.connector.name", b"sink"),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("value", "schema", "stored", "encoding"),
+    [({"a": "text"}, s.INT64, b'{"a":"text"}', b"json"), ({1, 2}, None, b"{1, 2}", b"text")],
+)
+def test_what_no_converter_writes_is_json_else_text(value: Any, schema: Any, stored: bytes, encoding: bytes) -> None:
+    record = SourceRecord({}, {}, "t", value, value_schema=schema)
+    row = letters().of_source(errant(record), converters())
+    assert row is not None
+    assert (row[3], dict(row[4] or [])["__connect.errors.value.encoding"]) == (stored, encoding)

@@ -1,0 +1,99 @@
+"""What put() refuses is found by halving, in order, within bounds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_connect_rt.api.records import SinkRecord
+from spark_connect_rt.errors import BadConfigError, ConnectError, FencedError, RetriableError
+from spark_connect_rt.pipeline.put_isolation import PutIsolation
+
+FIRST = ValueError("the whole batch")
+
+
+def records(count: int) -> list[SinkRecord]:
+    return [SinkRecord("t", 0, offset, offset) for offset in range(count)]
+
+
+class Target:
+    """Takes what is not bad; all of a put or nothing."""
+
+    def __init__(self, bad: Callable[[int], bool]) -> None:
+        self.bad = bad
+        self.taken: list[int] = []
+        self.puts = 0
+
+    def put(self, given: Sequence[SinkRecord]) -> None:
+        self.puts += 1
+        for record in given:
+            if self.bad(record.offset):
+                raise ValueError(f"bad {record.offset}")
+        self.taken += [record.offset for record in given]
+
+
+def test_one_bad_record_in_ten_thousand_costs_few_puts() -> None:
+    target = Target(lambda offset: offset == 7_777)
+    isolation = PutIsolation(records(10_000), FIRST, 100)
+    isolation.run(target.put)
+    assert target.taken == [offset for offset in range(10_000) if offset != 7_777]
+    assert [(one.record.offset, str(one.error)) for one in isolation.refused] == [(7_777, "bad 7777")]
+    assert target.puts <= 28
+    assert isolation.in_a_row == 0
+
+
+@given(st.lists(st.booleans(), min_size=1, max_size=70))
+def test_exactly_the_bad_ones_are_refused_and_order_holds(bad: list[bool]) -> None:
+    target = Target(lambda offset: bad[offset])
+    isolation = PutIsolation(records(len(bad)), FIRST, len(bad))
+    isolation.run(target.put)
+    # A batch of one is not put again: its refusal is the batch's.
+    good = [offset for offset, is_bad in enumerate(bad) if not is_bad] if len(bad) > 1 else []
+    assert target.taken == good
+    assert [one.record.offset for one in isolation.refused] == [n for n in range(len(bad)) if n not in good]
+
+
+def test_a_target_that_takes_nothing_is_not_the_records_fault() -> None:
+    target = Target(lambda offset: True)
+    isolation = PutIsolation(records(10_000), FIRST, 100)
+    with pytest.raises(ConnectError, match="101 records in a row") as raised:
+        isolation.run(target.put)
+    assert (raised.value.code, str(raised.value.__cause__)) == ("CRT-1056", "bad 100")
+    assert target.puts < 250
+
+
+def test_refusals_are_counted_on_from_one_small_batch_to_the_next() -> None:
+    one = PutIsolation(records(1), FIRST, 2)
+    two = PutIsolation(records(1), FIRST, 2, one.in_a_row)
+    assert (one.in_a_row, two.in_a_row, two.refused[0].error) == (1, 2, FIRST)
+    with pytest.raises(ConnectError, match="3 records in a row"):
+        PutIsolation(records(1), FIRST, 2, two.in_a_row)
+
+
+def test_what_asks_for_the_same_again_goes_on_where_it_stopped() -> None:
+    target, away = Target(lambda offset: offset == 3), [True]
+
+    def put(given: Sequence[SinkRecord]) -> None:
+        if given[0].offset == 4 and away:
+            away.pop()
+            raise RetriableError("the target is away")
+        target.put(given)
+
+    isolation = PutIsolation(records(8), FIRST, 100)
+    with pytest.raises(RetriableError):
+        isolation.run(put)
+    isolation.run(put)
+    assert target.taken == [0, 1, 2, 4, 5, 6, 7]
+    assert [one.record.offset for one in isolation.refused] == [3]
+
+
+@pytest.mark.parametrize("error", [BadConfigError({"a": ["b"]}), FencedError("newer")])
+def test_what_is_no_records_fault_is_raised_at_once(error: Exception) -> None:
+    def put(given: Sequence[SinkRecord]) -> None:
+        raise error
+
+    with pytest.raises(type(error)):
+        PutIsolation(records(8), FIRST, 100).run(put)
