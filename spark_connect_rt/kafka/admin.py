@@ -16,12 +16,7 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any
 
-from confluent_kafka import (
-    ConsumerGroupTopicPartitions,
-    KafkaError,
-    KafkaException,
-    TopicCollection,
-)
+from confluent_kafka import KafkaError, KafkaException, TopicCollection
 from confluent_kafka import TopicPartition as _ClientPartition
 from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec
 
@@ -229,22 +224,12 @@ class KafkaAdmin:
         """Return the log end of each partition, transaction markers and open transactions included."""
         return self._offsets(partitions, OffsetSpec.latest(), timeout_ms)
 
-    def group_offsets(self, group: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> dict[TopicPartition, int]:
-        """Return what a consumer group has committed; empty when there is no such group."""
-        request = [ConsumerGroupTopicPartitions(group)]
-        answers = self._admin.list_consumer_group_offsets(request, request_timeout=timeout_ms / 1000)
-        try:
-            result = answers[group].result(timeout_ms / 1000 + 5)
-        except KafkaException as error:
-            if is_code(error, "GROUP_ID_NOT_FOUND"):
-                return {}
-            raise connect_error(error, f"listing the offsets of group {group}") from error
-        return {
-            TopicPartition(one.topic, one.partition): one.offset for one in result.topic_partitions if one.offset >= 0
-        }
-
     def group_is_active(self, group: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> bool:
         """Return whether a group, of whatever protocol type, has members now."""
+        return bool(self.members_metadata(group, timeout_ms))
+
+    def members_metadata(self, group: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> list[bytes]:
+        """Return what each member of a group joined with; empty bytes while it rebalances."""
         with warnings.catch_warnings():
             # The calls that came after this one know groups of consumers only, none of workers.
             warnings.simplefilter("ignore", DeprecationWarning)
@@ -252,7 +237,7 @@ class KafkaAdmin:
                 found = self._admin.list_groups(group, timeout=timeout_ms / 1000)
             except KafkaException as error:
                 raise connect_error(error, f"looking for members of group {group}") from error
-        return any(one.members for one in found if one.id == group)
+        return [member.metadata or b"" for one in found if one.id == group for member in one.members]
 
     @contextlib.contextmanager
     def client(self) -> Iterator[Any]:

@@ -1,20 +1,23 @@
 """Consumer groups' offsets, read and changed from outside (port ``ports.group_offsets``; Java ``Admin``).
 
-Forgetting single partitions is OffsetDelete, which no client here has: it goes to the coordinator over a connection
-of its own (``group_link``).
+Every request goes to the group's coordinator over a connection of its own (``group_link``). librdkafka's admin client
+cannot forget single partitions (OffsetDelete), and 2.16 ends the process when it asks a broker that does not have its
+offsets topic yet for a group's offsets: a sink that reads another cluster may be the first to ask there.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from dataclasses import replace
+from itertools import groupby
 from typing import Any
 
-from confluent_kafka import ConsumerGroupTopicPartitions, KafkaException
-from confluent_kafka import TopicPartition as _ClientPartition
+from aiokafka.protocol.admin import DeleteGroupsRequest
+from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
+from confluent_kafka import KafkaError
 
-from spark_connect_rt.errors import ConnectError, RetriableError
+from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.error_mapping import connect_error, is_code
 from spark_connect_rt.kafka.group_link import (
@@ -31,11 +34,14 @@ from spark_connect_rt.protocol.ids import TopicPartition
 
 TIMEOUT_MS = 30_000
 PAUSE_S = 0.2  # between two questions to a coordinator that is not ready
+_NO_MEMBER = ("", -1)  # who commits from outside: member id and generation
+_NO_LIMIT_MS = -1  # offsets stay as long as the broker keeps any
+_GONE = ("GROUP_ID_NOT_FOUND",)  # nothing is left to forget
 _IN_USE = ("UNKNOWN_MEMBER_ID", "NON_EMPTY_GROUP", "GROUP_SUBSCRIBED_TO_TOPIC")
-_GONE = 69  # GROUP_ID_NOT_FOUND: nothing is left to forget
-_USED = {25: "UNKNOWN_MEMBER_ID", 68: "NON_EMPTY_GROUP", 86: "GROUP_SUBSCRIBED_TO_TOPIC"}
-_AGAIN = {14: "COORDINATOR_LOAD_IN_PROGRESS", 15: "COORDINATOR_NOT_AVAILABLE", 16: "NOT_COORDINATOR"}
-_NAMES = {3: "UNKNOWN_TOPIC_OR_PARTITION", 29: "TOPIC_AUTHORIZATION_FAILED", 30: "GROUP_AUTHORIZATION_FAILED"}
+_AGAIN = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
+
+Errors = Iterator[tuple[str, int]]
+"""What an answer says went wrong: where (empty: with all of it) and the broker's error code, 0 for none."""
 
 
 class KafkaGroupOffsets:
@@ -46,7 +52,15 @@ class KafkaGroupOffsets:
 
     def committed(self, properties: Mapping[str, str], group: str) -> dict[TopicPartition, int]:
         """See the port."""
-        return dict(KafkaAdmin(properties).group_offsets(group, self._timeout_ms))
+        every: Any = None
+        request = OffsetFetchRequest(group, every)
+        answer = self._ask(properties, group, request, f"listing the offsets of group {group}", _fetch_errors)
+        return {
+            TopicPartition(topic, number): offset
+            for topic, partitions in answer.topics
+            for number, offset, _, _ in partitions
+            if offset >= 0
+        }
 
     def is_in_use(self, properties: Mapping[str, str], group: str) -> bool:
         """See the port."""
@@ -54,41 +68,82 @@ class KafkaGroupOffsets:
 
     def alter(self, properties: Mapping[str, str], group: str, offsets: Mapping[TopicPartition, int]) -> None:
         """See the port."""
-        listed = [_ClientPartition(one.topic, one.partition, offset) for one, offset in offsets.items()]
-        request = [ConsumerGroupTopicPartitions(group, listed)]
-        doing = f"altering the offsets of group {group}"
-        with KafkaAdmin(properties).client() as client:
-            answers = client.alter_consumer_group_offsets(request, request_timeout=self._timeout_ms / 1000)
-            result = _result(answers[group], doing, self._timeout_ms)
-        for one in result.topic_partitions:
-            if one.error is not None:
-                raise _explained(one.error, f"{doing}, {one.topic}-{one.partition}")
+        topics = groupby(sorted(offsets), lambda one: one.topic)
+        listed = [(topic, [(p.partition, offsets[p], "") for p in found]) for topic, found in topics]
+        member_id, generation = _NO_MEMBER
+        request = OffsetCommitRequest(group, generation, member_id, _NO_LIMIT_MS, listed)
+        self._ask(properties, group, request, f"altering the offsets of group {group}", _partition_errors)
 
     def forget(self, properties: Mapping[str, str], group: str, partitions: Collection[TopicPartition]) -> None:
         """See the port."""
-        asyncio.run(asyncio.wait_for(_forget(_link(properties, group), partitions), self._timeout_ms / 1000))
+        request = OffsetDeleteRequest(group, partitions)
+        self._ask(properties, group, request, f"forgetting offsets of group {group}", forgotten, _GONE)
 
     def delete(self, properties: Mapping[str, str], group: str) -> None:
         """See the port."""
-        with KafkaAdmin(properties).client() as client:
-            answers = client.delete_consumer_groups([group], request_timeout=self._timeout_ms / 1000)
-            try:
-                answers[group].result(self._timeout_ms / 1000 + 5)
-            except KafkaException as error:
-                if not is_code(error, "GROUP_ID_NOT_FOUND"):
-                    raise _explained(error, f"deleting group {group}") from error
+        self._ask(properties, group, DeleteGroupsRequest([group]), f"deleting group {group}", _group_errors, _GONE)
+
+    def _ask(
+        self,
+        properties: Mapping[str, str],
+        group: str,
+        request: Any,
+        doing: str,
+        errors: Callable[[Any], Errors],
+        fine: Collection[str] = (),
+    ) -> Any:
+        """Return the coordinator's answer. Raises GroupInUseError, RetriableError, ConnectError."""
+        asked = _Question(_link(properties, group), request, doing, errors)
+        answer = asyncio.run(asked.answered(self._timeout_ms))
+        for where, code in errors(answer):
+            error = KafkaError(code)
+            if code and not is_code(error, *fine):
+                kind = connect_error(error, f"{doing}{where}")
+                raise GroupInUseError(str(kind)) if is_code(error, *_IN_USE) else kind
+        return answer
 
 
-def _result(future: Any, doing: str, timeout_ms: int) -> Any:
-    try:
-        return future.result(timeout_ms / 1000 + 5)
-    except KafkaException as error:
-        raise _explained(error, doing) from error
+class _Question:
+    """One request, asked until the coordinator is known and ready."""
 
+    def __init__(self, settings: LinkSettings, request: Any, doing: str, errors: Callable[[Any], Errors]) -> None:
+        self._search = CoordinatorSearch(settings)
+        self._request, self._doing, self._errors = request, doing, errors
+        self._not_yet = "no answer"
 
-def _explained(error: Any, doing: str) -> ConnectError:
-    explained = connect_error(error, doing)
-    return GroupInUseError(str(explained)) if is_code(error, *_IN_USE) else explained
+    async def answered(self, timeout_ms: int) -> Any:
+        """Return the answer. Raises TimedOutError saying what was in the way, RetriableError, ConnectError."""
+        try:
+            return await asyncio.wait_for(self._asked_again(), timeout_ms / 1000)
+        except TimeoutError as error:
+            raise TimedOutError(f"{self._doing}: not within {timeout_ms} ms: {self._not_yet}") from error
+
+    async def _asked_again(self) -> Any:
+        while True:
+            answer = await self._asked()
+            if answer is not None:
+                return answer
+            await asyncio.sleep(PAUSE_S)
+
+    async def _asked(self) -> Any:
+        try:
+            link = await self._search.find()
+        except CoordinatorRefusesError as error:
+            raise ConnectError(f"{self._doing}: {error}") from error
+        except CoordinatorUnknownError as error:
+            self._not_yet = str(error)
+            return None
+        try:
+            answer = await link.ask(self._request)
+        except NETWORK_ERRORS as error:
+            raise RetriableError(f"{self._doing}: {error}") from error
+        finally:
+            await link.wait_closed(1.0)
+        for _, code in self._errors(answer):
+            if code and is_code(KafkaError(code), *_AGAIN):
+                self._not_yet = KafkaError(code).name()
+                return None
+        return answer
 
 
 def _link(properties: Mapping[str, str], group: str) -> LinkSettings:
@@ -96,34 +151,19 @@ def _link(properties: Mapping[str, str], group: str) -> LinkSettings:
     return replace(link, answer_limit_ms=10_000)
 
 
-async def _forget(settings: LinkSettings, partitions: Collection[TopicPartition]) -> None:
-    """Ask until the coordinator is known and ready. Raises ConnectError, GroupInUseError."""
-    request = OffsetDeleteRequest(settings.group_id, partitions)
-    search = CoordinatorSearch(settings)
-    while True:
-        try:
-            link = await search.find()
-        except CoordinatorRefusesError as error:
-            raise ConnectError(f"group {settings.group_id}: {error}") from error
-        except CoordinatorUnknownError:
-            await asyncio.sleep(PAUSE_S)
-            continue
-        try:
-            answer = await link.ask(request)
-        except NETWORK_ERRORS as error:
-            raise RetriableError(f"group {settings.group_id}: forgetting offsets: {error}") from error
-        finally:
-            await link.wait_closed(1.0)
-        if answer.error_code not in _AGAIN:
-            _check(settings.group_id, answer)
-            return
-        await asyncio.sleep(PAUSE_S)
+def _fetch_errors(answer: Any) -> Errors:
+    yield "", answer.error_code
+    for topic, partitions in answer.topics:
+        for number, _, _, code in partitions:
+            yield f", {topic}-{number}", code
 
 
-def _check(group: str, answer: Any) -> None:
-    for where, code in forgotten(answer):
-        if code in (0, _GONE):
-            continue
-        name = _USED.get(code) or _NAMES.get(code, f"error {code}")
-        kind = GroupInUseError if code in _USED else ConnectError
-        raise kind(f"forgetting offsets of group {group}{where}: {name}")
+def _partition_errors(answer: Any) -> Errors:
+    for topic, partitions in answer.topics:
+        for number, code in partitions:
+            yield f", {topic}-{number}", code
+
+
+def _group_errors(answer: Any) -> Errors:
+    for _, code in answer.results:
+        yield "", code

@@ -15,6 +15,7 @@ from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.batch_consumer import KafkaBatchConsumer
 from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
 from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
 from spark_connect_rt.kafka.sink_group import KafkaSinkGroup
 from spark_connect_rt.pipeline.columns import produce_batch
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -86,6 +87,6 @@ def test_everything_goes_on_after_a_killed_broker_came_back(tmp_path: Path, java
             return True
 
         until(committed, limit_s=60)
-        assert admin.group_offsets("connect-c") == {DATA: 2}
+        assert KafkaGroupOffsets().committed(worker, "connect-c") == {DATA: 2}
         for one in (log.stop, producer.close, consumer.close, member.group.close):
             one()

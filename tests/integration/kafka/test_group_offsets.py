@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-import pytest
-from confluent_kafka import Consumer
-from confluent_kafka import TopicPartition as ClientPartition
+from pathlib import Path
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.errors import ConnectError
+import pytest
+
+from spark_connect_rt.embedded.java import Java
+from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.errors import ConnectError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
 from spark_connect_rt.kafka.sink_group import KafkaSinkGroup
@@ -22,12 +23,25 @@ P0, P1 = TopicPartition(TOPIC, 0), TopicPartition(TOPIC, 1)
 def properties(broker: EmbeddedKafka) -> dict[str, str]:
     properties = {"bootstrap.servers": broker.bootstrap_servers}
     KafkaAdmin(properties).create_topic(TopicSpec(TOPIC, 2))
-    # A broker makes its offset topic when a group is first looked for. librdkafka 2.16 ends the process when its admin
-    # client asks meanwhile; a worker is a member of a group on that cluster before anybody can ask it.
-    consumer = Consumer({**properties, "group.id": "first"})
-    consumer.committed([ClientPartition(TOPIC, 0)], timeout=30)
-    consumer.close()
     return properties
+
+
+def test_a_cluster_where_no_group_ever_was(tmp_path: Path, java: Java) -> None:
+    """It makes its offsets topic when the first group is looked for; librdkafka's admin client died meanwhile."""
+    with EmbeddedKafka(tmp_path, java=java, die_with_parent=True) as fresh:
+        properties = {"bootstrap.servers": fresh.bootstrap_servers}
+        known, group = KafkaGroupOffsets(), "first"
+        assert known.committed(properties, group) == {}
+        KafkaAdmin(properties).create_topic(TopicSpec(TOPIC, 1, 1))
+        known.alter(properties, group, {P0: 5})
+        assert known.committed(properties, group) == {P0: 5}
+
+
+def test_a_cluster_that_does_not_answer(properties: dict[str, str]) -> None:
+    (port,) = free_ports(1)
+    gone = {**properties, "bootstrap.servers": f"127.0.0.1:{port}"}
+    with pytest.raises(TimedOutError, match=f"listing the offsets of group gone.*127.0.0.1:{port}"):
+        KafkaGroupOffsets(timeout_ms=1_000).committed(gone, "gone")
 
 
 def test_offsets_of_a_group_that_nobody_is_in(properties: dict[str, str]) -> None:

@@ -13,6 +13,7 @@ from spark_connect_rt.config.client_properties import sink_consumer_properties
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import BadConfigError, ConnectError, FencedError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
 from spark_connect_rt.kafka.sink_group import KafkaSinkGroup
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.compacted_log_contract import fresh_name
@@ -52,7 +53,7 @@ class TestKafkaSinkGroup(SinkGroupContract):
         member = Member(self.new_group(name)).subscribe([topic])
         self.poll_until(lambda: len(member.held) == 4, member)
         member.group.commit({TopicPartition(topic, 3): 12})
-        assert self.admin.group_offsets(name) == {TopicPartition(topic, 3): 12}
+        assert KafkaGroupOffsets().committed(self.worker, name) == {TopicPartition(topic, 3): 12}
         member.group.close()
 
     def test_a_member_that_stalled_is_fenced_and_hears_of_its_loss(self, topic: str, name: str) -> None:
