@@ -12,7 +12,7 @@ from typing import Self
 from spark_connect_rt.app.wiring import admin_of, internal_topics
 from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.config.distributed_config import DistributedConfig, parse_distributed
-from spark_connect_rt.errors import BadRequestError
+from spark_connect_rt.errors import BadRequestError, RetriableError
 from spark_connect_rt.kafka.admin import TopicSpec
 from spark_connect_rt.kafka.topic_records import read_topic, write_topic
 from spark_connect_rt.planning.store_check import Stored, live_records, record_findings
@@ -20,6 +20,7 @@ from spark_connect_rt.planning.store_findings import Change, Finding, TopicShape
 from spark_connect_rt.protocol.checked_lines import RawRecord
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.protocol.store_backup import KINDS, BackedUpTopic, StoreBackup
+from spark_connect_rt.protocol.subprotocol import decode_metadata
 
 REACH_LIMIT_MS = 15_000
 WRITE_LIMIT_MS = 120_000
@@ -51,6 +52,16 @@ class InternalTopics:
     def group_runs(self) -> bool:
         """Return whether a worker is in the group now."""
         return self._admin.group_is_active(self.config.group_id)
+
+    def worker_urls(self) -> list[str]:
+        """Return the advertised REST URLs of the running workers, none without any.
+
+        Raises RetriableError while the group rebalances: nobody's is known then.
+        """
+        joined = self._admin.members_metadata(self.config.group_id)
+        if joined and not any(joined):
+            raise RetriableError(f"group {self.config.group_id} rebalances: try again")
+        return sorted(decode_metadata(one).url for one in joined if one)
 
     def stored(self) -> Stored:
         """Return all records of all three topics."""

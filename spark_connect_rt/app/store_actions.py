@@ -28,17 +28,17 @@ def check(settings: Mapping[str, str], as_json: bool) -> int:
     if as_json:
         _print_json(report(findings))
     elif not findings:
-        _say("nothing is wrong")
+        say("nothing is wrong")
     else:
-        _print_table(("severity", "code", "topic", "subject", "what it means"), finding_rows(findings))
+        print_table(("severity", "code", "topic", "subject", "what it means"), finding_rows(findings))
     return EXIT_DAMAGE if any(one.severity is Severity.DAMAGE for one in findings) else 0
 
 
 def backup(settings: Mapping[str, str], target: Path) -> int:
     """Write a backup of all three topics."""
     with InternalTopics(settings) as topics:
-        kept = _keep(topics, target)
-    _print_table(("topic", "records"), [(one.name, str(len(one.records))) for one in kept.topics.values()])
+        kept = keep_backup(topics, target)
+    print_table(("topic", "records"), [(one.name, str(len(one.records))) for one in kept.topics.values()])
     return 0
 
 
@@ -49,8 +49,8 @@ def restore(settings: Mapping[str, str], source: Path, apply: bool, into_used: b
     with InternalTopics(settings) as topics:
         written = topics.restore(backup, refuse, apply)
     rows = [(backup.topics[kind].name, name, str(count)) for kind, (name, count) in written.items()]
-    _print_table(("from", "to", "records"), rows)
-    _say("restored" if apply else "nothing was written: say --apply")
+    print_table(("from", "to", "records"), rows)
+    say("restored" if apply else "nothing was written: say --apply")
     return 0
 
 
@@ -62,10 +62,10 @@ def repair(settings: Mapping[str, str], safety: Path, apply: bool, while_running
         if apply and count:
             if not while_running:
                 topics.refuse_running_group()
-            _keep(topics, safety)
+            keep_backup(topics, safety)
             for kind, records in changes.items():
                 topics.append(kind, records, SystemClock().now_ms())
-    _say(_outcome(count, apply, safety))
+    say(_outcome(count, apply, safety))
     return 0
 
 
@@ -77,7 +77,7 @@ def list_offsets(settings: Mapping[str, str], connector: str | None, as_json: bo
         _print_json(found)
     else:
         words = ("connector", "partition", "offset", "written", "connector is")
-        _print_table(words, [tuple(map(_cell, one.values())) for one in found])
+        print_table(words, [tuple(map(_cell, one.values())) for one in found])
     return 0
 
 
@@ -86,13 +86,13 @@ def prune_offsets(settings: Mapping[str, str], safety: Path, connector: str | No
     with InternalTopics(settings) as topics:
         changes = prunable(topics.stored(), connector)
         if apply and changes:
-            _keep(topics, safety)
+            keep_backup(topics, safety)
             topics.append("offsets", changes, SystemClock().now_ms())
-    _say(_outcome(len(changes), apply, safety))
+    say(_outcome(len(changes), apply, safety))
     return 0
 
 
-def _keep(topics: InternalTopics, target: Path) -> StoreBackup:
+def keep_backup(topics: InternalTopics, target: Path) -> StoreBackup:
     """Write the backup and read it again. Raises BadRequestError: the file is there, or cannot be written."""
     backup = topics.backup(SystemClock().now_ms())
     try:
@@ -120,7 +120,8 @@ def _outcome(count: int, apply: bool, safety: Path) -> str:
     return f"{count} records written; before: {safety}" if apply else f"{count} records to write: say --apply"
 
 
-def _print_table(words: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+def print_table(words: Sequence[str], rows: Iterable[Sequence[str]]) -> None:
+    """Print rows below their words; as wide as the terminal, 200 columns into a file."""
     table = Table(*words)
     for row in rows:
         table.add_row(*map(escape, row))  # names and values may look like rich's markup
@@ -131,7 +132,8 @@ def _print_json(document: Any) -> None:
     sys.stdout.write(json.dumps(document, indent=1, ensure_ascii=False) + "\n")
 
 
-def _say(sentence: str) -> None:
+def say(sentence: str) -> None:
+    """Print one line."""
     sys.stdout.write(f"{sentence}\n")
 
 

@@ -1,6 +1,6 @@
-"""The words ``connectrt store check|backup|restore|repair`` and ``connectrt offsets list|prune``.
+"""The words ``connectrt store check|backup|restore|repair`` and ``connectrt offsets list|prune|alter|reset``.
 
-What they do is app/store_actions.py, imported when it is needed.
+What they do is app/store_actions.py and app/offset_actions.py, imported when they are needed.
 """
 
 from __future__ import annotations
@@ -23,16 +23,24 @@ Apply = Annotated[bool, typer.Option("--apply", help="Do it. Without: say what w
 Running = Annotated[bool, typer.Option("--while-running", help="Though workers of the group are running.")]
 Used = Annotated[bool, typer.Option("--into-used-topics", help="Though the topics hold records.")]
 Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, wins over the file; repeatable.")]
+Name = Annotated[str, typer.Argument(help="The connector.")]
+OffsetsFile = Annotated[Path, typer.Argument(help='JSON: {"offsets": [...]}, as GET /connectors/NAME/offsets has it.')]
+NewFile = Annotated[Path | None, typer.Option("--backup", help="A new file; needed while no worker runs.")]
+Url = Annotated[str | None, typer.Option("--url", help="The worker to ask, instead of one that the group names.")]
 Connector = Annotated[str | None, typer.Option("--connector", help="Only this connector.")]
 
 
 def add_store_commands(cli: typer.Typer, act: Act) -> None:
     """Add the two groups of words; ``act`` reads the file, runs, turns errors into exit codes."""
     store = typer.Typer(help="The three internal topics: what is wrong, backup, restore, repair.", no_args_is_help=True)
-    offsets = typer.Typer(help="Source offsets, as the offset topic holds them.", no_args_is_help=True)
+    offsets = typer.Typer(help="Where connectors are: listed, altered, reset, pruned.", no_args_is_help=True)
     cli.add_typer(store, name="store")
     cli.add_typer(offsets, name="offsets")
+    _add_store(store, act)
+    _add_offsets(offsets, act)
 
+
+def _add_store(store: typer.Typer, act: Act) -> None:
     @store.command()
     def check(file: PropertiesFile, as_json: AsJson = False, override: Override = None) -> None:
         """Find and explain damage. Exit code 22: there is some."""
@@ -70,6 +78,8 @@ def add_store_commands(cli: typer.Typer, act: Act) -> None:
         """Mend what ``check`` finds and writing can mend; leftovers are removed too. Never without a backup."""
         act(file, override, lambda settings: actions().repair(settings, safety, apply, while_running))
 
+
+def _add_offsets(offsets: typer.Typer, act: Act) -> None:
     @offsets.command("list")
     def list_offsets(
         file: PropertiesFile, connector: Connector = None, as_json: AsJson = False, override: Override = None
@@ -88,9 +98,45 @@ def add_store_commands(cli: typer.Typer, act: Act) -> None:
         """Forget the offsets of deleted connectors. May be done while workers run. Never without a backup."""
         act(file, override, lambda settings: actions().prune_offsets(settings, safety, connector, apply))
 
+    @offsets.command()
+    def alter(
+        file: PropertiesFile,
+        name: Name,
+        wanted: OffsetsFile,
+        safety: NewFile = None,
+        url: Url = None,
+        apply: Apply = False,
+        override: Override = None,
+    ) -> None:
+        """Write offsets of a connector: a running worker is asked, without one this command does it."""
+        act(file, override, lambda settings: changes().alter(settings, name, wanted, _options(apply, safety, url)))
+
+    @offsets.command()
+    def reset(
+        file: PropertiesFile,
+        name: Name,
+        safety: NewFile = None,
+        url: Url = None,
+        apply: Apply = False,
+        override: Override = None,
+    ) -> None:
+        """Forget all offsets of a connector: a running worker is asked, without one this command does it."""
+        act(file, override, lambda settings: changes().reset(settings, name, _options(apply, safety, url)))
+
 
 def actions() -> ModuleType:
     """Return the module that acts, imported when it is needed: Kafka clients take their time."""
     from spark_connect_rt.app import store_actions
 
     return store_actions
+
+
+def changes() -> ModuleType:
+    """Return the module that alters and resets offsets, imported when it is needed."""
+    from spark_connect_rt.app import offset_actions
+
+    return offset_actions
+
+
+def _options(apply: bool, safety: Path | None, url: str | None) -> object:
+    return changes().ChangeOptions(apply, safety, url)

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.kafka.admin import TopicSpec
+from spark_connect_rt.planning.offset_changes import OffsetPair, one_per_partition
 from spark_connect_rt.planning.store_check import Stored, fold_configs, live_records
 from spark_connect_rt.planning.store_findings import Change, Finding
 from spark_connect_rt.protocol import offset_records
+from spark_connect_rt.protocol.offset_records import OffsetMap, canonical
 
 
 def finding_rows(findings: Sequence[Finding]) -> list[tuple[str, ...]]:
@@ -80,3 +83,19 @@ def prunable(stored: Stored, connector: str | None = None) -> list[Change]:
         if key is not None and not state.contains(name) and connector in (None, name):
             changes.append((key, None))
     return changes
+
+
+def change_rows(now: Sequence[OffsetPair], wanted: Sequence[OffsetPair] | None) -> list[tuple[str, str, str]]:
+    """Return partition, offset now and offset then of everything that a change is about; wanted None: a reset."""
+    held = {canonical(partition): (partition, offset) for partition, offset in now}
+    if wanted is None:
+        wanted = [(partition, None) for partition, _ in held.values()]
+    rows = []
+    for partition, then in one_per_partition(wanted):
+        _, before = held.get(canonical(partition), (partition, None))
+        rows.append((_json(partition), _json(before), _json(then)))
+    return sorted(rows)
+
+
+def _json(fields: OffsetMap | None) -> str:
+    return "none" if fields is None else json.dumps(fields, ensure_ascii=False)

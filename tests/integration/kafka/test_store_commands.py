@@ -138,6 +138,36 @@ def test_offsets_of_deleted_connectors_are_listed_and_pruned(
     assert json.loads(capsys.readouterr().out) == []
 
 
+def test_offsets_are_altered_and_reset_while_no_worker_runs(group: Group, capsys: pytest.CaptureFixture[str]) -> None:
+    group.fill()
+    wanted, safety = group.folder / "wanted.json", group.folder / "safety.jsonl"
+    pairs = [("files-0.txt", {"position": 7}), ("files-1.txt", None), ("new.txt", {"position": 1})]
+    listed = [{"partition": {"filename": name}, "offset": offset} for name, offset in pairs]
+    wanted.write_text(json.dumps({"offsets": listed}))
+
+    def now(connector: str = "files") -> dict[str, int]:
+        capsys.readouterr()
+        assert group.run("offsets", "list", "--connector", connector, "--json") == 0
+        return {one["partition"]["filename"]: one["offset"]["position"] for one in json.loads(capsys.readouterr().out)}
+
+    before, alter = now(), ("offsets", "alter", "files", str(wanted))
+    assert group.run(*alter) == 0
+    assert group.run(*alter, "--apply") == 1  # without a backup
+    assert now() == before
+    assert group.run(*alter, "--apply", "--backup", str(safety)) == 0
+    assert "offsets for this connector have been altered successfully" in capsys.readouterr().out
+    assert now() == {f"files-{n}.txt": 2 for n in range(2, 5)} | {"files-0.txt": 7, "new.txt": 1}
+    assert safety.exists()
+    again = ("--apply", "--backup", str(group.folder / "again.jsonl"))
+    wanted.write_text(json.dumps({"offsets": [{"partition": {"filename": "x"}, "offset": {"position": -1}}]}))
+    assert group.run(*alter, *again) == 1  # the connector itself refuses it
+    assert group.run("offsets", "reset", "none", *again) == 1  # no such connector
+    again = ("--apply", "--backup", str(group.folder / "third.jsonl"))
+    assert group.run("offsets", "reset", "files", *again) == 0
+    assert now() == {}
+    assert len(now("gone")) == 5
+
+
 def test_a_java_worker_starts_on_restored_topics(group: Group, tmp_path: Path) -> None:
     group.fill()
     backup = tmp_path / "backup.jsonl"
@@ -160,9 +190,26 @@ def test_a_java_worker_starts_on_restored_topics(group: Group, tmp_path: Path) -
             f"files-{n}.txt": 2 for n in range(5)
         }
         java.rest.await_states("files", "PAUSED", ["PAUSED"], limit_s=60)
+        _alter_over_rest(restored, java)
         prune = ("offsets", "prune", "--backup", str(tmp_path / "safety.jsonl"), "--apply")
         assert restored.run("store", "repair", *prune[2:]) == 1  # a worker of the group runs
         assert restored.run(*prune) == 0
+
+
+def _alter_over_rest(group: Group, java: JavaConnect) -> None:
+    """A worker runs, so it is asked; the group itself says where it is."""
+    wanted = group.folder / "wanted.json"
+    listed = [{"partition": {"filename": "files-0.txt"}, "offset": {"position": 9}}]
+    wanted.write_text(json.dumps({"offsets": listed}))
+    alter = ("offsets", "alter", "files", str(wanted), "--apply")
+    assert group.run(*alter) == 1  # the connector is not stopped
+    java.rest.settled("PUT", "/connectors/files/stop")
+    java.rest.await_states("files", "STOPPED", [], limit_s=60)
+    assert group.run(*alter) == 0
+    found = java.rest.request("GET", "/connectors/files/offsets").json()["offsets"]
+    assert {one["partition"]["filename"]: one["offset"]["position"] for one in found}["files-0.txt"] == 9
+    assert group.run("offsets", "reset", "files", "--url", java.rest.url, "--apply") == 0
+    assert java.rest.request("GET", "/connectors/files/offsets").json() == {"offsets": []}
 
 
 def _live(group: Group, kind: str) -> list[RawRecord]:
