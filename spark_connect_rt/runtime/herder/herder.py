@@ -323,6 +323,8 @@ class DistributedHerder:
         answer: Future[T] = Future()
 
         def run() -> None:
+            if not answer.set_running_or_notify_cancel():  # from here on nobody can cancel it
+                return
             try:
                 answer.set_result(call())
             except Exception as error:  # noqa: BLE001 - the request's failure is its answer

@@ -134,7 +134,9 @@ class RequestQueue:
 
 
 def copy_outcome(done: Future[T], answer: Future[T]) -> None:
-    """Give ``answer`` what ``done`` got."""
+    """Give ``answer`` what ``done`` got, unless nobody waits for it any more."""
+    if not (answer.running() or answer.set_running_or_notify_cancel()):
+        return
     error = done.exception()
     if error is not None:
         answer.set_exception(error)

@@ -134,6 +134,8 @@ class StandaloneHerder(DistributedHerder):
         answer: Future[T] = Future()
 
         def run() -> None:
+            if not answer.set_running_or_notify_cancel():
+                return
             try:
                 answer.set_result(call())
             except Exception as error:  # noqa: BLE001 - the request's failure is its answer

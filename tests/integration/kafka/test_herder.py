@@ -14,6 +14,7 @@ from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.group_member import KafkaGroupMember
+from spark_connect_rt.kafka.log_load import LatestLoad
 from spark_connect_rt.ports.herder import ConnectorOffset
 from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -55,14 +56,17 @@ class RealGroup:
         self.topics = MemoryTopics()
         self.by_url: dict[str, DistributedHerder] = {}
         self.peers: PeerClient = InProcessPeers(self.by_url)
-        self._name = name
+        self.name = name
 
-    def start(self, worker: str) -> DistributedHerder:
+    def start(self, worker: str, offset_load: LatestLoad | None = None) -> DistributedHerder:
         clock, raw = SystemClock(), self.raw
         admin = KafkaAdmin(shared_admin_properties(raw))
         logs = {
             kind: KafkaCompactedLog(
-                TopicSpec(f"{self._name}-{kind}", partitions, 1), admin, log_client_properties(raw, kind)
+                TopicSpec(f"{self.name}-{kind}", partitions, 1),
+                admin,
+                log_client_properties(raw, kind),
+                load=offset_load if kind == "offsets" else None,
             )
             for kind, partitions in (("configs", 1), ("offsets", 5), ("statuses", 5))
         }
