@@ -16,6 +16,7 @@ from pathlib import Path
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from spark_connect_rt.spark.driver.class_archive import JAVA_OPTIONS, archive_option
 from spark_connect_rt.spark.driver.plugin_shipping import ship_plugins
 
 LOCAL_SLOTS = 64  # threads of local[*]: slots idle in them, so this has nothing to do with cores
@@ -38,7 +39,7 @@ DEFAULT_CONF = {
     "spark.driver.host": "127.0.0.1",
     # A third of the CPU of the first half minute is C2 compiling what runs once: let it wait for what stays hot.
     # Measured: 2.5 CPU s less to the first slice, the same speed warm (C1 alone writes Parquet three times slower).
-    "spark.driver.extraJavaOptions": (
+    JAVA_OPTIONS: (
         "-XX:+UseSerialGC -XX:Tier4InvocationThreshold=30000 -XX:Tier4MinInvocationThreshold=10000 "
         "-XX:Tier4CompileThreshold=60000 -XX:Tier4BackEdgeThreshold=200000"
     ),
@@ -49,6 +50,8 @@ def session_conf(worker_config: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of the session: ours, then every ``spark.*`` worker property, then what slices need."""
     given = {name: value for name, value in worker_config.items() if name.startswith("spark.")}
     conf = {**DEFAULT_CONF, **given}
+    if JAVA_OPTIONS not in given and is_local(given.get("spark.master", "local[*]")):
+        conf[JAVA_OPTIONS] = f"{conf[JAVA_OPTIONS]} {archive_option()}".rstrip()
     conf["spark.master"] = _master(given.get("spark.master", "local[*]"))
     one_machine = is_local(conf["spark.master"]) or conf["spark.master"].startswith("local-cluster")
     if not one_machine:  # executors elsewhere must reach the driver: Spark or the user knows its address
