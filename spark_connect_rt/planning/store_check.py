@@ -15,6 +15,7 @@ from spark_connect_rt.planning.store_findings import Change, Finding, Severity
 from spark_connect_rt.protocol import config_records, offset_records, status_records
 from spark_connect_rt.protocol.checked_lines import RawRecord
 from spark_connect_rt.protocol.config_records import RecordKind
+from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.status_records import TaskStatusKey, TopicStatusKey
 from spark_connect_rt.state.cluster_config import ClusterConfigState
 from spark_connect_rt.state.config_fold import ConfigFold
@@ -94,22 +95,52 @@ def _task_findings(
     if commit not in live:
         explanation = "no commit record: its tasks were never made, or the record was lost; the leader makes them anew"
         yield Finding("no-commit", WARNING, topic, name, explanation)
-    if name in state.inconsistent:
-        tasks = [f"task-{name}-{number}".encode() for number in range(count)]
-        missing = [number for number, key in enumerate(tasks) if key not in live]
-        if missing:
-            explanation = f"the commit names {count} tasks, the configurations of {missing} are gone: it runs no task"
-            yield Finding("lost-tasks", DAMAGE, topic, name, f"{explanation} until the leader makes them anew")
-        else:
-            explanation = f"{count} task configurations were written after their commit (compaction, or a leader died)"
-            repair = (*((key, live[key]) for key in tasks), (commit, live[commit]))
-            yield Finding("tasks-without-commit", DAMAGE, topic, name, f"{explanation}: it runs no task", repair)
+    elif not count and _committed(live[commit]):
+        explanation = "the commit is older than the connector (compaction, or it was created again): it runs no task"
+        yield Finding(
+            "commit-before-connector", WARNING, topic, name, f"{explanation} until the leader makes them anew"
+        )
+    elif name in state.inconsistent:
+        yield _inconsistent(topic, name, count, live)
     elif late := _tasks_after_commit(name, stored.configs):
         explanation = f"configurations of tasks {late} wait for a commit: a leader died, or is just writing"
         yield Finding("uncommitted-tasks", WARNING, topic, name, explanation)
+    elif name in state.overtaken:
+        explanation = (
+            f"configured after the commit of its {count} tasks: who starts after the next compaction sees none"
+        )
+        yield Finding("overtaken-commit", WARNING, topic, name, explanation, _written_again(name, count, live))
     if stored.exactly_once and count and state.task_count_record(name) is None:
         explanation = "no task-count record: producers of earlier tasks are not fenced before the next ones start"
         yield Finding("no-task-count", WARNING, topic, name, explanation)
+
+
+def _inconsistent(topic: str, name: str, count: int, live: Mapping[bytes, bytes | None]) -> Finding:
+    missing = [number for number in range(count) if _task_key(name, number) not in live]
+    if missing:
+        explanation = f"the commit names {count} tasks, the configurations of {missing} are gone: it runs no task"
+        return Finding("lost-tasks", DAMAGE, topic, name, f"{explanation} until the leader makes them anew")
+    explanation = f"{count} task configurations were written after their commit (compaction, or a leader died)"
+    repair = _written_again(name, count, live)
+    return Finding("tasks-without-commit", DAMAGE, topic, name, f"{explanation}: it runs no task", repair)
+
+
+def _written_again(name: str, count: int, live: Mapping[bytes, bytes | None]) -> tuple[Change, ...]:
+    """Return the whole task set as it stands, behind everything else; empty when a part of it is not there."""
+    keys = [*(_task_key(name, number) for number in range(count)), config_records.commit_key(name)]
+    return tuple((key, live[key]) for key in keys) if all(key in live for key in keys) else ()
+
+
+def _task_key(name: str, number: int) -> bytes:
+    return config_records.task_key(ConnectorTaskId(name, number))
+
+
+def _committed(value: bytes | None) -> int:
+    """Return how many tasks a commit record names, 0 when that cannot be read."""
+    try:
+        return config_records.decode_commit(config_records.decode_value(value))
+    except DataError:
+        return 0
 
 
 def _tasks_after_commit(name: str, records: Sequence[RawRecord]) -> list[int]:

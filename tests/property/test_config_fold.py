@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.protocol import config_records as records
+from spark_connect_rt.protocol.config_records import SessionKey
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.state.cluster_config import ClusterConfigState
 from spark_connect_rt.state.config_fold import ConfigFold
@@ -25,6 +26,7 @@ class Visible:
 
     connectors: dict[str, tuple[object, ...]]
     count_records: dict[str, int]
+    session_key: SessionKey | None
 
 
 def visible(state: ClusterConfigState) -> Visible:
@@ -43,7 +45,7 @@ def visible(state: ClusterConfigState) -> Visible:
             state.applied_config(name) is not None and name in state.pending_fencing,
         )
 
-    return Visible({name: of(name) for name in state.connectors()}, dict(state.task_count_records))
+    return Visible({name: of(name) for name in state.connectors()}, dict(state.task_count_records), state.session_key)
 
 
 def fold(history: list[Record]) -> ConfigFold:
@@ -73,6 +75,16 @@ def delete(name: str) -> list[Change]:
     return [(records.connector_key(name), None), (records.target_state_key(name), None)]
 
 
+def beside(name: str, version: int) -> list[list[Change]]:
+    """What is written between all that and changes no connector: a key, a request, a level."""
+    key = SessionKey(b"%d" % version, "HmacSHA256", version)
+    return [
+        [(records.session_key_key(), records.encode_session_key(key))],
+        [(records.restart_key(name), records.encode_restart_request(include_tasks=True, only_failed=False))],
+        [(records.logger_key("root"), records.encode_logger_level("DEBUG"))],
+    ]
+
+
 @st.composite
 def histories(draw: st.DrawFn) -> list[Record]:
     """What leaders write: an update is followed by its tasks; a new connector may not have generated any yet."""
@@ -80,8 +92,10 @@ def histories(draw: st.DrawFn) -> list[Record]:
     there: set[str] = set()
     for version in range(draw(st.integers(0, 10))):
         name = draw(st.sampled_from(NAMES))
-        action = draw(st.sampled_from(["configure", "configure", "delete", "delete", "target"]))
-        if action == "target":
+        action = draw(st.sampled_from(["configure", "configure", "delete", "delete", "target", "beside"]))
+        if action == "beside":
+            changes += draw(st.sampled_from(beside(name, version)))
+        elif action == "target":
             changes += target(name, draw(st.sampled_from(["STARTED", "PAUSED", "STOPPED"])))
         elif action == "delete":
             changes += delete(name)
@@ -136,6 +150,33 @@ def test_what_compaction_changes_is_overtaken_or_incomplete(data: st.DataObject)
         if name not in whole.overtaken | whole.inconsistent:
             assert less.tasks(name) == whole.tasks(name)
             assert less.connector_task_configs(name) == whole.connector_task_configs(name)
+
+
+@st.composite
+def histories_of_dying_leaders(draw: st.DrawFn) -> tuple[list[Record], set[str]]:
+    """Task sets that end before their commit, at any record; names whose last set came to its commit."""
+    changes: list[Change] = []
+    finished: set[str] = set()
+    for version in range(draw(st.integers(1, 10))):
+        name = draw(st.sampled_from(NAMES))
+        finished.discard(name)
+        writes = [*configure(name, version), *task_set(name, version, draw(st.integers(0, 3)))]
+        survived = draw(st.integers(1, len(writes))) if draw(st.booleans()) else len(writes)
+        changes += writes[:survived]
+        changes += draw(st.sampled_from([[], *beside(name, version)]))
+        if survived == len(writes):
+            finished.add(name)
+    return [(offset, key, value) for offset, (key, value) in enumerate(changes)], finished
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.data())
+def test_a_finished_task_set_survives_compaction_whatever_leaders_died_before_it(data: st.DataObject) -> None:
+    history, finished = data.draw(histories_of_dying_leaders())
+    whole, less = (visible(fold(it).snapshot()) for it in (history, data.draw(compacted(history))))
+    assert less.session_key == whole.session_key
+    for name in finished:
+        assert less.connectors[name] == whole.connectors[name]
 
 
 @given(histories(), st.integers(0, 40))

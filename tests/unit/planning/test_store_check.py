@@ -72,6 +72,15 @@ def test_tasks_that_compaction_put_behind_their_commit_are_mended_by_writing_the
     assert record_findings(Stored(NAMES, mended, (), ())) == []
 
 
+def test_a_commit_that_the_connector_overtook_is_written_again_before_compaction_loses_it() -> None:
+    overtaken = (*HEALTHY, connector())
+    finding = found(*overtaken)["overtaken-commit"]
+    assert [key for key, _ in finding.repair] == [b"task-a-0", b"task-a-1", b"commit-a"]
+    lost = found(*overtaken[1:])
+    assert set(lost) == {"commit-before-connector"}
+    assert lost["commit-before-connector"].repair == ()
+
+
 def test_a_leader_that_died_before_its_commit() -> None:
     assert "[0]" in found(*HEALTHY, task(0))["uncommitted-tasks"].explanation
     assert found(connector())["no-commit"].severity is Severity.WARNING

@@ -1,0 +1,71 @@
+"""``store check`` on random config topics that compaction went over: it finds every loss, and nothing else."""
+
+from __future__ import annotations
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_connect_rt.planning.store_check import Stored, record_findings
+from spark_connect_rt.planning.store_findings import Finding, Severity
+from spark_connect_rt.protocol.checked_lines import RawRecord
+from tests.property.test_config_fold import (
+    Record,
+    compacted,
+    fold,
+    histories,
+    histories_of_dying_leaders,
+    unfinished_histories,
+)
+
+NAMES = {"configs": "c", "offsets": "o", "statuses": "s"}
+
+
+def findings(history: list[Record]) -> list[Finding]:
+    configs: list[RawRecord] = [(0, offset, key, value, offset) for offset, key, value in history]
+    return record_findings(Stored(NAMES, configs, (), ()))
+
+
+def damaged(history: list[Record]) -> set[str]:
+    return {one.subject for one in findings(history) if one.severity is Severity.DAMAGE}
+
+
+def mended(history: list[Record]) -> list[Record]:
+    changes = [change for one in findings(history) for change in one.repair]
+    after = history[-1][0] + 1 if history else 0
+    return [*history, *((after + at, key, value) for at, (key, value) in enumerate(changes))]
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_what_leaders_finished_is_never_called_damaged(data: st.DataObject) -> None:
+    less = data.draw(compacted(data.draw(histories())))
+    assert damaged(less) == set()
+    assert "uncommitted-tasks" not in {one.code for one in findings(less)}
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_every_task_set_that_compaction_took_apart_is_found(data: st.DataObject) -> None:
+    history, finished = data.draw(histories_of_dying_leaders())
+    less = data.draw(compacted(history))
+    whole, left = fold(history).snapshot(), fold(less).snapshot()
+    lost = {name for name in whole.connectors() if whole.tasks(name) and not left.tasks(name)}
+    overtaken = {one.subject for one in findings(less) if one.code == "commit-before-connector"}
+    assert damaged(less) | overtaken >= lost
+    assert not (damaged(less) | overtaken) & finished
+    assert {one.subject for one in findings(history) if one.severity is not Severity.LEFTOVER} >= lost  # in time, too
+    assert all(not left.tasks(name) for name in damaged(less))  # damage means: it runs none of its tasks
+
+
+@settings(max_examples=300, deadline=None)
+@given(st.data())
+def test_what_was_repaired_stays_so_when_it_is_compacted_again(data: st.DataObject) -> None:
+    history = data.draw(st.one_of(unfinished_histories(), histories_of_dying_leaders().map(lambda drawn: drawn[0])))
+    less = data.draw(compacted(history))
+    repairable = {one.subject for one in findings(less) if one.code == "tasks-without-commit"}
+    after = mended(less)
+    for again in (after, data.draw(compacted(after))):
+        assert not {one.subject for one in findings(again) if one.code == "tasks-without-commit"}
+        state = fold(again).snapshot()
+        assert all(len(state.tasks(name)) == state.task_count(name) > 0 for name in repairable)
+        assert not any(one.repair for one in findings(again))
