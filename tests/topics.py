@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from confluent_kafka import Consumer, KafkaException, TopicPartition
+from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
 
 def count_records(bootstrap_servers: str, topic: str) -> int:
@@ -23,21 +23,26 @@ def count_records(bootstrap_servers: str, topic: str) -> int:
 
 def read_values(bootstrap_servers: str, topic: str, count: int, limit_s: float = 30.0) -> list[bytes | None]:
     """Return the values of the first ``count`` records of a topic, partition by partition."""
+    return [one.value() for one in read_records(bootstrap_servers, topic, count, limit_s)]
+
+
+def read_records(bootstrap_servers: str, topic: str, count: int, limit_s: float = 30.0) -> list[Message]:
+    """Return the first ``count`` records of a topic, fewer when the limit has passed."""
     import time
 
     consumer = Consumer(
         {"bootstrap.servers": bootstrap_servers, "group.id": "read", "enable.auto.commit": False, "log_level": 0}
     )
-    values: list[bytes | None] = []
+    records: list[Message] = []
     deadline = time.monotonic() + limit_s
     try:
         partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
-        while len(values) < count and time.monotonic() < deadline:
-            values += [one.value() for one in consumer.consume(1000, 0.5) if one.error() is None]
+        while len(records) < count and time.monotonic() < deadline:
+            records += [one for one in consumer.consume(1000, 0.5) if one.error() is None]
     finally:
         consumer.close()
-    return values
+    return records
 
 
 def add_partitions(bootstrap_servers: str, topic: str, count: int) -> None:
