@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+import contextlib
+import json
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
+import httpx
 import pytest
 
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.testing.worker_process import SparkWorkerProcess
 from tests.e2e.commands import until
+from tests.e2e.rest_clients import RestClients
 from tests.topics import count_records, read_values
 
 JSON = {
@@ -153,6 +158,81 @@ def test_a_sink_whose_disk_is_full_fails_clearly(
     assert all(entry["offset"]["kafka_offset"] == 0 for entry in offsets)
     rest.delete("full-out")
     rest.delete("full-in")
+
+
+@pytest.fixture(scope="module")
+def clients(tmp_path_factory: pytest.TempPathFactory) -> RestClients:
+    return RestClients(tmp_path_factory.mktemp("clients"))
+
+
+@contextlib.contextmanager
+def ended_afterwards(process: subprocess.Popen[str]) -> Iterator[None]:
+    try:
+        yield
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def test_the_command_line_of_kafka_connect_py_leads_a_connector_through_its_life(
+    worker: SparkWorkerProcess, clients: RestClients, tmp_path: Path
+) -> None:
+    rest, source, url = worker.rest, tmp_path / "in.txt", worker.rest.url
+    source.write_text("a\n")
+    config = {"connector.class": "FileStreamSource", "file": str(source), "topic": "by-client"}
+    assert clients.kc(url, "info").keys() == {"version", "commit", "kafka_cluster_id"}
+    created = clients.kc(url, "create", "-d", json.dumps({"name": "by-client", "config": config}))
+    assert created["config"] == {**config, "name": "by-client"}
+    rest.await_states("by-client", "RUNNING", ["RUNNING"])
+    assert clients.kc(url, "list", "-p", "by-.*", "-s", "running") == ["by-client"]
+    assert clients.kc(url, "list", "-e", "status")["by-client"]["status"]["tasks"][0]["state"] == "RUNNING"
+    assert clients.kc(url, "get", "by-client")["tasks"] == [{"connector": "by-client", "task": 0}]
+    changed = clients.kc(url, "update", "by-client", "-d", json.dumps({**config, "batch.size": "5"}))
+    assert changed["config"]["batch.size"] == "5"
+    rest.await_states("by-client", "RUNNING", ["RUNNING"])
+    assert clients.kc(url, "restart", "by-client", "--include-tasks")["name"] == "by-client"
+    rest.await_states("by-client", "RUNNING", ["RUNNING"])
+    clients.kc(url, "pause", "by-client")
+    rest.await_states("by-client", "PAUSED", ["PAUSED"])
+    clients.kc(url, "resume", "--all", "--pattern", "by-.*")
+    rest.await_states("by-client", "RUNNING", ["RUNNING"])
+    assert clients.kc(url, "list-tasks", "by-client")[0]["config"]["file"] == str(source)
+    topics = {"by-client": {"topics": ["by-client"]}}
+    until(lambda: clients.kc(url, "list-topics", "by-client") == topics, 60, "its topic is known")
+    classes = {one["class"] for one in clients.kc(url, "list-plugins")}
+    assert "org.apache.kafka.connect.file.FileStreamSourceConnector" in classes
+    clients.kc(url, "delete", "by-client")
+    assert "by-client" not in clients.kc(url, "list")
+
+
+def test_health_check_and_watcher_see_a_failed_task_and_the_watcher_mends_it(
+    worker: SparkWorkerProcess, clients: RestClients, tmp_path: Path
+) -> None:
+    rest, late, port = worker.rest, tmp_path / "late.csv", free_ports(1)[0]
+
+    def health() -> tuple[int, list[str]]:
+        try:
+            answer = httpx.get(f"http://127.0.0.1:{port}/", timeout=30, trust_env=False)
+        except httpx.HTTPError:
+            return 0, []
+        return answer.status_code, [f"{one['connector']}-{one['id']}" for one in answer.json()["failures"]]
+
+    with ended_afterwards(clients.healthcheck(rest.url, port, tmp_path / "health.log")):
+        until(lambda: health() == (200, []), 60, "no connector: healthy", health)
+        rest.create("late", {"connector.class": "DelimitedFileSource", "file": str(late), "topic": "late", **JSON})
+        rest.await_states("late", "RUNNING", ["FAILED"])
+        until(lambda: health() == (503, ["late-0"]), 30, "the failed task is found", health)
+        late.write_text("id\n1\n")
+        rules = [{"include_regex": ["late"], "auto_correct_actions": [{"action": "cycle"}]}]
+        cluster = {"hostname": "127.0.0.1", "port": worker.rest_port, "evaluation_rules": rules}
+        config = tmp_path / "watcher.yaml"
+        config.write_text(json.dumps({"clusters": [cluster], "watch_interval": "5s"}))
+        log = tmp_path / "watcher.log"
+        with ended_afterwards(clients.watcher(config, log)):
+            until(lambda: "Applied corrective action 'cycle'" in log.read_text(), 60, "it acts", log.read_text)
+            until(lambda: rest.states("late") == ("RUNNING", ["RUNNING"]), 90, "it runs", lambda: rest.states("late"))
+        until(lambda: health() == (200, []), 30, "healthy again", health)
+    rest.delete("late")
 
 
 def test_kill_9_loses_no_line_and_duplicates_are_counted(broker: EmbeddedKafka, tmp_path: Path) -> None:
