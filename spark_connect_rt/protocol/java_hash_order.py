@@ -12,6 +12,8 @@ from typing import TypeVar
 
 V = TypeVar("V")
 
+REMEMBERED_KEYS = 64
+
 
 @lru_cache(maxsize=16_384)
 def java_string_hash(text: str) -> int:
@@ -28,11 +30,18 @@ def java_hash_order(keys: Iterable[str], *, sized: bool = False) -> list[str]:
 
     ``sized``: the map was made as ``new HashMap<>(number of keys)``, so its table starts smaller than 16.
     """
-    inserted = list(dict.fromkeys(keys))
+    inserted = tuple(dict.fromkeys(keys))
+    return list(_remembered(inserted, sized) if len(inserted) <= REMEMBERED_KEYS else _ordered(inserted, sized))
+
+
+def _ordered(inserted: tuple[str, ...], sized: bool) -> tuple[str, ...]:
     capacity = 1 << max(0, len(inserted) - 1).bit_length() if sized else 16
     while len(inserted) * 4 > capacity * 3:
         capacity *= 2
-    return sorted(inserted, key=lambda key: _bucket(key, capacity))  # stable: insertion order in a bucket
+    return tuple(sorted(inserted, key=lambda key: _bucket(key, capacity)))  # stable: insertion order in a bucket
+
+
+_remembered = lru_cache(maxsize=1_024)(_ordered)  # configurations of one class have the same settings
 
 
 def hash_order_of_copy(copied: Iterable[str], keys: Iterable[str]) -> list[str]:

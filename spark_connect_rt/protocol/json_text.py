@@ -15,7 +15,6 @@ import orjson
 from spark_connect_rt.errors import DataError
 
 _TO_ESCAPE = re.compile(r'[\x00-\x1f"\\]')
-_JAVAS_OWN = re.compile(rb"\\u00|[:\[,]-?[0-9]+[.eE]|^-?[0-9]+[.eE]")
 _SHORT = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
 _WHITESPACE = " \t\n\r"
 
@@ -39,7 +38,7 @@ def encode_finite_json(value: Any) -> bytes:
         quick = orjson.dumps(value)
     except TypeError:  # something it does not know, or that has no form at all
         return encode_json(value)
-    return encode_json(value) if _JAVAS_OWN.search(quick) else quick
+    return encode_json(value) if b"\\u00" in quick or _holds_points(quick) else quick
 
 
 def decode_json(data: bytes) -> Any:
@@ -83,6 +82,14 @@ def _digits(number: float) -> tuple[str, int]:
     digits = whole + fraction
     stripped = digits.lstrip("0")
     return stripped.rstrip("0") or "0", shift - (len(digits) - len(stripped))
+
+
+def _holds_points(document: bytes) -> bool:
+    """Return whether a number has a point or an exponent. No regular expression: a megabyte would take it 60 ms."""
+    without_escapes = document.replace(b"\\\\", b"").replace(b'\\"', b"")
+    outside_of_texts = b"".join(without_escapes.split(b'"')[::2])
+    numbers = outside_of_texts.replace(b"true", b"").replace(b"false", b"")
+    return b"." in numbers or b"e" in numbers
 
 
 def _write(value: Any, parts: list[str]) -> None:

@@ -93,8 +93,10 @@ class RestContext:
         is submitted again until its time is up; Java answers 409 or 500 at once.
         """
         end_s = time.monotonic() + self.request_limit_ms / 1000
-        caught_up = False
+        caught_up, refused = False, None
         while True:
+            if refused is not None and time.monotonic() >= end_s:
+                raise refused
             try:
                 return await self._submitted(submit, end_s)
             except NotFoundError:
@@ -113,6 +115,7 @@ class RestContext:
                 too_late = time.monotonic() + ASK_AGAIN_S >= end_s
                 if too_late or not (patient and self._is_momentary(request, refusal)):
                     raise
+                refused = refusal
                 await asyncio.sleep(ASK_AGAIN_S)
                 continue
             # What the other worker wrote is read here too, before anybody hears of it.

@@ -73,6 +73,7 @@ class WorkerConnector:
         self._life = Life.ALIVE
         self._state = State.UNASSIGNED
         self._paused = plan.paused
+        self._actual = Actual(plan.key, plan.paused, Life.ALIVE)
         self._abandoned = False
         self._instance: Connector | None = None
         self._resolved: dict[str, str] = {}
@@ -82,8 +83,11 @@ class WorkerConnector:
         self.stop_by_ms: int | None = None
 
     def actual(self) -> Actual:
-        """Return how it stands, for the work plan."""
-        return Actual(self.plan.key, self._paused, self._life)
+        """Return how it stands, for the work plan; several times a tick, so a new value only for a new fact."""
+        life, paused, known = self._life, self._paused, self._actual
+        if known.life is not life or known.mode is not paused:
+            known = self._actual = Actual(self.plan.key, paused, life)
+        return known
 
     @property
     def state(self) -> State:

@@ -87,6 +87,7 @@ class WorkerTask:
         self._life = Life.ALIVE
         self._state = State.UNASSIGNED
         self._paused = launch.paused
+        self._actual = Actual(key, launch.paused, Life.ALIVE)
         self._fenced = False
         self._left = False
         self._run_ended = False
@@ -106,8 +107,11 @@ class WorkerTask:
         return self._state
 
     def actual(self) -> Actual:
-        """Return how it stands, for the work plan."""
-        return Actual(self._key, self._paused, self._life)
+        """Return how it stands, for the work plan; several times a tick, so a new value only for a new fact."""
+        life, paused, known = self._life, self._paused, self._actual
+        if known.life is not life or known.mode is not paused:
+            known = self._actual = Actual(self._key, paused, life)
+        return known
 
     def counters(self) -> tuple[int, int, int, float]:
         """Return records, bytes, skipped, records a second."""
