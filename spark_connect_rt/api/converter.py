@@ -10,10 +10,21 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.api.data.schema import Schema, SchemaAndValue
-from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.validators import one_of
 
 if TYPE_CHECKING:  # the driver imports this at its start and needs no Arrow for that
     import pyarrow as pa
+
+CONVERTER_TYPE = ConfigKey(
+    "converter.type",
+    Type.STRING,
+    REQUIRED,
+    Importance.LOW,
+    "What the converter is used for; the worker says it, no user has to.",
+    one_of("key", "value", "header"),
+)
+"""Declared by every bundled converter, as by Java's (``ConverterConfig``)."""
 
 
 class Converter(ABC):
@@ -44,6 +55,10 @@ class Converter(ABC):
 
 class HeaderConverter(ABC):
     """Turns header values into bytes and back."""
+
+    def config_def(self) -> ConfigDef:
+        """Return the converter's own settings, without the ``header.converter.`` prefix."""
+        return ConfigDef()
 
     def configure(self, config: Mapping[str, str], is_key: bool = False) -> None:
         """Take the settings that stood under ``header.converter.``."""

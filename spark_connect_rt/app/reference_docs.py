@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from spark_connect_rt.api.converter import CONVERTER_TYPE
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.app.exit_codes import EXIT_CODES
 from spark_connect_rt.app.plugin_scan import bundled_plugins
@@ -124,7 +125,7 @@ def _plugin_section(java_class: str, cls: type[Any]) -> str:
     has_columns = getattr(cls, "apply_batch", Transformation.apply_batch) is not Transformation.apply_batch
     note = " Has a column form." if has_columns else ""
     purpose = (inspect.getdoc(cls.__mro__[1] if "$" in java_class else cls) or "").splitlines()[0]
-    keys = cls().config_def()
+    keys = [key for key in cls().config_def() if key.name != CONVERTER_TYPE.name]  # said by the worker
     table = settings_table(keys) if len(keys) else "No settings.\n"
     return f"### `{title}`\n\n{_cell(purpose)}{note}\n\n{table}"
 

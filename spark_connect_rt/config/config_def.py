@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from spark_connect_rt.config.validators import AtLeast, Between, Check, anything
+from spark_connect_rt.config.validators import Check, anything, complaint_of_nothing
 from spark_connect_rt.errors import BadConfigError
 
 
@@ -113,6 +113,13 @@ def text_of(value: Any) -> str | None:
     return str(value)
 
 
+def _java_text(value: Any) -> str:
+    """Return a typed value as Java's sentences show it."""
+    if isinstance(value, list | tuple):
+        return f"[{', '.join(map(str, value))}]"
+    return "null" if value is None else str(text_of(value))
+
+
 @dataclass(frozen=True, slots=True)
 class ConfigKey:
     """One setting: Kafka's spelling, type, default (REQUIRED: none), importance, doc that names the unit."""
@@ -129,6 +136,7 @@ class ConfigKey:
     display_name: str | None = None
     dependents: tuple[str, ...] = ()
     recommended: tuple[str, ...] = ()
+    checked_as: str | None = None  # the name its check says: in a chain, as in Java, the one without the prefix
 
     @property
     def required(self) -> bool:
@@ -139,19 +147,23 @@ class ConfigKey:
         """Return (typed value or None, complaints) for this setting in ``raw``."""
         if raw.get(self.name) is None and (self.name not in raw or self.default is not REQUIRED):
             if self.default is REQUIRED:
-                return None, [f'Missing required configuration "{self.name}" which has no default value.']
+                missing = f'Missing required configuration "{self.name}" which has no default value.'
+                return None, [missing, *self._complaints(None, complaint_of_nothing(self.check))]
             return parse_value(self.type, self.default), []
         given = raw[self.name]
         shown = "[hidden]" if self.type is Type.PASSWORD else given
         try:
             value = parse_value(self.type, given)
         except ValueError as error:
-            complaints = [f"Invalid value {shown} for configuration {self.name}: {error}"]
-            if isinstance(self.check, AtLeast | Between):  # Java then checks the null that is left, and says so
-                complaints.append(f"Invalid value null for configuration {self.name}: Value must be non-null")
-            return None, complaints
-        complaint = self.check(value)
-        return value, [f"Invalid value {shown} for configuration {self.name}: {complaint}"] if complaint else []
+            wrong = f"Invalid value {shown} for configuration {self.name}: {error}"
+            return None, [wrong, *self._complaints(None, complaint_of_nothing(self.check))]
+        return value, self._complaints(value, self.check(value))
+
+    def _complaints(self, value: Any, complaint: str | None) -> list[str]:
+        """Return Java's sentence about a value that its check refuses."""
+        if complaint is None:
+            return []
+        return [f"Invalid value {_java_text(value)} for configuration {self.checked_as or self.name}: {complaint}"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -213,12 +225,14 @@ class ConfigDef:
         return values
 
     def validate(self, raw: Mapping[str, Any]) -> list[ConfigValue]:
-        """Return one finding a declared setting, good or bad, in order of declaration; never raises."""
+        """Return one finding a declared setting, good or bad, in order of declaration; never raises.
+
+        A text that is none of the setting's type has the value None; one that only its check refuses keeps it.
+        """
         findings = []
         for key in self.keys:
             value, complaints = key.parse(raw)
-            shown = raw.get(key.name) if complaints else value
-            findings.append(ConfigValue(key.name, shown, tuple(complaints), key.recommended))
+            findings.append(ConfigValue(key.name, value, tuple(complaints), key.recommended))
         return findings
 
     def unknown(self, raw: Mapping[str, Any], prefixes: Sequence[str] = ()) -> list[str]:

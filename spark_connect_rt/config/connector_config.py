@@ -7,7 +7,6 @@ from typing import Any
 
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.error_config import ERRORS as ERRORS
-from spark_connect_rt.config.override_policy import override_problems
 from spark_connect_rt.config.own_settings import CONNECTOR
 from spark_connect_rt.config.sink_config import OF_SINKS
 from spark_connect_rt.config.sink_config import sink_problems as sink_problems
@@ -175,18 +174,26 @@ PASSED_ON = (
 )
 
 
+def unknown_class(setting: str, name: str) -> str:
+    """Return Java's sentence about a class that nobody has."""
+    return f"Invalid value {name} for configuration {setting}: Class {name} could not be found."
+
+
+def wrong_class(name: str, word: str) -> str:
+    """Return Java's sentence about a class of another kind; ``word``: Converter, Transformation ..."""
+    return f"Class class {name} does not implement the {word} interface"
+
+
 def connector_problems(config: Mapping[str, Any], *, sink: bool, worker: Mapping[str, Any]) -> dict[str, list[str]]:
     """Return what no single setting of a connector shows: setting -> complaints.
 
     Args:
         config: the connector's settings, references resolved.
         sink: whether its class is a sink's.
-        worker: the worker's settings; its group and its override policy count.
+        worker: the worker's settings; its group counts.
     """
     refused = unserved(REFUSED_OF_SINKS if sink else REFUSED_OF_SOURCES, config)
-    problems = override_problems(config, str(worker.get("connector.client.config.override.policy") or "All"))
-    for name, found in (sink_problems(config, worker.get("group.id")) if sink else source_problems(config)).items():
-        problems.setdefault(name, []).extend(found)
+    problems = sink_problems(config, worker.get("group.id")) if sink else source_problems(config)
     for name, instead in refused:
         problems.setdefault(name, []).append(instead)
     return problems

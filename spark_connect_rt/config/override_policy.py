@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.config.client_properties import with_prefix
 
 _JAVA = "org.apache.kafka.connect.connector.policy."
 _SUFFIX = "ConnectorClientConfigOverridePolicy"
-_CLIENTS = ("producer.override.", "consumer.override.", "admin.override.")
+CLIENT_PREFIXES = ("producer.override.", "consumer.override.", "admin.override.")
 _ALLOWED: dict[str, frozenset[str] | None] = {  # None: every setting
     "All": None,
     "None": frozenset(),
@@ -35,8 +35,10 @@ def known_policy(value: Any) -> str | None:
     return f"No such override policy; known are {', '.join(_ALLOWED)}, or the class of a plug-in"
 
 
-def override_problems(config: Mapping[str, Any], policy: str) -> dict[str, list[str]]:
-    """Return a complaint for every ``*.override.*`` setting that a built-in ``policy`` forbids."""
+def override_problems(
+    config: Mapping[str, Any], policy: str, prefixes: Sequence[str] = CLIENT_PREFIXES
+) -> dict[str, list[str]]:
+    """Return a complaint for every ``*.override.*`` setting below ``prefixes`` that a built-in ``policy`` forbids."""
     if is_plugin(policy):
         return {}  # runtime.herder.validation asks it
     name = policy_name(policy) or "None"
@@ -47,7 +49,23 @@ def override_problems(config: Mapping[str, Any], policy: str) -> dict[str, list[
     complaint = "The '{}' policy does not allow '{}' to be overridden in the connector configuration."
     return {
         f"{prefix}{setting}": [complaint.format(name, setting)]
-        for prefix in _CLIENTS
+        for prefix in prefixes
         for setting in with_prefix(config, prefix)
         if setting not in allowed
     }
+
+
+def used_prefixes(config: Mapping[str, Any], *, sink: bool) -> tuple[str, ...]:
+    """Return the prefixes of the clients that a connector has, in Java's order of validation.
+
+    A source has an admin client for new topics; a sink always, for with it its group's offsets are read and altered
+    (Java's validation looks at it only with a dead letter queue). A sink has a producer for its dead letter queue.
+    """
+    queue = bool(str(config.get("errors.deadletterqueue.topic.name") or "").strip())
+    new_topics = any(name.startswith("topic.creation.") for name in config)
+    used = {
+        "producer.override.": not sink or queue,
+        "consumer.override.": sink,
+        "admin.override.": sink or new_topics,
+    }
+    return tuple(prefix for prefix, there in used.items() if there)

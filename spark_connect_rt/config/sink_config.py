@@ -11,6 +11,7 @@ from spark_connect_rt.config.validators import AtLeastOr, java_regex
 
 HIGH, MEDIUM = Importance.HIGH, Importance.MEDIUM
 _COMMON, _ERRORS = "Common", "Error Handling"
+_GROUP_OVERRIDE = "consumer.override.group.id"
 
 OF_SINKS = ConfigDef(
     [
@@ -81,21 +82,37 @@ def sink_problems(config: Mapping[str, Any], worker_group: str | None = None) ->
     Args:
         worker_group: the worker's ``group.id``, which the sink's consumer group must not be.
     """
-    topics: Sequence[str] = parse_value(Type.LIST, config.get("topics") or "")
+    # Java's words throughout: clients of the REST API look for them.
+    topics: Sequence[str] = [topic for topic in parse_value(Type.LIST, config.get("topics") or "") if topic]
     pattern = str(config.get("topics.regex") or "").strip()
     queue = str(config.get("errors.deadletterqueue.topic.name") or "").strip()
     problems: dict[str, list[str]] = {}
     if bool(topics) == bool(pattern):
-        # Java's words: clients of the REST API look for them.
         both = "topics and topics.regex are mutually exclusive options, but both are set."
         for name in ("topics", "topics.regex"):
             problems[name] = [both if topics else "Must configure one of topics or topics.regex"]
-    if queue and (queue in topics or (pattern and not java_regex(pattern) and java_pattern(pattern).fullmatch(queue))):
-        place = "topics" if queue in topics else "topics.regex"
-        problems.setdefault(place, []).append(
-            f"the dead letter queue {queue} must not be consumed by its own connector"
+    if queue in topics:
+        listed = f"('topics=[{', '.join(dict.fromkeys(topics))}]')"
+        problems.setdefault("topics", []).append(
+            f"The DLQ topic '{queue}' may not be included in the list of topics {listed} consumed by the connector"
         )
-    group = str(config.get("consumer.override.group.id") or f"connect-{config.get('name')}")
-    if worker_group is not None and group == worker_group:
-        problems.setdefault("name", []).append(f"the sink's consumer group {group} is the group.id of the workers")
+    elif queue and pattern and not java_regex(pattern) and java_pattern(pattern).fullmatch(queue):
+        problems.setdefault("topics.regex", []).append(
+            f"The DLQ topic '{queue}' may not be matched by the regex for the topics ('topics.regex={pattern}') "
+            "consumed by the connector"
+        )
+    for name, conflict in _group_problem(config, worker_group):
+        problems.setdefault(name, []).append(conflict)
     return problems
+
+
+def _group_problem(config: Mapping[str, Any], worker_group: str | None) -> list[tuple[str, str]]:
+    """Return (setting, complaint) when the sink's consumer group is the worker group."""
+    conflict = f"conflicts with Connect worker group {worker_group}"
+    group = config.get(_GROUP_OVERRIDE)
+    if group is not None:
+        return [(_GROUP_OVERRIDE, f"Consumer group {group} {conflict}")] if group == worker_group else []
+    name = config.get("name")
+    if worker_group is None or f"connect-{name}" != worker_group:
+        return []
+    return [("name", f"Consumer group for sink connector named {name} {conflict}")]

@@ -1,6 +1,7 @@
 """Checks of one setting's value, small and picklable: call one for the complaint, print it for docs.
 
-Source: the validators of Java ``ConfigDef``; a check of None (not set, optional) never complains.
+Source: the validators of Java ``ConfigDef``. A check of None (not set, optional) never complains; what Java says of a
+value that is missing, or was none, is ``complaint_of_nothing``.
 """
 
 from __future__ import annotations
@@ -64,8 +65,14 @@ class OneOf:
         words = {word.lower() for word in self.words} if self.ignore_case else set(self.words)
         for word in given:
             if word is not None and (str(word).lower() if self.ignore_case else str(word)) not in words:
-                return f"String must be one of: {', '.join(self.words)}"
+                return self.complaint
         return None
+
+    @property
+    def complaint(self) -> str:
+        """What is said of any other word."""
+        how = " (case insensitive)" if self.ignore_case else ""
+        return f"String must be one of{how}: {', '.join(self.words)}"
 
     def __str__(self) -> str:
         return f"[{', '.join(self.words)}]"
@@ -78,7 +85,9 @@ def one_of(*words: str, ignore_case: bool = False) -> OneOf:
 
 def non_empty(value: Any) -> str | None:
     """Complain about an empty text or list."""
-    return "must not be empty" if value is not None and len(value) == 0 else None
+    if value is None or len(value):
+        return None
+    return "String must be non-empty" if isinstance(value, str) else "List must not be empty"
 
 
 def no_control_characters(value: Any) -> str | None:
@@ -95,8 +104,7 @@ def unique(value: Any) -> str | None:
     """Complain about a list that says something twice."""
     if value is None or len(set(value)) == len(value):
         return None
-    twice = sorted({word for word in value if value.count(word) > 1})
-    return f"Duplicate alias provided: {', '.join(twice)}"
+    return "Duplicate alias provided."
 
 
 def java_regex(value: Any) -> str | None:
@@ -139,3 +147,10 @@ class AtLeastOr:
 
     def __str__(self) -> str:
         return f"{self.special} or [{self.least},...]"
+
+
+def complaint_of_nothing(check: Check) -> str | None:
+    """Return what Java's check says when a setting is missing, or is no value of its type: it checks the null left."""
+    if isinstance(check, AtLeast | Between):
+        return "Value must be non-null"
+    return check.complaint if isinstance(check, OneOf) else check(None)

@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spark_connect_rt.api.converter import Converter, HeaderConverter
+from spark_connect_rt.api.converter import CONVERTER_TYPE, Converter, HeaderConverter
 from spark_connect_rt.api.data.schema import Schema, SchemaAndValue
+from spark_connect_rt.config.config_def import ConfigDef
 
 
 class HeaderAndValueConverter(Converter, HeaderConverter):
     """Converts headers as it converts keys and values."""
+
+    def config_def(self) -> ConfigDef:
+        """Declare what every converter has."""
+        return ConfigDef([CONVERTER_TYPE])
 
     def configure(self, config: Mapping[str, str], is_key: bool = False) -> None:
         """Take the settings: none, unless a subclass has some."""

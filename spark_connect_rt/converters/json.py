@@ -8,10 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_connect_rt.api.converter import CONVERTER_TYPE
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import NULL, Schema, SchemaAndValue
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
-from spark_connect_rt.config.validators import AtLeast, one_of
+from spark_connect_rt.config.validators import one_of
 from spark_connect_rt.converters.header_and_value import HeaderAndValueConverter
 from spark_connect_rt.converters.json_bytes import dump_json, load_json, load_json_with_decimals
 from spark_connect_rt.converters.json_columns import column_json
@@ -19,25 +20,57 @@ from spark_connect_rt.converters.json_schema import schema_from_tree, schema_tre
 from spark_connect_rt.converters.json_values import JsonSettings, from_tree, to_tree
 from spark_connect_rt.errors import DataError
 
-CONFIG = ConfigDef(
+_SCHEMAS, _SERIALIZATION = "Schemas", "Serialization"
+_OWN = ConfigDef(
     [
         ConfigKey(
-            "schemas.enable", Type.BOOLEAN, True, Importance.HIGH, "Wrap each value in a schema and payload envelope."
+            "schemas.enable",
+            Type.BOOLEAN,
+            True,
+            Importance.HIGH,
+            "Wrap each value in a schema and payload envelope.",
+            group=_SCHEMAS,
+            order=0,
+            width="MEDIUM",
+            display_name="Enable Schemas",
         ),
-        ConfigKey("schemas.cache.size", Type.INT, 1_000, Importance.HIGH, "Schemas kept in memory.", AtLeast(0)),
+        ConfigKey(
+            "schemas.cache.size",
+            Type.INT,
+            1_000,
+            Importance.HIGH,
+            "Schemas kept in memory.",
+            group=_SCHEMAS,
+            order=1,
+            width="MEDIUM",
+            display_name="Schema Cache Size",
+        ),
         ConfigKey(
             "decimal.format",
             Type.STRING,
             "BASE64",
             Importance.LOW,
             "Decimals as base64 of their unscaled bytes, or as JSON numbers.",
-            one_of("BASE64", "NUMERIC", ignore_case=True),
+            one_of("NUMERIC", "BASE64", ignore_case=True),
+            _SERIALIZATION,
+            0,
+            "MEDIUM",
+            "Decimal Format",
         ),
         ConfigKey(
-            "replace.null.with.default", Type.BOOLEAN, True, Importance.LOW, "Write a field's default instead of null."
+            "replace.null.with.default",
+            Type.BOOLEAN,
+            True,
+            Importance.LOW,
+            "Write a field's default instead of null.",
+            group=_SERIALIZATION,
+            order=1,
+            width="MEDIUM",
+            display_name="Replace null with default",
         ),
     ]
 )
+CONFIG = ConfigDef([CONVERTER_TYPE]) + _OWN
 _ENVELOPE = {"schema", "payload"}
 
 
@@ -49,12 +82,12 @@ class JsonConverter(HeaderAndValueConverter):
         self.configure({}, is_key=False)
 
     def config_def(self) -> ConfigDef:
-        """Declare the four settings."""
+        """Declare the settings."""
         return CONFIG
 
     def configure(self, config: Mapping[str, str], is_key: bool = False) -> None:
         """Take the settings. Raises BadConfigError."""
-        values = CONFIG.parse(config)
+        values = _OWN.parse(config)
         self._schemas_enabled: bool = values["schemas.enable"]
         self._settings = JsonSettings(
             numeric_decimals=values["decimal.format"].upper() == "NUMERIC",

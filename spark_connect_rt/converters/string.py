@@ -9,6 +9,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_connect_rt.api.converter import CONVERTER_TYPE
 from spark_connect_rt.api.data.java_text import java_text
 from spark_connect_rt.api.data.schema import OPTIONAL_STRING, Schema, SchemaAndValue
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
@@ -26,7 +27,10 @@ class StringConverter(HeaderAndValueConverter):
     def config_def(self) -> ConfigDef:
         """Declare the one setting."""
         doc = "Character set of the bytes, by its Java or Python name."
-        return ConfigDef([ConfigKey(_ENCODING, Type.STRING, "UTF-8", Importance.HIGH, doc)])
+        encoding = ConfigKey(
+            _ENCODING, Type.STRING, "UTF-8", Importance.HIGH, doc, width="MEDIUM", display_name="Encoding"
+        )
+        return ConfigDef([CONVERTER_TYPE, encoding])
 
     def configure(self, config: Mapping[str, str], is_key: bool = False) -> None:
         """Take the character set. Raises BadConfigError: nobody knows it."""

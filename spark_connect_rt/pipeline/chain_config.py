@@ -9,10 +9,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from spark_connect_rt.api.plugin_modules import versioned
+from spark_connect_rt.api.plugin_modules import BROKEN_PLUGIN, versioned
 from spark_connect_rt.api.predicate import Predicate
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type, parse_value, prefixed
+from spark_connect_rt.config.connector_config import unknown_class, wrong_class
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.pipeline.transformation_chain import OWN_SETTINGS, FindPlugin
 
@@ -61,7 +62,7 @@ def _aliases(config: Mapping[str, str], kind: _Kind) -> list[str]:
 
 def _alias_keys(kind: _Kind, alias: str, config: Mapping[str, str], plugin: FindPlugin) -> list[ConfigKey]:
     prefix, group = f"{kind.setting}.{alias}.", f"{kind.group}: {alias}"
-    made = _make(kind, prefix, config, plugin)
+    made, _ = _make(kind, prefix, config, plugin)
     shown = (
         ("type", Type.CLASS, REQUIRED, f"Class of the {kind.word.lower()} {alias}.", "type"),
         ("plugin.version", Type.STRING, None, f"Version of the {kind.word.lower()} {alias}.", "version"),
@@ -84,7 +85,8 @@ def _alias_keys(kind: _Kind, alias: str, config: Mapping[str, str], plugin: Find
         return keys
     inner = [key for key in made.config_def() if key.name not in {one.name for one in kind.own}]
     for order, key in enumerate(sorted([*kind.own, *inner], key=_rank), start=len(shown)):
-        names = {"name": f"{prefix}{key.name}", "display_name": key.display_name or key.name}
+        shown_name = key.display_name or key.name
+        names = {"name": f"{prefix}{key.name}", "display_name": shown_name, "checked_as": key.name}
         keys.append(replace(key, **names, group=f"{group}: {key.group}" if key.group else group, order=order))
     return keys
 
@@ -94,15 +96,34 @@ def _rank(key: ConfigKey) -> tuple[str, int, bool, int, str]:
     return key.group or "", key.order, not key.required, _IMPORTANCE_ORDER.index(key.importance), key.name
 
 
-def _make(kind: _Kind, prefix: str, config: Mapping[str, str], plugin: FindPlugin) -> Any:
-    name = config.get(f"{prefix}type")
-    if not name:
-        return None
+def _make(kind: _Kind, prefix: str, config: Mapping[str, str], plugin: FindPlugin) -> tuple[Any, dict[str, list[str]]]:
+    """Return the plug-in that an alias names, None with the complaints when it cannot be had."""
+    setting, version_setting = f"{prefix}type", f"{prefix}plugin.version"
+    name, version = config.get(setting), config.get(version_setting)
+    if name is None:
+        return None, {}  # the missing setting is reported by its declaration
     try:
-        made = plugin(versioned(name, config.get(f"{prefix}plugin.version")))()
-    except NotFoundError:
-        return None
-    return made if isinstance(made, kind.plugin) else None
+        made = plugin(versioned(name, version))() if name.strip() else None
+    except BadConfigError as error:  # that is no version
+        whys = [why for found in error.problems.values() for why in found]
+        return None, {setting: whys, version_setting: whys}
+    except NotFoundError as error:
+        return None, _not_found(kind, prefix, config, plugin, error)
+    if made is None:
+        return None, {setting: [unknown_class(setting, name)]}
+    if not isinstance(made, kind.plugin):
+        return None, {setting: [wrong_class(name, kind.word)]}
+    return made, {}
+
+
+def _not_found(
+    kind: _Kind, prefix: str, config: Mapping[str, str], plugin: FindPlugin, error: NotFoundError
+) -> dict[str, list[str]]:
+    setting, version_setting = f"{prefix}type", f"{prefix}plugin.version"
+    if config.get(version_setting) and _make(kind, prefix, {setting: config[setting]}, plugin)[0] is not None:
+        return {setting: [str(error)], version_setting: [str(error)]}
+    why = f" {error}" if error.code == BROKEN_PLUGIN else ""
+    return {setting: [f"{unknown_class(setting, config[setting])}{why}"]}
 
 
 def chain_problems(config: Mapping[str, str], plugin: FindPlugin) -> dict[str, list[str]]:
@@ -111,20 +132,14 @@ def chain_problems(config: Mapping[str, str], plugin: FindPlugin) -> dict[str, l
     for kind in _KINDS:
         for alias in _aliases(config, kind):
             prefix = f"{kind.setting}.{alias}."
-            made = _make(kind, prefix, config, plugin)
-            found = _predicate_problems(kind, prefix, config) if made is not None else _no_class(kind, prefix, config)
+            made, found = _make(kind, prefix, config, plugin)
+            if made is not None:
+                found = _predicate_problems(kind, prefix, config)
             if made is not None and not any(name.startswith(prefix) for name in problems):
                 found.update(_configure_problems(made, prefix, config))
             for name, why in found.items():
                 problems.setdefault(name, []).extend(why)
     return problems
-
-
-def _no_class(kind: _Kind, prefix: str, config: Mapping[str, str]) -> dict[str, list[str]]:
-    name, setting = config.get(f"{prefix}type"), f"{prefix}type"
-    if name is None:
-        return {}  # the missing setting is reported by its declaration
-    return {setting: [f"Invalid value {name} for configuration {setting}: Class {name} could not be found."]}
 
 
 def _predicate_problems(kind: _Kind, prefix: str, config: Mapping[str, str]) -> dict[str, list[str]]:

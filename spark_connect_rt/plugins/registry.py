@@ -66,7 +66,7 @@ class Plugins:
             meant = ", ".join(names)
             raise NotFoundError(f"plug-in name {wanted} is ambiguous, it may mean {meant}: give the whole name")
         if known:
-            return _newest(wanted, known, accepts, version)
+            return _newest(known, accepts, version)
         if ":" in wanted or "." in wanted:
             return self._users_own(wanted)
         raise NotFoundError(f"{self._not_found(wanted)}")
@@ -83,6 +83,16 @@ class Plugins:
             if error.code == BROKEN_PLUGIN and found.location != "bundled":
                 self._note(BrokenPlugin(found.java_class, found.location, str(error)))
             raise
+
+    def versions(self, name: str) -> Sequence[str]:
+        """Return every version there is of the plug-in of that name, oldest first; empty when it has none."""
+        try:
+            found = self.find(name)
+        except NotFoundError:
+            return []
+        self._search()
+        known = [one for one in self._all_by_name.get(name.strip(), [found]) if one.java_class == found.java_class]
+        return sorted({one.version for one in known if one.version}, key=version_order)
 
     def list(self, connectors_only: bool = True) -> Sequence[PluginDesc]:
         """Return what REST lists: sinks, sources, the other kinds, each by name; neither broken nor test ones."""
@@ -141,12 +151,14 @@ class Plugins:
         )
 
 
-def _newest(name: str, known: Sequence[PluginDesc], accepts: Accepts | None, version: str) -> PluginDesc:
+def _newest(known: Sequence[PluginDesc], accepts: Accepts | None, version: str) -> PluginDesc:
     fitting = [one for one in known if accepts is None or accepts(one.version)]
     if not fitting:
         versions = ", ".join(str(one.version) for one in known)
+        wanted = version if version[0] in "[(" else f"[{version},{version}]"
         raise NotFoundError(
-            f"Plugin {name} not found that matches the version range {version}, available versions: [{versions}]"
+            f"Plugin {known[0].java_class} not found that matches the version range {wanted}, "
+            f"available versions: [{versions}]"
         )
     return max(fitting, key=lambda one: version_order(one.version))
 

@@ -12,6 +12,8 @@ from concurrent.futures import Future
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
+from spark_connect_rt.config.config_def import ConfigKey
+from spark_connect_rt.planning.config_infos import ConfigInfos
 from spark_connect_rt.planning.offset_changes import OffsetPair
 from spark_connect_rt.ports.loggers import LoggerLevel
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -214,6 +216,12 @@ class HerderApi(Protocol):
 
     def plugins(self, connectors_only: bool) -> list[PluginInfo]:
         """Return the plug-ins in Java's order of types."""
+
+    def plugin_settings(self, name: str, version: str | None) -> Future[list[ConfigKey]]:
+        """Return what a plug-in declares; runs its code. ``Unknown plugin X.``, BadRequestError (kind, version)."""
+
+    def validate_config(self, config: Mapping[str, str | None]) -> Future[ConfigInfos]:
+        """Check a connector's configuration; runs its code. BadRequestError: no connector class, or an unknown one."""
 
     def logger_levels(self) -> Mapping[str, LoggerLevel]:
         """Return the loggers of this worker that have a level of their own."""

@@ -35,5 +35,8 @@ class PluginCatalog(Protocol):
     def class_of(self, name: str) -> type[Any]:
         """Return ``find(name).cls``."""
 
+    def versions(self, name: str) -> Sequence[str]:
+        """Return every version of ``find(name)`` there is, oldest first; empty when there is none of that name."""
+
     def list(self, connectors_only: bool) -> Sequence[PluginFacts]:
         """Return the plug-ins in the order of types that REST shows."""

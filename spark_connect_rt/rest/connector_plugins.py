@@ -2,20 +2,53 @@
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from typing import Annotated
+
+from fastapi import APIRouter, Path
+from starlette.requests import Request
 from starlette.responses import Response
 
+from spark_connect_rt.errors import BadRequestError
 from spark_connect_rt.rest.context import JsonResponse, RestContext
 from spark_connect_rt.rest.entities import plugins_entity
+from spark_connect_rt.rest.negotiation import json_body
+from spark_connect_rt.rest.paths import decoded
+from spark_connect_rt.rest.plugin_entities import config_infos_entity, config_keys_entity
+from spark_connect_rt.rest.request_body import read_settings
+
+PluginName = Annotated[str, Path(description="Class name or alias of the plug-in, percent-encoded.")]
+
+_SUFFIX = "Connector"
 
 
 def router(context: RestContext) -> APIRouter:
     """Return the routes."""
     routes = APIRouter(tags=["plug-ins"])
+    herder = context.herder
 
     @routes.get("/connector-plugins")
     async def plugins(connectorsOnly: str = "true") -> Response:  # noqa: N803 - Kafka's name of the parameter
         """Return the connectors, or with ``connectorsOnly=false`` every plug-in."""
-        return JsonResponse(plugins_entity(context.herder.plugins(connectorsOnly.lower() == "true")))
+        return JsonResponse(plugins_entity(herder.plugins(connectorsOnly.lower() == "true")))
+
+    @routes.get("/connector-plugins/{plugin}/config")
+    async def plugin_config(request: Request, plugin: PluginName) -> Response:
+        """Return the settings of a plug-in of any kind, or with ``version`` those of one version."""
+        version = request.query_params.get("version")
+        keys = await context.answered(lambda: herder.plugin_settings(decoded(plugin), version))
+        return JsonResponse(config_keys_entity(keys))
+
+    @routes.put("/connector-plugins/{plugin}/config/validate")
+    async def validate(request: Request, plugin: PluginName) -> Response:
+        """Check a configuration; return what is declared, what was given and what is wrong with it."""
+        config = read_settings(await json_body(request))
+        included, wanted = config.get("connector.class"), decoded(plugin)
+        if included is not None and not _plain(included).endswith(_plain(wanted)):
+            raise BadRequestError(f"Included connector type {included} does not match request type {wanted}")
+        return JsonResponse(config_infos_entity(await context.answered(lambda: herder.validate_config(config))))
 
     return routes
+
+
+def _plain(name: str) -> str:
+    return name.removesuffix(_SUFFIX) or name

@@ -64,12 +64,17 @@ def read_config(name: str, body: bytes) -> dict[str, str]:
     return with_name(name, _settings(fields))
 
 
+def read_settings(body: bytes) -> dict[str, str | None]:
+    """Return the configuration of ``PUT /connector-plugins/{plugin}/config/validate``, nulls among it."""
+    fields = _read_json(body)
+    if fields is None:
+        raise UnreadableBodyError("The request body is empty: a configuration is needed")
+    return _texts(fields)
+
+
 def read_patch(body: bytes) -> dict[str, str | None]:
     """Return the settings of ``PATCH /connectors/{name}/config``, None removing one (or any such map of texts)."""
-    fields = _read_json(body)
-    if not isinstance(fields, dict):
-        raise UnreadableBodyError(_wrong_type("Map", fields))
-    return {str(_text(key)): _text(value) for key, value in fields.items()}
+    return _texts(_read_json(body))
 
 
 def read_task_configs(body: bytes) -> list[dict[str, str]]:
@@ -98,10 +103,14 @@ def _initial_state(text: str | None) -> TargetState | None:
     return _INITIAL_STATES[text.upper()]
 
 
-def _settings(fields: Any) -> dict[str, str]:
+def _texts(fields: Any) -> dict[str, str | None]:
     if not isinstance(fields, dict):
         raise UnreadableBodyError(_wrong_type("Map", fields))
-    texts = {str(_text(key)): _text(value) for key, value in fields.items()}
+    return {str(_text(key)): _text(value) for key, value in fields.items()}
+
+
+def _settings(fields: Any) -> dict[str, str]:
+    texts = _texts(fields)
     problems = {key: [_NULL_VALUE] for key, value in texts.items() if value is None}
     if problems:
         raise BadConfigError(problems)

@@ -82,6 +82,10 @@ class MemoryPlugins:
         """See PluginCatalog."""
         return self.find(name).cls
 
+    def versions(self, name: str) -> Sequence[str]:
+        """See PluginCatalog."""
+        return ["1.0"] if name in self._classes else []
+
     def list(self, connectors_only: bool) -> Sequence[_Facts]:
         """See PluginCatalog."""
         return [self.find(name) for name in sorted(self._classes)]

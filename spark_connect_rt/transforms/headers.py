@@ -9,13 +9,13 @@ from spark_connect_rt.api.data.values_parse import parse_string
 from spark_connect_rt.api.records import Header, SinkRecord, SourceBatch, SourceRecord, altered
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.transforms.settings import required_list, required_text
+from spark_connect_rt.transforms.settings import given, required_list, required_text
 
 R = TypeVar("R", SourceRecord, SinkRecord)
 INSERT_CONFIG = ConfigDef(
     [
-        required_text("header", "Name of the header."),
-        required_text("value.literal", "Its value; a number, a date, a list ... is told from the text."),
+        required_text("header", "Name of the header.", check=given),
+        required_text("value.literal", "Its value; a number, a date, a list ... is told from the text.", check=given),
     ]
 )
 DROP_CONFIG = ConfigDef([required_list("headers", "Names of the headers to take off.")])

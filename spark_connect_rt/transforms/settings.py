@@ -36,6 +36,11 @@ def non_empty_list(value: Any) -> str | None:
     return None if value else "Empty list"
 
 
+def given(value: Any) -> str | None:
+    """Complain about a setting that is not there."""
+    return "entry must be non null" if value is None else None
+
+
 def non_empty_text(value: Any) -> str | None:
     """Complain about empty text."""
     return "String must be non-empty" if value is not None and not value else None
@@ -43,6 +48,8 @@ def non_empty_text(value: Any) -> str | None:
 
 def valid_regex(value: Any) -> str | None:
     """Complain about text that is no regular expression."""
+    if value is None:
+        return None
     try:
         java_pattern(value)
     except ValueError as error:

@@ -11,7 +11,9 @@ from concurrent.futures import Future
 from functools import partial
 from typing import Any, TypeVar
 
+from spark_connect_rt.config.config_def import ConfigKey
 from spark_connect_rt.errors import ConnectError, NotFoundError
+from spark_connect_rt.planning.config_infos import ConfigInfos
 from spark_connect_rt.planning.config_patch import patched_config
 from spark_connect_rt.planning.offset_changes import OffsetPair
 from spark_connect_rt.planning.restart_plan import RestartRequest
@@ -34,8 +36,9 @@ from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.fresh_reads import FreshReads
 from spark_connect_rt.runtime.herder.loop import HerderLoop
+from spark_connect_rt.runtime.herder.plugin_settings import plugin_settings
 from spark_connect_rt.runtime.herder.requests import copy_outcome
-from spark_connect_rt.runtime.herder.validation import checked_config
+from spark_connect_rt.runtime.herder.validation import checked_config, validated
 from spark_connect_rt.runtime.herder.views import Views
 from spark_connect_rt.state.target_state import TargetState
 
@@ -165,6 +168,14 @@ class DistributedHerder:
     def plugins(self, connectors_only: bool) -> list[PluginInfo]:
         """See HerderApi."""
         return self._views.plugins(connectors_only)
+
+    def plugin_settings(self, name: str, version: str | None) -> Future[list[ConfigKey]]:
+        """See HerderApi."""
+        return self._answer_beside(lambda: plugin_settings(self._deps, name, version))
+
+    def validate_config(self, config: Mapping[str, str | None]) -> Future[ConfigInfos]:
+        """See HerderApi."""
+        return self._answer_beside(lambda: validated(self._deps, config))
 
     def logger_levels(self) -> Mapping[str, LoggerLevel]:
         """See HerderApi."""

@@ -1,4 +1,4 @@
-"""A connector configuration is checked whole, every problem at once, before it is written.
+"""A connector configuration is checked whole, every problem at once: when it is written, and when somebody asks.
 
 Runs the connector's own code, so never on the tick thread. Java ``AbstractHerder.validateConnectorConfig``.
 """
@@ -7,19 +7,35 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import replace
 
 from spark_connect_rt.api.connector import Connector
-from spark_connect_rt.api.plugin_modules import BROKEN_PLUGIN, versioned
-from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.api.plugin_modules import versioned
+from spark_connect_rt.config.config_def import ConfigValue, Password
 from spark_connect_rt.config.connector_config import connector_problems
 from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
 from spark_connect_rt.pipeline.chain_config import chain_problems
+from spark_connect_rt.planning.config_infos import ConfigInfos, Findings, merged_infos, merged_keys, plugin_infos
 from spark_connect_rt.ports.task_runner import TaskKind
 from spark_connect_rt.protocol.java_hash_order import java_hash_order
+from spark_connect_rt.runtime.herder.connector_definition import (
+    VERSION,
+    definition_of,
+    definition_without_version,
+    known,
+)
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.override_findings import override_infos
+from spark_connect_rt.runtime.herder.plugin_findings import (
+    check_converters,
+    converter_infos,
+    name_classes,
+    recommend,
+)
 from spark_connect_rt.runtime.worker.launches import kind_of
 
-CONVERTERS = ("key.converter", "value.converter", "header.converter")
+NULL_VALUE = "Null value can not be supplied as the configuration value."
+_GROUP_OVERRIDE = "consumer.override.group.id"
 _SUSPICIOUS = re.compile(r"pass|secret|token|credential|jaas|private|api.?key", re.IGNORECASE)
 
 
@@ -35,70 +51,120 @@ def checked_config(deps: HerderDependencies, name: str, config: Mapping[str, str
         raise BadRequestError(
             f"Connector name configuration ({named['name']}) doesn't match connector name in the URL ({name})"
         )
-    class_name = named.get("connector.class")
-    if not class_name:
-        raise BadRequestError(f"Connector config {{{_shown(named)}}} contains no connector type")
-    try:
-        connector_class = deps.plugins.class_of(versioned(class_name, named.get("connector.plugin.version")))
-    except NotFoundError as error:
-        raise BadRequestError(str(error)) from error
-    problems = config_problems(deps, connector_class, named)
+    problems = validated(deps, named, recommending=False).problems()
     if problems:
         raise BadConfigError(problems)
     return named
 
 
-def config_problems(
-    deps: HerderDependencies, connector_class: type[Connector], config: Mapping[str, str]
-) -> dict[str, list[str]]:
-    """Return every problem: setting -> messages. The connector's own code runs here."""
-    connector = connector_class()
-    resolved = deps.resolve(config)
-    common = deps.source_config if kind_of(connector_class) is TaskKind.SOURCE else deps.sink_config
-    own = connector.config_def()
-    problems: dict[str, list[str]] = {}
-    _collect(problems, own if common is None else common + own, resolved)
-    _add_missing_classes(problems, deps, resolved)
-    for key, messages in chain_problems(resolved, deps.plugins.class_of).items():
-        problems.setdefault(key, messages)
-    for key, messages in connector.validate(resolved).items():
+def validated(deps: HerderDependencies, config: Mapping[str, str | None], *, recommending: bool = True) -> ConfigInfos:
+    """Return everything that is declared, given and wrong about a connector's configuration.
+
+    Args:
+        config: the settings as given, references unresolved; a null value is a mistake that is told.
+        recommending: also say what plug-ins and versions there are; searches for all plug-ins.
+
+    Raises:
+        BadRequestError: no connector class, or an unknown one.
+    """
+    given = {name: value for name, value in config.items() if value is not None}
+    resolved = deps.resolve(given)
+    class_name = resolved.get("connector.class")
+    if not class_name:
+        raise BadRequestError(f"Connector config {{{_shown(given)}}} contains no connector type")
+    try:
+        connector_class = _connector_class(deps, class_name, resolved.get(f"connector{VERSION}"))
+    except NotFoundError as error:
+        infos = _without_version(deps, class_name, resolved, str(error))
+    else:
+        nulls = [name for name, value in config.items() if value is None]
+        infos = _infos(deps, connector_class, resolved, nulls, recommending=recommending)
+    return _as_given(infos, given, resolved)
+
+
+def _connector_class(deps: HerderDependencies, name: str, version: str | None) -> type[Connector]:
+    """Return the class. Raises BadRequestError; NotFoundError: it is there, but not in that version."""
+    try:
+        found = deps.plugins.class_of(versioned(name, version))
+    except BadConfigError as error:  # that is no version
+        raise BadRequestError("; ".join(why for found in error.problems.values() for why in found)) from error
+    except NotFoundError as error:
+        if version and known(deps.plugins, name) is not None:
+            raise
+        raise BadRequestError(str(error)) from error
+    if not issubclass(found, Connector):
+        there = ", ".join(one.java_class for one in deps.plugins.list(connectors_only=True))
+        raise BadRequestError(
+            f"Failed to find any class that implements Connector and which name matches {name}, "
+            f"available connectors are: {there}"
+        )
+    return found
+
+
+def _without_version(deps: HerderDependencies, class_name: str, config: Mapping[str, str], why: str) -> ConfigInfos:
+    """Return the answer when the connector is there, but not in the version that is asked for."""
+    definition = definition_without_version(deps, config)
+    findings = Findings(definition.validate(config))
+    name_classes(deps.plugins, definition, findings)
+    for setting in ("connector.class", f"connector{VERSION}"):
+        findings.complain(setting, [why])
+    findings.change(f"connector{VERSION}", recommended_values=tuple(deps.plugins.versions(class_name)))
+    for setting in ("key.converter", "value.converter", "header.converter"):
+        findings.change(f"{setting}{VERSION}", visible=findings[setting].value is not None)
+    return plugin_infos(class_name, list(definition), findings)
+
+
+def _infos(
+    deps: HerderDependencies,
+    connector_class: type[Connector],
+    config: Mapping[str, str],
+    nulls: list[str],
+    *,
+    recommending: bool,
+) -> ConfigInfos:
+    connector, sink = connector_class(), kind_of(connector_class) is not TaskKind.SOURCE
+    definition, own = definition_of(deps, config, sink=sink), connector.config_def()
+    findings = Findings([*definition.validate(config), *own.validate(config)])  # its own declaration of a name wins
+    check_converters(deps.plugins, config, findings)
+    name_classes(deps.plugins, definition, findings)
+    if sink and _GROUP_OVERRIDE in config:
+        findings.complain(_GROUP_OVERRIDE, (), config[_GROUP_OVERRIDE])  # Java lists it here, too
+    _collect(findings, chain_problems(config, deps.plugins.class_of), config)
+    _collect(findings, connector_problems(config, sink=sink, worker=deps.settings.raw), config)
+    _collect(findings, connector.validate(config), config)
+    for name in nulls:
+        findings.change(name, errors=())
+        findings.complain(name, [NULL_VALUE])
+    if recommending:
+        recommend(deps.plugins, definition, findings)
+    class_name = config["connector.class"]
+    main = plugin_infos(class_name, merged_keys(definition, own), findings)
+    overrides = override_infos(deps, config, sink=sink)
+    return merged_infos(class_name, [main, *overrides, *converter_infos(deps.plugins, config, findings)])
+
+
+def _collect(findings: Findings, problems: Mapping[str, list[str]], config: Mapping[str, str]) -> None:
+    for name, messages in problems.items():
         if messages:
-            problems.setdefault(key, []).extend(messages)
-    is_sink = kind_of(connector_class) is not TaskKind.SOURCE
-    for key, messages in connector_problems(resolved, sink=is_sink, worker=deps.settings.raw).items():
-        problems.setdefault(key, []).extend(messages)
-    if deps.override_policy is not None:
-        for key, message in deps.override_policy.problems(resolved).items():
-            problems.setdefault(key, []).append(message)
-    return problems
+            findings.complain(name, messages, config.get(name))
 
 
-def _collect(problems: dict[str, list[str]], definition: ConfigDef, config: Mapping[str, str]) -> None:
-    for value in definition.validate(config):
-        if value.errors:
-            problems.setdefault(value.name, []).extend(value.errors)
+def _as_given(infos: ConfigInfos, given: Mapping[str, str], resolved: Mapping[str, str]) -> ConfigInfos:
+    """Put references back in place of what they stand for: it may be a secret."""
+    referring = {name for name, text in given.items() if resolved.get(name) != text}
+    if not referring:
+        return infos
 
+    def shown(value: ConfigValue | None) -> ConfigValue | None:
+        if value is None or value.name not in referring:
+            return value
+        secret, reference = resolved[value.name], given[value.name]
+        errors = tuple(error.replace(secret, reference) if secret else error for error in value.errors)
+        kept = value.value is None or isinstance(value.value, Password)
+        return replace(value, value=value.value if kept else reference, errors=errors)
 
-def _add_missing_classes(problems: dict[str, list[str]], deps: HerderDependencies, config: Mapping[str, str]) -> None:
-    """Look up every converter, transformation and predicate that the connector names."""
-    keys = [*CONVERTERS]
-    for kind in ("transforms", "predicates"):
-        aliases = (alias.strip() for alias in config.get(kind, "").split(","))
-        keys += [f"{kind}.{alias}.type" for alias in aliases if alias]
-    for key in keys:
-        name = config.get(key)
-        if name is None or key in problems:
-            continue
-        try:
-            deps.plugins.class_of(versioned(name, config.get(_version_setting(key))))
-        except NotFoundError as error:
-            why = f" {error}" if error.code == BROKEN_PLUGIN else ""
-            problems[key] = [f"Invalid value {name} for configuration {key}: Class {name} could not be found.{why}"]
-
-
-def _version_setting(key: str) -> str:
-    """Return where the version of the plug-in that ``key`` names is asked for (KIP-891)."""
-    return f"{key.removesuffix('.type')}.plugin.version"
+    configs = tuple(replace(one, value=shown(one.value)) for one in infos.configs)
+    return replace(infos, configs=configs)
 
 
 def _shown(config: Mapping[str, str]) -> str:

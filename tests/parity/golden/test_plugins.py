@@ -1,16 +1,30 @@
-"""Plug-ins and their settings are those of Java 4.1.1, as its REST API showed them."""
+"""Plug-ins, their settings and validations are those of Java 4.1.1, as its REST API showed them."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+from starlette.types import ASGIApp
 
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.config.config_def import ConfigKey, parse_value, text_of
 from spark_connect_rt.plugins.registry import SINK, SOURCE
+from spark_connect_rt.testing.in_process_cluster import InProcessCluster
+from tests.parity.conversation import Ask
+from tests.parity.golden.plugin_answers import answer_of, differences, errors_of, with_errors, worker_with
 from tests.parity.golden.recordings import recording
-from tests.parity.plugin_scripts import FILE_CONNECTORS, TEST_CONNECTORS
+from tests.parity.golden.wanted_of_plugins import WANTED
+from tests.parity.plugin_scripts import (
+    ABOUT_PLUGINS,
+    FILE_CONNECTORS,
+    OF_TEST_CONNECTORS,
+    OVERRIDES,
+    POLICIES,
+    TEST_CONNECTORS,
+)
 from tests.parity.shared_trees import unpack
 
 CONTENT = recording("plugins")
@@ -18,6 +32,13 @@ ANSWERS: dict[str, dict[str, Any]] = {
     group: {one["name"]: one for one in said} for group, said in unpack(CONTENT["trees"], CONTENT["answers"]).items()
 }
 FACTS = ("type", "required", "default_value", "importance", "group", "order", "width", "display_name", "dependents")
+ASKED: dict[str, tuple[Ask, ...]] = {
+    "All": ABOUT_PLUGINS,
+    **dict.fromkeys(POLICIES, OVERRIDES),
+    "test connectors": OF_TEST_CONNECTORS,
+}
+CASES = [pytest.param(group, step, id=f"{group}: {step.name}") for group, steps in ASKED.items() for step in steps]
+DIFFERENCES = Path(__file__).parents[3] / "docs" / "reference" / "differences.md"
 CHAIN = sorted(name for name in ANSWERS["All"] if name.startswith("settings of org.apache.kafka.connect.transforms."))
 
 
@@ -59,3 +80,43 @@ def test_test_connectors_declare_nothing_of_their_own(name: str) -> None:
     common = [one["name"] for one in ANSWERS["All"][f"settings of {files}"]["body"] if one["name"] not in own]
     assert [one["name"] for one in found] == common
     assert bundled_plugins().class_of(name)().config_def().names() == ()
+
+
+@pytest.fixture(scope="module")
+def workers() -> Iterator[dict[str, ASGIApp]]:
+    with InProcessCluster() as cluster:
+        cluster.add_worker()
+        policies = {group: group if group in POLICIES else "All" for group in ASKED}
+        yield {group: worker_with(cluster, policy) for group, policy in policies.items()}
+
+
+@pytest.mark.parametrize(("group", "step"), CASES)
+def test_ours_answers_what_java_answers(workers: dict[str, ASGIApp], group: str, step: Ask) -> None:
+    java, wanted = ANSWERS[group][step.name], WANTED.get(step.name)
+    ours = answer_of(workers[group], step)
+    if wanted is None:
+        assert (ours["status"], differences(ours["body"], java["body"])) == (java["status"], [])
+        return
+    assert ours["status"] == (wanted.status or java["status"])
+    assert (ours["status"], ours["body"]) != (java["status"], java["body"]), "no difference is left: take it off"
+    if not wanted.status:
+        assert differences(ours["body"], with_errors(java["body"], wanted.errors)) == []
+    elif wanted.same_as is not None:
+        assert ours == answer_of(workers[group], wanted.same_as)
+    elif wanted.errors:
+        assert {name: found[:1] for name, found in errors_of(ours["body"]).items()} == wanted.errors
+    else:
+        assert ours["body"]["message"].startswith(wanted.begins)
+
+
+def test_every_recorded_answer_is_compared() -> None:
+    assert {group: list(said) for group, said in ANSWERS.items()} == {
+        group: [step.name for step in steps] for group, steps in ASKED.items()
+    }
+    assert sum(map(len, ANSWERS.values())) == 245
+
+
+def test_every_wanted_difference_shows_somewhere_and_is_told_to_users() -> None:
+    headings = {line.removeprefix("### ") for line in DIFFERENCES.read_text("utf-8").splitlines() if line[:4] == "### "}
+    assert {one.heading for one in WANTED.values()} <= headings
+    assert set(WANTED) <= {step.name for steps in ASKED.values() for step in steps}

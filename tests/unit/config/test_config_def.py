@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -64,24 +65,41 @@ def test_every_problem_is_reported_in_javas_words() -> None:
     assert {name: next(iter(why)) for name, why in caught.value.problems.items()} == {
         "topic": 'Missing required configuration "topic" which has no default value.',
         "tasks.max": "Invalid value x for configuration tasks.max: Not a number of type INT",
-        "names": "Invalid value a,a for configuration names: Duplicate alias provided: a",
+        "names": "Invalid value [a, a] for configuration names: Duplicate alias provided.",
         "on": "Invalid value maybe for configuration on: Expected value to be either true or false",
-        "share": "Invalid value 2 for configuration share: Value must be between 0 and 1",
+        "share": "Invalid value 2.0 for configuration share: Value must be between 0 and 1",
         "big": "Invalid value 1e3 for configuration big: Not a number of type LONG",
         "small": "Invalid value 0 for configuration small: Value must be at least 1, or -1 for the broker's default",
-        "mode": "Invalid value c for configuration mode: String must be one of: a, b",
+        "mode": "Invalid value c for configuration mode: String must be one of (case insensitive): a, b",
     }
     assert caught.value.problems["tasks.max"][1:] == [
         "Invalid value null for configuration tasks.max: Value must be non-null"
     ]
 
 
-def test_validate_never_raises_and_keeps_what_was_given() -> None:
-    findings = {one.name: one for one in DEFINITION.validate({"tasks.max": "0"})}
+def test_validate_never_raises_and_keeps_what_only_a_check_refuses() -> None:
+    findings = {one.name: one for one in DEFINITION.validate({"tasks.max": "0", "names": "b,b", "on": "maybe"})}
     assert findings["tasks.max"].errors == ("Invalid value 0 for configuration tasks.max: Value must be at least 1",)
-    assert findings["tasks.max"].value == "0"
+    assert (findings["tasks.max"].value, findings["names"].value) == (0, ["b", "b"])
+    assert findings["on"].errors
+    assert findings["on"].value is None
     assert findings["topic"].errors
     assert findings["share"].value == 0.5
+
+
+@pytest.mark.parametrize(
+    ("check", "said"),
+    [
+        (AtLeast(1), ["Invalid value null for configuration n: Value must be non-null"]),
+        (one_of("a", "b"), ["Invalid value null for configuration n: String must be one of: a, b"]),
+        (non_empty, []),
+        (lambda value: None if value else "Empty", ["Invalid value null for configuration n: Empty"]),
+    ],
+)
+def test_what_is_missing_is_checked_too_as_java_does(check: Any, said: list[str]) -> None:
+    missing = 'Missing required configuration "the.n" which has no default value.'
+    declared = replace(key("the.n", Type.STRING, REQUIRED, check), checked_as="n")
+    assert ConfigDef([declared]).validate({})[0].errors == (missing, *said)
 
 
 def test_secrets_stay_out_of_complaints() -> None:

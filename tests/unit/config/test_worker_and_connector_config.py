@@ -123,7 +123,8 @@ def test_connector_settings() -> None:
         ({"topics": "a,dlq", "errors.deadletterqueue.topic.name": "dlq"}, "g", {"topics"}),
         ({"topics.regex": "d.*", "errors.deadletterqueue.topic.name": "dlq"}, "g", {"topics.regex"}),
         ({"topics": "a"}, "connect-n", {"name"}),
-        ({"topics": "a", "consumer.override.group.id": "g"}, "g", {"name"}),
+        ({"topics": "a", "consumer.override.group.id": "g"}, "g", {"consumer.override.group.id"}),
+        ({"topics": "a", "consumer.override.group.id": "mine"}, "connect-n", set()),
     ],
 )
 def test_sink_settings_that_contradict_each_other(

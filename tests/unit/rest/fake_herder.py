@@ -6,7 +6,9 @@ from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any
 
+from spark_connect_rt.config.config_def import ConfigKey
 from spark_connect_rt.errors import ForbiddenError, NotFoundError
+from spark_connect_rt.planning.config_infos import ConfigInfos
 from spark_connect_rt.ports.herder import (
     ConfigWritten,
     ConnectorInfo,
@@ -134,6 +136,12 @@ class FakeHerder:
     def plugins(self, connectors_only: bool) -> list[PluginInfo]:
         sink = PluginInfo("org.apache.kafka.connect.file.FileStreamSinkConnector", "sink", "4.1.1")
         return [sink] if connectors_only else [sink, PluginInfo("x.Predicate", "predicate", None)]
+
+    def plugin_settings(self, name: str, version: str | None) -> Future[list[ConfigKey]]:
+        return self._answer("plugin_settings", name, version)
+
+    def validate_config(self, config: Mapping[str, str | None]) -> Future[ConfigInfos]:
+        return self._answer("validate_config", dict(config))
 
     def logger_levels(self) -> Mapping[str, LoggerLevel]:
         return {"root": LoggerLevel("INFO"), "org.x": LoggerLevel("DEBUG", 1_690_000_000_000)}

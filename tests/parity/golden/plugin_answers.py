@@ -1,0 +1,123 @@
+"""Our answers to what Java was asked about plug-ins (tests/parity/plugin_scripts), put beside the recorded ones."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from typing import Any
+from urllib.parse import quote
+
+import orjson
+from starlette.types import ASGIApp
+
+from spark_connect_rt.app.plugin_scan import BUNDLED
+from spark_connect_rt.config.unserved_settings import REFUSED_OF_SINKS, REFUSED_OF_SOURCES
+from spark_connect_rt.plugins.registry import Plugins
+from spark_connect_rt.rest.app import create_app
+from spark_connect_rt.runtime.herder.herder import DistributedHerder
+from spark_connect_rt.runtime.herder.settings import HerderSettings
+from spark_connect_rt.testing.in_process_cluster import InProcessCluster
+from tests.parity.conversation import Ask
+from tests.parity.record_plugins import without_documentation
+from tests.unit.rest.conftest import ask
+
+JAVA_VERSION = "4.1.1"
+NOT_SERVED = {one.instead for one in (*REFUSED_OF_SINKS, *REFUSED_OF_SOURCES)}
+OWN_GROUPS = {"Execution"}
+WORKER = {
+    "group.id": "golden",
+    "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+    "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+}
+
+Answer = dict[str, Any]
+
+
+def javas_plugins() -> Plugins:
+    """Return those bundled plug-ins that Java has, under Java's version."""
+    return Plugins(replace(one, version=JAVA_VERSION) for one in BUNDLED if one.java_class.startswith("org.apache."))
+
+
+def worker_with(cluster: InProcessCluster, policy: str) -> ASGIApp:
+    """Return the REST application of a worker with an override policy; its herder never starts."""
+    any_worker = next(iter(cluster.workers.values())).herder
+    raw = {**WORKER, "connector.client.config.override.policy": policy}
+    settings = HerderSettings.of("h:8083", "http://h:8083/", raw)
+    return create_app(DistributedHerder(replace(any_worker._deps, settings=settings, plugins=javas_plugins())))
+
+
+def answer_of(app: ASGIApp, step: Ask) -> Answer:
+    """Ask ours; what only ours has is left out: its own settings, fields of an error, refusals of what is not there."""
+    body = step.body if isinstance(step.body, bytes) or step.body is None else orjson.dumps(step.body)
+    said = ask(app, step.method, quote(step.path, safe="/?=&%$"), body)
+    tree = without_documentation(json.loads(said.content))
+    return {"status": said.status_code, "body": _comparable(tree)}
+
+
+def _comparable(tree: Any) -> Any:
+    if isinstance(tree, dict) and "error_code" in tree:
+        return {name: tree[name] for name in ("error_code", "message")}
+    if isinstance(tree, list):
+        return [one for one in tree if not one.get("name", "").startswith("connectrt.")]
+    kept, dropped = [], 0
+    for one in tree["configs"]:
+        refusals = 0 if one["value"] is None else _drop_refusals(one["value"])
+        dropped += refusals
+        only_refused = refusals and one["definition"] is None and not one["value"]["errors"]
+        if not only_refused and not _name(one).startswith("connectrt."):
+            kept.append(one)
+    groups = [one for one in tree["groups"] if one not in OWN_GROUPS]
+    return {**tree, "error_count": tree["error_count"] - dropped, "groups": groups, "configs": kept}
+
+
+def _name(info: Mapping[str, Any]) -> str:
+    return str((info["value"] or info["definition"])["name"])
+
+
+def _drop_refusals(value: dict[str, Any]) -> int:
+    """Take out complaints that a feature is not there; return how many there were."""
+    kept = [error for error in value["errors"] if error not in NOT_SERVED]
+    dropped = len(value["errors"]) - len(kept)
+    value["errors"] = kept
+    return dropped
+
+
+def with_errors(java: Any, errors: Mapping[str, Iterable[str]]) -> Any:
+    """Return Java's answer to a validation with other complaints about some settings."""
+    changed = {name: list(found) for name, found in errors.items()}
+    configs, more = [], 0
+    for one in java["configs"]:
+        value = one["value"]
+        if value is not None and value["name"] in changed and one["definition"] is not None:
+            found = changed.pop(value["name"])
+            more += len(found) - len(value["errors"])
+            one = {**one, "value": {**value, "errors": found}}
+        configs.append(one)
+    assert not changed, f"Java has no settings {sorted(changed)}"
+    return {**java, "error_count": java["error_count"] + more, "configs": configs}
+
+
+def errors_of(body: Any) -> dict[str, tuple[str, ...]]:
+    """Return what a validation complains about: setting -> complaints."""
+    values = [one["value"] for one in body["configs"] if one["value"] is not None]
+    return {one["name"]: tuple(one["errors"]) for one in values if one["errors"]}
+
+
+def differences(ours: Any, java: Any, where: str = "") -> list[str]:
+    """Return what differs between two trees, one line each; empty when nothing does. Order counts."""
+    if isinstance(ours, dict) and isinstance(java, dict):
+        found = [f"{where}: fields {list(ours)}, Java {list(java)}"] if list(ours) != list(java) else []
+        return found + [
+            line for k in ours.keys() & java.keys() for line in differences(ours[k], java[k], f"{where}.{k}")
+        ]
+    if isinstance(ours, list) and isinstance(java, list) and len(ours) == len(java):
+        pairs = zip(ours, java, strict=True)
+        return [line for at, (a, b) in enumerate(pairs) for line in differences(a, b, f"{where}[{at}]")]
+    if isinstance(ours, list) and isinstance(java, list) and ours and isinstance(ours[0], dict):
+        return [f"{where}: {[_label(one) for one in ours]}, Java {[_label(one) for one in java]}"]
+    return [] if ours == java else [f"{where}: {ours!r}, Java {java!r}"]
+
+
+def _label(one: Any) -> Any:
+    return _name(one) if isinstance(one, dict) and "value" in one else one
