@@ -27,6 +27,7 @@ TIMES = {
     "heartbeat.interval.ms": "500",
     "scheduled.rebalance.max.delay.ms": "0",
 }
+SETTINGS = {**TIMES, "topic.tracking.enable": "false"}
 
 
 class OurWorker:
@@ -35,7 +36,7 @@ class OurWorker:
     def __init__(self, bootstrap_servers: str, group: str) -> None:
         port = free_ports(1)[0]
         self.url = f"http://127.0.0.1:{port}/"
-        config = parse_distributed({**worker_properties(bootstrap_servers, group, port), **TIMES})
+        config = parse_distributed({**worker_properties(bootstrap_servers, group, port), **SETTINGS})
         address = advertised(parse_listeners(config.listeners), config.raw, "127.0.0.1")
         self.topics = MemoryTopics()
         runner = MemoryTaskRunner(MemoryExecutorClients(self.topics, bundled_plugins().class_of))
@@ -61,7 +62,7 @@ def group() -> str:
 
 @pytest.fixture
 def java_worker(broker: EmbeddedKafka, java: Java, tmp_path: Path, group: str) -> Iterator[JavaConnect]:
-    with JavaConnect(tmp_path / "java", broker.bootstrap_servers, group, properties=TIMES, java=java) as worker:
+    with JavaConnect(tmp_path / "java", broker.bootstrap_servers, group, properties=SETTINGS, java=java) as worker:
         yield worker
 
 
@@ -76,6 +77,20 @@ def until(fact: Callable[[], bool], ours: OurWorker, limit_s: float = 60.0) -> N
 
 def source(path: Path) -> dict[str, str]:
     return {"connector.class": "FileStreamSource", "tasks.max": "1", "topic": "lines", "file": str(path)}
+
+
+def a_level_for_the_cluster_is_heard(asked: ConnectRest, other: ConnectRest, level: str) -> None:
+    path = "/admin/loggers/org.example.mixed"
+    answer = asked.request("PUT", f"{path}?scope=cluster", {"level": level})
+    assert (answer.status, answer.body) == (204, b"")
+    for rest in (asked, other):
+        rest.until(lambda rest=rest: rest.request("GET", path).json().get("level"), level, 60, path)
+
+
+def topics_are_not_tracked(rest: ConnectRest, name: str) -> list[tuple[int, str]]:
+    calls = (("GET", f"/connectors/{name}/topics"), ("PUT", f"/connectors/{name}/topics/reset"))
+    answers = [rest.request(method, path) for method, path in calls]
+    return [(answer.status, answer.json()["message"]) for answer in answers]
 
 
 def test_work_is_shared_with_a_java_worker_and_each_leads_in_turn(
@@ -93,11 +108,15 @@ def test_work_is_shared_with_a_java_worker_and_each_leads_in_turn(
         until(lambda: len(ours.tasks()) == 2 and len(ours.herder.progress().connectors) == 2, ours)
         assert not ours.herder.is_leader()
         assert ours.topics.values("lines") == []
+        rest = ConnectRest(ours.url.rstrip("/"))
+        a_level_for_the_cluster_is_heard(java_worker.rest, rest, "ERROR")
+        a_level_for_the_cluster_is_heard(rest, java_worker.rest, "DEBUG")
+        theirs_and_ours = [topics_are_not_tracked(one, "a") for one in (java_worker.rest, rest)]
+        assert theirs_and_ours[0] == theirs_and_ours[1] == [(403, "Topic tracking is disabled.")] * 2
 
         # A changed configuration of a connector of ours: we generate its tasks and hand them to Java, signed.
         mine = next(iter(ours.herder.progress().connectors))
         changed = {**source(tmp_path / mine), "batch.size": "50"}
-        rest = ConnectRest(ours.url.rstrip("/"))
         assert rest.settled("PUT", f"/connectors/{mine}/config", changed).status == 200
         until(lambda: [info.config.get("batch.size") for info in ours.herder.task_infos(mine)] == ["50"], ours)
         (info,) = ours.herder.task_infos(mine)
