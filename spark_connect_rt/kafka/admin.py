@@ -41,6 +41,8 @@ _LEADER_UNSETTLED = (
     "UNKNOWN_LEADER_EPOCH",
     "UNKNOWN_TOPIC_OR_PART",
 )
+# A broker just started, or one that takes groups over from another.
+_COORDINATOR_UNSETTLED = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
 
 
 @dataclass(frozen=True, slots=True)
@@ -230,13 +232,21 @@ class KafkaAdmin:
 
     def members_metadata(self, group: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> list[bytes]:
         """Return what each member of a group joined with; empty bytes while it rebalances."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        while True:
+            left_s = max(0.1, deadline - time.monotonic())
+            try:
+                return self._members_metadata(group, left_s)
+            except KafkaException as error:
+                if time.monotonic() >= deadline or not is_code(error, *_COORDINATOR_UNSETTLED):
+                    raise connect_error(error, f"looking for members of group {group}") from error
+            time.sleep(RETRY_WAIT_S)
+
+    def _members_metadata(self, group: str, limit_s: float) -> list[bytes]:
         with warnings.catch_warnings():
             # The calls that came after this one know groups of consumers only, none of workers.
             warnings.simplefilter("ignore", DeprecationWarning)
-            try:
-                found = self._admin.list_groups(group, timeout=timeout_ms / 1000)
-            except KafkaException as error:
-                raise connect_error(error, f"looking for members of group {group}") from error
+            found = self._admin.list_groups(group, timeout=limit_s)
         return [member.metadata or b"" for one in found if one.id == group for member in one.members]
 
     @contextlib.contextmanager
