@@ -86,10 +86,6 @@ class RestContext:
         """Return what this worker alone answers, whatever the group does. Raises its error, TimedOutError."""
         return await self._submitted(submit, time.monotonic() + self.request_limit_ms / 1000)
 
-    async def answered(self, submit: Callable[[], Future[T]]) -> T:
-        """Return what this worker alone answers, whatever the group does. Raises its error, TimedOutError."""
-        return await self._submitted(submit, time.monotonic() + self.request_limit_ms / 1000)
-
     async def completed(self, request: Request, submit: Callable[[], Future[T]], *, patient: bool = True) -> T:
         """Return the herder's answer. Raises Forwarded when another worker gave it, else its error.
 
