@@ -71,6 +71,8 @@ CALLS = (
     Call("preflight of an unknown path", "/nope", method="OPTIONS", headers=GOOD | PREFLIGHT),
     Call("options of an allowed origin", method="OPTIONS", headers=GOOD),
     Call("allowed origin, refused request", method="POST", headers=GOOD, body=b'{"name":"a","config":{}}'),
+    Call("topics of a connector that is not there", "/connectors/a/topics"),
+    Call("topics are not reset here", "/connectors/a/topics/reset", method="PUT"),
     Call("nobody", user=None),
     Call("wrong password", user=("ann", "wrong")),
     Call("unknown user", user=("eve", "secret")),
@@ -131,6 +133,7 @@ class Setting:
             **{f"listeners.https.ssl.{name}": value for name, value in tls.items()},
             "access.control.allow.origin": "http://good.example,http://.*[.]other[.]example",
             "access.control.allow.methods": "GET,POST,PUT",
+            "topic.tracking.allow.reset": "false",
             "response.http.headers.config": (
                 'add Cache-Control: no-cache, "set X-Two: a, b", setDate X-Date: 0, set X-One: 0, set X-One: 1,'
                 "addDate Expires: 31540000000"
