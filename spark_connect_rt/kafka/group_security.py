@@ -7,6 +7,7 @@ weaker connection would be worse than none.
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
@@ -42,6 +43,19 @@ def connection_arguments(config: Mapping[str, str], token_provider: Any = None) 
     return arguments
 
 
+def _use_keytab(settings: Mapping[str, str]) -> None:
+    """Have MIT Kerberos fetch tickets by the keytab of the JAAS line; it is asked for by this variable only.
+
+    Without a keytab the tickets of ``kinit`` serve.
+    """
+    keytab = settings.get("sasl.kerberos.keytab")
+    if keytab is None:
+        return
+    if not os.access(keytab, os.R_OK):
+        raise BadConfigError({"sasl.jaas.config": [f"keyTab: {keytab} cannot be read"]})
+    os.environ["KRB5_CLIENT_KTNAME"] = f"FILE:{keytab}"
+
+
 def _sasl(config: Mapping[str, str], token_provider: Any) -> dict[str, Any]:
     settings = {"sasl.mechanism": "GSSAPI"} | sasl_settings(config)
     mechanism = settings["sasl.mechanism"].upper()
@@ -54,6 +68,7 @@ def _sasl(config: Mapping[str, str], token_provider: Any) -> dict[str, Any]:
     if mechanism == "GSSAPI":
         if find_spec("gssapi") is None:
             raise BadConfigError({"sasl.mechanism": [_NO_GSSAPI]})
+        _use_keytab(settings)
         service = settings.get("sasl.kerberos.service.name", "kafka")
         return arguments | {"sasl_kerberos_service_name": service}
     missing = [name for name in ("username", "password") if f"sasl.{name}" not in settings]

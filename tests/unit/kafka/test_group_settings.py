@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+from pathlib import Path
+
 import pytest
 
 from spark_connect_rt.errors import BadConfigError
@@ -112,6 +115,23 @@ def test_kerberos_with_its_library_goes_to_it(monkeypatch: pytest.MonkeyPatch) -
     named = {"security.protocol": "SASL_PLAINTEXT", "sasl.kerberos.service.name": "broker"}
     arguments = connection_arguments(named)  # GSSAPI is Java's default mechanism
     assert (arguments["sasl_mechanism"], arguments["sasl_kerberos_service_name"]) == ("GSSAPI", "broker")
+
+
+KRB5 = "com.sun.security.auth.module.Krb5LoginModule"
+
+
+def test_kerberos_takes_the_keytab_of_the_jaas_line(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr("spark_connect_rt.kafka.group_security.find_spec", lambda name: object())
+    monkeypatch.setenv("KRB5_CLIENT_KTNAME", "")
+    keytab = tmp_path / "worker.keytab"
+    line = f'{KRB5} required useKeyTab=true keyTab="{keytab}" principal="worker@TEST";'
+    config = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "GSSAPI", "sasl.jaas.config": line}
+    with pytest.raises(BadConfigError, match="cannot be read") as caught:
+        connection_arguments(config)
+    assert list(caught.value.problems) == ["sasl.jaas.config"]
+    keytab.touch()
+    connection_arguments(config)
+    assert os.environ["KRB5_CLIENT_KTNAME"] == f"FILE:{keytab}"
 
 
 def test_tls_checks_the_host_name_unless_told_otherwise() -> None:
