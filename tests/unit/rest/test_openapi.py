@@ -9,7 +9,9 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.config.connector_config import SOURCE
 from spark_connect_rt.errors import BadConfigError, NotFoundError
+from spark_connect_rt.planning.config_infos import Findings, plugin_infos
 from spark_connect_rt.ports.herder import ConfigWritten, ConnectorOffset, Health
 from spark_connect_rt.rest import openapi_models as models
 from spark_connect_rt.rest.app import create_admin_app, create_app
@@ -102,6 +104,9 @@ TRUE_ANSWERS = [
     ("GET", "/connectors/src/tasks/9/status", None),
     ("DELETE", "/connectors/src", None),
     ("GET", "/connector-plugins?connectorsOnly=false", None),
+    ("GET", "/connector-plugins/FileStreamSource/config", None),
+    ("PUT", "/connector-plugins/FileStreamSource/config/validate", b'{"connector.class":"FileStreamSource"}'),
+    ("PUT", "/connector-plugins/FileStreamSource/config/validate", b'{"connector.class":"Other"}'),
     ("GET", "/admin/loggers", None),
     ("GET", "/admin/loggers/root", None),
     ("PUT", "/admin/loggers/org.x", b'{"level":"DEBUG"}'),
@@ -125,6 +130,8 @@ def test_the_description_is_true(
         "offsets": [ConnectorOffset({"filename": "x"}, {"position": 3})],
         "alter_offsets": "done",
         "reset_offsets": "done",
+        "plugin_settings": list(SOURCE),
+        "validate_config": plugin_infos("a", list(SOURCE), Findings(SOURCE.validate({"tasks.max": "x"}))),
         "restart": STATUS if "includeTasks" in path else None,
     }
     answer = rest(method, path, body)
