@@ -1,4 +1,4 @@
-"""REST: 2,000 connectors in one worker. ``list_ms``: ``GET /connectors?expand=status&expand=info``; ``create_ms``: one more.
+"""REST: 2,000 connectors in one worker. ``list_ms``: ``GET`` of all with status and info; ``create_ms``: one more.
 
 2,000 tasks cannot run on a small machine, neither as Java's threads nor as Spark's slots, so both workers hold
 connectors that are STOPPED (configured, assigned, started as such, without tasks). All but the created ones are in the
