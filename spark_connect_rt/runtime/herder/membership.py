@@ -154,13 +154,13 @@ class Membership:
     def join(self, now_ms: int) -> Verdict:
         """Answer the group's wish for a JoinGroup, once everything that must stop has stopped."""
         state = self._state
-        stopping = self._worker.stopping()
         if state.stopping:
             return NOTHING
         if state.join_reason is None:
-            return self._ask_rejoin(stopping, now_ms)
+            return self._ask_rejoin(now_ms)
         if state.read_first:
             return Verdict("joins when the config topic is read")
+        stopping = self._worker.stopping()
         if stopping and now_ms < state.join_by_ms:
             return Verdict(f"joins when {_named(stopping)} stopped", state.join_by_ms)
         if stopping and state.held is not None and state.protocol.is_incremental:
@@ -176,7 +176,7 @@ class Membership:
             self._deps.member.join(join_protocols(self._deps.settings.protocol, metadata))
         return Verdict(f"joins with config offset {snapshot.offset}")
 
-    def _ask_rejoin(self, stopping: list[str], now_ms: int) -> Verdict:
+    def _ask_rejoin(self, now_ms: int) -> Verdict:
         state = self._state
         if not state.member_id or state.rejoin_asked:
             return NOTHING
@@ -186,7 +186,7 @@ class Membership:
             state.scheduled_rebalance_ms = None
             return self.rejoin("the scheduled rebalance is due")
         if state.rejoin_when_stopped and not state.to_adopt:
-            if stopping:
+            if stopping := self._worker.stopping():
                 return Verdict(f"rejoins when {_named(stopping)} stopped")
             return self.rejoin(state.rejoin_when_stopped)
         why = needs_rebalance(state.adopted, self._deps.config_store.snapshot()) if state.resolved else None
