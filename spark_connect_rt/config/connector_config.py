@@ -6,8 +6,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.dead_letter_config import dead_letter_problems
 from spark_connect_rt.config.error_config import ERRORS as ERRORS
-from spark_connect_rt.config.own_settings import CONNECTOR
+from spark_connect_rt.config.own_settings import CONNECTOR, OF_SINKS_ONLY
 from spark_connect_rt.config.sink_config import OF_SINKS
 from spark_connect_rt.config.sink_config import sink_problems as sink_problems
 from spark_connect_rt.config.source_config import OF_SOURCES, source_problems
@@ -158,7 +159,7 @@ _CHAIN = ConfigDef(
 
 COMMON = _CONNECTOR + _CONVERTERS + _CHAIN + ERRORS
 SOURCE = COMMON + OF_SOURCES + CONNECTOR
-SINK = COMMON + OF_SINKS + CONNECTOR
+SINK = COMMON + OF_SINKS + CONNECTOR + OF_SINKS_ONLY
 
 PASSED_ON = (
     "key.converter.",
@@ -193,7 +194,10 @@ def connector_problems(config: Mapping[str, Any], *, sink: bool, worker: Mapping
         worker: the worker's settings; its group counts.
     """
     refused = unserved(REFUSED_OF_SINKS if sink else REFUSED_OF_SOURCES, config)
-    problems = sink_problems(config, worker.get("group.id")) if sink else source_problems(config)
+    if sink:
+        problems = sink_problems(config, worker.get("group.id"))
+    else:
+        problems = {**source_problems(config), **dead_letter_problems(config)}
     for name, instead in refused:
         problems.setdefault(name, []).append(instead)
     return problems

@@ -58,14 +58,15 @@ def override_problems(
 def used_prefixes(config: Mapping[str, Any], *, sink: bool) -> tuple[str, ...]:
     """Return the prefixes of the clients that a connector has, in Java's order of validation.
 
-    A source has an admin client for new topics; a sink always, for with it its group's offsets are read and altered
-    (Java's validation looks at it only with a dead letter queue). A sink has a producer for its dead letter queue.
+    A source has an admin client for new topics and its dead letter queue; a sink always, for with it its group's
+    offsets are read and altered (Java's validation looks at it only with a dead letter queue). A sink has a producer
+    for its dead letter queue.
     """
     queue = bool(str(config.get("errors.deadletterqueue.topic.name") or "").strip())
     new_topics = any(name.startswith("topic.creation.") for name in config)
     used = {
         "producer.override.": not sink or queue,
         "consumer.override.": sink,
-        "admin.override.": sink or new_topics,
+        "admin.override.": sink or new_topics or queue,
     }
     return tuple(prefix for prefix, there in used.items() if there)

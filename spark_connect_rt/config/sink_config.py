@@ -43,7 +43,8 @@ OF_SINKS = ConfigDef(
             Type.STRING,
             "",
             MEDIUM,
-            "Topic for errant records; empty: they are only counted.",
+            "Topic for errant records, made with one partition when it is missing; empty: they are only counted. "
+            "Source connectors may have one too (only here, not in Java).",
             group=_ERRORS,
             order=6,
             width="MEDIUM",

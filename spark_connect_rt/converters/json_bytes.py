@@ -26,6 +26,7 @@ _NUMBER_WITH_LEADING_ZEROS = re.compile(rb'"(?:[^"\\]|\\.)*+"|(?<![\d.eE+\-])(-?
 _OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
 
 INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
+_UNREADABLE = "Converting byte[] to Kafka Connect data failed due to serialization error: "  # Java's words
 
 
 def dump_json(tree: Any, other: Callable[[Any], Any] | None = None) -> bytes:
@@ -88,7 +89,7 @@ def load_json(data: bytes) -> Any:
                 return orjson.loads(repaired)
             except orjson.JSONDecodeError:
                 pass
-        raise DataError(f"not JSON: {error}") from error
+        raise DataError(f"{_UNREADABLE}{error}") from error
 
 
 def load_json_with_decimals(data: bytes) -> Any:
@@ -96,7 +97,7 @@ def load_json_with_decimals(data: bytes) -> Any:
     try:
         return json.loads(data, parse_float=Decimal)
     except (ValueError, RecursionError) as error:
-        raise DataError(f"not JSON: {error}") from error
+        raise DataError(f"{_UNREADABLE}{error}") from error
 
 
 def _upper_case(found: re.Match[bytes]) -> bytes:

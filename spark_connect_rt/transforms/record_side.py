@@ -119,9 +119,19 @@ def fields_of(schema: Schema) -> tuple[Field, ...]:
     return schema.fields
 
 
+_JAVA_CLASSES = {
+    str: "java.lang.String",
+    bool: "java.lang.Boolean",
+    int: "java.lang.Long",  # what JSON without a schema gives
+    float: "java.lang.Double",
+    list: "java.util.ArrayList",
+    dict: "java.util.HashMap",
+}
+
+
 def class_name(value: Any) -> str:
-    """Return the name of a value's class for messages."""
-    return "null" if value is None else type(value).__name__
+    """Return the name of a value's class for messages, Java's where it has one."""
+    return "null" if value is None else _JAVA_CLASSES.get(type(value)) or type(value).__name__
 
 
 def rebuilt(schema: Schema, values: list[Any]) -> Struct:

@@ -36,7 +36,8 @@ def test_connector_settings_are_declared_like_javas(kind: str, definition: Confi
 @pytest.mark.parametrize(("kind", "definition"), [("source", SOURCE), ("sink", SINK)])
 def test_connector_settings_come_in_javas_order_and_ours_last(kind: str, definition: ConfigDef) -> None:
     theirs = [name for name in JAVA[kind] if name not in OWN_SETTINGS_OF_THE_PLUGIN]
-    assert list(definition.names()) == [*theirs, "connectrt.isolation"]
+    ours = ["connectrt.isolation", *(["connectrt.errors.put.refusals.max"] if kind == "sink" else [])]
+    assert list(definition.names()) == [*theirs, *ours]
 
 
 def test_worker_settings_are_declared_like_javas() -> None:

@@ -114,6 +114,12 @@ def test_groups_of_new_topics_need_defaults_and_patterns() -> None:
         (True, {"topics": "a", "errors.deadletterqueue.topic.name": "dead"}, set()),
         (True, {"topics": "a", "consumer.override.group.id": "workers"}, {"consumer.override.group.id"}),
         (False, {}, set()),
+        (False, {"errors.deadletterqueue.topic.name": "dead"}, set()),
+        (
+            False,
+            {"errors.deadletterqueue.topic.replication.factor": "0"},
+            {"errors.deadletterqueue.topic.replication.factor"},
+        ),
         (False, {"exactly.once.support": "requested"}, set()),
         (False, {"exactly.once.support": "REQUIRED"}, {"exactly.once.support"}),
         (False, {"offsets.storage.topic": "mine"}, {"offsets.storage.topic"}),

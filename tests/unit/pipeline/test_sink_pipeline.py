@@ -63,7 +63,7 @@ def test_an_empty_batch_has_no_offsets() -> None:
 
 
 def test_tolerance_none_names_stage_and_record() -> None:
-    with pytest.raises(DataError, match=r"record t-2@6: VALUE_CONVERTER failed: not JSON") as caught:
+    with pytest.raises(DataError, match=r"record t-2@6: VALUE_CONVERTER failed: Converting byte") as caught:
         pipeline().convert(consumed(ONE, offset=[5, 6], value=[b"1", b"{"]))
     assert caught.value.stage == "VALUE_CONVERTER"
 

@@ -31,7 +31,7 @@ def test_the_mapping_of_an_arrow_column_becomes_a_struct_all_the_way_down() -> N
     assert made == Struct(OUTER, {"in": Struct(INNER, {"x": 1})})
     with pytest.raises(DataError, match='null used for required field: "in"'):
         rebuilt(OUTER, [None, "a"])
-    with pytest.raises(DataError, match=r"Only Struct objects supported for \[test\], found: str"):
+    with pytest.raises(DataError, match=r"Only Struct objects supported for \[test\], found: java.lang.String"):
         require_struct(OUTER, "a", "test")
 
 
