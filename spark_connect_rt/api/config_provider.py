@@ -4,6 +4,16 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Set
+from types import MappingProxyType
+
+
+class ConfigData(dict[str, str]):
+    """Values by their names, and how long they may be used (Java ``ConfigData``)."""
+
+    def __init__(self, values: Mapping[str, str] = MappingProxyType({}), ttl_ms: int | None = None) -> None:
+        """Take the values; ``ttl_ms`` None: for ever."""
+        super().__init__(values)
+        self.ttl_ms = ttl_ms
 
 
 class ConfigProvider(ABC):
@@ -15,6 +25,9 @@ class ConfigProvider(ABC):
     @abstractmethod
     def get(self, path: str, keys: Set[str] | None = None) -> Mapping[str, str]:
         """Return the values at ``path``, only of ``keys`` when given; what is not there is left out.
+
+        A ``ConfigData`` with a ``ttl_ms`` has what was made from them restarted after that time
+        (``config.action.reload``).
 
         Raises BadConfigError: the path cannot be read. Its message never holds a value.
         """

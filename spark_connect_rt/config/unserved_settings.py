@@ -55,7 +55,6 @@ REFUSED_OF_SOURCES = (
 REFUSED_OF_SINKS: tuple[Unserved, ...] = ()
 
 WITHOUT_EFFECT = {
-    "config.action.reload": "nothing is reloaded; restart the connector",
     "transaction.boundary": "there are no transactions",
     "transaction.boundary.interval.ms": "there are no transactions",
     "topic.creation.enable": "topics are not created; brokers may do so by themselves",

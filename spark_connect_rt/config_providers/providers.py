@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Set
 from typing import Any
 
-from spark_connect_rt.api.config_provider import ConfigProvider
+from spark_connect_rt.api.config_provider import ConfigData, ConfigProvider
 from spark_connect_rt.config.config_def import Type, parse_value, prefixed
 from spark_connect_rt.config.indirection import resolve
 from spark_connect_rt.errors import BadConfigError, NotFoundError
@@ -41,12 +41,19 @@ class ConfigProviders:
             raise BadConfigError(problems)
         return cls(providers)
 
-    def resolve(self, config: Mapping[str, str]) -> dict[str, str]:
-        """Return the settings with every reference replaced. Raises BadConfigError naming an unreadable path."""
-        if not self._providers:
-            return dict(config)
-        return resolve(config, self._lookup)
+    def resolve(self, config: Mapping[str, str]) -> ConfigData:
+        """Return the settings with every reference replaced, and the shortest time a value of them may be used.
 
-    def _lookup(self, alias: str, path: str, keys: Set[str]) -> Mapping[str, str]:
-        provider = self._providers.get(alias)
-        return {} if provider is None else provider.get(path, keys)
+        Raises BadConfigError naming an unreadable path.
+        """
+        ttls_ms: list[int] = []
+
+        def look_up(alias: str, path: str, keys: Set[str]) -> Mapping[str, str]:
+            provider = self._providers.get(alias)
+            found = {} if provider is None else provider.get(path, keys)
+            if isinstance(found, ConfigData) and found.ttl_ms is not None:
+                ttls_ms.append(found.ttl_ms)
+            return found
+
+        values = resolve(config, look_up) if self._providers else config
+        return ConfigData(values, min(ttls_ms, default=None))

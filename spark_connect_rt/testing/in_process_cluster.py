@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 from urllib.parse import unquote, urlsplit
 
+from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError
@@ -210,6 +211,7 @@ class InProcessCluster:
                 peers=self.peers,
                 new_key=lambda size: bytes(range(size)),
                 group_offsets=MemoryGroupOffsets(self.consumer_groups),
+                resolve=ConfigProviders.from_config(raw, plugins.class_of).resolve,
             )
         )
         worker = self.workers[name] = InProcessWorker(herder, member, runner, loggers)

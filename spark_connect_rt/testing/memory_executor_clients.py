@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_connect_rt.api.plugin_modules import public_name
+from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -190,8 +191,9 @@ class MemoryExecutorClients:
         return self._find_plugin(name)
 
     def resolve(self, config: Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
-        """Return the configuration with every known placeholder replaced."""
-        return {key: self.secrets.get(value, value) for key, value in config.items()}
+        """Return the configuration with every known placeholder replaced, then what providers know."""
+        known = {key: self.secrets.get(value, value) for key, value in config.items()}
+        return ConfigProviders.from_config(worker_config, self.plugin).resolve(known)
 
 
 def wait_until(fact: Callable[[], bool], limit_s: float = 10.0, say: Callable[[], object] = lambda: "") -> None:

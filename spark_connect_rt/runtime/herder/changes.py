@@ -20,6 +20,7 @@ from spark_connect_rt.runtime.herder.tick import Verdict
 from spark_connect_rt.runtime.worker.events import (
     LifeChanged,
     ReconfigurationRequested,
+    ReloadDue,
     TaskConfigsFailed,
     TaskConfigsGenerated,
     WorkerEvent,
@@ -59,26 +60,42 @@ class Changes:
         restarts: list[RestartRequest] = []
         reasons: list[str] = []
         while self._inbox:
-            match self._inbox.popleft():
-                case RestartRequested(name, include_tasks, only_failed):
-                    restarts.append(RestartRequest(name, include_tasks, only_failed))
-                case LoggerLevelUpdated(namespace, level):
-                    reasons.append(self._set_logger_level(namespace, level))
-                case ReconfigurationRequested(connector):
-                    self._worker.generate_task_configs(connector)
-                case TaskConfigsGenerated() as generated:
-                    self._publishing.take(generated, now_ms)
-                case TaskConfigsFailed(connector, error):
-                    reasons.append(self._publishing.generate_again(connector, error, now_ms))
-                case LifeChanged(what):
-                    reasons.append(what)
-                case TaskConfigsUpdated(name, ()):
-                    reasons.append(self._left_without_tasks(name))
-                case _:
-                    reasons.append("the configuration changed")
+            event = self._inbox.popleft()
+            if isinstance(event, RestartRequested):
+                restarts.append(RestartRequest(event.name, event.include_tasks, event.only_failed))
+            else:
+                reasons.append(self._take(event, now_ms))
         for request in most_impactful(restarts).values():
             reasons.append(self._restart(request))
-        return Verdict("; ".join(dict.fromkeys(reasons)))
+        return Verdict("; ".join(dict.fromkeys(filter(None, reasons))))
+
+    def _take(self, event: WorkerEvent | ConfigEvent, now_ms: int) -> str:
+        reason = ""
+        match event:
+            case LoggerLevelUpdated(namespace, level):
+                reason = self._set_logger_level(namespace, level)
+            case ReconfigurationRequested(connector):
+                self._worker.generate_task_configs(connector)
+            case TaskConfigsGenerated() as generated:
+                self._publishing.take(generated, now_ms)
+            case TaskConfigsFailed(connector, error):
+                reason = self._publishing.generate_again(connector, error, now_ms)
+            case LifeChanged(what):
+                reason = what
+            case ReloadDue(item, key):
+                reason = self._reload(item, key)
+            case TaskConfigsUpdated(name, ()):
+                reason = self._left_without_tasks(name)
+            case _:
+                reason = "the configuration changed"
+        return reason
+
+    def _reload(self, item: str | ConnectorTaskId, key: object) -> str:
+        runs = self._worker.connectors().get(item) if isinstance(item, str) else self._worker.tasks().get(item)
+        if runs is None or runs.key != key:
+            return ""  # made anew meanwhile
+        self._state.restarts = self._state.restarts.plus(item)
+        return f"{item} restarts: what a config provider answered is too old"
 
     def _left_without_tasks(self, name: str) -> str:
         """Ask a connector that should run: a stop whose second record did not arrive took its tasks away."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from spark_connect_rt.api.config_provider import ConfigData
 from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.ports.clock import Clock
@@ -21,13 +22,13 @@ from spark_connect_rt.stores.config_store import ConfigStore
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.stores.status_store import StatusStore
 
-Resolve = Callable[[Mapping[str, str]], dict[str, str]]
+Resolve = Callable[[Mapping[str, str]], ConfigData]
 """Replaces every ``${provider:...}`` of a configuration."""
 
 
-def resolve_nothing(config: Mapping[str, str]) -> dict[str, str]:
+def resolve_nothing(config: Mapping[str, str]) -> ConfigData:
     """Take references as they stand (no config providers)."""
-    return dict(config)
+    return ConfigData(config)
 
 
 @dataclass(frozen=True, slots=True)

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+
 
 @dataclass(frozen=True, slots=True)
 class LifeChanged:
@@ -37,6 +39,14 @@ class TaskConfigsFailed:
     error: str
 
 
-WorkerEvent = LifeChanged | ReconfigurationRequested | TaskConfigsGenerated | TaskConfigsFailed
+@dataclass(frozen=True, slots=True)
+class ReloadDue:
+    """A value of a config provider that a run was made from may not be used any longer; ``key`` is the run's."""
+
+    item: str | ConnectorTaskId
+    key: object
+
+
+WorkerEvent = LifeChanged | ReconfigurationRequested | TaskConfigsGenerated | TaskConfigsFailed | ReloadDue
 Notify = Callable[[WorkerEvent], None]
 """Called from any thread of the worker; quick; raises nothing."""

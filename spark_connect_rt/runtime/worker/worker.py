@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from spark_connect_rt.api.config_provider import ConfigData
 from spark_connect_rt.assignors.model import ConnectorsAndTasks
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.clock import Clock
@@ -23,6 +24,7 @@ from spark_connect_rt.ports.sink_group import SinkGroupFactory
 from spark_connect_rt.ports.task_runner import TaskEvent, TaskKind, TaskLaunch, TaskRunner
 from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
 from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.worker.config_reloads import ConfigReloads
 from spark_connect_rt.runtime.worker.events import LifeChanged, Notify
 from spark_connect_rt.runtime.worker.launches import (
     TaskSpec,
@@ -56,7 +58,7 @@ class WorkerDependencies:
     sink_groups: SinkGroupFactory
     offset_store: OffsetStore
     status_store: StatusStore
-    resolve: Callable[[Mapping[str, str]], dict[str, str]]  # ${provider:...} -> values
+    resolve: Callable[[Mapping[str, str]], ConfigData]  # ${provider:...} -> values
     topic_tracking: bool = True
     task_stop_limit_ms: int = 5_000  # task.shutdown.graceful.timeout.ms
     threads: Threads = MACHINE_THREADS
@@ -70,6 +72,7 @@ class Worker:
         self._deps = dependencies
         self._notify = notify
         self._runs = itertools.count(1)
+        self._reloads = ConfigReloads(dependencies.resolve, notify, dependencies.threads)
         self._connectors: dict[str, WorkerConnector] = {}
         self._tasks: dict[ConnectorTaskId, WorkerTask] = {}
         self._broken_tasks: dict[ConnectorTaskId, Actual] = {}
@@ -127,6 +130,7 @@ class Worker:
                 connector, self._deps.plugins.find(plan.config["connector.class"]).java_class
             ),
             resolve=self._deps.resolve,
+            reloads=self._reloads,
             report=self._reports.of_connector(plan.name),
             notify=self._notify,
             threads=self._deps.threads,
@@ -180,6 +184,7 @@ class Worker:
             self._tasks[spec.task] = task
         log.info("task=%s gen=%d run=%d starts", spec.task, generation, launch.run)
         task.start()
+        self._reloads.watch_task(spec.task, key, spec.connector_config, spec.task_config)
 
     def switch_task(self, task: ConnectorTaskId, paused: bool) -> None:
         """Pause or resume."""

@@ -13,10 +13,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
+from spark_connect_rt.api.config_provider import ConfigData
 from spark_connect_rt.api.connector import Connector, SinkConnector
 from spark_connect_rt.planning.task_configs import checked_count, completed_task_config, raw_task_config
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.threads import Threads
+from spark_connect_rt.runtime.worker.config_reloads import ConfigReloads
 from spark_connect_rt.runtime.worker.events import (
     LifeChanged,
     Notify,
@@ -56,7 +58,8 @@ class WorkerConnector:
         plan: ConnectorPlan,
         new_connector: Callable[[], Connector],
         name_task_class: Callable[[Connector], str],
-        resolve: Callable[[Mapping[str, str]], dict[str, str]],
+        resolve: Callable[[Mapping[str, str]], ConfigData],
+        reloads: ConfigReloads,
         report: ReportStatus,
         notify: Notify,
         threads: Threads,
@@ -66,6 +69,7 @@ class WorkerConnector:
         self._name_task_class = name_task_class
         self._version: str | None = None
         self._resolve = resolve
+        self._reloads = reloads
         self._report = report
         self._notify = notify
         self._lock = threading.Lock()
@@ -76,7 +80,7 @@ class WorkerConnector:
         self._actual = Actual(plan.key, plan.paused, Life.ALIVE)
         self._abandoned = False
         self._instance: Connector | None = None
-        self._resolved: dict[str, str] = {}
+        self._resolved = ConfigData()
         self._running = False
         self._troubled = False  # the status shows why task configurations could not be generated
         self._status_after_stop: State | None = State.UNASSIGNED
@@ -153,6 +157,7 @@ class WorkerConnector:
             self._running = True
             self._resolved = self._resolve(self.plan.config)
             self._instance.start(self._resolved)
+            self._reloads.watch(self.plan.name, self.plan.key, self.plan.config, self._resolved)
         if self._abandoned:
             return
         stopped_or_paused = State.STOPPED if self.plan.stopped else State.PAUSED

@@ -1,0 +1,50 @@
+"""What a config provider answered may have a time to live: whoever was made from it is then made anew.
+
+Java ``WorkerConfigTransformer``, which restarts the connector alone; a task's own secrets are as old, so here each
+connector and each task is restarted, by the worker that runs it.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+
+from spark_connect_rt.api.config_provider import ConfigData
+from spark_connect_rt.config.indirection import references
+from spark_connect_rt.ports.threads import Threads
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.worker.events import Notify, ReloadDue
+
+log = logging.getLogger(__name__)
+
+Resolve = Callable[[Mapping[str, str]], ConfigData]
+
+
+class ConfigReloads:
+    """Says when a run is due to be made anew."""
+
+    def __init__(self, resolve: Resolve, notify: Notify, threads: Threads) -> None:
+        self._resolve = resolve
+        self._notify = notify
+        self._threads = threads
+
+    def watch(self, item: str | ConnectorTaskId, key: object, config: Mapping[str, str], resolved: ConfigData) -> None:
+        """Take what a run was made from; ``config`` is the connector's. Any thread."""
+        if resolved.ttl_ms is None or config.get("config.action.reload", "restart").strip().lower() != "restart":
+            return
+        log.info("%s restarts in %d ms, when what a config provider answered is too old", item, resolved.ttl_ms)
+        self._threads.later(resolved.ttl_ms, lambda: self._notify(ReloadDue(item, key)))
+
+    def watch_task(self, task: ConnectorTaskId, key: object, config: Mapping[str, str], own: Mapping[str, str]) -> None:
+        """Ask how long a task's settings may be used: it is the executor that resolves them for the task itself."""
+        both = {**config, **own}
+        if any(references(value) for value in both.values()):
+            self._threads.start(f"config-ttl-{task}", lambda: self._ask(task, key, both))
+
+    def _ask(self, task: ConnectorTaskId, key: object, config: Mapping[str, str]) -> None:
+        try:
+            resolved = self._resolve(config)
+        except Exception as error:  # noqa: BLE001 - the provider's code; the task itself fails by it, and says so
+            log.warning("task=%s is not restarted by the age of its settings: %s", task, type(error).__name__)
+            return
+        self.watch(task, key, config, resolved)

@@ -1,0 +1,104 @@
+"""What a config provider lends for a while: who was made from it is made anew (``config.action.reload``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Set
+
+import pytest
+
+from spark_connect_rt.api.config_provider import ConfigData, ConfigProvider
+from spark_connect_rt.config_providers.providers import ConfigProviders
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.worker.config_reloads import ConfigReloads
+from spark_connect_rt.runtime.worker.events import ReloadDue, WorkerEvent
+from spark_connect_rt.testing.in_process_cluster import InProcessCluster
+from tests.unit.runtime.cluster_stories import create, emitted, expected, source
+
+TTL_MS = 50
+LENT = {"records": "5"}
+PROVIDERS = {"config.providers": "lent", "config.providers.lent.class": "Lending"}
+
+
+class Lending(ConfigProvider):
+    """Lends the values of LENT; a path names for how many ms."""
+
+    def get(self, path: str, keys: Set[str] | None = None) -> Mapping[str, str]:
+        return ConfigData(LENT, int(path) if path else None)
+
+
+@pytest.fixture(autouse=True)
+def lent_anew() -> None:
+    LENT["records"] = "5"
+
+
+def test_connector_and_tasks_are_made_anew_with_what_is_lent_then() -> None:
+    with InProcessCluster({"Lending": Lending}, PROVIDERS) as cluster:
+        cluster.add_worker()
+        create(cluster, "a", source() | {"records": f"${{lent:{TTL_MS}:records}}"})
+        cluster.until(lambda: emitted(cluster) == expected("a-0", 5))
+        LENT["records"] = "8"
+        cluster.until(lambda: emitted(cluster) == expected("a-0", 8))
+        sentences = [line.reason for worker in cluster.workers.values() for line in worker.herder.story()]
+        assert any(said.startswith("a restarts: ") or "; a restarts: " in said for said in sentences)
+        assert any("a-0 restarts: " in said for said in sentences)
+
+
+def test_the_shortest_life_of_what_is_lent_counts() -> None:
+    providers = ConfigProviders({"lent": Lending()})
+    config = {"a": "${lent:900:records}", "b": "${lent:700:records}", "c": "${lent::records}", "d": "plain"}
+    resolved = providers.resolve(config)
+    assert resolved == {"a": "5", "b": "5", "c": "5", "d": "plain"}
+    assert resolved.ttl_ms == 700
+    assert providers.resolve({"c": "${lent::records}"}).ttl_ms is None
+
+
+class Watched:
+    """ConfigReloads with a note of what it asks for: (after ms, the event)."""
+
+    def __init__(self) -> None:
+        self.due: list[tuple[int, WorkerEvent]] = []
+        self._told: list[WorkerEvent] = []
+        self.reloads = ConfigReloads(ConfigProviders({"lent": Lending()}).resolve, self._told.append, self)  # type: ignore[arg-type]
+
+    def later(self, delay_ms: int, call: object) -> None:
+        call()  # type: ignore[operator]
+        self.due.append((delay_ms, self._told.pop()))
+
+    def start(self, name: str, run: object) -> None:
+        run()  # type: ignore[operator]
+
+
+def test_a_run_is_due_after_the_life_of_its_values() -> None:
+    watched = Watched()
+    watched.reloads.watch("a", 1, {}, ConfigData({}, 70))
+    task = ConnectorTaskId("a", 0)
+    watched.reloads.watch_task(task, 2, {"password": "${lent:90:records}"}, {"file": "plain"})
+    watched.reloads.watch_task(task, 2, {}, {"password": "${lent:80:records}"})
+    assert watched.due == [(70, ReloadDue("a", 1)), (90, ReloadDue(task, 2)), (80, ReloadDue(task, 2))]
+
+
+@pytest.mark.parametrize("config", [{"config.action.reload": "none"}, {"config.action.reload": " NONE "}])
+def test_nothing_is_due_where_the_user_says_so(config: dict[str, str]) -> None:
+    watched = Watched()
+    watched.reloads.watch("a", 1, config, ConfigData({}, 70))
+    watched.reloads.watch_task(ConnectorTaskId("a", 0), 2, config, {"password": "${lent:90:records}"})
+    assert watched.due == []
+
+
+def test_nothing_is_due_for_what_lives_for_ever() -> None:
+    watched = Watched()
+    watched.reloads.watch("a", 1, {}, ConfigData({"x": "y"}))
+    watched.reloads.watch_task(ConnectorTaskId("a", 0), 2, {"password": "${lent::records}"}, {})
+    assert watched.due == []
+
+
+def test_a_provider_that_fails_leaves_the_task_alone(caplog: pytest.LogCaptureFixture) -> None:
+    def fail(config: Mapping[str, str]) -> ConfigData:
+        raise ValueError("secret of the provider")
+
+    told: list[WorkerEvent] = []
+    watched = Watched()
+    ConfigReloads(fail, told.append, watched).watch_task(ConnectorTaskId("a", 0), 1, {"x": "${lent:1:y}"}, {})  # type: ignore[arg-type]
+    assert told == []
+    assert "ValueError" in caplog.text
+    assert "secret of the provider" not in caplog.text
