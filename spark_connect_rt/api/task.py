@@ -29,9 +29,10 @@ class SourceTaskContext(Protocol):
 
     offset_reader: OffsetReader
 
-    def report_errant(self, place: str, error: Exception) -> None:
+    def report_errant(self, place: str, error: Exception, data: bytes | None = None) -> None:
         """Give up one unreadable piece of input at ``place`` (file, line, offset ...).
 
+        ``data`` is the piece itself, for the connector's dead letter queue; without it none is sent.
         errors.tolerance=none: raises DataError naming the place, the task fails. all: counts and logs it.
         """
 

@@ -268,7 +268,7 @@ class DelimitedFileSourceTask(SourceTask):
         """Move past a segment; return its rows as a batch. Raises DataError: unreadable and not tolerated."""
         text = self._pending_chunk[segment.start : segment.end]
         if segment.reason is not None:
-            self.context.report_errant(self._place(), DataError(segment.reason))
+            self.context.report_errant(self._place(), DataError(segment.reason), text)
         self._advance(text)
         if segment.rows is None or not len(segment.rows):
             return None

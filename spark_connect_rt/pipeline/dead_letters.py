@@ -83,10 +83,10 @@ class DeadLetters:
         return self.settings.topic, None, key, value, headers or None, timestamp_ms
 
     def of_source(self, errant: Errant, converters: ConnectorConverters) -> ProduceRow | None:
-        """Return the record for what a source task returned, None when there was none."""
+        """Return the record for what a source task returned or could not read, None when neither is known."""
         record = errant.record
         if not isinstance(record, SourceRecord):
-            return None
+            return None if errant.data is None else self._of_input(errant)
         write_key, write_value = converters.key.from_connect_data, converters.value.from_connect_data
         key, key_encoding = _bytes_of(partial(write_key, record.topic), record.key_schema, record.key)
         value, encoding = _bytes_of(partial(write_value, record.topic), record.value_schema, record.value)
@@ -103,6 +103,12 @@ class DeadLetters:
             }
             headers += [*_encoded(place), *self._context(errant)]
         return self.settings.topic, None, key, value, headers or None, record.timestamp_ms
+
+    def _of_input(self, errant: Errant) -> ProduceRow:
+        """Return the record for input that never became one: its bytes, and where they were."""
+        place = {"source.place": errant.place, "value.encoding": "input"}
+        headers = [*_encoded(place), *self._context(errant)] if self.settings.with_headers else None
+        return self.settings.topic, None, None, errant.data, headers, None
 
     def _context(self, errant: Errant) -> _Headers:
         error = errant.error

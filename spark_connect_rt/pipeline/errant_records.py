@@ -54,7 +54,7 @@ class Errant:
     """One record that was given up: where it was, in which stage, why, whose code failed, what it was.
 
     ``executing`` is a plug-in's class, or a Java name where none is to blame. ``record`` is None for input that never
-    became a record.
+    became a record, ``data`` then maybe that input.
     """
 
     place: str
@@ -62,6 +62,7 @@ class Errant:
     error: BaseException
     executing: type[Any] | str
     record: ConsumeRow | SourceRecord | None
+    data: bytes | None = None
 
 
 def executing_name(errant: Errant, name_of: NameOf) -> str:

@@ -81,12 +81,15 @@ class RetryTolerance(Generic[R]):
         return waiting.wait_ms(delay_ms)
 
     def _give_up(self, record: R, stage: Stage, error: BaseException, plugin: type[Any]) -> None:
-        place = self._describe(record)
-        # As Java: also the record that fails the task is reported.
-        self._errants.append(Errant(place, stage, error, plugin, record))
+        self.give_up(Errant(self._describe(record), stage, error, plugin, record))
+
+    def give_up(self, errant: Errant) -> None:
+        """Note an errant record. Raises DataError: tolerance is none; the record is noted all the same, as in Java."""
+        self._errants.append(errant)
         if not self.tolerates_all:
+            error, stage = errant.error, errant.stage.value
             reason = str(error) if isinstance(error, ConnectError) else f"{type(error).__name__}: {error}"
-            raise DataError(f"{place}: {stage.value} failed: {reason}", stage=stage.value) from error
+            raise DataError(f"{errant.place}: {stage} failed: {reason}", stage=stage) from error
 
     def take_errants(self) -> tuple[Errant, ...]:
         """Return the records given up since the last call, the one that failed the task among them."""

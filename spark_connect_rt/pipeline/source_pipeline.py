@@ -18,7 +18,7 @@ from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.pipeline.columns import TOPIC
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.pipeline.dead_letters import DeadLetters
-from spark_connect_rt.pipeline.errant_records import Errant, Stage, StageError
+from spark_connect_rt.pipeline.errant_records import JAVA_SOURCE_TASK, Errant, Stage, StageError
 from spark_connect_rt.pipeline.produce_rows import ProduceRow, ProduceRows, columns_batch
 from spark_connect_rt.pipeline.retry_tolerance import RetryTolerance, Waiting
 from spark_connect_rt.pipeline.transformation_chain import TransformationChain
@@ -135,8 +135,12 @@ class SourcePipeline:
             if row is not None:
                 self._rows.append(row)
 
+    def report_errant(self, place: str, error: Exception, data: bytes | None) -> None:
+        """Give up input that never became a record; the next ``convert`` tells. Raises DataError: not tolerated."""
+        self._tolerance.give_up(Errant(place, Stage.TASK_POLL, error, JAVA_SOURCE_TASK, None, data))
+
     def give_up(self) -> ConvertedBatch | None:
-        """Return what is still to be told of a ``convert`` that raised: its dead letters, without any offset."""
+        """Return what is still to be told when something raised: the dead letters, without any offset."""
         errants = self._tolerance.take_errants()
         self._offsets.take()
         self._rows.take()

@@ -277,9 +277,13 @@ class TaskRunnerContract:
         assert worker.sent("a") == [0, 1, 2]
 
     def test_unreadable_input_is_skipped_and_counted_when_tolerated(self, worker: Worker) -> None:
-        launch = worker.start("a", count="3", fail="errant", tolerance="all")
+        launch = worker.start("a", count="3", fail="errant", tolerance="all", dlq="dead")
         worker.until(lambda: sum(b.skipped for b in worker.of(launch, BatchDurable)) == 1)
         assert not worker.of(launch, TaskFailed)
+        (dead,) = worker.topics.read(TopicPartition("dead", 0), 0, 10)
+        told = {one["key"].removeprefix("__connect.errors."): one["value"] for one in dead["headers"]}
+        assert (dead["value"], told["stage"]) == (b"line 7", b"TASK_POLL")
+        assert told["source.place"].endswith(b"file f line 7 offset 70")
         worker.end(launch)
 
     def test_a_task_hears_when_its_records_are_durable(self, worker: Worker) -> None:

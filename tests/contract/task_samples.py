@@ -62,7 +62,7 @@ class CountingSource(SourceTask):
             raise ValueError("poll fails as told")
         if self.config.get("fail") == "errant":
             self.config = {**self.config, "fail": ""}
-            self.context.report_errant("file f line 7 offset 70", ValueError("unreadable"))
+            self.context.report_errant("file f line 7 offset 70", ValueError("unreadable"), b"line 7")
         if self.config.get("fail") == "hang":
             note(self.folder, f"hangs {self.name} pid {os.getpid()}")
             time.sleep(float(self.config.get("hang.s", "60")))

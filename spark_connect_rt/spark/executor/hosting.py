@@ -10,7 +10,6 @@ import importlib
 import threading
 import time
 import traceback
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.errors import NotFoundError
@@ -85,8 +84,3 @@ def load_class(name: str) -> type[Any]:
 def trace_of(error: BaseException) -> str:
     """Return the trace that a FAILED status shows."""
     return "".join(traceback.format_exception(error))
-
-
-def tolerates_errors(connector_config: Mapping[str, str]) -> bool:
-    """Tell whether ``errors.tolerance`` is ``all``."""
-    return connector_config.get("errors.tolerance", "none") == "all"

@@ -26,7 +26,6 @@ from spark_connect_rt.spark.executor.hosting import (
     Switches,
     load_class,
     monotonic_ms,
-    tolerates_errors,
     trace_of,
 )
 from spark_connect_rt.spark.executor.row_queue import RowQueue
@@ -62,15 +61,12 @@ class _Context(SourceTaskContext):
 
     def __init__(self, launch: TaskLaunch, offset_reader: OffsetReader) -> None:
         self.offset_reader = offset_reader
-        self.skipped = 0
+        self.pipeline: SourcePipeline | None = None
         self._task = launch.task
-        self._tolerant = tolerates_errors(launch.connector_config)
 
-    def report_errant(self, place: str, error: Exception) -> None:
-        if not self._tolerant:
-            raise DataError(f"task {self._task}: unreadable input at {place}: {error}", stage="TASK_POLL") from error
-        self.skipped += 1
-        log.warning("task=%s skipped unreadable input at %s: %s", self._task, place, error)
+    def report_errant(self, place: str, error: Exception, data: bytes | None = None) -> None:
+        assert self.pipeline is not None
+        self.pipeline.report_errant(f"task {self._task}: unreadable input at {place}", error, data)
 
 
 class SourceHost(threading.Thread):
@@ -125,6 +121,7 @@ class SourceHost(threading.Thread):
         self._errant_log = ErrantLog(self._launch.task, settings, self._clients)
         letters = self._dead_letters(settings)
         pipeline = SourcePipeline.from_config(connector_config, worker_config, self._clients.plugin, waiting, letters)
+        self._context.pipeline = pipeline
         try:
             task.start(self._clients.resolve(self._launch.config, self._launch.worker_config))
             self._rows.put(Row(self._host, RowKind.RUNNING))
@@ -165,17 +162,12 @@ class SourceHost(threading.Thread):
 
     def _poll_once(self, task: SourceTask, pipeline: SourcePipeline) -> None:
         try:
-            polled = task.poll()
+            polled = task.poll() or ()
+            batches = pipeline.convert(polled)
         except RetriableError as error:
             log.warning("task=%s: poll will be tried again: %s", self._launch.task, error)
             self.switches.wait(_RETRY_WAIT_S)
             return
-        if not polled:
-            self._send_skips()
-            self.switches.wait(task.idle_wait_ms() / 1000)
-            return
-        try:
-            batches = pipeline.convert(polled)
         except DataError:
             last = pipeline.give_up()
             if last is not None:  # as Java: also the record that fails the task is reported
@@ -185,6 +177,8 @@ class SourceHost(threading.Thread):
             self._remember(polled, len(batches))
         for converted in batches:
             self._send(converted)
+        if not polled:
+            self.switches.wait(task.idle_wait_ms() / 1000)
 
     def _wait_while_paused(self) -> None:
         self._rows.put(Row(self._host, RowKind.PAUSED))
@@ -193,22 +187,14 @@ class SourceHost(threading.Thread):
 
     def _send(self, converted: ConvertedBatch) -> None:
         self._errant_log.write(converted.errants)
-        skipped, self._context.skipped = self._context.skipped, 0
         head = BatchHead(
             converted.records,
             tuple(converted.source_offsets),
-            converted.skipped + skipped,
+            converted.skipped,
             tuple(sorted(converted.topics)),
         )
         data = encode_records(converted.batch) if converted.batch.num_rows else None
         self._rows.put(Row(self._host, RowKind.BATCH, head.encode(), data))
-
-    def _send_skips(self) -> None:
-        """Report input given up since the last batch even when nothing readable follows it."""
-        if self._context.skipped:
-            skipped, self._context.skipped = self._context.skipped, 0
-            self._sent.append(())
-            self._rows.put(Row(self._host, RowKind.BATCH, BatchHead(0, skipped=skipped).encode()))
 
     def _remember(self, polled: Sequence[SourceRecord | SourceBatch], rows: int) -> None:
         """Keep the records of one poll until the LAST of its rows is durable."""

@@ -33,7 +33,7 @@ def new_worker(session: SparkSession, folder: Path, settings: EngineSettings = S
     topics = FileTopics(folder / "topics")
     runner = SparkTaskRunner({}, CLIENTS, session_factory=lambda: session, settings=settings)
     client_config = {"bootstrap.servers": f"file:{topics.folder}"}
-    worker = Worker(runner, topics, folder, client_config, limit_s=40)
+    worker = Worker(runner, topics, folder, client_config, limit_s=240)
     runner.open(worker.on_event, worker.read_offsets)
     return worker
 
@@ -100,7 +100,7 @@ def test_a_silent_process_is_given_up_after_the_session_timeout(session: SparkSe
     runner = SparkTaskRunner(
         {"connectrt.channel.timeout.ms": "1500"}, CLIENTS, session_factory=lambda: session, settings=SETTINGS
     )
-    worker = Worker(runner, topics, tmp_path, {"bootstrap.servers": f"file:{topics.folder}"}, limit_s=40)
+    worker = Worker(runner, topics, tmp_path, {"bootstrap.servers": f"file:{topics.folder}"}, limit_s=240)
     runner.open(worker.on_event, worker.read_offsets)
     launch = worker.start("a", count="100000", per_poll="1", pause_s="0.01")
     worker.wait_sent("a", 10)

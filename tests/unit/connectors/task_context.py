@@ -26,7 +26,7 @@ class Context:
         self.tolerant = tolerant
         self.errant: list[tuple[str, str]] = []
 
-    def report_errant(self, place: str, error: Exception) -> None:
+    def report_errant(self, place: str, error: Exception, data: bytes | None = None) -> None:
         if not self.tolerant:
             raise DataError(f"unreadable input at {place}: {error}") from error
         self.errant.append((place, str(error)))
