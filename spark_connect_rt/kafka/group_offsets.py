@@ -67,7 +67,9 @@ class KafkaGroupOffsets:
         return KafkaAdmin(properties).group_is_active(group, self._timeout_ms)
 
     def alter(self, properties: Mapping[str, str], group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """See the port."""
+        """See the port. Raises ValueError: an offset below zero, which a broker would take as it stands."""
+        if min(offsets.values(), default=0) < 0:
+            raise ValueError(f"altering the offsets of group {group}: an offset is below zero")
         topics = groupby(sorted(offsets), lambda one: one.topic)
         listed = [(topic, [(p.partition, offsets[p], "") for p in found]) for topic, found in topics]
         member_id, generation = _NO_MEMBER
