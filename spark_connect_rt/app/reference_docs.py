@@ -1,4 +1,4 @@
-"""Makes docs/reference/{worker_settings,connector_settings,transformations,exit_codes}.md from what the program reads.
+"""Makes docs/reference/{worker,standalone,connector}_settings.md, transformations.md, exit_codes.md from declarations.
 
 ``python -m spark_connect_rt.app.reference_docs`` writes them; tests/unit/app/test_reference_docs.py fails when a
 committed page says something else than the declarations.
@@ -16,10 +16,18 @@ from spark_connect_rt.api.converter import CONVERTER_TYPE
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.app.exit_codes import EXIT_CODES
 from spark_connect_rt.app.plugin_scan import bundled_plugins
-from spark_connect_rt.config import connector_config, override_policy, own_settings, validators, worker_config
+from spark_connect_rt.config import (
+    connector_config,
+    override_policy,
+    own_settings,
+    standalone_config,
+    validators,
+    worker_config,
+)
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Password, text_of
 from spark_connect_rt.config.connection_config import CLIENTS
 from spark_connect_rt.config.group_config import GROUP, SESSION_KEYS
+from spark_connect_rt.config.standalone_config import STANDALONE
 from spark_connect_rt.config.storage_config import STORAGE
 from spark_connect_rt.config.unserved_settings import in_this_version
 from spark_connect_rt.transforms import settings as transform_settings
@@ -88,6 +96,19 @@ def worker_settings() -> str:
     return "\n".join([*parts, "## Names by prefix\n\n" + _prefix_table(_WORKER_PREFIXES)])
 
 
+def standalone_settings() -> str:
+    """Return the page of what a standalone worker's file may hold."""
+    parts = [
+        f"# Settings of a standalone worker\n\n{_MADE_BY}\n\n"
+        "What the properties file of a worker without a group may hold. Names, defaults and meaning are Kafka\n"
+        "Connect's, so a Java worker's file works here. Names by prefix are those of a\n"
+        "[distributed worker](worker_settings.md), but for the `*.storage.*` of topics.\n",
+        f"## Offsets\n\n{settings_table(standalone_config.OWN)}",
+    ]
+    shared = [(title, keys) for title, keys in _WORKER_SECTIONS if all(name in STANDALONE for name in keys.names())]
+    return "\n".join([*parts, *(f"## {title}\n\n{settings_table(keys)}" for title, keys in shared)])
+
+
 def connector_settings() -> str:
     """Return the page of the settings of connectors: common ones first, then those of each bundled connector."""
     common, ours = connector_config.COMMON, own_settings.CONNECTOR
@@ -138,6 +159,7 @@ def exit_codes() -> str:
 
 PAGES: dict[str, Callable[[], str]] = {
     "worker_settings.md": worker_settings,
+    "standalone_settings.md": standalone_settings,
     "connector_settings.md": connector_settings,
     "exit_codes.md": exit_codes,
     "transformations.md": transformations,

@@ -12,22 +12,19 @@ from spark_connect_rt.config.validators import non_empty
 from spark_connect_rt.config.worker_config import PASSED_ON, WORKER, unknown_setting_warnings
 from spark_connect_rt.errors import BadConfigError
 
-STANDALONE = (
-    ConfigDef(
-        [
-            ConfigKey(
-                "offset.storage.file.filename",
-                Type.STRING,
-                REQUIRED,
-                Importance.HIGH,
-                "File that keeps the source offsets.",
-                non_empty,
-            )
-        ]
-    )
-    + WORKER
-    + ENGINE
+OWN = ConfigDef(
+    [
+        ConfigKey(
+            "offset.storage.file.filename",
+            Type.STRING,
+            REQUIRED,
+            Importance.HIGH,
+            "File that keeps the source offsets.",
+            non_empty,
+        )
+    ]
 )
+STANDALONE = OWN + WORKER + ENGINE
 
 
 def parse_standalone(raw: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
