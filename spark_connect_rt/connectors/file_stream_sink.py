@@ -77,6 +77,10 @@ class FileStreamSinkTask(SinkTask):
         except OSError as error:
             raise ConnectError(f"file {self._path} cannot be written: {error.strerror or error}") from error
 
+    def may_put_halves(self) -> bool:
+        """No: what cannot be written is never a record's fault, and lines would be written twice."""
+        return False
+
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Nothing is buffered: what was put is with the operating system, as in Java."""
 

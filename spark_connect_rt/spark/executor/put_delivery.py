@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.api.task import SinkTask
@@ -27,13 +27,20 @@ class PutDelivery:
         pipeline: SinkPipeline,
         reports: ErrantReports,
         most_refusals: int,
+        interrupted: Callable[[], bool],
     ) -> None:
-        """Take the parts; ``most_refusals`` in a row before the fault is not the records' (0: never look for it)."""
+        """Take the parts.
+
+        Args:
+            most_refusals: in a row, before the fault is not the records' (0: never look for the records to blame).
+            interrupted: whether something must not wait for the end of the search.
+        """
         self._task_id = task_id
         self._task = task
         self._pipeline = pipeline
         self._reports = reports
         self._most_refusals = most_refusals
+        self._interrupted = interrupted
         self._isolates = reports.settings.tolerates_all and most_refusals > 0
         self._isolation: PutIsolation | None = None
         self._refused_in_a_row = 0
@@ -67,11 +74,16 @@ class PutDelivery:
                 if records:
                     self._refused_in_a_row = 0
                 return
-        self._isolation.run(self._task.put)
+        self._isolation.run(self._put_half)
         isolation, self._isolation = self._isolation, None
         self._refused_in_a_row = isolation.in_a_row
         self.refused = len(isolation.refused)
         self._reports.tell(self._errant(one.record, one.error) for one in isolation.refused)
+
+    def _put_half(self, records: Sequence[SinkRecord]) -> None:
+        if self._interrupted():
+            raise RetriableError("partitions leave, or the task ends")
+        self._task.put(records)
 
     def _begin(self, records: Sequence[SinkRecord], error: Exception) -> PutIsolation:
         log.warning(

@@ -74,6 +74,7 @@ class SinkLane(Lane):
         self._leaving_lock = threading.Lock()
         self._leaving: frozenset[TopicPartition] = frozenset()
         self._released: frozenset[TopicPartition] = frozenset()  # ahead of their REVOKED row
+        self._put_without = self._leaving  # what had left when the batch in hand was cut
         self._ending = False
 
     def give(self, row: Row) -> None:
@@ -111,7 +112,9 @@ class SinkLane(Lane):
         self._task = load_class(self.launch.task_class)()
         self._task.context = self._context
         most_refusals: int = OF_SINKS_ONLY.parse(connector_config)[REFUSALS_MAX]
-        self._delivery = PutDelivery(self.launch.task, self._task, self._pipeline, self._reports, most_refusals)
+        self._delivery = PutDelivery(
+            self.launch.task, self._task, self._pipeline, self._reports, most_refusals, self._must_not_wait
+        )
         self._task.start(self._clients.resolve(self.launch.config, self.launch.worker_config))
         if not self.launch.paused:  # else the feed's PAUSED row says so
             self.report("running")
@@ -161,13 +164,17 @@ class SinkLane(Lane):
                 return
             converted = self._convert(batch)
             self._delivery.forget()
-            while not self._ending and self._leaving is leaving:
+            self._put_without = leaving
+            while not self._must_not_wait():
                 if self._delivery.put(converted.records):
                     self._took(converted, row.data.size)
                     return
                 self._hurry.wait(wait_s)
                 self._hurry.clear()
                 wait_s = min(RETRY_LAST_S, wait_s * 2)
+
+    def _must_not_wait(self) -> bool:
+        return self._ending or self._leaving is not self._put_without
 
     def _convert(self, batch: pa.RecordBatch) -> SinkConverted:
         assert self._reports is not None

@@ -184,6 +184,20 @@ def test_a_retriable_error_is_no_refusal() -> None:
     assert (Halved.taken, lane.committed(), lane.failure()) == ([], [], "")
 
 
+def test_an_end_does_not_wait_for_the_search() -> None:
+    lane = Lane(_Clients(), tolerance="all")
+
+    def end() -> Exception:
+        lane.lane.give(Row(5, RowKind.ENDED))
+        return ValueError("bad")
+
+    Halved.raises = staticmethod(end)  # type: ignore[assignment]
+    lane.run("a", "bad", "b", "c")
+    lane.lane.join(10)
+    assert not lane.lane.is_alive()
+    assert (Halved.taken, lane.committed(), lane.failure()) == ([], [], "")
+
+
 def test_a_target_that_takes_nothing_fails_the_task_and_buries_nothing() -> None:
     clients = _Clients()
     lane = Lane(clients, tolerance="all", dlq="dead", put_refusals_max="3").run(*["bad"] * 8)
