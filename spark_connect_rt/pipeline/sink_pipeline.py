@@ -143,9 +143,8 @@ class SinkPipeline:
         except Exception as error:  # plug-in code: whatever it throws is this record's failure
             raise StageError(stage, plugin) from error
         record = SinkRecord(topic, partition, offset, value, value_schema, key, key_schema, timestamp_ms, headers)
-        if self._keeps_originals:
-            record = _remembering(record, row)
-        return self._chain.apply(record) if self._chain.steps else record
+        transformed = self._chain.apply(record) if self._chain.steps else record
+        return _remembering(transformed, row) if transformed is not None and self._keeps_originals else transformed
 
     def _headers(self, topic: str, given: list[dict[str, Any]]) -> tuple[Header, ...]:
         read = self._converters.header.to_connect_header

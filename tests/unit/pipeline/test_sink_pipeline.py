@@ -8,6 +8,8 @@ import pyarrow as pa
 import pytest
 
 from spark_connect_rt.api.data import schema as s
+from spark_connect_rt.api.records import SinkRecord, altered
+from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
 from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
@@ -55,6 +57,33 @@ def test_headers_are_read() -> None:
     )
     (record,) = pipeline().convert(batch).records
     assert [(h.key, h.value, h.schema) for h in record.headers] == [("h", 12, s.INT8), ("n", None, None)]
+
+
+class Rerouted(Transformation):
+    """Makes another record under another topic."""
+
+    def apply(self, record: Any) -> Any:
+        return SinkRecord("elsewhere", record.partition, record.offset, record.value)
+
+
+@pytest.mark.parametrize("transforms", [{}, {"transforms": "r", "transforms.r.type": "Rerouted"}])
+def test_records_remember_what_they_were_made_from_where_that_is_wanted(transforms: dict[str, str]) -> None:
+    def find_here(name: str) -> type[Any]:
+        return Rerouted if name == "Rerouted" else find(name)
+
+    for batch in (
+        consumed(ONE, offset=[5], value=[b"1"], timestamp=[3]),
+        consumed(ONE, offset=[5], value=[b"1"], timestamp=[3], key=[b"k"], headers=[[{"key": "h", "value": b"1"}]]),
+    ):
+        plain = SinkPipeline.from_config(transforms, WORKER, find_here)
+        keeping = SinkPipeline.from_config(transforms, WORKER, find_here, keeps_originals=True)
+        (without,), (record,) = plain.convert(batch).records, keeping.convert(batch).records
+        assert type(without) is SinkRecord
+        row = batch.to_pylist()[0]
+        original = ("t", 2, 5, 3, row.get("key"), b"1", row.get("headers"))
+        assert keeping.original_of(record) == original
+        assert keeping.original_of(altered(record, value="changed by the task")) == original
+        assert keeping.original_of(SinkRecord("made", 0, 9, {"a": 1})) == ("made", 0, 9, None, None, b'{"a":1}', None)
 
 
 def test_an_empty_batch_has_no_offsets() -> None:
