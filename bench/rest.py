@@ -4,8 +4,9 @@
 connectors that are STOPPED (configured, assigned, started as such, without tasks). All but the created ones are in the
 config topic before a worker starts, as after a hand-over: Java would take half an hour to create them.
 "ours (1 task each)" is the list of 2,000 RUNNING connectors with a task each: stores, herder and server alone.
-limit is the same server with the same bytes ready. Every figure is a median; create_ms ends with the answer 201, and
-the rebalance that a create causes is part of the next one's wait.
+limit is the same server with the same bytes ready. Milliseconds are medians; create_ms ends with the answer 201, and
+the rebalance that a create causes is part of the next one's wait. ``..._cpu_ms`` is what a request costs all processes
+of the worker (reads alone and limit: server and client), on the average; a busy machine changes it least.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ import time
 from confluent_kafka import Producer
 
 from bench.lab import Lab
+from bench.process_cost import CpuMeter
 from bench.report import Result, Run
 from bench.rest_reads import running_connectors, those_bytes
 from spark_connect_rt.errors import ConnectError, StartupError
@@ -91,16 +93,20 @@ def _measure(lab: Lab, result: Result, who: str, worker: WorkerProcess, creates:
     rest = worker.rest
     mine = [lab.fresh("created") for _ in range(creates)]
     create_ms = []
-    for name in mine:
-        body = {"name": name, "config": CONFIG, "initial_state": "STOPPED"}
-        create_ms.append(_timed_ms(lambda body=body: rest.settled("POST", "/connectors", body).status == 201))
-    listed = _await_stopped(rest, count)
-    list_ms = [_timed_ms(lambda: rest.request("GET", LIST).status == 200) for _ in range(READS)]
+    with CpuMeter(worker.processes) as creating:
+        for name in mine:
+            body = {"name": name, "config": CONFIG, "initial_state": "STOPPED"}
+            create_ms.append(_timed_ms(lambda body=body: rest.settled("POST", "/connectors", body).status == 201))
+        listed = _await_stopped(rest, count)
+    with CpuMeter(worker.processes) as reading:
+        list_ms = [_timed_ms(lambda: rest.request("GET", LIST).status == 200) for _ in range(READS)]
     names_ms = [_timed_ms(lambda: rest.request("GET", "/connectors").status == 200) for _ in range(READS)]
     figures = {
         "list_ms": round(statistics.median(list_ms), 1),
         "list_worst_ms": round(max(list_ms), 1),
         "names_ms": round(statistics.median(names_ms), 1),
+        "list_cpu_ms": round(reading.used_s * 1000 / READS, 1),
+        "create_cpu_ms": round(creating.used_s * 1000 / creates, 1),
         "create_ms": round(statistics.median(create_ms), 1),
         "create_worst_ms": round(max(create_ms), 1),
         "created": creates,
@@ -116,13 +122,22 @@ def _reads_alone(result: Result, count: int) -> None:
     with running_connectors(count, CONFIG) as url, ConnectRest(url) as rest:
         body = rest.request("GET", LIST).body
         exact = body.count(b'"tasks":[{"id":0') == count
-        list_ms = [_timed_ms(lambda: rest.request("GET", LIST).status == 200) for _ in range(READS)]
-    figures = {"list_ms": round(statistics.median(list_ms), 1), "list_worst_ms": round(max(list_ms), 1)}
-    result.runs.append(Run("ours (1 task each)", {**figures, "connectors": count, "exact": exact}))
+        result.runs.append(Run("ours (1 task each)", {**_listed(rest), "connectors": count, "exact": exact}))
     with those_bytes(body) as url, ConnectRest(url) as rest:
-        list_ms = [_timed_ms(lambda: rest.request("GET", LIST).status == 200) for _ in range(READS)]
-    result.runs.append(Run("limit", {"list_ms": round(statistics.median(list_ms), 1), "connectors": count}))
+        result.runs.append(Run("limit", {**_listed(rest), "connectors": count}))
     result.notes.append(f"the list with a task each is {len(body) / 1e6:.2f} MB")
+
+
+def _listed(rest: ConnectRest) -> dict[str, float]:
+    """Return what lists take from a server of this process."""
+    cpu_s = time.process_time()
+    list_ms = [_timed_ms(lambda: rest.request("GET", LIST).status == 200) for _ in range(READS)]
+    cpu_ms = (time.process_time() - cpu_s) * 1000 / READS
+    return {
+        "list_ms": round(statistics.median(list_ms), 1),
+        "list_worst_ms": round(max(list_ms), 1),
+        "list_cpu_ms": round(cpu_ms, 1),
+    }
 
 
 def _await_stopped(rest: ConnectRest, at_least: int) -> int:
@@ -138,6 +153,8 @@ def _await_stopped(rest: ConnectRest, at_least: int) -> int:
 
 def _notes(lab: Lab, result: Result) -> None:
     result.note_ratio("create", result.ratio_of("create_ms"))
+    result.note_ratio("CPU of a create", result.ratio_of("create_cpu_ms"))
+    result.note_ratio("CPU of a list", result.ratio_of("list_cpu_ms"))
     with_tasks = result.median("ours (1 task each)")
     if with_tasks is not None:
         result.notes.append(f"ours with a task each: {with_tasks:.0f} ms (target {LIST_TARGET_MS:.0f})")

@@ -193,6 +193,12 @@ class HerderApi(Protocol):
     def connector_config(self, name: str) -> Mapping[str, str]:
         """Raises NotFoundError ``Connector s not found``."""
 
+    def connector_mark(self, name: str) -> object:
+        """Return a value that equals an earlier one only if status and info are as they were then; cheaper than these.
+
+        Raises NotFoundError ``Connector s not found``.
+        """
+
     def connector_status(self, name: str) -> ConnectorStateInfo:
         """UNASSIGNED for a connector or task that no worker has reported yet.
 

@@ -6,18 +6,16 @@ when another worker must serve them.
 
 from __future__ import annotations
 
-from typing import Any
-
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.ports.herder import ConfigWritten
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.java_hash_order import in_java_hash_order, java_hash_order
+from spark_connect_rt.protocol.java_hash_order import java_hash_order
 from spark_connect_rt.rest import entities
 from spark_connect_rt.rest.context import JsonResponse, RestContext, flag
+from spark_connect_rt.rest.expanded_list import ExpandedList
 from spark_connect_rt.rest.negotiation import json_body
 from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, connector_path, decoded
 from spark_connect_rt.rest.request_body import read_config, read_create, read_patch
@@ -36,7 +34,7 @@ def router(context: RestContext) -> APIRouter:
 
 
 def _add_reads(routes: APIRouter, context: RestContext) -> None:
-    herder = context.herder
+    herder, expanded = context.herder, ExpandedList(context.herder)
 
     @routes.get("/connectors")
     async def connectors(request: Request) -> Response:
@@ -44,8 +42,8 @@ def _add_reads(routes: APIRouter, context: RestContext) -> None:
         names = java_hash_order(herder.list_connectors())
         if "expand" not in request.query_params:
             return JsonResponse(names)
-        wanted = request.query_params.getlist("expand")
-        return JsonResponse(_expanded(context, names, wanted))
+        body = expanded.body(names, request.query_params.getlist("expand"))
+        return Response(body, media_type=JsonResponse.media_type)
 
     @routes.get("/connectors/{connector}")
     async def info(connector: ConnectorName) -> Response:
@@ -182,21 +180,6 @@ def _add_tasks(routes: APIRouter, context: RestContext) -> None:
         """Restart one task, on the worker that owns it."""
         await context.completed(request, lambda: herder.restart_task(ConnectorTaskId(decoded(connector), task)))
         return Response(status_code=204)
-
-
-def _expanded(context: RestContext, names: list[str], wanted: list[str]) -> dict[str, Any]:
-    expanded: dict[str, Any] = {}
-    for name in names:
-        found: dict[str, Any] = {}
-        try:
-            if "status" in wanted:
-                found["status"] = entities.state_entity(context.herder.connector_status(name))
-            if "info" in wanted:
-                found["info"] = entities.info_entity(context.herder.connector_info(name))
-        except NotFoundError:
-            continue  # deleted since the list was taken
-        expanded[name] = in_java_hash_order(found)
-    return expanded
 
 
 def _written(request: Request, written: ConfigWritten) -> Response:

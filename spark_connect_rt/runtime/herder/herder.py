@@ -145,6 +145,10 @@ class DistributedHerder:
         """See HerderApi."""
         return self._views.connector_config(name)
 
+    def connector_mark(self, name: str) -> object:
+        """See HerderApi."""
+        return self._views.connector_mark(name)
+
     def connector_status(self, name: str) -> ConnectorStateInfo:
         """See HerderApi."""
         return self._views.connector_status(name)

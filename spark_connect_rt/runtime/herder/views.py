@@ -50,6 +50,13 @@ class Views:
             raise NotFoundError(f"Connector {name} not found")
         return config
 
+    def connector_mark(self, name: str) -> object:
+        """Everything that status and info are made of. Raises NotFoundError."""
+        snapshot, store = self._deps.config_store.snapshot(), self._deps.status_store
+        config = self.connector_config(name)
+        consistent = name not in snapshot.inconsistent
+        return (config, snapshot.task_count(name), consistent, store.connector(name), store.tasks(name))
+
     def connector_status(self, name: str) -> ConnectorStateInfo:
         """A configured connector always has one: UNASSIGNED until a worker reports. Raises NotFoundError."""
         snapshot, store = self._deps.config_store.snapshot(), self._deps.status_store

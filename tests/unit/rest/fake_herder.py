@@ -110,6 +110,9 @@ class FakeHerder:
     def connector_config(self, name: str) -> Mapping[str, str]:
         return self.connector_info(name).config
 
+    def connector_mark(self, name: str) -> object:
+        return object()  # never as it was
+
     def connector_status(self, name: str) -> ConnectorStateInfo:
         if name != "src" or name not in self.infos:
             raise NotFoundError(f"No status found for connector {name}")
