@@ -29,6 +29,10 @@ class Waiting:
     wait_ms: Callable[[int], bool]
 
 
+class RetryInterrupted(Exception):
+    """The wait between attempts ended early: the record is neither converted nor errant, it will be read again."""
+
+
 def backoff_ms(attempt: int, delay_max_ms: int) -> int:
     """Return the wait after failed attempt ``attempt`` (from 1): 300 ms doubled each time, at most ``delay_max_ms``."""
     return min(FIRST_RETRY_MS << min(attempt - 1, 32), delay_max_ms)
@@ -56,6 +60,7 @@ class RetryTolerance(Generic[R]):
 
         Raises:
             DataError: tolerance is none; names stage and place.
+            RetryInterrupted: the task is to end. (Java gives such a record up, and its offset with it.)
         """
         attempt, began_ms = 0, None
         while True:
@@ -78,7 +83,9 @@ class RetryTolerance(Generic[R]):
             if left_ms <= 0:
                 return False
             delay_ms = min(delay_ms, left_ms)
-        return waiting.wait_ms(delay_ms)
+        if not waiting.wait_ms(delay_ms):
+            raise RetryInterrupted
+        return True
 
     def _give_up(self, record: R, stage: Stage, error: BaseException, plugin: type[Any]) -> None:
         self.give_up(Errant(self._describe(record), stage, error, plugin, record))

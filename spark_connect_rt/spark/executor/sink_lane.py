@@ -17,7 +17,7 @@ from spark_connect_rt.config.own_settings import OF_SINKS_ONLY, REFUSALS_MAX
 from spark_connect_rt.errors import DataError, RetriableError
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
-from spark_connect_rt.pipeline.retry_tolerance import Waiting
+from spark_connect_rt.pipeline.retry_tolerance import RetryInterrupted, Waiting
 from spark_connect_rt.pipeline.sink_pipeline import SinkConverted, SinkPipeline
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskLaunch
@@ -163,6 +163,8 @@ class SinkLane(Lane):
             if not batch.num_rows:
                 return
             converted = self._convert(batch)
+            if converted is None:
+                continue
             self._delivery.forget()
             self._put_without = leaving
             while not self._must_not_wait():
@@ -176,10 +178,15 @@ class SinkLane(Lane):
     def _must_not_wait(self) -> bool:
         return self._ending or self._leaving is not self._put_without
 
-    def _convert(self, batch: pa.RecordBatch) -> SinkConverted:
+    def _convert(self, batch: pa.RecordBatch) -> SinkConverted | None:
+        """Convert a batch; None: something could not wait for an attempt, look at the batch anew."""
         assert self._reports is not None
         try:
             converted = self._pipeline.convert(batch)
+        except RetryInterrupted:
+            self._pipeline.take_errants()  # found again when the batch is
+            self._hurry.clear()
+            return None
         except DataError:
             self._reports.tell(self._pipeline.take_errants())  # as Java: also the one that fails the task
             self._reports.flush(self._flush_timeout_ms)

@@ -16,7 +16,7 @@ from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import OffsetReader, SourceTask, SourceTaskContext
 from spark_connect_rt.errors import DataError, RetriableError, ShuttingDownError
 from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
-from spark_connect_rt.pipeline.retry_tolerance import Waiting
+from spark_connect_rt.pipeline.retry_tolerance import RetryInterrupted, Waiting
 from spark_connect_rt.pipeline.source_pipeline import ConvertedBatch, SourcePipeline
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskLaunch
@@ -167,6 +167,9 @@ class SourceHost(threading.Thread):
         except RetriableError as error:
             log.warning("task=%s: poll will be tried again: %s", self._launch.task, error)
             self.switches.wait(_RETRY_WAIT_S)
+            return
+        except RetryInterrupted:
+            pipeline.give_up()  # what was polled is polled again after the next start
             return
         except DataError:
             last = pipeline.give_up()

@@ -12,7 +12,7 @@ from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.pipeline import source_pipeline
 from spark_connect_rt.pipeline.columns import TOPIC
-from spark_connect_rt.pipeline.retry_tolerance import Stage, Waiting
+from spark_connect_rt.pipeline.retry_tolerance import RetryInterrupted, Stage, Waiting
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
 from tests.unit.pipeline.plugins_for_tests import WORKER, Upper, find
 
@@ -133,6 +133,19 @@ def test_retriable_errors_are_tried_again_within_the_time_limit() -> None:
         pipeline(waiting, **settings).convert([record("later")])
     assert waits[2:] == [300, 600, 100]
     Upper.later = 0
+
+
+def test_a_stop_in_the_middle_of_retries_gives_nothing_up() -> None:
+    waiting = Waiting(now_ms=lambda: 0, wait_ms=lambda delay_ms: False)
+    settings = {"transforms": "up", "transforms_up_type": "Upper", "errors_retry_timeout": "-1"}
+    for tolerance in ("none", "all"):
+        one = pipeline(waiting, **settings, errors_tolerance=tolerance)
+        Upper.later = 1
+        with pytest.raises(RetryInterrupted):
+            one.convert([record("before", 1), record("later", 2)])
+        assert one.give_up() is None
+        (converted,) = one.convert([record("before", 1), record("later", 2)])
+        assert (converted.records, converted.skipped) == (2, 0)
 
 
 def test_a_connectors_own_converter_does_not_mix_with_the_workers_settings() -> None:

@@ -9,8 +9,10 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.api.data.schema import SchemaAndValue
 from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
@@ -196,6 +198,40 @@ def test_an_end_does_not_wait_for_the_search() -> None:
     lane.lane.join(10)
     assert not lane.lane.is_alive()
     assert (Halved.taken, lane.committed(), lane.failure()) == ([], [], "")
+
+
+class Later(StringConverter):
+    """Cannot read a value ``later`` until it is told."""
+
+    asked = 0
+    ready = False
+
+    def to_connect_data(self, topic: str, data: bytes | None) -> SchemaAndValue:
+        if data == b"later" and not Later.ready:
+            Later.asked += 1
+            raise RetriableError("the registry is away")
+        return super().to_connect_data(topic, data)
+
+
+@pytest.mark.parametrize("leaves", ["another", "end"])
+def test_a_revocation_or_an_end_in_the_middle_of_retries_gives_no_record_up(leaves: str) -> None:
+    Later.asked, Later.ready = 0, False
+    lane = Lane(_Clients(), tolerance="all", retry_timeout="-1", retry_delay_max_ms="20")
+    lane.launch.worker_config["value.converter"] = f"{__name__}:Later"  # type: ignore[index]
+    lane.lane.give(Row(5, RowKind.ASSIGNED, encode_partitions([("u", 0)])))
+    lane.run("a", "later")
+    wait_until(lambda: Later.asked > 1)
+    if leaves == "another":
+        lane.lane.give(Row(5, RowKind.REVOKED, encode_partitions([("u", 0)])))
+        asked = Later.asked
+        wait_until(lambda: Later.asked > asked + 2)
+        assert lane.committed() == []
+        Later.ready = True
+        wait_until(lambda: lane.committed() == [2])
+        assert Halved.taken == ["a", "later"]
+    lane.end()
+    assert leaves == "another" or (Halved.taken, lane.committed(), lane.failure()) == ([], [], "")
+    assert sum(one.get("skipped", 0) for one in lane.reports) == 0
 
 
 def test_a_target_that_takes_nothing_fails_the_task_and_buries_nothing() -> None:
