@@ -18,7 +18,7 @@ import logging
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as _ClientPartition
@@ -28,7 +28,7 @@ from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.client_factory import make_consumer, make_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
-from spark_connect_rt.kafka.log_load import LOAD_BATCH_COUNT, LatestLoad, to_records
+from spark_connect_rt.kafka.log_load import LOAD_BATCH_COUNT, LOAD_WAIT_S, LatestLoad, to_records
 from spark_connect_rt.planning.log_snapshot import LogFacts
 from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -247,11 +247,10 @@ class KafkaCompactedLog:
     def _run(self) -> None:
         try:
             while not self._stopping:
-                first = self._consumer.poll(PENDING_WAIT_S if self._unanswered else IDLE_WAIT_S)
+                messages = self._next_messages()
                 self._producer.poll(0)
-                if first is not None:
-                    count = LOAD_BATCH_COUNT if self._loading else READ_BATCH_COUNT
-                    self._take([first, *self._consumer.consume(count, 0)])
+                if messages:
+                    self._take(messages)
             if self._load is not None and not self._loading:
                 self._load.save()
         except Exception as error:  # noqa: BLE001 - top of the thread: every waiter hears of it
@@ -263,6 +262,12 @@ class KafkaCompactedLog:
             self._consumer.close()
             with self._changed:
                 self._changed.notify_all()
+
+    def _next_messages(self) -> Sequence[Any]:
+        if self._loading:  # full batches: each costs as much as handling a hundred messages
+            return cast(Sequence[Any], self._consumer.consume(LOAD_BATCH_COUNT, LOAD_WAIT_S))
+        first = self._consumer.poll(PENDING_WAIT_S if self._unanswered else IDLE_WAIT_S)
+        return [] if first is None else [first, *self._consumer.consume(READ_BATCH_COUNT, 0)]
 
     def _take(self, messages: Sequence[Any]) -> None:
         errors = list(map(Message.error, messages))
