@@ -35,7 +35,7 @@ def mended(history: list[Record]) -> list[Record]:
     return [*history, *((after + at, key, value) for at, (key, value) in enumerate(changes))]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_what_leaders_finished_is_never_called_damaged(data: st.DataObject) -> None:
     less = data.draw(compacted(data.draw(histories())))
@@ -43,7 +43,7 @@ def test_what_leaders_finished_is_never_called_damaged(data: st.DataObject) -> N
     assert "uncommitted-tasks" not in {one.code for one in findings(less)}
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_every_task_set_that_compaction_took_apart_is_found(data: st.DataObject) -> None:
     history, finished = data.draw(histories_of_dying_leaders())
@@ -57,7 +57,7 @@ def test_every_task_set_that_compaction_took_apart_is_found(data: st.DataObject)
     assert all(not left.tasks(name) for name in damaged(less))  # damage means: it runs none of its tasks
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=150, deadline=None)
 @given(st.data())
 def test_what_was_repaired_stays_so_when_it_is_compacted_again(data: st.DataObject) -> None:
     history = data.draw(st.one_of(unfinished_histories(), histories_of_dying_leaders().map(lambda drawn: drawn[0])))
