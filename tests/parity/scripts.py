@@ -5,6 +5,7 @@ from __future__ import annotations
 from tests.parity.conversation import Append, Ask, AwaitBody, AwaitStates, AwaitStatus, AwaitText, Step
 from tests.parity.scripts_of_oddities import BODIES, LOGGERS, PATCHES, PATHS, QUERIES, STATES
 from tests.parity.scripts_of_offsets import SINK_OFFSETS, SOURCE_OFFSETS
+from tests.parity.scripts_of_refusals import REFUSALS
 
 FILE_SOURCE = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": "in.txt", "topic": "lines"}
 WITHOUT_TOPIC = {"connector.class": "FileStreamSource", "file": "in.txt"}
@@ -210,6 +211,6 @@ CLUSTER_LOGGER: tuple[Step, ...] = (
 EVERYTHING: tuple[Step, ...] = EMPTY_WORKER + BAD_REQUESTS + SOURCE_LIFE + RESTARTS + SINK_LIFE + ODD_NAMES
 
 LONG: tuple[Step, ...] = (
-    EVERYTHING + PATCHES + QUERIES + STATES + PATHS + BODIES + LOGGERS + SOURCE_OFFSETS + SINK_OFFSETS
+    EVERYTHING + PATCHES + QUERIES + STATES + PATHS + BODIES + LOGGERS + SOURCE_OFFSETS + SINK_OFFSETS + REFUSALS
 )
 """The conversation that both workers hold live; the recordings keep EVERYTHING's part of it."""
