@@ -283,7 +283,8 @@ class KafkaCompactedLog:
         if self._deliver(good, last, moved):
             with self._changed:
                 self._positions.update(moved)
-                self._changed.notify_all()
+                if not self._loading:  # nobody waits for the middle of a load
+                    self._changed.notify_all()
 
     def _deliver(self, messages: Sequence[Any], last: Mapping[int, Any], moved: Mapping[int, int]) -> bool:
         """Hand records over, at once or at the end of the load; return False when reading begins anew."""

@@ -1,4 +1,4 @@
-"""Plain spark-submit on local-cluster[2,1,1024]: the package comes by --py-files, readers and writers run elsewhere."""
+"""Plain spark-submit: the package comes by --py-files; on local-cluster[2,1,1024] readers and writers run elsewhere."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ import pytest
 
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.protocol.java_serialization import decode_byte_map
 from spark_connect_rt.testing.connect_rest import ConnectRest
 from spark_connect_rt.testing.worker_process import worker_properties
 from tests.e2e.commands import ROOT, until, worker_file
@@ -81,6 +82,23 @@ def named(processes: list[psutil.Process]) -> list[str]:
     return found
 
 
+def submitted(
+    job: str, files: list[Path], wheel: Path, where: list[str], environment: dict[str, str], log: Path
+) -> subprocess.Popen[bytes]:
+    """Start ``spark-submit ... jobs/JOB FILE ...`` beside its log; nothing of this repository is on its path."""
+    spark_submit = str(Path(sys.executable).with_name("spark-submit"))
+    command = [spark_submit, *where, "--py-files", str(wheel), str(ROOT / "jobs" / job), *map(str, files)]
+    with log.open("wb") as out:
+        return subprocess.Popen(
+            command,
+            cwd=log.parent,
+            env=plain_environment() | environment,
+            stdout=out,
+            stderr=out,
+            start_new_session=True,
+        )
+
+
 def test_tasks_run_on_executors_with_a_shipped_wheel(
     tmp_path: Path, broker: EmbeddedKafka, java: Java, wheel: Path, python_without_the_package: Path
 ) -> None:
@@ -89,23 +107,10 @@ def test_tasks_run_on_executors_with_a_shipped_wheel(
     file = worker_file(tmp_path, settings)
     lines = tmp_path / "lines.txt"
     lines.write_text("".join(f"line {number}\n" for number in range(LINES)))
-    command = [
-        str(Path(sys.executable).with_name("spark-submit")),
-        "--master",
-        "local-cluster[2,1,1024]",
-        "--py-files",
-        str(wheel),
-        "--conf",
-        "spark.executor.memory=1g",
-        str(ROOT / "jobs" / "connect_distributed.py"),
-        str(file),
-    ]
-    environment = plain_environment() | {"PYSPARK_PYTHON": str(python_without_the_package), "JAVA_HOME": str(java.home)}
+    where = ["--master", "local-cluster[2,1,1024]", "--conf", "spark.executor.memory=1g"]
     log = tmp_path / "submit.log"
-    with log.open("wb") as out:
-        driver = subprocess.Popen(
-            command, cwd=tmp_path, env=environment, stdout=out, stderr=out, start_new_session=True
-        )
+    environment = {"PYSPARK_PYTHON": str(python_without_the_package), "JAVA_HOME": str(java.home)}
+    driver = submitted("connect_distributed.py", [file], wheel, where, environment, log)
     rest = ConnectRest(f"http://127.0.0.1:{port}")
     everything: list[psutil.Process] = []
     try:
@@ -134,5 +139,43 @@ def test_tasks_run_on_executors_with_a_shipped_wheel(
             driver.kill()
             driver.wait()
         for process in everything:
+            with contextlib.suppress(psutil.Error):
+                process.kill()
+
+
+def test_a_standalone_worker_with_a_shipped_wheel(
+    tmp_path: Path, broker: EmbeddedKafka, java: Java, wheel: Path, python_without_the_package: Path
+) -> None:
+    (port,) = free_ports(1)
+    settings = worker_properties(broker.bootstrap_servers, "unused", port)
+    offsets = tmp_path / "offsets.file"
+    file = worker_file(tmp_path, settings | {"offset.storage.file.filename": str(offsets)})
+    lines, source = tmp_path / "lines.txt", tmp_path / "source.properties"
+    lines.write_text("".join(f"line {number}\n" for number in range(LINES)))
+    source.write_text(f"name=alone\nconnector.class=FileStreamSource\nfile={lines}\ntopic=submitted-alone\n")
+    log = tmp_path / "submit.log"
+    environment = {"PYSPARK_PYTHON": str(python_without_the_package), "JAVA_HOME": str(java.home)}
+    worker = submitted("connect_standalone.py", [file, source], wheel, ["--master", "local[2]"], environment, log)
+    below: list[psutil.Process] = []
+
+    def kept() -> list[bytes]:
+        return list(decode_byte_map(offsets.read_bytes()).values()) if offsets.exists() else []
+
+    try:
+        end = b'{"position":%d}' % lines.stat().st_size
+        until(lambda: kept() == [end], 240, "the offset is that of the file's end", lambda: log.read_text()[-3000:])
+        assert count_records(broker.bootstrap_servers, "submitted-alone") == LINES
+        below = psutil.Process(worker.pid).children(recursive=True)
+        worker.send_signal(signal.SIGTERM)
+        worker.wait(60)
+        _, alive = psutil.wait_procs(below, timeout=30)
+        assert named(alive) == [], log.read_text()[-3000:]
+        assert kept() == [end]
+    finally:
+        if worker.poll() is None:
+            below = psutil.Process(worker.pid).children(recursive=True)
+            worker.kill()
+            worker.wait()
+        for process in below:
             with contextlib.suppress(psutil.Error):
                 process.kill()
