@@ -25,6 +25,9 @@ from spark_connect_rt.pipeline.transformation_chain import TransformationChain
 
 SourceOffsets = tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]
 
+RowPlace = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
+"""(source partition, source offset) of one record."""
+
 BATCH_BYTES = 2 << 20  # rows are handed on when they are this large
 
 
@@ -119,6 +122,21 @@ class SourcePipeline:
                     converted.extend(self._take_rows())
         converted.extend(self._take_rows())
         return converted
+
+    def convert_rows(
+        self, records: Sequence[SourceRecord]
+    ) -> tuple[pa.RecordBatch, list[RowPlace], tuple[Errant, ...]]:
+        """Return records in produce form, for each row where its record came from, and the records left out.
+
+        Raises DataError as ``convert``.
+        """
+        places: list[RowPlace] = []
+        for record in records:
+            before = len(self._rows)
+            self._convert_row(record, None)
+            if len(self._rows) > before:
+                places.append((record.source_partition, record.source_offset))
+        return self._rows.take(), places, self._tolerance.take_errants()
 
     def _take_rows(self) -> Iterator[ConvertedBatch]:
         offsets, errants = self._offsets.take(), self._tolerance.take_errants()

@@ -1,0 +1,156 @@
+"""Options of ``spark.read.format("connectrt")``: what is the format's own, and what is the connector's configuration.
+
+Spark hands option names on in lower case. A connector's settings get their case back from their declarations, from the
+aliases in ``transforms`` and ``predicates``, and from the option ``config``, a JSON object that is taken as it stands.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spark_connect_rt.api.connector import SourceConnector
+from spark_connect_rt.config.config_def import Type, parse_value
+from spark_connect_rt.config.connector_config import SOURCE
+from spark_connect_rt.errors import BadConfigError, DataError
+from spark_connect_rt.pipeline.chain_config import chain_config_def
+from spark_connect_rt.protocol.json_text import decode_json
+
+IDLE, LATEST = "idle", "latest"
+IDLE_MS = 1_000
+OWN = ("config", "until", "idlems", "maxrecords", "maxbytes", "startingoffsets")
+LATER = {  # named by the documentation of the format, not there yet
+    "decode": "values come as bytes: parse them with from_json, from_avro ...",
+    "connector": "name the connector.class and its settings",
+    "connect.url": "name the connector.class and its settings",
+}
+DEFAULTS = {
+    "tasks.max": "1",
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+}
+
+SourceOffset = tuple[Mapping[str, Any], Mapping[str, Any] | None]
+
+
+@dataclass(frozen=True, slots=True)
+class ReadLimits:
+    """Where a read ends, for one task."""
+
+    until: str = IDLE
+    idle_ms: int = IDLE_MS
+    max_records: int | None = None
+    max_bytes: int | None = None
+
+    def share(self, tasks: int, task: int) -> ReadLimits:
+        """Return one task's part, so that all tasks together keep to the limits."""
+        return ReadLimits(
+            self.until, self.idle_ms, _part(self.max_records, tasks, task), _part(self.max_bytes, tasks, task)
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class ReadOptions:
+    """One read."""
+
+    limits: ReadLimits
+    starting: tuple[SourceOffset, ...]  # offsets that tasks find stored
+    config: Mapping[str, str]  # the connector's, names still in lower case but for those of ``config``
+
+
+def parse_options(options: Mapping[str, str]) -> ReadOptions:
+    """Return what the options say. Raises BadConfigError naming every wrong one."""
+    given = {name.lower(): value for name, value in options.items()}
+    problems: dict[str, list[str]] = {
+        name: [f"is not served yet: {why}"] for name, why in LATER.items() if name in given
+    }
+
+    def take(name: str, parse: Callable[[str], Any], default: Any) -> Any:
+        if name not in given:
+            return default
+        try:
+            return parse(given[name])
+        except (ValueError, DataError) as error:
+            problems[name] = [str(error)]
+            return default
+
+    limits = ReadLimits(
+        take("until", _until, IDLE),
+        take("idlems", _count, IDLE_MS),
+        take("maxrecords", _count, None),
+        take("maxbytes", _count, None),
+    )
+    starting = take("startingoffsets", _starting, ())
+    whole = take("config", _whole, {})
+    if problems:
+        raise BadConfigError(problems)
+    config = {name: value for name, value in given.items() if name not in OWN and name != "path"}
+    return ReadOptions(limits, starting, {**config, **whole})
+
+
+def connector_config(
+    config: Mapping[str, str], connector: SourceConnector, plugin: Callable[[str], type[Any]]
+) -> dict[str, str]:
+    """Return the connector's configuration with its names in their own case, and defaults.
+
+    Raises BadConfigError: what the connector declares is missing or wrong.
+    """
+    cased = _recased(DEFAULTS | {"name": "connectrt"} | dict(config), _alias_names(config))
+    declared = connector.config_def()
+    known = [*SOURCE.names(), *declared.names(), *chain_config_def(cased, plugin).names()]
+    cased = _recased(cased, known)
+    declared.parse(cased)
+    complaints = {name: said for name, said in connector.validate(cased).items() if said}
+    if complaints:
+        raise BadConfigError(complaints)
+    return cased
+
+
+def _alias_names(config: Mapping[str, str]) -> Iterable[str]:
+    """Yield the names of settings below aliases, with the aliases' own case."""
+    for kind in ("transforms", "predicates"):
+        aliases = {alias.lower(): alias for alias in parse_value(Type.LIST, config.get(kind) or "")}
+        for name in config:
+            first, _, rest = name.partition(".")
+            alias, _, setting = rest.partition(".")
+            if first == kind and alias in aliases and setting:
+                yield f"{kind}.{aliases[alias]}.{setting}"
+
+
+def _recased(config: Mapping[str, str], known: Iterable[str]) -> dict[str, str]:
+    names = {name.lower(): name for name in known}
+    return {names.get(name, name): value for name, value in config.items()}
+
+
+def _until(text: str) -> str:
+    if text.lower() not in (IDLE, LATEST):
+        raise ValueError(f"{text!r} is none of {IDLE}, {LATEST}")
+    return text.lower()
+
+
+def _count(text: str) -> int:
+    if not text.strip().isdecimal():
+        raise ValueError(f"{text!r} is not a number of 0 or more")
+    return int(text)
+
+
+def _whole(text: str) -> dict[str, str]:
+    tree = decode_json(text.encode())
+    if not isinstance(tree, dict) or not all(isinstance(value, str) for value in tree.values()):
+        raise ValueError("must be a JSON object of texts")
+    return tree
+
+
+def _starting(text: str) -> tuple[SourceOffset, ...]:
+    if text.strip().lower() == "earliest":
+        return ()
+    tree = decode_json(text.encode())
+    offsets = tree.get("offsets") if isinstance(tree, dict) else None
+    if not isinstance(offsets, list) or not all(isinstance(one, dict) and "partition" in one for one in offsets):
+        raise ValueError('must be earliest or what GET /connectors/{name}/offsets answers: {"offsets": [...]}')
+    return tuple((one["partition"], one.get("offset")) for one in offsets)
+
+
+def _part(whole: int | None, tasks: int, task: int) -> int | None:
+    return None if whole is None else whole // tasks + (task < whole % tasks)

@@ -1,0 +1,67 @@
+"""format("connectrt") as a user of a notebook has it: found without a call, read as a table, wrong options named."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from chispa import assert_df_equality
+from pyspark.errors import AnalysisException
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_connect_rt.embedded.java import Java
+from spark_connect_rt.spark.driver.session import build_session
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+
+
+@pytest.fixture(scope="module")
+def spark(java: Java) -> Iterator[SparkSession]:
+    os.environ["JAVA_HOME"] = str(java.home)
+    session = build_session({"spark.master": "local[2]"})
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def lines(tmp_path: Path) -> Path:
+    file = tmp_path / "lines.txt"
+    file.write_text("one\ntwo\nthree\n")
+    return file
+
+
+def read(spark: SparkSession, file: Path, **options: str) -> DataFrame:
+    own = {"connector.class": "FileStreamSource", "file": str(file), "topic": "t", "value.converter": STRING}
+    return spark.read.format("connectrt").options(**own).options(**options).load()
+
+
+def test_records_of_a_source_connector_are_rows(spark: SparkSession, lines: Path) -> None:
+    found = read(spark, lines, until="latest").selectExpr("topic", "string(value)", "source_partition", "source_offset")
+    partition, offset = json.dumps({"filename": str(lines)}, separators=(",", ":")), '{"position":14}'
+    wanted = [("t", text, partition, offset) for text in ("one", "two", "three")]
+    assert_df_equality(found, spark.createDataFrame(wanted, found.schema), ignore_nullable=True)
+
+
+def test_transforms_with_capitals_and_starting_offsets_apply(spark: SparkSession, lines: Path) -> None:
+    starting = {"offsets": [{"partition": {"filename": str(lines)}, "offset": {"position": 4}}]}
+    options = {
+        "transforms": "HoistIt",
+        "transforms.HoistIt.type": "org.apache.kafka.connect.transforms.HoistField$Value",
+        "transforms.HoistIt.field": "Line",
+        "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+        "value.converter.schemas.enable": "false",
+        "startingOffsets": json.dumps(starting),
+        "maxRecords": "1",
+    }
+    found = read(spark, lines, **options).selectExpr("string(value)")
+    assert [row.value for row in found.collect()] == ['{"Line":"two"}']
+
+
+def test_every_wrong_option_is_named(spark: SparkSession, lines: Path) -> None:
+    with pytest.raises(AnalysisException, match="until: 'noon' is none of idle, latest; maxrecords: 'x'"):
+        read(spark, lines, until="noon", maxRecords="x").count()
+    with pytest.raises(AnalysisException, match="Nope"):
+        read(spark, lines, **{"connector.class": "Nope"}).count()
