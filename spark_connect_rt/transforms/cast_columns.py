@@ -54,14 +54,19 @@ def cast_column(column: pa.Array, target: Type) -> pa.Array | None:
     return _from_floats(column, target) if pa.types.is_floating(kind) else None
 
 
+def _beyond(column: pa.Array, limit: int) -> bool:
+    """Return whether a value is farther from 0 (the smallest int64 has no absolute value)."""
+    return _any(pc.greater(column, limit)) or _any(pc.less(column, -limit))
+
+
 def _from_integers(column: pa.Array, target: Type) -> pa.Array | None:
     is_truth = pa.types.is_boolean(column.type)
     if target is Type.BOOLEAN:
         return column if is_truth else pc.not_equal(column, 0)
     if target is Type.FLOAT32 and not is_truth:
-        return None if _any(pc.greater(pc.abs(column), 1 << 24)) else pc.cast(column, pa.float32())
+        return None if _beyond(column, 1 << 24) else pc.cast(column, pa.float32())
     if target is Type.FLOAT64 and not is_truth:
-        return None if _any(pc.greater(pc.abs(column), _EXACT_IN_DOUBLE)) else pc.cast(column, pa.float64())
+        return None if _beyond(column, _EXACT_IN_DOUBLE) else pc.cast(column, pa.float64())
     return pc.cast(column, ARROW_TYPES[target], safe=False)  # unsafe: what is too large wraps, as in Java
 
 

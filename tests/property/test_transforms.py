@@ -11,7 +11,7 @@ from typing import Any
 
 import pyarrow as pa
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.api.data import logical
@@ -152,6 +152,8 @@ def test_cast(batch: SourceBatch, side: str, name: str, kind: str, replace_null:
 
 @slow_machine
 @given(st.sampled_from(sorted(KINDS)).flatmap(lambda name: st.tuples(st.just(name), st.lists(st.none() | KINDS[name][2], max_size=4))), st.sampled_from(TYPES), st.booleans())  # fmt: skip
+@example(("i64", [-(1 << 63)]), "float32", False)
+@example(("i64", [-(1 << 63)]), "float64", False)
 def test_cast_of_whole_values(column: tuple[str, list[Any]], kind: str, with_schema: bool) -> None:
     arrow, schema, _ = KINDS[column[0]]
     batch = SourceBatch({}, {}, "t", pa.array(column[1], arrow), schema.as_optional() if with_schema else None)
