@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from enum import Enum
+from types import MappingProxyType
 
 from spark_connect_rt.assignors.model import ConnectorsAndTasks
 from spark_connect_rt.planning.work_plan import Wanted
@@ -98,20 +99,28 @@ class Restarts:
 
 
 def wanted_connectors(
-    held: ConnectorsAndTasks | None, snapshot: ClusterConfigState, restarts: Restarts
+    held: ConnectorsAndTasks | None,
+    snapshot: ClusterConfigState,
+    restarts: Restarts,
+    before: Mapping[str, Wanted] = MappingProxyType({}),
 ) -> dict[str, Wanted]:
     """Return the connectors this worker ought to run; the mode is whether it is paused.
+
+    ``before`` is what it ought to run until now: of thousands of connectors, one has changed.
 
     A connector that was configured again is started again, even with the same content: people write it once more to
     bring back one that FAILED, and Java restarts it at each such record.
     """
     wanted = {}
+    configs, offsets, targets = snapshot.connector_configs, snapshot.configured_at, snapshot.target_states
     for name in held.connectors if held else ():
-        config = snapshot.connector_config(name)
+        config = configs.get(name)
         if config is not None:
-            target = snapshot.target_state(name)
-            key = (config, snapshot.configured_at.get(name), target is TargetState.STOPPED, restarts.of(name))
-            wanted[name] = Wanted(key, target is TargetState.PAUSED)
+            target = targets.get(name)
+            key = (config, offsets.get(name), target is TargetState.STOPPED, restarts.of(name))
+            paused, known = target is TargetState.PAUSED, before.get(name)
+            same = known is not None and known.mode is paused and known.key == key
+            wanted[name] = known if known is not None and same else Wanted(key, paused)
     return wanted
 
 

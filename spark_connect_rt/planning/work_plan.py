@@ -71,7 +71,10 @@ def plan_work(wanted: Mapping[Id, Wanted], actual: Mapping[Id, Actual], may_star
     """
     steps: dict[str, list[Id]] = {}
     for instance, is_now in actual.items():
-        step = _step_of(wanted.get(instance), is_now, may_start)
+        want = wanted.get(instance)
+        if want is not None and is_now.life is Life.ALIVE and want.key == is_now.key and want.mode == is_now.mode:
+            continue  # nearly all of them, at every tick
+        step = _step_of(want, is_now, may_start)
         if step:
             steps.setdefault(step, []).append(instance)
     for instance in wanted:

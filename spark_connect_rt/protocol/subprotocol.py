@@ -8,7 +8,7 @@ V1 reader, whose trailing fields may be missing.
 from __future__ import annotations
 
 import struct
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 
@@ -114,14 +114,17 @@ class WorkerMetadata:
     allocation: Assignment | None = None
 
 
-def encode_metadata(protocol: ConnectProtocol, metadata: WorkerMetadata) -> bytes:
-    """Return the metadata blob of one protocol. V0 has no room for the allocation."""
+def encode_metadata(protocol: ConnectProtocol, metadata: WorkerMetadata, work: _Work | None = None) -> bytes:
+    """Return the metadata blob of one protocol. V0 has no room for the allocation.
+
+    ``work`` is the allocation's, for who encodes it more than once.
+    """
     head = _int16(protocol.version) + _string(metadata.url) + _int64(metadata.config_offset)
     if not protocol.is_incremental:
         return head
     if metadata.allocation is None:
         return head + _int32(-1)
-    allocation = encode_assignment(protocol, metadata.allocation)
+    allocation = encode_assignment(protocol, metadata.allocation, work)
     return head + _int32(len(allocation)) + allocation
 
 
@@ -139,7 +142,8 @@ def join_protocols(protocol: ConnectProtocol, metadata: WorkerMetadata) -> list[
 
     Java's names under Java's bytes, and before them those of the incremental ones that say "ours only".
     """
-    javas = [(offered.protocol_name, encode_metadata(offered, metadata)) for offered in protocol.offered()]
+    work = None if metadata.allocation is None else _work_of(metadata.allocation)
+    javas = [(offered.protocol_name, encode_metadata(offered, metadata, work)) for offered in protocol.offered()]
     own = [(OWN_PREFIX + name, blob) for name, blob in javas if ConnectProtocol.of_name(name).is_incremental]
     return own + javas
 
@@ -149,20 +153,29 @@ def is_own_group(protocol_name: str) -> bool:
     return protocol_name.startswith(OWN_PREFIX)
 
 
-def encode_assignment(protocol: ConnectProtocol, assignment: Assignment) -> bytes:
-    """Return the assignment blob. V0 has no revocations and no delay."""
+def encode_assignment(protocol: ConnectProtocol, assignment: Assignment, work: _Work | None = None) -> bytes:
+    """Return the assignment blob. V0 has no revocations and no delay; ``work`` as of ``encode_metadata``."""
+    given, revoked = work or _work_of(assignment)
     head = (
         _int16(protocol.version)
         + _int16(assignment.error)
         + _string(assignment.leader_id)
         + _string(assignment.leader_url)
         + _int64(assignment.config_offset)
-        + _by_connector(assignment.connectors, assignment.tasks)
+        + given
     )
     if not protocol.is_incremental:
         return head
-    revoked = _by_connector(assignment.revoked_connectors, assignment.revoked_tasks)
     return head + revoked + _int32(assignment.delay_ms)
+
+
+_Work = tuple[bytes, bytes]
+"""What an assignment gives and what it revokes, encoded: the same in every protocol."""
+
+
+def _work_of(assignment: Assignment) -> _Work:
+    given = _by_connector(assignment.connectors, assignment.tasks)
+    return given, _by_connector(assignment.revoked_connectors, assignment.revoked_tasks)
 
 
 def decode_assignment(blob: bytes) -> Assignment:
@@ -212,10 +225,16 @@ def _by_connector(connectors: Iterable[str], tasks: Iterable[ConnectorTaskId]) -
         numbers.setdefault(task.connector, []).append(task.task)
     parts = [_int32(len(numbers))]
     for connector, ids in numbers.items():
-        parts += [_string(connector), struct.pack(f">i{len(ids)}i", len(ids), *ids)]
+        parts.append(_string(connector))
+        parts.append(_CONNECTOR_ALONE if len(ids) == 1 and ids[0] == CONNECTOR_TASK else _numbers(ids))
     return b"".join(parts)
 
 
+def _numbers(ids: Sequence[int]) -> bytes:
+    return struct.pack(f">i{len(ids)}i", len(ids), *ids)
+
+
+_CONNECTOR_ALONE = struct.pack(">ii", 1, CONNECTOR_TASK)
 _INT16, _INT32, _INT64 = struct.Struct(">h"), struct.Struct(">i"), struct.Struct(">q")
 
 

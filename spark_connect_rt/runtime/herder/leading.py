@@ -138,8 +138,9 @@ class Leading:
                 if store.connector(name) is not None:
                     store.remove_connector(name)
                 store.reset_topics(name)
-            configured = set(snapshot.tasks(name))
-            for number in store.tasks(name):
+            numbers = store.tasks(name)
+            configured = set(snapshot.tasks(name)) if numbers else ()
+            for number in numbers:
                 task = ConnectorTaskId(name, number)
                 if task not in configured and name not in snapshot.inconsistent:
                     store.remove_task(task)

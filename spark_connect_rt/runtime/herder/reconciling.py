@@ -90,7 +90,7 @@ class Reconciling:
         if not same:
             self._wanted = _Wanted(
                 facts,
-                wanted_connectors(state.held, snapshot, state.restarts),
+                wanted_connectors(state.held, snapshot, state.restarts, self._wanted.connectors),
                 wanted_tasks(state.held, snapshot, state.restarts),
             )
         return self._wanted
