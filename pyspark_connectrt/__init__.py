@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from typing import ClassVar
+
+from spark_connect_rt.app.cluster_tables import READ_TABLE, TABLES
 from spark_connect_rt.app.executor_clients import FACTORY
 from spark_connect_rt.spark.datasource.connectrt import ConnectRt
 
@@ -10,3 +13,5 @@ class DefaultSource(ConnectRt):
     """The data source with the plug-ins of this machine's Python."""
 
     clients = FACTORY
+    tables: ClassVar = {name: table.ddl for name, table in TABLES.items()}
+    read_table = READ_TABLE

@@ -1,12 +1,15 @@
-"""``spark.read.format("connectrt")``: a source connector's records as rows, without any worker.
+"""``spark.read.format("connectrt")``: a source connector's records, or a table of a worker group, as rows.
 
 Owns the glue to Spark's Python DataSource API. Each task of the connector is one partition; a read keeps no offsets.
+A table is one partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+import importlib
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, ClassVar
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
@@ -27,6 +30,8 @@ from spark_connect_rt.spark.datasource.task_read import DDL, ReadContext, poll_r
 from spark_connect_rt.spark.executor.hosting import load_class, load_clients
 
 FORMAT = "connectrt"
+ReadTable = Callable[[str, Mapping[str, str]], Iterator[tuple[Any, ...]]]
+"""(name of a table, worker properties) -> its rows."""
 
 
 @dataclass
@@ -42,9 +47,11 @@ class TaskPartition(InputPartition):  # type: ignore[misc]
 
 
 class ConnectRt(DataSource):  # type: ignore[misc]
-    """The data source; ``clients`` names the factory of what tasks get from outside."""
+    """The data source; a subclass brings what comes from outside."""
 
-    clients = ""
+    clients = ""  # names the factory of what tasks get
+    tables: ClassVar[Mapping[str, str]] = {}  # name -> DDL
+    read_table = ""  # "package.module:function", a ReadTable
 
     @classmethod
     def name(cls) -> str:
@@ -52,12 +59,33 @@ class ConnectRt(DataSource):  # type: ignore[misc]
         return FORMAT
 
     def schema(self) -> str:
-        """Return the columns."""
-        return DDL
+        """Return the columns. Raises BadConfigError: no such table."""
+        table = self._table()
+        return DDL if table is None else self.tables[table]
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader. Raises BadConfigError naming every wrong option."""
-        return _Reader(dict(self.options), self.clients)
+        table, options = self._table(), dict(self.options)
+        if table is None:
+            return _Reader(options, self.clients)
+        del options["path"]
+        return _TableReader(table, options, self.read_table)
+
+    def _table(self) -> str | None:
+        table: str | None = self.options.get("path")
+        if table is not None and table not in self.tables:
+            raise BadConfigError({"path": [f"there is no table {table!r}, only {', '.join(self.tables)}"]})
+        return table
+
+
+class _TableReader(DataSourceReader):  # type: ignore[misc]
+    def __init__(self, table: str, options: Mapping[str, str], read_table: str) -> None:
+        self._table, self._options, self._read_table = table, options, read_table
+
+    def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
+        module, _, function = self._read_table.partition(":")
+        read: ReadTable = getattr(importlib.import_module(module), function)
+        return read(self._table, self._options)
 
 
 class _Reader(DataSourceReader):  # type: ignore[misc]

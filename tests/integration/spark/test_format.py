@@ -13,7 +13,10 @@ from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
 from spark_connect_rt.embedded.java import Java
+from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.spark.driver.session import build_session
+from spark_connect_rt.testing.worker_process import worker_properties
+from tests.integration.kafka.stored_group import Group
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 
@@ -65,3 +68,14 @@ def test_every_wrong_option_is_named(spark: SparkSession, lines: Path) -> None:
         read(spark, lines, until="noon", maxRecords="x").count()
     with pytest.raises(AnalysisException, match="Nope"):
         read(spark, lines, **{"connector.class": "Nope"}).count()
+
+
+def test_a_groups_offsets_are_a_table(spark: SparkSession, broker: EmbeddedKafka, tmp_path: Path) -> None:
+    group = Group(broker.bootstrap_servers, tmp_path)
+    group.fill()
+    settings = worker_properties(group.servers, group.group, 8083)
+    offsets = spark.read.format("connectrt").options(**settings).load("offsets")
+    counted = offsets.groupBy("connector", "configured").count().orderBy("connector")
+    assert [tuple(row) for row in counted.collect()] == [("files", True, 5), ("gone", False, 5)]
+    with pytest.raises(AnalysisException, match="there is no table 'tables', only connectors, tasks"):
+        spark.read.format("connectrt").options(**settings).load("tables")

@@ -1,0 +1,55 @@
+"""The tables of a worker group, read from its topics on a real broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.app.cluster_tables import TABLES, read_table
+from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.testing.worker_process import worker_properties
+from tests.integration.kafka.stored_group import FILE_SOURCE, Group
+
+
+@pytest.fixture
+def group(broker: EmbeddedKafka, tmp_path: Path) -> Group:
+    return Group(broker.bootstrap_servers, tmp_path)
+
+
+def rows(group: Group, table: str) -> list[tuple[Any, ...]]:
+    return list(read_table(table, worker_properties(group.servers, group.group, 8083)))
+
+
+@pytest.mark.parametrize("table", TABLES)
+def test_a_group_that_never_was_has_empty_tables(group: Group, table: str) -> None:
+    assert rows(group, table) == []
+
+
+def test_what_a_stopped_group_left_is_in_the_tables(group: Group) -> None:
+    group.fill()
+    config = {"connector.class": FILE_SOURCE, "name": "files", "file": str(group.folder / "in.txt"), "topic": "t"}
+    running = ("RUNNING", "w:1", 1, None, None)
+    assert rows(group, "connectors") == [("files", FILE_SOURCE, config, "PAUSED", 1, *running)]
+    task = config | {"task.class": "org.apache.kafka.connect.file.FileStreamSourceTask"}
+    assert rows(group, "tasks") == [("files", 0, task, None, None, None, None, None)]
+    assert rows(group, "statuses") == [("files", None, *running), ("gone", None, *running)]
+    assert ("files", None, "topic", "t") in rows(group, "configs")
+    assert len(rows(group, "configs")) == len(config) + len(task)
+    offsets = rows(group, "offsets")
+    assert offsets[0][:3] == ("files", '{"filename":"files-0.txt"}', '{"position":2}')
+    assert [(row[0], row[4]) for row in offsets] == [("files", True)] * 5 + [("gone", False)] * 5
+    assert offsets[0][3].tzinfo is not None
+    assert rows(group, "workers") == []
+    assert all(
+        len(row) == table.ddl.replace("map<string,string>", "").count(",") + 1
+        for name, table in TABLES.items()
+        for row in rows(group, name)
+    )
+
+
+def test_a_missing_setting_is_named() -> None:
+    with pytest.raises(BadConfigError, match=r"group\.id"):
+        list(read_table("connectors", {"bootstrap.servers": "127.0.0.1:1"}))
