@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Hashable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 Id = TypeVar("Id", bound=Hashable)
 
@@ -61,6 +61,9 @@ class WorkActions(Generic[Id]):
         return self.nothing() and not (self.waiting or self.held_back)
 
 
+_NO_ACTIONS: Final[WorkActions[Any]] = WorkActions()
+
+
 def plan_work(wanted: Mapping[Id, Wanted], actual: Mapping[Id, Actual], may_start: bool) -> WorkActions[Id]:
     """Compare instance by instance.
 
@@ -80,7 +83,7 @@ def plan_work(wanted: Mapping[Id, Wanted], actual: Mapping[Id, Actual], may_star
     for instance in wanted:
         if instance not in actual:
             steps.setdefault("start" if may_start else "held_back", []).append(instance)
-    return WorkActions(**{name: tuple(instances) for name, instances in steps.items()})
+    return WorkActions(**{name: tuple(instances) for name, instances in steps.items()}) if steps else _NO_ACTIONS
 
 
 def _step_of(want: Wanted | None, is_now: Actual, may_start: bool) -> str | None:

@@ -11,9 +11,10 @@ the generation lives on) and whether work is held (then silence beyond the sessi
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass
 from enum import Enum
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
 from spark_connect_rt.state.membership_events import (
     ContactExpired,
@@ -67,9 +68,8 @@ class Effect(Enum):
     TELL_CONTACT_LOST = "tell ContactLost"
 
 
-@dataclass(frozen=True, slots=True)
-class Member:
-    """Everything the machine knows; replaced, never changed.
+class Member(NamedTuple):
+    """Everything the machine knows; replaced, never changed (a tuple: of a dataclass a new one costs four times more).
 
     ``round`` counts the JoinRequired told so far: a ``join`` that answers an older one is dropped, because its
     metadata may claim work that was stopped since. ``last_contact_ms`` is when the last heartbeat that was
@@ -88,7 +88,7 @@ class Member:
     last_contact_ms: int = 0
     reason: str = ""
     offer: tuple[tuple[str, bytes], ...] = ()
-    plan: Mapping[str, bytes] = field(default_factory=dict)
+    plan: Mapping[str, bytes] = MappingProxyType({})
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,9 +183,9 @@ def step(member: Member, event: object) -> tuple[Member, tuple[Effect, ...]]:
     learn = _LEARN.get(type(event), _learn_nothing)
     after, reason = learn(member, event), getattr(event, "reason", member.reason)
     if phase is not after.phase or reason != after.reason:
-        after = replace(after, phase=phase, reason=reason)
+        after = after._replace(phase=phase, reason=reason)
     if phase is Phase.STABLE and after.rejoin_wanted:
-        after, effects = replace(after, phase=Phase.PREPARING), (*effects, Effect.TELL_JOIN)
+        after, effects = after._replace(phase=Phase.PREPARING), (*effects, Effect.TELL_JOIN)
     effects = tuple(effect for effect in effects if _is_due(effect, member, after))
     return _after_effects(after, effects), effects
 
@@ -254,11 +254,11 @@ def _is_due(effect: Effect, before: Member, after: Member) -> bool:
 
 def _after_effects(member: Member, effects: tuple[Effect, ...]) -> Member:
     if Effect.FIND_COORDINATOR in effects or member.phase in (Phase.IDLE, Phase.LAPSED, Phase.REFUSED):
-        member = replace(member, coordinator_known=False)
+        member = member._replace(coordinator_known=False)
     if Effect.TELL_CONTACT_LOST in effects:
-        member = replace(member, holding=False)
+        member = member._replace(holding=False)
     if Effect.TELL_JOIN in effects:
-        member = replace(member, round=member.round + 1, rejoin_wanted=False)
+        member = member._replace(round=member.round + 1, rejoin_wanted=False)
     return member
 
 
@@ -267,12 +267,11 @@ def _learn_nothing(member: Member, _event: Any) -> Member:
 
 
 def _remember_rejoin(member: Member, _event: RejoinRequested) -> Member:
-    return replace(member, rejoin_wanted=member.phase in (Phase.JOINING, Phase.LEADING, Phase.SYNCING))
+    return member._replace(rejoin_wanted=member.phase in (Phase.JOINING, Phase.LEADING, Phase.SYNCING))
 
 
 def _learn_join(member: Member, event: JoinedAsLeader | JoinedAsFollower) -> Member:
-    return replace(
-        member,
+    return member._replace(
         generation=event.generation,
         protocol=event.protocol,
         member_id=event.member_id,
@@ -283,26 +282,26 @@ def _learn_join(member: Member, event: JoinedAsLeader | JoinedAsFollower) -> Mem
 
 
 def _learn_contact(member: Member, event: HeartbeatOk | RebalanceSignalled | SyncAnswered) -> Member:
-    return replace(member, last_contact_ms=max(member.last_contact_ms, event.sent_ms))
+    return member._replace(last_contact_ms=max(member.last_contact_ms, event.sent_ms))
 
 
 def _forget_membership(member: Member, _event: Any) -> Member:
-    return replace(member, member_id="", generation=-1, holding=False, rejoin_wanted=False)
+    return member._replace(member_id="", generation=-1, holding=False, rejoin_wanted=False)
 
 
 _LEARN: Final[Mapping[type, Callable[[Member, Any], Member]]] = {
     RejoinRequested: _remember_rejoin,
-    JoinOffered: lambda member, event: replace(member, offer=event.protocols, rejoin_wanted=False),
-    SyncOffered: lambda member, event: replace(member, plan=event.assignments),
+    JoinOffered: lambda member, event: member._replace(offer=event.protocols, rejoin_wanted=False),
+    SyncOffered: lambda member, event: member._replace(plan=event.assignments),
     LeaveRequested: _forget_membership,
     PollExpired: _forget_membership,
     MemberUnknown: _forget_membership,
-    CoordinatorFound: lambda member, _: replace(member, coordinator_known=True),
-    MemberIdGiven: lambda member, event: replace(member, member_id=event.member_id, generation=-1),
+    CoordinatorFound: lambda member, _: member._replace(coordinator_known=True),
+    MemberIdGiven: lambda member, event: member._replace(member_id=event.member_id, generation=-1),
     JoinedAsLeader: _learn_join,
-    JoinedAsFollower: lambda member, event: replace(_learn_join(member, event), plan={}),
-    SyncAnswered: lambda member, event: replace(_learn_contact(member, event), holding=True),
+    JoinedAsFollower: lambda member, event: _learn_join(member, event)._replace(plan={}),
+    SyncAnswered: lambda member, event: _learn_contact(member, event)._replace(holding=True),
     HeartbeatOk: _learn_contact,
     RebalanceSignalled: _learn_contact,
-    GenerationLost: lambda member, event: replace(_learn_contact(member, event), generation=-1),
+    GenerationLost: lambda member, event: _learn_contact(member, event)._replace(generation=-1),
 }

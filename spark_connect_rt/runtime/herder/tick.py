@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from typing import NamedTuple
 
 IDLE_LIMIT_MS = 3_000  # the loop passes at least this often, so that health can be told from the last pass
 
 
-@dataclass(frozen=True, slots=True)
-class Verdict:
+class Verdict(NamedTuple):
     """What one step, or one whole tick, concluded. An empty reason: nothing to do."""
 
     reason: str = ""

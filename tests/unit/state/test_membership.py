@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from spark_connect_rt.state import membership_events as ev
@@ -236,13 +234,13 @@ def test_an_aborted_sync_asks_for_a_new_join_and_keeps_heartbeating() -> None:
 def test_who_must_heartbeat() -> None:
     stable = joined()
     assert must_heartbeat(stable)
-    assert not must_heartbeat(replace(stable, coordinator_known=False))
-    assert not must_heartbeat(replace(stable, member_id=""))
-    assert must_heartbeat(replace(stable, phase=Phase.JOINING))
-    assert not must_heartbeat(replace(stable, phase=Phase.JOINING, holding=False))
-    assert must_heartbeat(replace(stable, phase=Phase.PREPARING, holding=False))
-    assert not must_heartbeat(replace(stable, phase=Phase.PREPARING, holding=False, generation=-1))
-    assert must_heartbeat(replace(stable, phase=Phase.LEADING, holding=False))
+    assert not must_heartbeat(stable._replace(coordinator_known=False))
+    assert not must_heartbeat(stable._replace(member_id=""))
+    assert must_heartbeat(stable._replace(phase=Phase.JOINING))
+    assert not must_heartbeat(stable._replace(phase=Phase.JOINING, holding=False))
+    assert must_heartbeat(stable._replace(phase=Phase.PREPARING, holding=False))
+    assert not must_heartbeat(stable._replace(phase=Phase.PREPARING, holding=False, generation=-1))
+    assert must_heartbeat(stable._replace(phase=Phase.LEADING, holding=False))
 
 
 def test_a_waiting_join_of_a_member_without_work_counts_as_contact() -> None:
