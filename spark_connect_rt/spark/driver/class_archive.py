@@ -17,6 +17,7 @@ from pathlib import Path
 
 import pyarrow as pa
 import pyspark
+from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, WriterCommitMessage
 from pyspark.sql.types import StructType
@@ -61,6 +62,7 @@ def end_jvm(session: SparkSession) -> int:
     process = gateway.proc
     process.stdin.close()  # how pyspark tells its JVM to end
     code: int = process.wait()
+    SparkContext._gateway = SparkContext._jvm = None  # type: ignore[attr-defined]  # the next session starts its own
     return code
 
 

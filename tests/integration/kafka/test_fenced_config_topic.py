@@ -24,10 +24,7 @@ def group() -> str:
 
 
 @pytest.fixture
-def java_worker(
-    broker: EmbeddedKafka, java: Java, tmp_path: Path, group: str, monkeypatch: pytest.MonkeyPatch
-) -> Iterator[JavaConnect]:
-    monkeypatch.setattr(mixed, "TIMES", PREPARING)
+def java_worker(broker: EmbeddedKafka, java: Java, tmp_path: Path, group: str) -> Iterator[JavaConnect]:
     with JavaConnect(tmp_path / "java", broker.bootstrap_servers, group, properties=PREPARING, java=java) as worker:
         yield worker
 
@@ -52,7 +49,7 @@ def test_the_leader_of_either_kind_claims_the_topic_and_both_count_offsets_alike
         (tmp_path / name).write_text(f"{name}-1\n")
         assert java_worker.rest.create(name, source(tmp_path / name)).status == 201
         java_worker.rest.await_states(name, "RUNNING", ["RUNNING"])
-    ours = OurWorker(servers, group)
+    ours = OurWorker(servers, group, PREPARING)
     try:
         # Java leads and writes transactions. We adopt its assignment only if we count as it does (I6).
         until(lambda: len(ours.tasks()) == 1 and len(ours.herder.progress().connectors) == 1, ours)

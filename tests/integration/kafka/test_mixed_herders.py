@@ -2,7 +2,7 @@
 
 import time
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
@@ -33,10 +33,10 @@ SETTINGS = {**TIMES, "topic.tracking.enable": "false"}
 class OurWorker:
     """A real herder with its REST API; what its tasks produce stays in memory."""
 
-    def __init__(self, bootstrap_servers: str, group: str) -> None:
+    def __init__(self, bootstrap_servers: str, group: str, settings: Mapping[str, str] = SETTINGS) -> None:
         port = free_ports(1)[0]
         self.url = f"http://127.0.0.1:{port}/"
-        config = parse_distributed({**worker_properties(bootstrap_servers, group, port), **SETTINGS})
+        config = parse_distributed({**worker_properties(bootstrap_servers, group, port), **settings})
         address = advertised(parse_listeners(config.listeners), config.raw, "127.0.0.1")
         self.topics = MemoryTopics()
         runner = MemoryTaskRunner(MemoryExecutorClients(self.topics, bundled_plugins().class_of))
