@@ -42,11 +42,13 @@ make_environment() { # $1: the lock file
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check -r "$lock" >&2
     "$venv/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps -e "$here" >&2
   fi
+  rm -rf "$venv/share/connectrt" "$venv/class-archive.log"
   stamp_of "$lock" > "$venv/.connectrt-stamp"
 }
 
 make_class_archive() { # once for each environment and Java; without it every start costs a third more CPU
   compgen -G "$venv/share/connectrt/spark-*.jsa" >/dev/null && return
+  [ ! -s "$venv/class-archive.log" ] || return 0 # failed before
   "$venv/bin/python" -m spark_connect_rt class-archive >/dev/null 2>"$venv/class-archive.log" \
     || printf 'no class archive, starts will take longer: see %s\n' "$venv/class-archive.log" >&2
 }
