@@ -37,25 +37,25 @@ def connect(address: str) -> socket.socket:
 
 
 class ControlClient:
-    """One half's connection to the driver."""
+    """One half's connection to the driver. It can be sent by at once; ``listen`` hears what the driver says."""
 
-    def __init__(
-        self,
-        ticket: SliceTicket,
-        role: str,
-        on_message: Callable[[Message], None],
-        on_lost: Callable[[str], None],
-    ) -> None:
-        self._on_message = on_message
+    def __init__(self, ticket: SliceTicket, role: str, on_lost: Callable[[str], None]) -> None:
+        self._role = role
+        self._on_message: Callable[[Message], None] = lambda message: None
         self._on_lost = on_lost
         self._session_s = ticket.session_timeout_ms / 1000
         self._send_lock = threading.Lock()
         self._closed = False
         self._sock = connect(ticket.address)
         self._sock.settimeout(self._session_s / 3)
-        self._thread = threading.Thread(target=self._run, name=f"control-{role}", daemon=True)
+        self._thread: threading.Thread | None = None
         hello = {"op": "hello", "slice": ticket.slice_id, "token": ticket.token, "role": role, "pid": os.getpid()}
         self._sock.sendall(encode_message(hello))
+
+    def listen(self, on_message: Callable[[Message], None]) -> None:
+        """Hand over every message, also those that came since the hello, on a thread of its own."""
+        self._on_message = on_message
+        self._thread = threading.Thread(target=self._run, name=f"control-{self._role}", daemon=True)
         self._thread.start()
 
     def send(self, message: Mapping[str, Any]) -> None:
@@ -73,7 +73,8 @@ class ControlClient:
             # Only the sending half: closing with something unread would reset the connection and could
             # take the last reports with it. The driver closes when it has read them all.
             self._sock.shutdown(socket.SHUT_WR)
-        self._thread.join(self._session_s)
+        if self._thread is not None:
+            self._thread.join(self._session_s)
         self._sock.close()
 
     def _lost(self, why: str) -> None:

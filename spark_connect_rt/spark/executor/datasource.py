@@ -96,9 +96,10 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SlicePartition)
         ticket = partition.ticket
-        # The side first: the driver may speak as soon as it heard hello.
-        side = ReaderSide(load_clients(ticket.clients), lambda message: client.send(message))
-        client = ControlClient(ticket, "reader", side.handle, exit_when_lost)
+        clients = load_clients(ticket.clients)
+        client = ControlClient(ticket, "reader", exit_when_lost)
+        side = ReaderSide(clients, client.send)
+        client.listen(side.handle)  # only now: what it starts sends by the client at once
         try:
             for row in side.rows():
                 yield to_arrow(row)
@@ -113,8 +114,10 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SliceTotals:
         ticket = self._ticket
-        client = ControlClient(ticket, "writer", lambda message: None, exit_when_lost)
-        side = WriterSide(load_clients(ticket.clients), client.send)
+        clients = load_clients(ticket.clients)
+        client = ControlClient(ticket, "writer", exit_when_lost)
+        client.listen(lambda message: None)
+        side = WriterSide(clients, client.send)
         try:
             totals = side.run(_rows(iterator))
         finally:

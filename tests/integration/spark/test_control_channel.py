@@ -70,7 +70,8 @@ def ticket(channel: ControlChannel, token: str = "right") -> SliceTicket:
 def test_messages_go_both_ways_and_a_good_end_loses_nothing(channel: ControlChannel, owner: Owner) -> None:
     heard: list[dict[str, Any]] = []
     lost: list[str] = []
-    client = ControlClient(ticket(channel), "writer", heard.append, lost.append)
+    client = ControlClient(ticket(channel), "writer", lost.append)
+    client.listen(heard.append)
     wait_until(lambda: owner.hellos == ["writer"])
     channel.send(owner.connections[0], {"op": "x", "n": 1})
     wait_until(lambda: {"op": "x", "n": 1} in heard)
@@ -83,9 +84,22 @@ def test_messages_go_both_ways_and_a_good_end_loses_nothing(channel: ControlChan
     assert lost == []
 
 
+def test_what_the_driver_says_at_once_waits_until_somebody_listens(channel: ControlChannel, owner: Owner) -> None:
+    heard: list[dict[str, Any]] = []
+    client = ControlClient(ticket(channel), "reader", lambda why: None)
+    wait_until(lambda: owner.hellos == ["reader"])
+    channel.send(owner.connections[0], {"op": "start", "n": 1})
+    client.send({"op": "first"})
+    wait_until(lambda: owner.messages == [{"op": "first"}])
+    client.listen(heard.append)
+    wait_until(lambda: {"op": "start", "n": 1} in heard)
+    client.close()
+
+
 def test_an_idle_connection_lives_on(channel: ControlChannel, owner: Owner) -> None:
     lost: list[str] = []
-    client = ControlClient(ticket(channel), "reader", lambda message: None, lost.append)
+    client = ControlClient(ticket(channel), "reader", lost.append)
+    client.listen(lambda message: None)
     threading.Event().wait(SESSION_MS / 1000 * 2.5)  # silence is the point of this test
     assert lost == []
     assert owner.dead == []
@@ -94,7 +108,8 @@ def test_an_idle_connection_lives_on(channel: ControlChannel, owner: Owner) -> N
 
 def test_a_cut_reaches_the_other_end_at_once(channel: ControlChannel, owner: Owner) -> None:
     lost: list[str] = []
-    client = ControlClient(ticket(channel), "reader", lambda message: None, lost.append)
+    client = ControlClient(ticket(channel), "reader", lost.append)
+    client.listen(lambda message: None)
     wait_until(lambda: bool(owner.connections))
     channel.cut(owner.connections[0])
     wait_until(lambda: bool(lost), limit_s=SESSION_MS / 1000)
@@ -109,7 +124,8 @@ def test_a_client_stops_when_the_driver_is_silent(tmp_path: Path) -> None:
         listener.listen()
         lost: list[str] = []
         silent = SliceTicket(1, "t", f"unix:{tmp_path / 's'}", SESSION_MS, "m:f")
-        client = ControlClient(silent, "reader", lambda message: None, lost.append)
+        client = ControlClient(silent, "reader", lost.append)
+        client.listen(lambda message: None)
         wait_until(lambda: bool(lost), limit_s=5)
         assert "nothing heard" in lost[0]
         client._sock.close()
