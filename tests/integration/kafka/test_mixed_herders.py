@@ -66,7 +66,7 @@ def java_worker(broker: EmbeddedKafka, java: Java, tmp_path: Path, group: str) -
         yield worker
 
 
-def until(fact: Callable[[], bool], ours: OurWorker, limit_s: float = 60.0) -> None:
+def until(fact: Callable[[], bool], ours: OurWorker, limit_s: float = 120.0) -> None:
     end_s = time.monotonic() + limit_s
     while not fact():
         if time.monotonic() > end_s:

@@ -94,7 +94,7 @@ def _seen(worker: WorkerProcess, servers: str) -> Seen:
         worker.rest.create("dead", SINK | own)
         dead, partitions = _read(servers, queue, BAD)
         good = len(RECORDS) - BAD
-        worker.rest.until(lambda: out.exists() and len(out.read_text().splitlines()), good, 60.0, "the good records")
+        worker.rest.until(lambda: out.exists() and len(out.read_text().splitlines()), good, 240.0, "the good records")
         lines = sorted(out.read_text().splitlines())
     log = worker.log_file.read_text("utf-8", "replace")
     logged = [line[line.index("Error encountered") :] for line in log.splitlines() if "Error encountered" in line]

@@ -155,7 +155,7 @@ def _unordered(said: dict[str, Any]) -> dict[str, Any]:
 
 def await_position(worker: WorkerProcess, position: int) -> None:
     path = "/connectors/src/offsets"
-    worker.rest.until(lambda: worker.rest.request("GET", path).json(), _position(position), 60.0, path)
+    worker.rest.until(lambda: worker.rest.request("GET", path).json(), _position(position), 240.0, path)
 
 
 def test_one_offset_file_moves_to_ours_and_back(workers: Workers, from_java: Heard, from_ours: Heard) -> None:
