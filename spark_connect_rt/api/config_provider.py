@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Set
+from collections.abc import Callable, Mapping, Set
 from types import MappingProxyType
 
 
@@ -14,6 +14,10 @@ class ConfigData(dict[str, str]):
         """Take the values; ``ttl_ms`` None: for ever."""
         super().__init__(values)
         self.ttl_ms = ttl_ms
+
+
+Resolve = Callable[[Mapping[str, str]], ConfigData]
+"""Replaces every ``${provider:...}`` of a configuration."""
 
 
 class ConfigProvider(ABC):

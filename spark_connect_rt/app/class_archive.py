@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from pathlib import Path
 
@@ -18,10 +19,9 @@ def make_class_archive() -> Path:
 
     Raises StartupError: no Java; ConnectError: the environment cannot be written to, or this JVM makes no archive.
     """
-    find_java()
-    path = archive_path()
-    if path is None:
-        raise ConnectError("no Java, neither as JAVA_HOME nor on PATH: an archive is made for one Java alone")
+    java = find_java()
+    os.environ["JAVA_HOME"] = str(java.home)  # as a worker's start does: Spark runs on this one
+    path = archive_path(java.home)
     if path.is_file():
         return path
     try:

@@ -175,6 +175,9 @@ PASSED_ON = (
 )
 
 
+NULL_VALUE = "Null value can not be supplied as the configuration value."  # Java's sentence
+
+
 def unknown_class(setting: str, name: str) -> str:
     """Return Java's sentence about a class that nobody has."""
     return f"Invalid value {name} for configuration {setting}: Class {name} could not be found."

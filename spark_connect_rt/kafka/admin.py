@@ -23,7 +23,7 @@ from confluent_kafka.admin import ConfigResource, NewTopic, OffsetSpec
 from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError
 from spark_connect_rt.kafka.client_factory import make_admin
 from spark_connect_rt.kafka.connection_problem import probe_tls
-from spark_connect_rt.kafka.error_mapping import connect_error, is_code
+from spark_connect_rt.kafka.error_mapping import COORDINATOR_UNSETTLED, connect_error, is_code
 from spark_connect_rt.protocol.ids import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -41,8 +41,6 @@ _LEADER_UNSETTLED = (
     "UNKNOWN_LEADER_EPOCH",
     "UNKNOWN_TOPIC_OR_PART",
 )
-# A broker just started, or one that takes groups over from another.
-_COORDINATOR_UNSETTLED = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
 
 
 @dataclass(frozen=True, slots=True)
@@ -238,7 +236,7 @@ class KafkaAdmin:
             try:
                 return self._members_metadata(group, left_s)
             except KafkaException as error:
-                if time.monotonic() >= deadline or not is_code(error, *_COORDINATOR_UNSETTLED):
+                if time.monotonic() >= deadline or not is_code(error, *COORDINATOR_UNSETTLED):
                     raise connect_error(error, f"looking for members of group {group}") from error
             time.sleep(RETRY_WAIT_S)
 

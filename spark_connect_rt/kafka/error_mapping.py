@@ -20,6 +20,9 @@ from spark_connect_rt.errors import (
     TimedOutError,
 )
 
+# A broker just started, or one that takes groups over from another.
+COORDINATOR_UNSETTLED = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
+
 _KINDS: dict[type[ConnectError], tuple[str, ...]] = {
     FencedError: (
         "ILLEGAL_GENERATION",
@@ -54,9 +57,7 @@ _KINDS: dict[type[ConnectError], tuple[str, ...]] = {
         "_RETRY",
         "NOT_LEADER_FOR_PARTITION",
         "LEADER_NOT_AVAILABLE",
-        "COORDINATOR_NOT_AVAILABLE",
-        "COORDINATOR_LOAD_IN_PROGRESS",
-        "NOT_COORDINATOR",
+        *COORDINATOR_UNSETTLED,
         "NETWORK_EXCEPTION",
         "NOT_ENOUGH_REPLICAS",
         "NOT_ENOUGH_REPLICAS_AFTER_APPEND",

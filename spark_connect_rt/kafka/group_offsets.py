@@ -19,7 +19,7 @@ from confluent_kafka import KafkaError
 
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin
-from spark_connect_rt.kafka.error_mapping import connect_error, is_code
+from spark_connect_rt.kafka.error_mapping import COORDINATOR_UNSETTLED, connect_error, is_code
 from spark_connect_rt.kafka.group_link import (
     NETWORK_ERRORS,
     CoordinatorRefusesError,
@@ -38,7 +38,6 @@ _NO_MEMBER = ("", -1)  # who commits from outside: member id and generation
 _NO_LIMIT_MS = -1  # offsets stay as long as the broker keeps any
 _GONE = ("GROUP_ID_NOT_FOUND",)  # nothing is left to forget
 _IN_USE = ("UNKNOWN_MEMBER_ID", "NON_EMPTY_GROUP", "GROUP_SUBSCRIBED_TO_TOPIC")
-_AGAIN = ("COORDINATOR_LOAD_IN_PROGRESS", "COORDINATOR_NOT_AVAILABLE", "NOT_COORDINATOR")
 
 Errors = Iterator[tuple[str, int]]
 """What an answer says went wrong: where (empty: with all of it) and the broker's error code, 0 for none."""
@@ -142,7 +141,7 @@ class _Question:
         finally:
             await link.wait_closed(1.0)
         for _, code in self._errors(answer):
-            if code and is_code(KafkaError(code), *_AGAIN):
+            if code and is_code(KafkaError(code), *COORDINATOR_UNSETTLED):
                 self._not_yet = KafkaError(code).name()
                 return None
         return answer

@@ -65,6 +65,11 @@ class Errant:
     data: bytes | None = None
 
 
+def errant_put(place: str, error: BaseException, original: ConsumeRow | None) -> Errant:
+    """Return what a sink task did not take."""
+    return Errant(place, Stage.TASK_PUT, error, JAVA_SINK_TASK, original)
+
+
 def executing_name(errant: Errant, name_of: NameOf) -> str:
     """Return the name of the class whose code failed."""
     return errant.executing if isinstance(errant.executing, str) else name_of(errant.executing)

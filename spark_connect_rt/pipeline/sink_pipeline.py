@@ -173,7 +173,16 @@ def _remembering(record: SinkRecord, original: ConsumeRow) -> ConsumedRecord:
 
 def place_of(row: ConsumeRow) -> str:
     """Name a consumed record: topic, partition and offset."""
-    return f"record {row[0]}-{row[1]}@{row[2]}"
+    return _place(*row[:3])
+
+
+def place_of_record(record: SinkRecord) -> str:
+    """Name what was made of a consumed record, as ``place_of`` does."""
+    return _place(record.topic, record.partition, record.offset)
+
+
+def _place(topic: str, partition: int, offset: int) -> str:
+    return f"record {topic}-{partition}@{offset}"
 
 
 def next_offsets(batch: pa.RecordBatch) -> dict[TopicPartition, int]:

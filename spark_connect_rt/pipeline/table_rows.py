@@ -17,8 +17,8 @@ import pyarrow.json
 from spark_connect_rt.api.records import ConsumedRecord, SinkRecord
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
-from spark_connect_rt.pipeline.errant_records import JAVA_SINK_TASK, Errant, Stage
-from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
+from spark_connect_rt.pipeline.errant_records import Errant, errant_put
+from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline, place_of_record
 
 JSON_CONVERTER = "JsonConverter"
 
@@ -79,9 +79,8 @@ class TableDecoder:
             try:
                 rows.append(row_of(record, self._schema))
             except DataError as error:
-                place = f"record {record.topic}-{record.partition}@{record.offset}"
                 original = record.original if isinstance(record, ConsumedRecord) else None
-                self._errants.append(Errant(place, Stage.TASK_PUT, error, JAVA_SINK_TASK, original))
+                self._errants.append(errant_put(place_of_record(record), error, original))
                 if not self._tolerate:
                     raise
                 skipped += 1

@@ -119,8 +119,9 @@ def wanted_connectors(
             target = targets.get(name)
             key = (config, offsets.get(name), target is TargetState.STOPPED, restarts.of(name))
             paused, known = target is TargetState.PAUSED, before.get(name)
-            same = known is not None and known.mode is paused and known.key == key
-            wanted[name] = known if known is not None and same else Wanted(key, paused)
+            if known is None or known.mode is not paused or known.key != key:
+                known = Wanted(key, paused)
+            wanted[name] = known
     return wanted
 
 

@@ -40,6 +40,11 @@ class Actual:
     mode: object
     life: Life
 
+    def updated(self, mode: object, life: Life) -> Actual:
+        """Return how it runs now: itself unless something changed, for it is asked several times a tick."""
+        same = self.mode is mode and self.life is life
+        return self if same else Actual(self.key, mode, life)
+
 
 @dataclass(frozen=True, slots=True)
 class WorkActions(Generic[Id]):

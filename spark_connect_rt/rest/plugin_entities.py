@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from spark_connect_rt.config.config_def import ConfigKey, ConfigValue, parse_value, text_of
 from spark_connect_rt.planning.config_infos import ConfigInfos
-
-Json = dict[str, Any]
+from spark_connect_rt.rest.entities import Json
 
 
 def config_keys_entity(keys: Iterable[ConfigKey]) -> list[Json]:

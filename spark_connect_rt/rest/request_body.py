@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spark_connect_rt.config.connector_config import NULL_VALUE
 from spark_connect_rt.errors import BadConfigError, BadRequestError
 from spark_connect_rt.rest.error_mapping import UnreadableBodyError
 from spark_connect_rt.state.target_state import TargetState
@@ -20,7 +21,6 @@ _INITIAL_STATES = {
     "PAUSED": TargetState.PAUSED,
     "STOPPED": TargetState.STOPPED,
 }
-_NULL_VALUE = "Null value can not be supplied as the configuration value."
 
 
 class _Number(str):
@@ -111,7 +111,7 @@ def _texts(fields: Any) -> dict[str, str | None]:
 
 def _settings(fields: Any) -> dict[str, str]:
     texts = _texts(fields)
-    problems = {key: [_NULL_VALUE] for key, value in texts.items() if value is None}
+    problems = {key: [NULL_VALUE] for key, value in texts.items() if value is None}
     if problems:
         raise BadConfigError(problems)
     return {key: value for key, value in texts.items() if value is not None}

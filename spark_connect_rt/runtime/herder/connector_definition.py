@@ -19,7 +19,7 @@ from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 
 CONVERTERS = ("header.converter", "key.converter", "value.converter")
 VERSION = ".plugin.version"
-_TYPES = {  # what a setting may name
+_TYPES = {  # what a setting may name; what is recommended for it comes first
     "connector": ("sink", "source"),
     "header.converter": ("header_converter", "converter"),  # most are both
     "key.converter": ("converter",),
@@ -30,10 +30,14 @@ _TYPES = {  # what a setting may name
 _WORKER_DEFAULTS = {"header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter"}
 
 
+def common_to(deps: HerderDependencies, *, sink: bool) -> ConfigDef:
+    """Return the settings that all sinks, or all sources, have."""
+    return (deps.sink_config or SINK) if sink else (deps.source_config or SOURCE)
+
+
 def definition_of(deps: HerderDependencies, config: Mapping[str, str], *, sink: bool) -> ConfigDef:
     """Return the settings of a connector; those of a class that cannot be had are left out."""
-    common = (deps.sink_config or SINK) if sink else (deps.source_config or SOURCE)
-    keys = [*common, *chain_config_def(config, deps.plugins.class_of)]
+    keys = [*common_to(deps, sink=sink), *chain_config_def(config, deps.plugins.class_of)]
     return ConfigDef(_with_default(key, deps, config) for key in keys)
 
 
@@ -59,8 +63,12 @@ def version_setting(setting: str) -> str:
 def version_known(plugins: PluginCatalog, setting: str, name: str | None) -> str | None:
     """Return the name under which there are versions of what ``setting`` names; None when it is of another kind."""
     found = known(plugins, name)
-    kind = setting if setting in CONVERTERS else setting.partition(".")[0]
-    return found.java_class if found is not None and found.type in _TYPES[kind] else None
+    return found.java_class if found is not None and found.type in types_of(setting) else None
+
+
+def types_of(setting: str) -> tuple[str, ...]:
+    """Return the types of plug-in that a setting may name; none for a setting that names no plug-in."""
+    return _TYPES.get(setting if setting in CONVERTERS else setting.partition(".")[0], ())
 
 
 def known(plugins: PluginCatalog, name: str | None, version: str | None = None) -> PluginFacts | None:

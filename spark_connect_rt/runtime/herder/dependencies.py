@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from spark_connect_rt.api.config_provider import ConfigData
+from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.ports.clock import Clock
@@ -21,9 +21,6 @@ from spark_connect_rt.runtime.herder.settings import HerderSettings
 from spark_connect_rt.stores.config_store import ConfigStore
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.stores.status_store import StatusStore
-
-Resolve = Callable[[Mapping[str, str]], ConfigData]
-"""Replaces every ``${provider:...}`` of a configuration."""
 
 
 def resolve_nothing(config: Mapping[str, str]) -> ConfigData:

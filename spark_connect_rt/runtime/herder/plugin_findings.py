@@ -22,18 +22,12 @@ from spark_connect_rt.runtime.herder.connector_definition import (
     VERSION,
     class_setting,
     known,
+    types_of,
     version_known,
     version_setting,
 )
 
 _KINDS = {"header.converter": HeaderConverter, "key.converter": Converter, "value.converter": Converter}
-_LISTED = {
-    "header.converter": "header_converter",
-    "key.converter": "converter",
-    "value.converter": "converter",
-    "transforms": "transformation",
-    "predicates": "predicate",
-}
 
 
 def name_classes(plugins: PluginCatalog, definition: ConfigDef, findings: Findings) -> None:
@@ -98,9 +92,9 @@ def recommend(plugins: PluginCatalog, definition: ConfigDef, findings: Findings)
     for one in plugins.list(connectors_only=False):
         by_type.setdefault(one.type, []).append(one.java_class)
     for key in definition:
-        listed = _LISTED.get(key.name if key.name in CONVERTERS else key.name.partition(".")[0])
-        if key.type is Type.CLASS and listed:
-            names = tuple(dict.fromkeys(by_type.get(listed, ())))
+        types = types_of(key.name)
+        if key.type is Type.CLASS and types:
+            names = tuple(dict.fromkeys(by_type.get(types[0], ())))
             findings.change(key.name, recommended_values=names)
         elif key.name.endswith(VERSION):
             _recommend_version(plugins, key.name, findings)

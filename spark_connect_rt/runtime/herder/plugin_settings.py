@@ -11,11 +11,11 @@ from dataclasses import replace
 from spark_connect_rt.api.connector import Connector
 from spark_connect_rt.api.plugin_modules import VERSION_MARK, versioned
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey
-from spark_connect_rt.config.connector_config import SINK, SOURCE
 from spark_connect_rt.config.override_policy import policy_name
 from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
 from spark_connect_rt.ports.plugin_catalog import PluginFacts
 from spark_connect_rt.ports.task_runner import TaskKind
+from spark_connect_rt.runtime.herder.connector_definition import common_to
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.worker.launches import kind_of
 
@@ -66,7 +66,6 @@ def _of_version(deps: HerderDependencies, name: str, found: PluginFacts, version
 
 def _common(deps: HerderDependencies, found: PluginFacts) -> list[ConfigKey]:
     """Return what every connector of that kind has; the version's default is the one that would be taken."""
-    sink = kind_of(found.cls) is not TaskKind.SOURCE
-    common = (deps.sink_config or SINK) if sink else (deps.source_config or SOURCE)
+    common = common_to(deps, sink=kind_of(found.cls) is not TaskKind.SOURCE)
     newest = {"connector.plugin.version": found.version}
     return [replace(key, default=newest[key.name]) if key.name in newest else key for key in common]

@@ -50,8 +50,8 @@ class StandaloneHerder(DistributedHerder):
     def restart(self, name: str, include_tasks: bool, only_failed: bool) -> Future[ConnectorStateInfo | None]:
         """See HerderApi; answered when everything of the plan runs again."""
         if not (include_tasks or only_failed):
-            return self._beside_with_answer(lambda: self._restart_connector(name))
-        return self._beside_with_answer(lambda: self._restart_by_plan(RestartRequest(name, include_tasks, only_failed)))
+            return self._answer_beside(lambda: self._restart_connector(name))
+        return self._answer_beside(lambda: self._restart_by_plan(RestartRequest(name, include_tasks, only_failed)))
 
     def restart_task(self, task: ConnectorTaskId) -> Future[None]:
         """See HerderApi."""
@@ -103,7 +103,7 @@ class StandaloneHerder(DistributedHerder):
             if done.exception() is not None:
                 copy_outcome(done, answer)
                 return
-            settled = self._beside_with_answer(lambda: self._await_tasks(done.result()))
+            settled = self._answer_beside(lambda: self._await_tasks(done.result()))
             settled.add_done_callback(lambda outcome: copy_outcome(outcome, answer))
 
         written.add_done_callback(then)
@@ -129,20 +129,6 @@ class StandaloneHerder(DistributedHerder):
         if snapshot.target_state(name) is not TargetState.STARTED:
             return status is not None or not snapshot.contains(name)
         return name not in snapshot.inconsistent and snapshot.applied_config(name) == snapshot.connector_config(name)
-
-    def _beside_with_answer(self, call: Callable[[], T]) -> Future[T]:
-        answer: Future[T] = Future()
-
-        def run() -> None:
-            if not answer.set_running_or_notify_cancel():
-                return
-            try:
-                answer.set_result(call())
-            except Exception as error:  # noqa: BLE001 - the request's failure is its answer
-                answer.set_exception(error)
-
-        self._deps.threads.start("herder-request", run)
-        return answer
 
 
 def _why(status: ConnectorStatus) -> str:

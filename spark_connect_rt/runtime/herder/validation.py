@@ -12,13 +12,14 @@ from dataclasses import replace
 from spark_connect_rt.api.connector import Connector
 from spark_connect_rt.api.plugin_modules import versioned
 from spark_connect_rt.config.config_def import ConfigValue, Password
-from spark_connect_rt.config.connector_config import connector_problems
+from spark_connect_rt.config.connector_config import NULL_VALUE, connector_problems
 from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
 from spark_connect_rt.pipeline.chain_config import chain_problems
 from spark_connect_rt.planning.config_infos import ConfigInfos, Findings, merged_infos, merged_keys, plugin_infos
 from spark_connect_rt.ports.task_runner import TaskKind
 from spark_connect_rt.protocol.java_hash_order import java_hash_order
 from spark_connect_rt.runtime.herder.connector_definition import (
+    CONVERTERS,
     VERSION,
     definition_of,
     definition_without_version,
@@ -34,7 +35,6 @@ from spark_connect_rt.runtime.herder.plugin_findings import (
 )
 from spark_connect_rt.runtime.worker.launches import kind_of
 
-NULL_VALUE = "Null value can not be supplied as the configuration value."
 _GROUP_OVERRIDE = "consumer.override.group.id"
 _SUSPICIOUS = re.compile(r"pass|secret|token|credential|jaas|private|api.?key", re.IGNORECASE)
 
@@ -109,7 +109,7 @@ def _without_version(deps: HerderDependencies, class_name: str, config: Mapping[
     for setting in ("connector.class", f"connector{VERSION}"):
         findings.complain(setting, [why])
     findings.change(f"connector{VERSION}", recommended_values=tuple(deps.plugins.versions(class_name)))
-    for setting in ("key.converter", "value.converter", "header.converter"):
+    for setting in CONVERTERS:
         findings.change(f"{setting}{VERSION}", visible=findings[setting].value is not None)
     return plugin_infos(class_name, list(definition), findings)
 

@@ -7,17 +7,15 @@ connector and each task is restarted, by the worker that runs it.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
-from spark_connect_rt.api.config_provider import ConfigData
+from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.config.indirection import references
 from spark_connect_rt.ports.threads import Threads
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.worker.events import Notify, ReloadDue
 
 log = logging.getLogger(__name__)
-
-Resolve = Callable[[Mapping[str, str]], ConfigData]
 
 
 class ConfigReloads:

@@ -14,7 +14,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_connect_rt.api.config_provider import ConfigData
+from spark_connect_rt.api.config_provider import Resolve
 from spark_connect_rt.assignors.model import ConnectorsAndTasks
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.clock import Clock
@@ -58,7 +58,7 @@ class WorkerDependencies:
     sink_groups: SinkGroupFactory
     offset_store: OffsetStore
     status_store: StatusStore
-    resolve: Callable[[Mapping[str, str]], ConfigData]  # ${provider:...} -> values
+    resolve: Resolve
     topic_tracking: bool = True
     task_stop_limit_ms: int = 5_000  # task.shutdown.graceful.timeout.ms
     threads: Threads = MACHINE_THREADS

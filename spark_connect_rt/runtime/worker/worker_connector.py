@@ -13,7 +13,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
-from spark_connect_rt.api.config_provider import ConfigData
+from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.api.connector import Connector, SinkConnector
 from spark_connect_rt.planning.task_configs import checked_count, completed_task_config, raw_task_config
 from spark_connect_rt.planning.work_plan import Actual, Life
@@ -58,7 +58,7 @@ class WorkerConnector:
         plan: ConnectorPlan,
         new_connector: Callable[[], Connector],
         name_task_class: Callable[[Connector], str],
-        resolve: Callable[[Mapping[str, str]], ConfigData],
+        resolve: Resolve,
         reloads: ConfigReloads,
         report: ReportStatus,
         notify: Notify,
@@ -87,11 +87,9 @@ class WorkerConnector:
         self.stop_by_ms: int | None = None
 
     def actual(self) -> Actual:
-        """Return how it stands, for the work plan; several times a tick, so a new value only for a new fact."""
-        life, paused, known = self._life, self._paused, self._actual
-        if known.life is not life or known.mode is not paused:
-            known = self._actual = Actual(self.plan.key, paused, life)
-        return known
+        """Return how it stands, for the work plan."""
+        self._actual = self._actual.updated(self._paused, self._life)
+        return self._actual
 
     @property
     def state(self) -> State:

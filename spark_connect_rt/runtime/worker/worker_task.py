@@ -107,11 +107,9 @@ class WorkerTask:
         return self._state
 
     def actual(self) -> Actual:
-        """Return how it stands, for the work plan; several times a tick, so a new value only for a new fact."""
-        life, paused, known = self._life, self._paused, self._actual
-        if known.life is not life or known.mode is not paused:
-            known = self._actual = Actual(self._key, paused, life)
-        return known
+        """Return how it stands, for the work plan."""
+        self._actual = self._actual.updated(self._paused, self._life)
+        return self._actual
 
     def counters(self) -> tuple[int, int, int, float]:
         """Return records, bytes, skipped, records a second."""

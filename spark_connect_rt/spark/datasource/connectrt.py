@@ -6,7 +6,6 @@ A table is one partition.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -27,7 +26,7 @@ from spark_connect_rt.spark.datasource.read_options import (
     parse_options,
 )
 from spark_connect_rt.spark.datasource.task_read import DDL, ReadContext, poll_rows
-from spark_connect_rt.spark.executor.hosting import load_class, load_clients
+from spark_connect_rt.spark.executor.hosting import load_class, load_clients, load_named
 
 FORMAT = "connectrt"
 ReadTable = Callable[[str, Mapping[str, str]], Iterator[tuple[Any, ...]]]
@@ -83,8 +82,7 @@ class _TableReader(DataSourceReader):  # type: ignore[misc]
         self._table, self._options, self._read_table = table, options, read_table
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
-        module, _, function = self._read_table.partition(":")
-        read: ReadTable = getattr(importlib.import_module(module), function)
+        read: ReadTable = load_named(self._read_table)
         return read(self._table, self._options)
 
 

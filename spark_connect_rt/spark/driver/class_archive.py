@@ -26,11 +26,9 @@ JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 ROWS = 3
 
 
-def archive_path() -> Path | None:
-    """Return where the archive of this environment lies, or would lie; None without a Java to make it for."""
-    home = _java_home()
-    if home is None:
-        return None
+def archive_path(java_home: Path) -> Path:
+    """Return where the archive of this environment and Java lies, or would lie."""
+    home = java_home.resolve()
     release = home / "release"
     told = release.read_bytes() if release.is_file() else b""
     key = hashlib.sha256(os.fsencode(home) + told).hexdigest()[:12]
@@ -39,7 +37,8 @@ def archive_path() -> Path | None:
 
 def archive_option() -> str:
     """Return the JVM's option that maps the archive; empty when there is none."""
-    path = archive_path()
+    home = _java_home()
+    path = None if home is None else archive_path(home)
     return f"-XX:SharedArchiveFile={path}" if path is not None and path.is_file() else ""
 
 
@@ -69,7 +68,7 @@ def end_jvm(session: SparkSession) -> int:
 def _java_home() -> Path | None:
     given = os.environ.get("JAVA_HOME")
     if given:
-        return Path(given).resolve()
+        return Path(given)
     found = shutil.which("java")
     return Path(found).resolve().parent.parent if found else None
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.errors import ConnectError, TimedOutError
 from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
-from spark_connect_rt.pipeline.errant_records import JAVA_SINK_TASK, Errant, Stage, log_sentence
+from spark_connect_rt.pipeline.errant_records import Errant, errant_put, log_sentence
 from spark_connect_rt.pipeline.produce_rows import ProduceRows
 from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline, place_of
 from spark_connect_rt.ports.executor_clients import BatchProducer, ExecutorClients
@@ -190,8 +190,7 @@ class SinkErrantReporter:
     def report(self, record: SinkRecord, error: Exception) -> Future[None]:
         """See api.task.ErrantRecordReporter."""
         original = self._pipeline.original_of(record)
-        errant = Errant(place_of(original), Stage.TASK_PUT, error, JAVA_SINK_TASK, original)
-        future = self._reports.report(errant)
+        future = self._reports.report(errant_put(place_of(original), error, original))
         if not self._reports.settings.tolerates_all:
             raise ConnectError("Tolerance exceeded in error handler") from error
         with self._lock:

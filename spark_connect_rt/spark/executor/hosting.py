@@ -60,20 +60,24 @@ def monotonic_ms() -> int:
     return int(time.monotonic() * 1000)
 
 
+def load_named(name: str) -> Any:
+    """Return what "package.module:name" names. Raises ImportError, AttributeError."""
+    module_name, _, attribute = name.partition(":")
+    return getattr(importlib.import_module(module_name), attribute)
+
+
 def load_clients(name: str) -> ExecutorClients:
     """Return ``factory()`` of "package.module:factory"; a "?argument" after it is handed to the factory."""
-    module_name, _, rest = name.partition(":")
-    factory, has_argument, argument = rest.partition("?")
-    make = getattr(importlib.import_module(module_name), factory)
+    factory, has_argument, argument = name.partition("?")
+    make = load_named(factory)
     clients: ExecutorClients = make(argument) if has_argument else make()
     return clients
 
 
 def load_class(name: str) -> type[Any]:
     """Return the class of ``package.module:ClassName``. Raises NotFoundError."""
-    module_name, _, class_name = name.partition(":")
     try:
-        found = getattr(importlib.import_module(module_name), class_name)
+        found = load_named(name)
     except (ImportError, AttributeError) as error:
         raise NotFoundError(f"task class {name} cannot be imported on this executor: {error}") from error
     if not isinstance(found, type):

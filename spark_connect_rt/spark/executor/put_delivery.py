@@ -8,9 +8,9 @@ from collections.abc import Callable, Sequence
 from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.errors import RetriableError
-from spark_connect_rt.pipeline.errant_records import JAVA_SINK_TASK, Errant, Stage
+from spark_connect_rt.pipeline.errant_records import Errant, errant_put
 from spark_connect_rt.pipeline.put_isolation import NOT_THE_RECORDS_FAULT, PutIsolation
-from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline, place_of
+from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline, place_of, place_of_record
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports
 
@@ -98,6 +98,5 @@ class PutDelivery:
     def _errant(self, record: SinkRecord, error: Exception) -> Errant:
         if self._reports.settings.reports:
             original = self._pipeline.original_of(record)
-            return Errant(place_of(original), Stage.TASK_PUT, error, JAVA_SINK_TASK, original)
-        place = f"record {record.topic}-{record.partition}@{record.offset}"
-        return Errant(place, Stage.TASK_PUT, error, JAVA_SINK_TASK, None)
+            return errant_put(place_of(original), error, original)
+        return errant_put(place_of_record(record), error, None)

@@ -18,8 +18,7 @@ from spark_connect_rt.spark.driver.session import build_session, session_conf
 
 
 def test_the_jvm_maps_the_archive_of_the_prepared_environment(java: Java) -> None:
-    path = archive_path()
-    assert path is not None
+    path = archive_path(java.home)
     assert path.is_file(), "./spark-submit.sh --environment dev makes it"
     session = build_session({"group.id": "archive", "spark.master": "local[2]"})
     gateway = session.sparkContext._gateway
@@ -39,9 +38,9 @@ def test_another_java_has_no_archive(monkeypatch: pytest.MonkeyPatch, tmp_path: 
     (tmp_path / "release").write_text('JAVA_VERSION="99"')
     assert archive_option() == ""
     assert "SharedArchiveFile" not in session_conf({})[JAVA_OPTIONS]
-    known = archive_path()
+    known = archive_path(tmp_path)
     (tmp_path / "release").write_text('JAVA_VERSION="100"')
-    assert archive_path() != known
+    assert archive_path(tmp_path) != known
 
 
 @pytest.mark.parametrize(
