@@ -18,6 +18,7 @@ from spark_connect_rt.app.exit_codes import EXIT_CODES
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.config import (
     connector_config,
+    health_config,
     override_policy,
     own_settings,
     standalone_config,
@@ -54,6 +55,7 @@ _WORKER_SECTIONS = (
     ("Signed requests between workers", SESSION_KEYS),
     ("Connections to Kafka", CLIENTS),
     ("Engine (only here, not in Java)", own_settings.ENGINE),
+    ("Failed and motionless work (only here, not in Java): for connectors that say nothing", health_config.HEALTH),
     ("Quickstart (only here, not in Java)", own_settings.QUICKSTART),
 )
 _WORKER_PREFIXES = (
@@ -111,14 +113,15 @@ def standalone_settings() -> str:
 
 def connector_settings() -> str:
     """Return the page of the settings of connectors: common ones first, then those of each bundled connector."""
-    common, ours = connector_config.COMMON, own_settings.CONNECTOR
+    common, ours, health = connector_config.COMMON, own_settings.CONNECTOR, health_config.HEALTH
     parts = [
         f"# Connector settings\n\n{_MADE_BY}\n\n"
         "What the configuration of a connector may hold, beside the settings of its own class.\n",
         f"## Every connector\n\n{settings_table(common)}",
-        f"## Source connectors\n\n{settings_table(_without(connector_config.SOURCE, common + ours))}",
-        f"## Sink connectors\n\n{settings_table(_without(connector_config.SINK, common + ours))}",
+        f"## Source connectors\n\n{settings_table(_without(connector_config.SOURCE, common + ours + health))}",
+        f"## Sink connectors\n\n{settings_table(_without(connector_config.SINK, common + ours + health))}",
         f"## Execution (only here, not in Java)\n\n{settings_table(ours)}",
+        f"## Failed and motionless work (only here, not in Java)\n\n{settings_table(health)}",
         "## Names by prefix\n\n" + _prefix_table(_CONNECTOR_PREFIXES),
     ]
     return "\n".join([*parts, *_bundled_connectors()])

@@ -8,6 +8,7 @@ from typing import Any
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.dead_letter_config import dead_letter_problems
 from spark_connect_rt.config.error_config import ERRORS as ERRORS
+from spark_connect_rt.config.health_config import HEALTH
 from spark_connect_rt.config.own_settings import CONNECTOR, OF_SINKS_ONLY
 from spark_connect_rt.config.sink_config import OF_SINKS
 from spark_connect_rt.config.sink_config import sink_problems as sink_problems
@@ -158,8 +159,8 @@ _CHAIN = ConfigDef(
 )
 
 COMMON = _CONNECTOR + _CONVERTERS + _CHAIN + ERRORS
-SOURCE = COMMON + OF_SOURCES + CONNECTOR
-SINK = COMMON + OF_SINKS + CONNECTOR + OF_SINKS_ONLY
+SOURCE = COMMON + OF_SOURCES + CONNECTOR + HEALTH
+SINK = COMMON + OF_SINKS + CONNECTOR + OF_SINKS_ONLY + HEALTH
 
 PASSED_ON = (
     "key.converter.",

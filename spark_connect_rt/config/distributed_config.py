@@ -8,6 +8,7 @@ from typing import Any
 
 from spark_connect_rt.config.connection_config import CLIENTS
 from spark_connect_rt.config.group_config import GROUP, SESSION_KEYS
+from spark_connect_rt.config.health_config import HEALTH
 from spark_connect_rt.config.listeners import listener_problems
 from spark_connect_rt.config.own_settings import ENGINE, QUICKSTART
 from spark_connect_rt.config.storage_config import STORAGE, TOPIC_KINDS
@@ -15,7 +16,7 @@ from spark_connect_rt.config.unserved_settings import REFUSED_OF_WORKERS, WARNED
 from spark_connect_rt.config.worker_config import PASSED_ON, WORKER, unknown_setting_warnings
 from spark_connect_rt.errors import BadConfigError
 
-DISTRIBUTED = GROUP + STORAGE + SESSION_KEYS + CLIENTS + WORKER + ENGINE + QUICKSTART
+DISTRIBUTED = GROUP + STORAGE + SESSION_KEYS + CLIENTS + WORKER + ENGINE + HEALTH + QUICKSTART
 
 _PASSED_ON = (*PASSED_ON, *(f"{kind}.storage." for kind in TOPIC_KINDS))
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.health_config import HEALTH
 from spark_connect_rt.config.listeners import listener_problems
 from spark_connect_rt.config.own_settings import ENGINE
 from spark_connect_rt.config.validators import non_empty
@@ -24,7 +25,7 @@ OWN = ConfigDef(
         )
     ]
 )
-STANDALONE = OWN + WORKER + ENGINE
+STANDALONE = OWN + WORKER + ENGINE + HEALTH
 
 
 def parse_standalone(raw: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:

@@ -38,6 +38,7 @@ class InstanceState:
     worker_id: str
     trace: str | None = None
     version: str | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)  # ours: restart (of a FAILED one), progress (it has none)
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,13 +7,16 @@ state names live above this layer.
 from __future__ import annotations
 
 import re
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
 
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.json_text import decode_json, encode_json
 
 _CONNECTOR, _TASK, _TOPIC, _TOPIC_END = "status-connector-", "status-task-", "status-topic-", ":connector-"
+_NOTES = ("restart", "progress")
 _INT32 = re.compile(r"[+]?\d{1,10}")
 
 
@@ -44,13 +47,14 @@ StatusKey = ConnectorStatusKey | TaskStatusKey | TopicStatusKey
 
 @dataclass(frozen=True, slots=True)
 class StatusFields:
-    """The JSON fields of a status record, in Java's order."""
+    """The JSON fields of a status record, in Java's order; ``notes`` are ours, behind them: Java passes over these."""
 
     state: str
     trace: str | None
     worker_id: str
     generation: int
     version: str | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)  # restart, progress -> a JSON object
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,6 +103,7 @@ def encode_status(status: StatusFields) -> bytes:
             "worker_id": status.worker_id,
             "generation": status.generation,
             "version": status.version,
+            **status.notes,
         }
     )
 
@@ -120,6 +125,7 @@ def decode_status(value: bytes) -> StatusFields:
         worker_id,
         _narrowed(generation),
         version if isinstance(version, str) else None,
+        {name: fields[name] for name in _NOTES if isinstance(fields.get(name), dict)},
     )
 
 

@@ -83,13 +83,13 @@ def task_state_entity(task: int, instance: InstanceState) -> Json:
 
 
 def instance_entity(instance: InstanceState) -> Json:
-    """Return state and worker; version and trace only where there are any."""
-    entity = {"state": instance.state, "worker_id": instance.worker_id}
+    """Return state and worker; version, trace and our own notes only where there are any."""
+    entity: Json = {"state": instance.state, "worker_id": instance.worker_id}
     if instance.version:
         entity["version"] = instance.version
     if instance.trace:
         entity["trace"] = instance.trace
-    return entity
+    return entity | dict(instance.notes)
 
 
 def task_infos_entity(tasks: Iterable[TaskInfo]) -> list[Json]:

@@ -89,6 +89,21 @@ class ConnectorConfig(RootModel[Config]):
     """A configuration."""
 
 
+class RestartNote(Shape):
+    """What the restart policy does about a FAILED connector or task (only here, not in Java)."""
+
+    attempts: Annotated[int, Field(description="Restarts within the window, with the next one.")]
+    next_attempt_ms: Annotated[int, Field(description="When it is started again: milliseconds since 1970.")] = 0
+    stopped: Annotated[str, Field(description="Why it is started no more by itself.")] = ""
+
+
+class ProgressNote(Shape):
+    """Why a RUNNING task is said to move nothing though there is work (only here, not in Java)."""
+
+    since_ms: Annotated[int, Field(description="Milliseconds since 1970.")]
+    reason: str
+
+
 class InstanceState(Shape):
     """The last reported state of a connector or task."""
 
@@ -96,6 +111,8 @@ class InstanceState(Shape):
     worker_id: Annotated[str, Field(description="host:port of who reported it; empty: nobody yet.")]
     version: Annotated[str, Field(description="Of the plug-in that runs; absent while unknown.")] = ""
     trace: Annotated[str, Field(description="Why it FAILED.")] = ""
+    restart: RestartNote = None  # type: ignore[assignment]  # absent, never null
+    progress: ProgressNote = None  # type: ignore[assignment]
 
 
 class TaskState(InstanceState):

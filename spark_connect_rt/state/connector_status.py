@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from enum import Enum
+from typing import Any
 
 
 class State(Enum):
@@ -27,6 +29,7 @@ class ConnectorStatus:
     generation: int
     trace: str | None = None
     version: str | None = None
+    notes: Mapping[str, Any] = field(default_factory=dict)  # ours: restart, progress -> what status shows of it
 
 
 def may_replace(previous: ConnectorStatus | None, new: ConnectorStatus) -> bool:

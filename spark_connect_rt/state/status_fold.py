@@ -20,7 +20,9 @@ from spark_connect_rt.state.connector_status import ConnectorStatus, State
 
 def to_fields(status: ConnectorStatus) -> StatusFields:
     """Return what is written of a status."""
-    return StatusFields(status.state.value, status.trace, status.worker_id, status.generation, status.version)
+    return StatusFields(
+        status.state.value, status.trace, status.worker_id, status.generation, status.version, status.notes
+    )
 
 
 def from_fields(fields: StatusFields) -> ConnectorStatus:
@@ -29,7 +31,7 @@ def from_fields(fields: StatusFields) -> ConnectorStatus:
         state = State(fields.state)
     except ValueError as error:
         raise DataError(f"state {fields.state!r} is unknown") from error
-    return ConnectorStatus(state, fields.worker_id, fields.generation, fields.trace, fields.version)
+    return ConnectorStatus(state, fields.worker_id, fields.generation, fields.trace, fields.version, fields.notes)
 
 
 class StatusFold:
@@ -60,13 +62,17 @@ class StatusFold:
         """Return task number -> status, by number."""
         return dict(sorted(self._tasks.get(connector, {}).items()))
 
+    def with_tasks(self) -> set[str]:
+        """Return the names of all connectors whose tasks have a status."""
+        return {name for name, tasks in self._tasks.items() if tasks}
+
     def topics(self, connector: str) -> tuple[str, ...]:
         """Return the topics the connector used, sorted."""
         return tuple(sorted(self._topics.get(connector, {})))
 
     def known(self) -> set[str]:
         """Return the names of all connectors that have a status or whose tasks have one."""
-        return {*self.connectors, *(name for name, tasks in self._tasks.items() if tasks)}
+        return self.connectors.keys() | self.with_tasks()
 
     def _apply_connector(self, connector: str, value: bytes | None) -> None:
         if value is None:

@@ -25,6 +25,7 @@ from spark_connect_rt.runtime.herder.offset_requests import OffsetRequests
 from spark_connect_rt.runtime.herder.publishing import Publishing
 from spark_connect_rt.runtime.herder.reconciling import Reconciling
 from spark_connect_rt.runtime.herder.requests import RequestQueue
+from spark_connect_rt.runtime.herder.restarting import Restarting
 from spark_connect_rt.runtime.herder.services import start_stores, stop_each, stop_stores
 from spark_connect_rt.runtime.herder.story import Story
 from spark_connect_rt.runtime.herder.tick import Step, Verdict, blocking_limit_ms, tick
@@ -57,6 +58,7 @@ class HerderLoop:
         self._membership = Membership(deps, state, worker, story)
         self._adopting = Adopting(deps, state, worker, calls, self._membership.rejoin)
         self._reconciling = Reconciling(deps, state, worker)
+        self._restarting = Restarting(deps, state, worker)
         self._publishing = Publishing(deps, state, worker, self._forwarding, calls)
         self._changes = Changes(deps, state, worker, self._publishing, wakeup)
         self._leading = Leading(deps, state, calls)
@@ -67,6 +69,7 @@ class HerderLoop:
             ("collect answers", calls.collect),
             ("apply changes", self._changes.apply),
             ("reconcile work", self._reconciling.reconcile),
+            ("restart what failed", self._restarting.restart),
             ("catch up on config", self._adopting.catch_up),
             ("keep membership", self._membership.join),
             ("claim write privileges", self._leading.claim),

@@ -147,7 +147,7 @@ class Views:
 def _instance(status: ConnectorStatus | None) -> InstanceState:
     if status is None:
         return _UNASSIGNED
-    return InstanceState(status.state.value, status.worker_id, status.trace or None, status.version)
+    return InstanceState(status.state.value, status.worker_id, status.trace or None, status.version, status.notes)
 
 
 def _restarting(instance: InstanceState) -> InstanceState:

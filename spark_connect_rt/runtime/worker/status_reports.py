@@ -7,12 +7,13 @@ worker never covers what a newer owner said.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import Any
 
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.runtime.worker.worker_connector import ReportStatus
+from spark_connect_rt.runtime.worker.worker_connector import NO_NOTES, ReportStatus
 from spark_connect_rt.state.connector_status import ConnectorStatus, State
 from spark_connect_rt.stores.status_store import StatusStore
 
@@ -34,12 +35,17 @@ class StatusReports:
     def of_connector(self, name: str) -> ReportStatus:
         """Return the reporter of one connector; None as state removes its status and its topics."""
 
-        def report(state: State | None, trace: str | None = None, version: str | None = None) -> None:
+        def report(
+            state: State | None,
+            trace: str | None = None,
+            version: str | None = None,
+            notes: Mapping[str, Any] = NO_NOTES,
+        ) -> None:
             if state is None:
                 self._quietly(lambda: self._store.remove_connector(name))
                 self._quietly(lambda: self._store.reset_topics(name))
                 return
-            status = self._status(state, trace, version)
+            status = self._status(state, trace, version, notes)
             self._quietly(lambda: self._store.put_connector(name, status, safe=state in _SAFELY))
 
         return report
@@ -50,11 +56,16 @@ class StatusReports:
         A task that says nothing of its version has its connector's (``its_version``).
         """
 
-        def report(state: State | None, trace: str | None = None, version: str | None = None) -> None:
+        def report(
+            state: State | None,
+            trace: str | None = None,
+            version: str | None = None,
+            notes: Mapping[str, Any] = NO_NOTES,
+        ) -> None:
             if state is None:
                 self._quietly(lambda: self._store.remove_task(task))
                 return
-            status = self._status(state, trace, version or its_version)
+            status = self._status(state, trace, version or its_version, notes)
             self._quietly(lambda: self._store.put_task(task, status, safe=state in _SAFELY))
 
         return report
@@ -70,8 +81,10 @@ class StatusReports:
         if self._topic_tracking:
             self._quietly(lambda: self._store.put_topic(task.connector, topic, task.task))
 
-    def _status(self, state: State, trace: str | None, version: str | None) -> ConnectorStatus:
-        return ConnectorStatus(state, self._worker_id, self.generation, trace, version)
+    def _status(
+        self, state: State, trace: str | None, version: str | None, notes: Mapping[str, Any]
+    ) -> ConnectorStatus:
+        return ConnectorStatus(state, self._worker_id, self.generation, trace, version, notes)
 
     def _quietly(self, write: Callable[[], None]) -> None:
         # A status that cannot be written must not take the connector or the engine's thread down.

@@ -44,6 +44,16 @@ from spark_connect_rt.stores.status_store import StatusStore
 log = logging.getLogger(__name__)
 
 CONNECTOR_STOP_LIMIT_MS = 5_000
+Item = str | ConnectorTaskId
+
+
+@dataclass(frozen=True, slots=True)
+class FailedWork:
+    """A connector or task of this worker that FAILED and is over."""
+
+    key: Any  # of the run that failed
+    trace: str
+    moved: bool = True  # whether the run committed an offset; connectors have none: True
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +85,7 @@ class Worker:
         self._reloads = ConfigReloads(dependencies.resolve, notify, dependencies.threads)
         self._connectors: dict[str, WorkerConnector] = {}
         self._tasks: dict[ConnectorTaskId, WorkerTask] = {}
-        self._broken_tasks: dict[ConnectorTaskId, Actual] = {}
+        self._broken_tasks: dict[ConnectorTaskId, tuple[Actual, str]] = {}  # never began; with the trace
         self._tables = threading.Lock()
         self._reports = StatusReports(
             dependencies.worker_id, dependencies.status_store, dependencies.clock, dependencies.topic_tracking
@@ -103,7 +113,31 @@ class Worker:
         """Return how every task of this worker stands."""
         with self._tables:
             standing = {task_id: task.actual() for task_id, task in self._tasks.items()}
-        return {**self._broken_tasks, **standing}
+        return {**{task: actual for task, (actual, _) in self._broken_tasks.items()}, **standing}
+
+    def failed(self) -> dict[Item, FailedWork]:
+        """Return what FAILED here and is over."""
+        failed: dict[Item, FailedWork] = {
+            task: FailedWork(actual.key, trace, moved=False) for task, (actual, trace) in self._broken_tasks.items()
+        }
+        with self._tables:
+            for name, connector in self._connectors.items():
+                if connector.actual().life is Life.FAILED:
+                    failed[name] = FailedWork(connector.plan.key, connector.trace)
+            for task_id, task in self._tasks.items():
+                if task.actual().life is Life.FAILED:
+                    failed[task_id] = FailedWork(task.actual().key, task.trace, task.moved)
+        return failed
+
+    def note(self, item: Item, notes: Mapping[str, Any]) -> None:
+        """Add ``notes`` to the status of a connector or task of this worker; its next status has none."""
+        if item in self._broken_tasks and isinstance(item, ConnectorTaskId):
+            self._reports.of_task(item)(State.FAILED, trace=self._broken_tasks[item][1], notes=notes)
+            return
+        with self._tables:
+            found = self._connectors.get(item) if isinstance(item, str) else self._tasks.get(item)
+        if found is not None:
+            found.note(notes)
 
     def stopping(self) -> list[str]:
         """Return what was told to stop and has not ended yet, by name."""
@@ -251,7 +285,7 @@ class Worker:
         log.error("task=%s FAILED before it started: %s", spec.task, trace.strip().splitlines()[-1])
         with self._tables:
             self._tasks.pop(spec.task, None)
-        self._broken_tasks[spec.task] = Actual(key, spec.paused, Life.FAILED)
+        self._broken_tasks[spec.task] = (Actual(key, spec.paused, Life.FAILED), trace)
         self._reports.of_task(spec.task)(State.FAILED, trace=trace)
 
     def _on_task_event(self, event: TaskEvent) -> None:

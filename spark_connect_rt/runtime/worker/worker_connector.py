@@ -11,7 +11,8 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Protocol
+from types import MappingProxyType
+from typing import Any, Protocol
 
 from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.api.connector import Connector, SinkConnector
@@ -32,10 +33,19 @@ from spark_connect_rt.state.connector_status import State
 log = logging.getLogger(__name__)
 
 
+NO_NOTES: Mapping[str, Any] = MappingProxyType({})
+
+
 class ReportStatus(Protocol):
     """Writes this incarnation's status."""
 
-    def __call__(self, state: State | None, trace: str | None = None, version: str | None = None) -> None:
+    def __call__(
+        self,
+        state: State | None,
+        trace: str | None = None,
+        version: str | None = None,
+        notes: Mapping[str, Any] = NO_NOTES,
+    ) -> None:
         """Put a status; ``state`` None removes it."""
 
 
@@ -82,6 +92,7 @@ class WorkerConnector:
         self._instance: Connector | None = None
         self._resolved = ConfigData()
         self._running = False
+        self._trace = ""  # of a FAILED one
         self._troubled = False  # the status shows why task configurations could not be generated
         self._status_after_stop: State | None = State.UNASSIGNED
         self.stop_by_ms: int | None = None
@@ -95,6 +106,16 @@ class WorkerConnector:
     def state(self) -> State:
         """The last reported state."""
         return self._state
+
+    @property
+    def trace(self) -> str:
+        """Why it FAILED."""
+        return self._trace
+
+    def note(self, notes: Mapping[str, Any]) -> None:
+        """Say the status of one that FAILED once more, with ``notes``."""
+        if self._life is Life.FAILED:
+            self._report(State.FAILED, trace=self._trace, version=self._version, notes=notes)
 
     def start(self) -> None:
         """Start it (paused or stopped: only say so)."""
@@ -203,7 +224,7 @@ class WorkerConnector:
         with self._lock:
             if self._abandoned or self._life is not Life.ALIVE:
                 return
-            self._state = State.FAILED
+            self._state, self._trace = State.FAILED, trace
         self._stop_quietly()
         log.error("connector=%s FAILED: %s", self.plan.name, trace.strip().splitlines()[-1])
         self._report(State.FAILED, trace=trace, version=self._version)

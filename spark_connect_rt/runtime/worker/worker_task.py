@@ -91,6 +91,7 @@ class WorkerTask:
         self._fenced = False
         self._left = False
         self._run_ended = False
+        self._moved = False
         self._offsets_under_way = 0
         self._trace: str | None = None
         self._status_after_stop: State | None = State.UNASSIGNED
@@ -105,6 +106,22 @@ class WorkerTask:
     def state(self) -> State:
         """The last reported state."""
         return self._state
+
+    @property
+    def trace(self) -> str:
+        """Why it FAILED."""
+        return self._trace or ""
+
+    @property
+    def moved(self) -> bool:
+        """Whether an offset of this run became durable."""
+        return self._moved
+
+    def note(self, notes: Mapping[str, Any]) -> None:
+        """Say the status once more, with ``notes``: while it runs, or after it FAILED; else nothing."""
+        with self._lock:
+            if not self._fenced and self._life in (Life.ALIVE, Life.FAILED):
+                self._services.report(self._state, trace=self._trace, notes=notes)
 
     def actual(self) -> Actual:
         """Return how it stands, for the work plan."""
@@ -192,6 +209,7 @@ class WorkerTask:
             return
         now_ms = self._services.clock.monotonic_ms()
         self._counters.add(now_ms, event.records, event.data_bytes, event.skipped)
+        self._moved = self._moved or bool(event.source_offsets or event.sink_offsets)
         # I3: offsets are written after the batch is durable; a crash between them repeats, never loses.
         if event.source_offsets:
             self._put_offsets(list(event.source_offsets))

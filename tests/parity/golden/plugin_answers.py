@@ -24,7 +24,8 @@ from tests.unit.rest.conftest import ask
 
 JAVA_VERSION = "4.1.1"
 NOT_SERVED = {one.instead for one in (*REFUSED_OF_SINKS, *REFUSED_OF_SOURCES)}
-OWN_GROUPS = {"Execution"}
+OWN_GROUPS = {"Execution", "Health"}
+OWN_SETTINGS = ("connectrt.", "errors.restart.", "task.progress.")
 WORKER = {
     "group.id": "golden",
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",
@@ -59,13 +60,13 @@ def _comparable(tree: Any) -> Any:
     if isinstance(tree, dict) and "error_code" in tree:
         return {name: tree[name] for name in ("error_code", "message")}
     if isinstance(tree, list):
-        return [one for one in tree if not one.get("name", "").startswith("connectrt.")]
+        return [one for one in tree if not one.get("name", "").startswith(OWN_SETTINGS)]
     kept, dropped = [], 0
     for one in tree["configs"]:
         refusals = 0 if one["value"] is None else _drop_refusals(one["value"])
         dropped += refusals
         only_refused = refusals and one["definition"] is None and not one["value"]["errors"]
-        if not only_refused and not _name(one).startswith("connectrt."):
+        if not only_refused and not _name(one).startswith(OWN_SETTINGS):
             kept.append(one)
     groups = [one for one in tree["groups"] if one not in OWN_GROUPS]
     return {**tree, "error_count": tree["error_count"] - dropped, "groups": groups, "configs": kept}

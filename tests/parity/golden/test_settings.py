@@ -9,6 +9,7 @@ import pytest
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, parse_value, text_of
 from spark_connect_rt.config.connector_config import SINK, SOURCE
 from spark_connect_rt.config.distributed_config import DISTRIBUTED
+from spark_connect_rt.config.health_config import HEALTH
 from tests.parity.golden.recordings import recording
 
 JAVA = recording("settings")
@@ -37,7 +38,7 @@ def test_connector_settings_are_declared_like_javas(kind: str, definition: Confi
 def test_connector_settings_come_in_javas_order_and_ours_last(kind: str, definition: ConfigDef) -> None:
     theirs = [name for name in JAVA[kind] if name not in OWN_SETTINGS_OF_THE_PLUGIN]
     ours = ["connectrt.isolation", *(["connectrt.errors.put.refusals.max"] if kind == "sink" else [])]
-    assert list(definition.names()) == [*theirs, *ours]
+    assert list(definition.names()) == [*theirs, *ours, *HEALTH.names()]
 
 
 def test_worker_settings_are_declared_like_javas() -> None:

@@ -1,0 +1,125 @@
+"""Whether and when a FAILED connector or task is started again by itself (``errors.restart.*``). Pure; not in Java.
+
+Owns: back-off, budget, and telling a record that nobody can pass from a target that is away. A failure is a fact,
+the verdict follows from the failures so far and the policy; who keeps them and acts is runtime.herder.restarting.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+_ERROR_LINE = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?::|$)")
+_FRAME = '  File "'
+NOT_THE_RECORDS_FAULT = frozenset(
+    {
+        "RetriableError",
+        "TimedOutError",
+        "UnreachableError",
+        "OSError",
+        "TimeoutError",
+        "ConnectionError",
+        "ConnectionRefusedError",
+        "ConnectionResetError",
+        "ConnectionAbortedError",
+        "BrokenPipeError",
+        "gaierror",
+        "OperationalError",  # PEP 249: of the database's operation, not of what was written
+        "InterfaceError",
+        "httpx.ConnectError",
+        "ReadTimeout",
+        "ConnectTimeout",
+    }
+)
+"""Errors, by name or the last part of it, that come from a target which is away: they never make a record poison."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestartPolicy:
+    """One connector's ``errors.restart.*``."""
+
+    enabled: bool = False
+    delay_ms: int = 5_000
+    delay_max_ms: int = 300_000
+    restarts_max: int = 10
+    window_ms: int = 3_600_000
+    poison_count: int = 3  # 0: never
+
+    @staticmethod
+    def of(settings: Mapping[str, Any]) -> RestartPolicy:
+        """Take the typed settings (config.health_config)."""
+        return RestartPolicy(
+            enabled=settings["errors.restart.policy"] == "backoff",
+            delay_ms=settings["errors.restart.delay.ms"],
+            delay_max_ms=settings["errors.restart.delay.max.ms"],
+            restarts_max=settings["errors.restart.max"],
+            window_ms=settings["errors.restart.window.ms"],
+            poison_count=settings["errors.restart.poison"],
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """One failure of one connector or task."""
+
+    at_ms: int  # monotonic
+    error: str  # see ``error_of``
+    moved: bool = True  # an offset was committed since the failure before; always so for connectors
+
+
+@dataclass(frozen=True, slots=True)
+class RestartVerdict:
+    """What is done about the newest failure: a restart at ``at_ms``, or none any more and why."""
+
+    attempt: int  # restarts within the window, with this one
+    at_ms: int | None
+    stopped: str = ""
+
+
+def error_of(trace: str) -> str:
+    """Return what a trace says after its frames: the error's class and its whole message."""
+    lines = trace.strip().splitlines() or ["(no trace)"]
+    frames = [number for number, line in enumerate(lines) if line.startswith(_FRAME)]
+    behind = lines[frames[-1] if frames else 0 :]
+    starts = [number for number, line in enumerate(behind) if _ERROR_LINE.match(line)]
+    return "\n".join(behind[starts[0] :] if starts else lines[-1:])
+
+
+def decide_restart(policy: RestartPolicy, failures: Sequence[Failure]) -> RestartVerdict:
+    """Decide about the newest of ``failures``: oldest first, each but the last was followed by a restart."""
+    newest = failures[-1]
+    recent = [one for one in failures if newest.at_ms - one.at_ms < policy.window_ms]
+    attempt = len(recent)
+    same = _in_a_row(failures)
+    if policy.poison_count and same >= policy.poison_count and _may_be_a_record(newest.error):
+        first_line = newest.error.splitlines()[0]
+        return RestartVerdict(
+            attempt - 1, None, f"failed {same} times by the same error, with no offset committed between: {first_line}"
+        )
+    if attempt > policy.restarts_max:
+        return RestartVerdict(
+            attempt - 1, None, f"{policy.restarts_max} restarts within {policy.window_ms} ms did not help"
+        )
+    # Far fewer doublings than would overflow anything lead past every longest delay.
+    delay_ms = min(policy.delay_max_ms, policy.delay_ms * 2 ** min(attempt - 1, 40))
+    return RestartVerdict(attempt, newest.at_ms + delay_ms)
+
+
+def _in_a_row(failures: Sequence[Failure]) -> int:
+    """Return how many failures, counted back from the newest, are the same at the same offsets."""
+    count = 0
+    for one in reversed(failures):
+        if one.error != failures[-1].error:
+            break
+        count += 1
+        if one.moved:  # what was before it was elsewhere
+            break
+    return count
+
+
+def _may_be_a_record(error: str) -> bool:
+    found = _ERROR_LINE.match(error)
+    name = found["kind"] if found else ""
+    return not {name, name.rpartition(".")[2]} & NOT_THE_RECORDS_FAULT

@@ -1,0 +1,98 @@
+"""When a FAILED task is started again, and when no more."""
+
+import traceback
+
+import pytest
+
+from spark_connect_rt.config.health_config import health_settings
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.planning.restart_policy import Failure, RestartPolicy, decide_restart, error_of
+
+POLICY = RestartPolicy(enabled=True, delay_ms=100, delay_max_ms=1_000, restarts_max=4, window_ms=60_000, poison_count=3)
+BAD_LINE = "ValueError: line 7 is bad"
+
+
+def failures(*at_ms: int, error: str = "OSError: away", moved: bool = False) -> list[Failure]:
+    return [Failure(one, error, moved) for one in at_ms]
+
+
+def test_the_wait_doubles_up_to_the_longest() -> None:
+    delays = []
+    for count in range(1, 5):
+        at = list(range(0, count * 10, 10))
+        verdict = decide_restart(POLICY, failures(*at))
+        assert verdict.attempt == count
+        assert verdict.at_ms is not None
+        delays.append(verdict.at_ms - at[-1])
+    assert delays == [100, 200, 400, 800]
+    patient = RestartPolicy(enabled=True, delay_ms=100, delay_max_ms=1_000, restarts_max=1_000)
+    assert decide_restart(patient, failures(*range(900))).at_ms == 899 + 1_000
+
+
+def test_a_budget_that_is_spent_ends_it_and_says_so() -> None:
+    verdict = decide_restart(POLICY, failures(0, 10, 20, 30, 40))
+    assert (verdict.attempt, verdict.at_ms) == (4, None)
+    assert verdict.stopped == "4 restarts within 60000 ms did not help"
+
+
+def test_what_is_older_than_the_window_counts_no_more() -> None:
+    verdict = decide_restart(POLICY, failures(0, 10, 20, 30, 60_025))
+    assert (verdict.attempt, verdict.at_ms) == (2, 60_025 + 200)
+
+
+def test_the_same_error_at_the_same_offset_is_poison() -> None:
+    first = Failure(0, BAD_LINE, moved=True)
+    twice = [first, *failures(10, error=BAD_LINE)]
+    assert decide_restart(POLICY, twice).at_ms is not None
+    verdict = decide_restart(POLICY, [*twice, *failures(20, error=BAD_LINE)])
+    assert verdict.at_ms is None
+    assert verdict.stopped == f"failed 3 times by the same error, with no offset committed between: {BAD_LINE}"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        Failure(20, BAD_LINE, moved=True),  # it got on: this is another record
+        Failure(20, "ValueError: line 8 is bad", moved=False),
+    ],
+)
+def test_progress_or_another_error_is_no_poison(other: Failure) -> None:
+    assert decide_restart(POLICY, [*failures(0, 10, error=BAD_LINE), other]).at_ms is not None
+
+
+@pytest.mark.parametrize(
+    "error",
+    [
+        "ConnectionRefusedError: [Errno 111]",
+        "psycopg.OperationalError: the server closed the connection",
+        "spark_connect_rt.errors.TimedOutError: no answer",
+        "httpx.ConnectError: all attempts failed",
+    ],
+)
+def test_a_target_that_is_away_is_no_poison(error: str) -> None:
+    assert decide_restart(POLICY, failures(0, 10, 20, error=error)).at_ms is not None
+
+
+def test_poison_can_be_switched_off() -> None:
+    policy = RestartPolicy(enabled=True, poison_count=0, delay_ms=1)
+    assert decide_restart(policy, failures(0, 1, 2, 3, 4, error=BAD_LINE)).at_ms == 4 + 16
+
+
+def test_the_error_of_a_trace_is_its_class_and_whole_message() -> None:
+    try:
+        try:
+            raise OSError("gone")
+        except OSError as error:
+            raise DataError("line 3:\nnote: it is empty") from error
+    except DataError:
+        trace = traceback.format_exc()
+    assert error_of(trace) == "spark_connect_rt.errors.DataError: line 3:\nnote: it is empty"
+    assert error_of("The engine ended task a-0 though nobody asked for it.").startswith("The engine ended")
+    assert error_of("") == "(no trace)"
+
+
+def test_a_connector_says_it_else_the_worker_else_the_default() -> None:
+    worker = {"errors.restart.policy": "backoff", "errors.restart.max": "7"}
+    policy = RestartPolicy.of(health_settings({"errors.restart.max": "2", "errors.restart.poison": "${x:y}"}, worker))
+    assert (policy.enabled, policy.restarts_max, policy.poison_count) == (True, 2, 3)
+    assert not RestartPolicy.of(health_settings({}, {})).enabled

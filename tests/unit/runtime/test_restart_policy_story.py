@@ -1,0 +1,149 @@
+"""FAILED connectors and tasks that are started again by themselves, until they are not."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import orjson
+import pytest
+
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.testing.in_process_cluster import InProcessCluster
+from spark_connect_rt.testing.memory_connectors import faults
+from tests.unit.runtime.cluster_stories import create, emitted, expected, source
+
+BACKOFF = {
+    "errors.restart.policy": "backoff",
+    "errors.restart.delay.ms": "20",
+    "errors.restart.delay.max.ms": "40",
+    "errors.restart.poison": "0",
+}
+A_0 = ConnectorTaskId("a", 0)
+
+
+@pytest.fixture
+def cluster() -> Iterator[InProcessCluster]:
+    """A group of two, so that what one worker decides is read on the other."""
+    faults.clear()
+    with InProcessCluster() as running:
+        running.add_worker()
+        running.add_worker()
+        yield running
+        faults.clear()
+
+
+def notes(cluster: InProcessCluster, of_task: bool = True) -> list[dict[str, Any]]:
+    """Return what each worker's status says of the restarts of ``a`` or ``a-0``."""
+    found = []
+    for worker in cluster.workers.values():
+        status = worker.herder.connector_status("a")
+        instance = status.tasks[0].instance if of_task and status.tasks else status.connector
+        found.append(dict(instance.notes.get("restart", {})))
+    return found
+
+
+def told(cluster: InProcessCluster, sentence: str) -> bool:
+    return any(sentence in line.reason for worker in cluster.workers.values() for line in worker.herder.story())
+
+
+def test_a_task_that_fails_for_a_while_runs_again(cluster: InProcessCluster) -> None:
+    faults.raises("a-0.poll", ConnectionError("away"))
+    create(cluster, "a", source(5, **BACKOFF))
+    cluster.until(lambda: faults.calls["a-0.start"] >= 4)
+    faults.raises("a-0.poll", None)
+    cluster.until(lambda: emitted(cluster) == expected("a-0", 5))
+    cluster.until(lambda: cluster.states("a") == {"a": "RUNNING", "a-0": "RUNNING"})
+    assert told(cluster, "a-0 is restarted (attempt 2)")
+    assert notes(cluster) == [{}, {}]
+
+
+def test_the_default_leaves_it_failed_as_java_does(cluster: InProcessCluster) -> None:
+    faults.raises("a-0.poll", ConnectionError("away"))
+    create(cluster, "a", source(5))
+    create(cluster, "b", source(5, **BACKOFF))
+    faults.raises("b-0.poll", ConnectionError("away"))
+    cluster.until(lambda: faults.calls["b-0.start"] >= 3)
+    assert faults.calls["a-0.start"] == 1
+    assert notes(cluster) == [{}, {}]
+
+
+def test_the_worker_may_say_it_for_all() -> None:
+    faults.clear()
+    with InProcessCluster(worker_config=BACKOFF) as running:
+        running.add_worker()
+        faults.raises("a-0.poll", ConnectionError("away"))
+        create(running, "a", source(5))
+        running.until(lambda: faults.calls["a-0.start"] >= 3)
+        faults.clear()
+
+
+def test_every_worker_says_when_the_next_attempt_is_and_the_record_is_javas(cluster: InProcessCluster) -> None:
+    faults.raises("a-0.poll", ConnectionError("away"))
+    late = {"errors.restart.delay.ms": "600000", "errors.restart.delay.max.ms": "600000"}
+    create(cluster, "a", source(5, **BACKOFF | late))
+    cluster.until(lambda: all(note.get("attempts") == 1 for note in notes(cluster)))
+    assert cluster.states("a")["a-0"] == "FAILED"
+    first, second = notes(cluster)
+    assert first == second
+    assert first["next_attempt_ms"] > 1_700_000_000_000
+    written = [record.value for record in cluster.status_topic.records() if record.key == b"status-task-a-0"]
+    fields = orjson.loads(written[-1] or b"")
+    assert list(fields)[:4] == ["state", "trace", "worker_id", "generation"]
+    assert fields["state"] == "FAILED"
+    assert "ConnectionError: away" in fields["trace"]
+
+
+def test_a_spent_budget_ends_it_and_a_restart_by_hand_begins_anew(cluster: InProcessCluster) -> None:
+    faults.raises("a-0.poll", ConnectionError("away"))
+    create(cluster, "a", source(5, **BACKOFF | {"errors.restart.max": "2"}))
+    cluster.until(lambda: all("2 restarts within" in note.get("stopped", "") for note in notes(cluster)))
+    assert faults.calls["a-0.start"] == 3
+    assert told(cluster, "a-0 stays FAILED, restart it by hand")
+    owner = next(worker.herder for worker in cluster.workers.values() if worker.herder.progress().tasks)
+    owner.restart_task(A_0).result(10)
+    cluster.until(lambda: faults.calls["a-0.start"] == 6)
+    cluster.until(lambda: all("2 restarts within" in note.get("stopped", "") for note in notes(cluster)))
+
+
+def test_a_record_that_nobody_can_pass_ends_it(cluster: InProcessCluster) -> None:
+    faults.raises("a-0.poll", ValueError("line 1 is bad"))
+    create(cluster, "a", source(5, **BACKOFF | {"errors.restart.poison": "2"}))
+    cluster.until(lambda: all("ValueError: line 1 is bad" in note.get("stopped", "") for note in notes(cluster)))
+    assert faults.calls["a-0.start"] == 2
+
+
+def test_a_new_configuration_begins_anew(cluster: InProcessCluster) -> None:
+    faults.raises("a-0.poll", ValueError("bad"))
+    config = source(5, **BACKOFF | {"errors.restart.max": "1"})
+    create(cluster, "a", config)
+    cluster.until(lambda: all("1 restarts within" in note.get("stopped", "") for note in notes(cluster)))
+    cluster.on_leader(lambda herder: herder.put_config("a", {**config, "name": "a", "records": "6"}))
+    cluster.until(lambda: faults.calls["a-0.start"] == 4)
+
+
+def test_a_connector_is_started_again_too(cluster: InProcessCluster) -> None:
+    faults.raises("a.start", ConnectError("not yet"))
+    create(cluster, "a", source(5, **BACKOFF))
+    cluster.until(lambda: faults.calls["a.start"] >= 3)
+    faults.raises("a.start", None)
+    cluster.until(lambda: emitted(cluster) == expected("a-0", 5))
+    assert told(cluster, "a is restarted (attempt 1)")
+
+
+def test_a_paused_task_is_left_alone(cluster: InProcessCluster) -> None:
+    faults.raises("a-0.poll", ConnectionError("away"))
+    slow = {"errors.restart.delay.ms": "300", "errors.restart.delay.max.ms": "300"}
+    create(cluster, "a", source(5, **BACKOFF | slow))
+    cluster.until(lambda: all(note.get("attempts") == 1 for note in notes(cluster)))
+    cluster.on_leader(lambda herder: herder.pause("a"))
+    cluster.until(lambda: cluster.states("a")["a"] == "PAUSED")
+    started = faults.calls["a-0.start"]
+    faults.raises("a-0.poll", None)
+    create(cluster, "b", source(5, **BACKOFF))
+    faults.raises("b-0.poll", ConnectionError("away"))
+    cluster.until(lambda: faults.calls["b-0.start"] >= 8)  # b's waits are 40 ms each: a's has passed, too
+    assert faults.calls["a-0.start"] == started
+    cluster.on_leader(lambda herder: herder.resume("a"))
+    cluster.until(lambda: faults.calls["a-0.start"] == started + 1)
