@@ -12,6 +12,8 @@ from typing import TYPE_CHECKING, Any
 from spark_connect_rt.api.plugin_modules import public_name
 
 if TYPE_CHECKING:  # the port brings pyarrow, which the driver's start must not wait for
+    from spark_connect_rt.config.topic_creation import TopicGroup
+    from spark_connect_rt.kafka.admin import TopicSpec
     from spark_connect_rt.ports.executor_clients import BatchConsumer, BatchProducer
 
 FACTORY = "spark_connect_rt.app.executor_clients:executor_clients"
@@ -38,15 +40,15 @@ class KafkaExecutorClients:
 
     def ensure_topic(self, config: Mapping[str, str], topic: str, replication_factor: int) -> bool:
         """Create a topic of one partition when it is missing; return whether it was."""
-        from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+        from spark_connect_rt.kafka.admin import TopicSpec
 
-        admin = KafkaAdmin(config)
-        try:
-            if admin.partition_count(topic) is not None:
-                return False
-            return admin.create_topic(TopicSpec(topic, 1, replication_factor))
-        finally:
-            admin.close()
+        return _created(config, TopicSpec(topic, 1, replication_factor))
+
+    def create_topic(self, config: Mapping[str, str], topic: str, group: TopicGroup) -> bool:
+        """Create a topic as its group says, unless it exists."""
+        from spark_connect_rt.kafka.admin import TopicSpec
+
+        return _created(config, TopicSpec(topic, group.partitions, group.replication_factor, group.settings))
 
     def name_of(self, plugin: type[Any]) -> str:
         """Return a plug-in's name as REST shows it."""
@@ -68,6 +70,19 @@ class KafkaExecutorClients:
         from spark_connect_rt.config_providers.providers import ConfigProviders
 
         return ConfigProviders.from_config(worker_config, self.plugin).resolve(config)
+
+
+def _created(config: Mapping[str, str], spec: TopicSpec) -> bool:
+    """Create a topic that is missing; return whether it was."""
+    from spark_connect_rt.kafka.admin import KafkaAdmin
+
+    admin = KafkaAdmin(config)
+    try:
+        if admin.partition_count(spec.name) is not None:
+            return False
+        return admin.create_topic(spec)
+    finally:
+        admin.close()
 
 
 def clients_factory(plugin_path: str | None) -> str:

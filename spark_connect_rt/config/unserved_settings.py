@@ -36,11 +36,7 @@ REFUSED_OF_WORKERS = (
     ),
 )
 WARNED_OF_WORKERS = ()
-_TOPICS = "topics are not created: create them first, then leave topic.creation.* out"
 REFUSED_OF_SOURCES = (
-    Unserved("topic.creation.groups", _given, _TOPICS),
-    Unserved("topic.creation.default.replication.factor", _other_than("-1"), _TOPICS),
-    Unserved("topic.creation.default.partitions", _other_than("-1"), _TOPICS),
     Unserved(
         "offsets.storage.topic",
         _given,
@@ -57,7 +53,6 @@ REFUSED_OF_SINKS: tuple[Unserved, ...] = ()
 WITHOUT_EFFECT = {
     "transaction.boundary": "there are no transactions",
     "transaction.boundary.interval.ms": "there are no transactions",
-    "topic.creation.enable": "topics are not created; brokers may do so by themselves",
     "metrics.sample.window.ms": "there are no metrics; see /admin/progress",
     "metrics.num.samples": "there are no metrics; see /admin/progress",
     "metrics.recording.level": "there are no metrics; see /admin/progress",

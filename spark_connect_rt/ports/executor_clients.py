@@ -11,6 +11,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from spark_connect_rt.config.topic_creation import TopicGroup
 from spark_connect_rt.protocol.ids import TopicPartition
 
 
@@ -66,6 +67,9 @@ class ExecutorClients(Protocol):
 
         Raises ConnectError: it cannot be created (BadConfigError: fewer brokers than copies), or nobody answers.
         """
+
+    def create_topic(self, config: Mapping[str, str], topic: str, group: TopicGroup) -> bool:
+        """Create a topic as its group says, unless it exists; return whether it did not. Raises as ``ensure_topic``."""
 
     def name_of(self, plugin: type[Any]) -> str:
         """Return a plug-in's name as users know it: Java's class where there is one, else ``package.module.Class``."""

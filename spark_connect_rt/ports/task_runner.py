@@ -40,6 +40,8 @@ class TaskLaunch:
         default_factory=dict
     )  # of a sink's dead letter queue, if it has one
     dead_letter_admin: Mapping[str, str] = field(default_factory=dict)  # to create that of either kind
+    topic_admin: Mapping[str, str] = field(default_factory=dict)  # sources that make their topics; else empty
+    offsets_topic: str = ""  # exactly-once sources: where offsets go, in the records' own transaction; else empty
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import orjson
 import pyarrow as pa
 
 from spark_connect_rt.api.plugin_modules import public_name
+from spark_connect_rt.config.topic_creation import TopicGroup
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.hosting import load_class
@@ -154,6 +155,10 @@ class FileExecutorClients:
         return _FileConsumer(_topics(config))
 
     def ensure_topic(self, config: Mapping[str, str], topic: str, replication_factor: int) -> bool:
+        """Do nothing: topics are made when they are written."""
+        return False
+
+    def create_topic(self, config: Mapping[str, str], topic: str, group: TopicGroup) -> bool:
         """Do nothing: topics are made when they are written."""
         return False
 

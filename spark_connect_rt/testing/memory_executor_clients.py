@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_connect_rt.api.plugin_modules import public_name
+from spark_connect_rt.config.topic_creation import TopicGroup
 from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
@@ -160,6 +161,7 @@ class MemoryExecutorClients:
         self._find_plugin = find_plugin
         self.producers_made = 0
         self.topics_made: dict[str, int] = {}  # name -> replication factor
+        self.topic_groups: dict[str, TopicGroup] = {}  # of those made by a source task
         self.brokers = 1
 
     def producer(self, config: Mapping[str, str]) -> _MemoryProducer:
@@ -179,6 +181,13 @@ class MemoryExecutorClients:
             raise BadConfigError({topic: [f"replication factor {replication_factor}: the cluster has fewer brokers"]})
         self.topics_made[topic] = replication_factor
         return True
+
+    def create_topic(self, config: Mapping[str, str], topic: str, group: TopicGroup) -> bool:
+        """Note a topic that was missing, and its group in ``topic_groups``. Raises as ``ensure_topic``."""
+        created = self.ensure_topic(config, topic, group.replication_factor)
+        if created:
+            self.topic_groups[topic] = group
+        return created
 
     def name_of(self, plugin: type[Any]) -> str:
         """Return the class's name."""

@@ -9,12 +9,14 @@ from typing import Any
 from spark_connect_rt.api.connector import Connector, SinkConnector, SparkSinkConnector
 from spark_connect_rt.api.plugin_modules import public_module, versioned
 from spark_connect_rt.config.client_properties import (
+    connector_admin_properties,
     dead_letter_admin_properties,
     dead_letter_producer_properties,
     sink_consumer_properties,
     source_producer_properties,
 )
 from spark_connect_rt.config.dead_letter_config import TOPIC_NAME
+from spark_connect_rt.config.topic_creation import creates_topics
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
@@ -71,8 +73,16 @@ def make_launch(
         worker_config={k: v for k, v in worker_config.items() if k.startswith(_FOR_EXECUTORS)},
         client_config=properties(worker_config, spec.connector_config, spec.task.connector, spec.task.task),
         paused=spec.paused,
+        topic_admin=_topic_admin(spec, worker_config) if kind is TaskKind.SOURCE else {},
         **_dead_letter_clients(spec, worker_config),
     )
+
+
+def _topic_admin(spec: TaskSpec, worker_config: Mapping[str, str]) -> dict[str, str]:
+    """Return the properties of the client that makes a source's topics, none where nobody makes them."""
+    if not creates_topics(worker_config, spec.connector_config):
+        return {}
+    return connector_admin_properties(worker_config, spec.connector_config, spec.task.connector, spec.task.task)
 
 
 def _dead_letter_clients(spec: TaskSpec, worker_config: Mapping[str, str]) -> dict[str, Mapping[str, str]]:

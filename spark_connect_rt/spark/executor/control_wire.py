@@ -70,6 +70,8 @@ def encode_launch(launch: TaskLaunch) -> Message:
         "paused": launch.paused,
         "dead_letter_producer": dict(launch.dead_letter_producer),
         "dead_letter_admin": dict(launch.dead_letter_admin),
+        "topic_admin": dict(launch.topic_admin),
+        "offsets_topic": launch.offsets_topic,
     }
 
 

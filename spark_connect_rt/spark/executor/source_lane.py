@@ -14,6 +14,7 @@ from spark_connect_rt.ports.executor_clients import BatchProducer, ExecutorClien
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, decode_records
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
+from spark_connect_rt.spark.executor.new_topics import NewTopics
 
 FLUSH_EACH_S = 0.25  # under load: longest age of an unflushed batch
 FLUSH_APART_S = 0.05  # reader idle: flush at once unless the last flush was this recently
@@ -27,6 +28,7 @@ class SourceLane(Lane):
         super().__init__(host, launch, report)
         self._clients = clients
         self._producer: BatchProducer | None = None
+        self._new_topics = NewTopics(launch, clients)
         self._pending = _Pending()
         self._flush_at_s: float | None = None
         self._flushed_s = 0.0
@@ -46,6 +48,7 @@ class SourceLane(Lane):
     def _produce(self, row: Row) -> None:
         head = BatchHead.decode(row.head)
         if row.data is not None:
+            self._new_topics.ensure(head.topics)
             self._open_producer().produce(decode_records(row.data))
         self._pending.add(head, row.data.size if row.data is not None else 0)
         now = now_s()

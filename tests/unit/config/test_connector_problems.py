@@ -126,11 +126,6 @@ def test_groups_of_new_topics_need_defaults_and_patterns() -> None:
         (
             False,
             {"topic.creation.default.replication.factor": "3", "topic.creation.default.partitions": "-1"},
-            {"topic.creation.default.replication.factor"},
-        ),
-        (
-            False,
-            {"topic.creation.default.replication.factor": "-1", "topic.creation.default.partitions": "-1"},
             set(),
         ),
     ],
