@@ -282,6 +282,10 @@ class _Reader:
         tasks: list[ConnectorTaskId] = []
         for _ in range(0 if self.at_end() else max(0, self.int32())):
             connector = self.string()
+            if self._blob.startswith(_CONNECTOR_ALONE, self._at):  # without a task on this worker
+                self._at += len(_CONNECTOR_ALONE)
+                connectors[connector] = None
+                continue
             numbers = self.int32s(self.int32())
             if CONNECTOR_TASK in numbers:
                 connectors[connector] = None

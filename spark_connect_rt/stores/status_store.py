@@ -124,6 +124,11 @@ class StatusStore:
         with self._lock:
             return self._fold.known()
 
+    def with_tasks(self) -> set[str]:
+        """Return the names of all connectors whose tasks have a status."""
+        with self._lock:
+            return self._fold.with_tasks()
+
     def _put(self, key: ConnectorStatusKey | TaskStatusKey, status: ConnectorStatus, safe: bool) -> None:
         if status.state is State.DESTROYED:
             self._send(key, None)

@@ -133,16 +133,15 @@ class Leading:
 
     def _forget_old_statuses(self) -> None:
         store, snapshot = self._deps.status_store, self._state.adopted
-        for name in sorted(store.connectors() | self._deleted.keys()):
-            if not snapshot.contains(name):
-                if store.connector(name) is not None:
-                    store.remove_connector(name)
-                store.reset_topics(name)
-            numbers = store.tasks(name)
-            configured = set(snapshot.tasks(name)) if numbers else ()
-            for number in numbers:
+        for name in sorted((store.connectors() | self._deleted.keys()) - snapshot.connector_configs.keys()):
+            if store.connector(name) is not None:
+                store.remove_connector(name)
+            store.reset_topics(name)
+        for name in sorted(store.with_tasks() - snapshot.inconsistent):
+            configured = set(snapshot.tasks(name))
+            for number in store.tasks(name):
                 task = ConnectorTaskId(name, number)
-                if task not in configured and name not in snapshot.inconsistent:
+                if task not in configured:
                     store.remove_task(task)
 
     def _note_deleted(self, connectors: set[str]) -> None:
