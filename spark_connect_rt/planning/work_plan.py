@@ -40,11 +40,6 @@ class Actual:
     mode: object
     life: Life
 
-    def updated(self, mode: object, life: Life) -> Actual:
-        """Return how it runs now: itself unless something changed, for it is asked several times a tick."""
-        same = self.mode is mode and self.life is life
-        return self if same else Actual(self.key, mode, life)
-
 
 @dataclass(frozen=True, slots=True)
 class WorkActions(Generic[Id]):
@@ -89,6 +84,22 @@ def plan_work(wanted: Mapping[Id, Wanted], actual: Mapping[Id, Actual], may_star
         if instance not in actual:
             steps.setdefault("start" if may_start else "held_back", []).append(instance)
     return WorkActions(**{name: tuple(instances) for name, instances in steps.items()}) if steps else _NO_ACTIONS
+
+
+class LastPlan(Generic[Id]):
+    """Plans anew only what is not the very same as last time: of most ticks nothing is."""
+
+    def __init__(self) -> None:
+        self._facts: tuple[Mapping[Id, Wanted], Mapping[Id, Actual], bool] | None = None
+        self._actions: WorkActions[Id] = _NO_ACTIONS
+
+    def of(self, wanted: Mapping[Id, Wanted], actual: Mapping[Id, Actual], may_start: bool) -> WorkActions[Id]:
+        """See ``plan_work``. Mappings that were given once must not be changed."""
+        last = self._facts
+        if last is None or last[0] is not wanted or last[1] is not actual or last[2] is not may_start:
+            self._facts = (wanted, actual, may_start)
+            self._actions = plan_work(wanted, actual, may_start)
+        return self._actions
 
 
 def _step_of(want: Wanted | None, is_now: Actual, may_start: bool) -> str | None:

@@ -18,7 +18,7 @@ from spark_connect_rt.planning.rebalance_plan import (
     wanted_connectors,
     wanted_tasks,
 )
-from spark_connect_rt.planning.work_plan import Actual, Life, Wanted, WorkActions, plan_work
+from spark_connect_rt.planning.work_plan import Actual, LastPlan, Life, Wanted, WorkActions
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
@@ -50,6 +50,8 @@ class Reconciling:
         self._state = state
         self._worker = worker
         self._wanted = _Wanted()
+        self._connector_plan: LastPlan[str] = LastPlan()
+        self._task_plan: LastPlan[ConnectorTaskId] = LastPlan()
         self._restarted: list[tuple[Item, Future[None]]] = []
 
     def when_restarted(self, item: Item, answer: Future[None]) -> None:
@@ -65,8 +67,8 @@ class Reconciling:
         wanted = self._wanted_now(snapshot)
         due = needs_rebalance(self._state.adopted, snapshot)
         may_start = self._state.resolved and due is None and not self._state.stopping
-        connectors = plan_work(wanted.connectors, self._worker.connectors(), may_start)
-        tasks = plan_work(wanted.tasks, self._worker.tasks(), may_start)
+        connectors = self._connector_plan.of(wanted.connectors, self._worker.connectors(), may_start)
+        tasks = self._task_plan.of(wanted.tasks, self._worker.tasks(), may_start)
         if not connectors.nothing():
             self._run_connectors(connectors, wanted.connectors, snapshot)
         if not tasks.nothing():

@@ -57,6 +57,14 @@ class FailedWork:
 
 
 @dataclass(frozen=True, slots=True)
+class Standing:
+    """How everything of this worker stands."""
+
+    connectors: Mapping[str, Actual]
+    tasks: Mapping[ConnectorTaskId, Actual]
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerDependencies:
     """Everything a worker needs from outside."""
 
@@ -87,6 +95,7 @@ class Worker:
         self._tasks: dict[ConnectorTaskId, WorkerTask] = {}
         self._broken_tasks: dict[ConnectorTaskId, tuple[Actual, str]] = {}  # never began; with the trace
         self._tables = threading.Lock()
+        self._standing: Standing | None = None  # None: something changed since it was looked at
         self._reports = StatusReports(
             dependencies.worker_id, dependencies.status_store, dependencies.clock, dependencies.topic_tracking
         )
@@ -104,29 +113,40 @@ class Worker:
         """Statuses are reported, and runs are launched, under this generation from now on."""
         self._reports.generation = generation
 
-    def connectors(self) -> dict[str, Actual]:
-        """Return how every connector of this worker stands."""
-        with self._tables:
-            return {name: connector.actual() for name, connector in self._connectors.items()}
+    def connectors(self) -> Mapping[str, Actual]:
+        """Return how every connector of this worker stands; the same mapping until one changes."""
+        return self._now().connectors
 
-    def tasks(self) -> dict[ConnectorTaskId, Actual]:
-        """Return how every task of this worker stands."""
+    def tasks(self) -> Mapping[ConnectorTaskId, Actual]:
+        """Return how every task of this worker stands; the same mapping until one changes."""
+        return self._now().tasks
+
+    def _now(self) -> Standing:
+        # Looked at several times a tick, and of thousands one has changed.
         with self._tables:
-            standing = {task_id: task.actual() for task_id, task in self._tasks.items()}
-        return {**{task: actual for task, (actual, _) in self._broken_tasks.items()}, **standing}
+            if self._standing is None:
+                connectors = {name: connector.actual() for name, connector in self._connectors.items()}
+                broken = {task: actual for task, (actual, _) in self._broken_tasks.items()}
+                tasks = {**broken, **{task_id: task.actual() for task_id, task in self._tasks.items()}}
+                self._standing = Standing(connectors, tasks)
+            return self._standing
+
+    def _standing_changed(self) -> None:
+        with self._tables:
+            self._standing = None
 
     def failed(self) -> dict[Item, FailedWork]:
         """Return what FAILED here and is over."""
-        failed: dict[Item, FailedWork] = {
-            task: FailedWork(actual.key, trace, moved=False) for task, (actual, trace) in self._broken_tasks.items()
-        }
-        with self._tables:
-            for name, connector in self._connectors.items():
-                if connector.actual().life is Life.FAILED:
-                    failed[name] = FailedWork(connector.plan.key, connector.trace)
-            for task_id, task in self._tasks.items():
-                if task.actual().life is Life.FAILED:
-                    failed[task_id] = FailedWork(task.actual().key, task.trace, task.moved)
+        now = self._now()
+        failed: dict[Item, FailedWork] = {}
+        for name, actual in now.connectors.items():
+            if actual.life is Life.FAILED:
+                failed[name] = FailedWork(actual.key, self._connectors[name].trace)
+        for task, actual in now.tasks.items():
+            if actual.life is Life.FAILED:
+                run = self._tasks.get(task)
+                trace, moved = (run.trace, run.moved) if run else (self._broken_tasks[task][1], False)
+                failed[task] = FailedWork(actual.key, trace, moved)
         return failed
 
     def note(self, item: Item, notes: Mapping[str, Any]) -> None:
@@ -167,10 +187,12 @@ class Worker:
             reloads=self._reloads,
             report=self._reports.of_connector(plan.name),
             notify=self._notify,
+            standing_changed=self._standing_changed,
             threads=self._deps.threads,
         )
         with self._tables:
             self._connectors[plan.name] = connector
+            self._standing = None
         connector.start()
 
     def switch_connector(self, name: str, paused: bool) -> None:
@@ -186,6 +208,7 @@ class Worker:
         """Drop one that has ended."""
         with self._tables:
             del self._connectors[name]
+            self._standing = None
 
     def generate_task_configs(self, name: str) -> None:
         """Have a connector of this worker split its work; the answer comes as an event."""
@@ -195,7 +218,8 @@ class Worker:
     def abandon_overdue(self) -> int | None:
         """Give up connectors that should have stopped by now; return when to look again, monotonic ms."""
         now_ms = self._deps.clock.monotonic_ms()
-        due = [(c.stop_by_ms, c) for c in self._connectors.values() if c.stop_by_ms is not None]
+        ending = [self._connectors[name] for name, actual in self.connectors().items() if actual.life is Life.STOPPING]
+        due = [(connector.stop_by_ms, connector) for connector in ending if connector.stop_by_ms is not None]
         waiting = [stop_by_ms for stop_by_ms, _ in due if stop_by_ms > now_ms]
         for stop_by_ms, connector in due:
             if stop_by_ms <= now_ms:
@@ -213,9 +237,10 @@ class Worker:
         except Exception:  # noqa: BLE001 - the plug-in's code or configuration: the task's failure
             self._task_broken(spec, key, traceback.format_exc())
             return
-        self._broken_tasks.pop(spec.task, None)
         with self._tables:
+            self._broken_tasks.pop(spec.task, None)
             self._tasks[spec.task] = task
+            self._standing = None
         log.info("task=%s gen=%d run=%d starts", spec.task, generation, launch.run)
         task.start()
         self._reloads.watch_task(spec.task, key, spec.connector_config, spec.task_config)
@@ -231,9 +256,10 @@ class Worker:
 
     def forget_task(self, task: ConnectorTaskId) -> None:
         """Drop one that has ended."""
-        self._broken_tasks.pop(task, None)
         with self._tables:
+            self._broken_tasks.pop(task, None)
             self._tasks.pop(task, None)
+            self._standing = None
 
     def fence_all(self) -> None:
         """Contact to the group is lost: end every run of now at once and believe none any more (I2, I7)."""
@@ -265,6 +291,7 @@ class Worker:
             put_offsets=deps.offset_store.put,
             put_topic=self._reports.topic_used,
             changed=lambda what: self._notify(LifeChanged(what)),
+            standing_changed=self._standing_changed,
         )
         task = WorkerTask(launch, key, services)
         if launch.kind is not TaskKind.SOURCE:
@@ -285,7 +312,8 @@ class Worker:
         log.error("task=%s FAILED before it started: %s", spec.task, trace.strip().splitlines()[-1])
         with self._tables:
             self._tasks.pop(spec.task, None)
-        self._broken_tasks[spec.task] = (Actual(key, spec.paused, Life.FAILED), trace)
+            self._broken_tasks[spec.task] = (Actual(key, spec.paused, Life.FAILED), trace)
+            self._standing = None
         self._reports.of_task(spec.task)(State.FAILED, trace=trace)
 
     def _on_task_event(self, event: TaskEvent) -> None:

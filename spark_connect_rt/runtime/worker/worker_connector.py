@@ -10,7 +10,7 @@ import logging
 import threading
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Protocol
 
@@ -72,6 +72,7 @@ class WorkerConnector:
         reloads: ConfigReloads,
         report: ReportStatus,
         notify: Notify,
+        standing_changed: Callable[[], None],
         threads: Threads,
     ) -> None:
         self.plan = plan
@@ -84,10 +85,9 @@ class WorkerConnector:
         self._notify = notify
         self._lock = threading.Lock()
         self._thread = SerialThread(f"connector-thread-{plan.name}", threads)
-        self._life = Life.ALIVE
-        self._state = State.UNASSIGNED
-        self._paused = plan.paused
+        self._standing_changed = standing_changed
         self._actual = Actual(plan.key, plan.paused, Life.ALIVE)
+        self._state = State.UNASSIGNED
         self._abandoned = False
         self._instance: Connector | None = None
         self._resolved = ConfigData()
@@ -99,8 +99,19 @@ class WorkerConnector:
 
     def actual(self) -> Actual:
         """Return how it stands, for the work plan."""
-        self._actual = self._actual.updated(self._paused, self._life)
         return self._actual
+
+    def _stands(self, **changed: object) -> None:
+        self._actual = replace(self._actual, **changed)  # type: ignore[arg-type]
+        self._standing_changed()
+
+    @property
+    def _life(self) -> Life:
+        return self._actual.life
+
+    @property
+    def _paused(self) -> bool:
+        return bool(self._actual.mode)
 
     @property
     def state(self) -> State:
@@ -123,7 +134,8 @@ class WorkerConnector:
 
     def switch(self, paused: bool) -> None:
         """Pause or resume it."""
-        self._paused = paused
+        with self._lock:
+            self._stands(mode=paused)
         self._thread.submit(self._guarded(self._enter_mode))
 
     def stop(self, status_after: State | None, stop_by_ms: int) -> None:
@@ -131,7 +143,7 @@ class WorkerConnector:
         with self._lock:
             if self._life in (Life.STOPPED, Life.FAILED):
                 return
-            self._life = Life.STOPPING
+            self._stands(life=Life.STOPPING)
             self._status_after_stop = status_after
             self.stop_by_ms = stop_by_ms
         self._thread.submit(self._stop_instance)
@@ -230,7 +242,7 @@ class WorkerConnector:
         self._report(State.FAILED, trace=trace, version=self._version)
         with self._lock:
             if self._life is Life.ALIVE:
-                self._life = Life.FAILED
+                self._stands(life=Life.FAILED)
         self._thread.close()
         self._notify(LifeChanged(f"connector {self.plan.name} FAILED"))
 
@@ -251,7 +263,7 @@ class WorkerConnector:
     def _ended(self, status: State | None) -> None:
         self._report(status, version=self._version)
         with self._lock:
-            self._life = Life.STOPPED
+            self._stands(life=Life.STOPPED)
             self._state = status or State.DESTROYED
         self._notify(LifeChanged(f"connector {self.plan.name} ended"))
 

@@ -11,7 +11,7 @@ import logging
 import threading
 import traceback
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from spark_connect_rt.errors import ConnectError
@@ -72,6 +72,7 @@ class TaskServices:
     put_offsets: PutOffsets
     put_topic: PutTopic
     changed: Callable[[str], None]  # something happened that the tick should look at
+    standing_changed: Callable[[], None]  # ``actual`` is another one
 
 
 class WorkerTask:
@@ -81,13 +82,10 @@ class WorkerTask:
         self.launch = launch
         self.membership: SinkMembership | None = None
         self.topics: set[str] = set()
-        self._key = key
         self._services = services
         self._lock = threading.RLock()
-        self._life = Life.ALIVE
-        self._state = State.UNASSIGNED
-        self._paused = launch.paused
         self._actual = Actual(key, launch.paused, Life.ALIVE)
+        self._state = State.UNASSIGNED
         self._fenced = False
         self._left = False
         self._run_ended = False
@@ -125,8 +123,15 @@ class WorkerTask:
 
     def actual(self) -> Actual:
         """Return how it stands, for the work plan."""
-        self._actual = self._actual.updated(self._paused, self._life)
         return self._actual
+
+    def _stands(self, **changed: object) -> None:
+        self._actual = replace(self._actual, **changed)  # type: ignore[arg-type]
+        self._services.standing_changed()
+
+    @property
+    def _life(self) -> Life:
+        return self._actual.life
 
     def counters(self) -> tuple[int, int, int, float]:
         """Return records, bytes, skipped, records a second."""
@@ -147,7 +152,7 @@ class WorkerTask:
         with self._lock:
             if self._life is not Life.ALIVE:
                 return
-            self._paused = paused
+            self._stands(mode=paused)
         runner = self._services.runner
         (runner.pause if paused else runner.resume)(self.id)
 
@@ -156,7 +161,7 @@ class WorkerTask:
         with self._lock:
             if self._life is not Life.ALIVE:
                 return
-            self._life = Life.STOPPING
+            self._stands(life=Life.STOPPING)
             self._status_after_stop = status_after
         self._services.runner.stop(self.id, timeout_ms)
 
@@ -166,7 +171,7 @@ class WorkerTask:
             self._fenced = True
             if self._life not in (Life.ALIVE, Life.STOPPING):
                 return
-            self._life = Life.STOPPING
+            self._stands(life=Life.STOPPING)
         # I7: what it still writes cannot be committed, so there is nothing to drain for.
         self._services.runner.stop(self.id, 0)
 
@@ -279,7 +284,7 @@ class WorkerTask:
 
     def _finish(self) -> None:
         asked = self._life is Life.STOPPING
-        self._life = Life.STOPPED if asked else Life.FAILED
+        self._stands(life=Life.STOPPED if asked else Life.FAILED)
         # A task that failed while it was being stopped keeps its FAILED status and trace (Java: same).
         if asked and not self._fenced and (self._trace is None or self._status_after_stop is not State.UNASSIGNED):
             self._state = self._status_after_stop or State.DESTROYED

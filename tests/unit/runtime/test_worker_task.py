@@ -92,6 +92,7 @@ def make(calls: Calls, kind: TaskKind = TaskKind.SOURCE) -> WorkerTask:
         put_offsets=calls.put_offsets,
         put_topic=lambda task, topic: calls.topics.append(topic),
         changed=lambda what: None,
+        standing_changed=lambda: None,
     )
     return WorkerTask(launch, "key", services)
 
