@@ -26,6 +26,7 @@ BUNDLED: tuple[PluginDesc, ...] = (
         f"{_JAVA}.file.FileStreamSinkConnector",
     ),
     bundled(f"{_CONNECTORS}.delimited_file_source:DelimitedFileSourceConnector", "source"),
+    bundled(f"{_CONNECTORS}.directory_source:DirectorySourceConnector", "source"),
     bundled(f"{_CONNECTORS}.spark_table_sink:SparkTableSinkConnector", "sink"),
     # As in Kafka's own distribution, test connectors are not listed; a configuration that names one gets it.
     *(

@@ -83,15 +83,19 @@ class CsvFormat:
 
     def parse(self, records: bytes) -> pa.StructArray:
         """Return one struct a row. Raises DataError with the reason."""
+        return _structs(self.read(records, self.columns))
+
+    def read(self, records: bytes, columns: Mapping[str, str]) -> pa.Table:
+        """Return the rows; types of columns that are not in ``columns`` are told from them. Raises DataError."""
         try:
-            table = pyarrow.csv.read_csv(
+            return pyarrow.csv.read_csv(
                 pa.BufferReader(records),
                 read_options=pyarrow.csv.ReadOptions(
                     column_names=list(self.columns), use_threads=False, block_size=len(records) + 1
                 ),
                 parse_options=pyarrow.csv.ParseOptions(delimiter=self.delimiter, newlines_in_values=b'"' in records),
                 convert_options=pyarrow.csv.ConvertOptions(
-                    column_types={name: TYPES[kind][0] for name, kind in self.columns.items()},
+                    column_types={name: TYPES[kind][0] for name, kind in columns.items()},
                     null_values=["", *self.null_values],
                     strings_can_be_null=True,
                     quoted_strings_can_be_null=False,
@@ -99,11 +103,36 @@ class CsvFormat:
             )
         except (pa.ArrowInvalid, pa.ArrowKeyError) as error:
             raise DataError(self._reason(str(error))) from None
-        return _structs(table)
 
     def _reason(self, text: str) -> str:
         names = list(self.columns)
         return _CSV_COLUMN.sub(lambda found: f"column {names[int(found.group(1))]}: ", text)
+
+
+def inferred_types(rows: CsvFormat | JsonLinesFormat, records: bytes) -> dict[str, str]:
+    """Return column -> type as ``records`` show them; of CSV, ``rows`` has the names.
+
+    Raises DataError: a column holds objects or arrays, or there is no record to tell from.
+    """
+    if not records.strip():
+        if isinstance(rows, CsvFormat):
+            return {}
+        raise DataError("there is no row to tell the columns from")
+    table = rows.read(records, {})
+    return {field.name: _kind_of(field) for field in table.schema}
+
+
+def _kind_of(field: pa.Field) -> str:
+    if pa.types.is_nested(field.type):
+        raise DataError(f"column {field.name} holds {field.type}, which has no column type: name the columns in schema")
+    for fits, kind in (
+        (pa.types.is_boolean, "boolean"),
+        (pa.types.is_integer, "int64"),
+        (pa.types.is_floating, "float64"),
+    ):
+        if fits(field.type):
+            return kind
+    return "string"
 
 
 def csv_record(delimiter: str) -> re.Pattern[bytes]:
@@ -148,13 +177,17 @@ class JsonLinesFormat:
 
     def parse(self, records: bytes) -> pa.StructArray:
         """Return one struct a line. Raises DataError with the reason."""
+        return _structs(self.read(records, self.columns).select(list(self.columns)))
+
+    def read(self, records: bytes, columns: Mapping[str, str]) -> pa.Table:
+        """Return the lines; without ``columns`` they are told from them. Raises DataError with the reason."""
         try:
             table = pyarrow.json.read_json(
                 pa.BufferReader(records),
                 read_options=pyarrow.json.ReadOptions(use_threads=False, block_size=len(records) + 1),
                 parse_options=pyarrow.json.ParseOptions(
-                    explicit_schema=pa.schema([(name, TYPES[kind][0]) for name, kind in self.columns.items()]),
-                    unexpected_field_behavior="ignore",
+                    explicit_schema=pa.schema([(name, TYPES[kind][0]) for name, kind in columns.items()]),
+                    unexpected_field_behavior="ignore" if columns else "infer",
                 ),
             )
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
@@ -162,7 +195,7 @@ class JsonLinesFormat:
         lines = sum(1 for line in records.split(b"\n") if line.strip())
         if table.num_rows != lines:
             raise DataError(f"{table.num_rows} JSON objects on {lines} lines: each needs a line of its own")
-        return _structs(table.select(list(self.columns)))
+        return table
 
 
 def _structs(table: pa.Table) -> pa.StructArray:

@@ -9,6 +9,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import httpx
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
@@ -143,6 +145,41 @@ def test_an_unreadable_row_fails_the_task_or_is_skipped_and_counted(
     until(lambda: skipped() == 1, 10, "the skipped row is counted", skipped)
     rest.delete("strict")
     rest.delete("lax")
+
+
+def test_files_of_a_directory_are_read_once_and_leave_when_their_offsets_are_stored(
+    worker: SparkWorkerProcess, broker: EmbeddedKafka, tmp_path: Path
+) -> None:
+    rest, folder = worker.rest, tmp_path / "in"
+    folder.mkdir()
+    for number in range(5):
+        table = pa.table({"n": range(number * 1_000, (number + 1) * 1_000)})
+        pq.write_table(table, folder / f"{number}.parquet", row_group_size=300)
+    (folder / "bad.parquet").write_bytes(b"nothing of the kind")
+    config = {
+        "connector.class": "DirectorySource",
+        "tasks.max": "2",
+        "directory": str(folder),
+        "format": "parquet",
+        "topic": "directory",
+        "file.done": "delete",
+        "file.error.directory": str(tmp_path / "bad"),
+        **JSON,
+    }
+    rest.create("directory", config)
+    until(lambda: not list(folder.iterdir()), 120, "every file leaves", lambda: sorted(folder.iterdir()))
+    assert [path.name for path in (tmp_path / "bad").iterdir()] == ["bad.parquet"]
+    offsets = rest.request("GET", "/connectors/directory/offsets").json()["offsets"]
+    read = {Path(one["partition"]["file"]).name: one["offset"]["row"] for one in offsets}
+    assert read == {f"{number}.parquet": 1_000 for number in range(5)}
+
+    assert rest.request("POST", "/connectors/directory/restart?includeTasks=true").status == 202
+    pq.write_table(pa.table({"n": range(5_000, 5_010)}), folder / "last.parquet")
+    until(lambda: not list(folder.iterdir()), 120, "the last file leaves", lambda: sorted(folder.iterdir()))
+    values = read_values(broker.bootstrap_servers, "directory", 5_010)
+    assert sorted(json.loads(value or b"")["n"] for value in values) == list(range(5_010))
+    assert count_records(broker.bootstrap_servers, "directory") == 5_010
+    rest.delete("directory")
 
 
 def test_a_sink_whose_disk_is_full_fails_clearly(

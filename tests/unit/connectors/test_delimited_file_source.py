@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.data import schema as s
-from spark_connect_rt.connectors import delimited_file_source
+from spark_connect_rt.connectors import delimited_rows
 from spark_connect_rt.connectors.delimited_file_source import DelimitedFileSourceConnector, DelimitedFileSourceTask
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError
 from tests.unit.connectors.task_context import Context, poll_all, values_of
@@ -83,7 +83,7 @@ def test_quoted_line_breaks_stay_inside_their_row_also_across_chunks(
     rows = [(number, f"line\n{number},\r\nend") for number in range(50)]
     file.write_text("n,text\n" + "".join(f'{number},"{text}"\n' for number, text in rows), newline="")
     for chunk_bytes in (16, 64, 1 << 20):
-        monkeypatch.setattr(delimited_file_source, "CHUNK_BYTES", chunk_bytes)
+        monkeypatch.setattr(delimited_rows, "CHUNK_BYTES", chunk_bytes)
         task = started(file)
         batches = poll_all(task)
         assert [(row["n"], row["text"]) for row in values_of(batches)] == rows
@@ -130,8 +130,8 @@ def test_many_unreadable_rows_cost_no_row_between_them(file: Path) -> None:
 
 
 def test_a_quote_that_is_never_closed_is_one_unreadable_row(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delimited_file_source, "CHUNK_BYTES", 64)
-    monkeypatch.setattr(delimited_file_source, "ROW_LIMIT_BYTES", 256)
+    monkeypatch.setattr(delimited_rows, "CHUNK_BYTES", 64)
+    monkeypatch.setattr(delimited_rows, "ROW_LIMIT_BYTES", 256)
     file.write_text('n,m\n1,"open\n' + "2,b\n" * 100)
     task = started(file, tolerant=True)
     assert len(values_of(poll_all(task))) == 100

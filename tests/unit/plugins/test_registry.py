@@ -88,7 +88,9 @@ def test_an_alias_of_two_is_ambiguous_but_whole_names_are_not() -> None:
 
 def test_the_list_is_sinks_then_sources_by_name() -> None:
     plugins = bundled_plugins()
-    assert [one.type for one in plugins.list(connectors_only=True)] == ["sink", "sink", "source", "source"]
+    listed = [(one.type, one.java_class) for one in plugins.list(connectors_only=True)]
+    assert listed == sorted(listed)
+    assert {kind for kind, _ in listed} == {"sink", "source"}
     in_rest = [one for one in BUNDLED if one.type in IN_REST and one.listed]
     assert len(plugins.list(connectors_only=False)) == len(in_rest)
     assert len(plugins.everything()) == len(BUNDLED)

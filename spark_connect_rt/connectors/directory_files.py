@@ -1,0 +1,122 @@
+"""The files of a directory: which are there and settled, and what becomes of one that was read.
+
+A file is settled when its size and its time stayed the same for a while, as seen from here: who writes it may use
+another clock. Moving and deleting repeat without harm.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import zlib
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from spark_connect_rt.errors import ConnectError
+
+HIDDEN = (".", "_")  # half-written or not data, by the custom of Hadoop and of many writers
+
+
+@dataclass(frozen=True, slots=True)
+class FoundFile:
+    """A file as it stood when the directory was looked at."""
+
+    path: str
+    size_bytes: int
+    modified_ms: int
+
+
+def share_of(name: str, tasks: int) -> int:
+    """Return which of ``tasks`` reads the file of this name: the same whoever asks, and after any restart."""
+    return zlib.crc32(name.encode()) % tasks
+
+
+class DirectoryFiles:
+    """One task's share of a directory."""
+
+    def __init__(self, directory: str, wanted: Callable[[str], bool], settle_ms: int) -> None:
+        """Look at files whose name is ``wanted``, once they are unchanged for ``settle_ms``."""
+        self._directory = directory
+        self._wanted = wanted
+        self._settle_ms = settle_ms
+        self._seen: dict[str, tuple[FoundFile, int]] = {}  # path -> as it is, since when (monotonic ms)
+
+    def settled(self, now_ms: int) -> list[FoundFile]:
+        """Return the files that may be read. Raises ConnectError: the directory cannot be listed."""
+        seen = {found.path: (found, now_ms) for found in self._list()}
+        for path, (found, _) in seen.items():
+            before = self._seen.get(path)
+            if before is not None and before[0] == found:
+                seen[path] = before
+        self._seen = seen
+        return [found for found, since_ms in seen.values() if now_ms - since_ms >= self._settle_ms]
+
+    def _list(self) -> Iterable[FoundFile]:
+        try:
+            with os.scandir(self._directory) as entries:
+                return [
+                    _found(entry.path, entry.stat())
+                    for entry in entries
+                    if self._wanted(entry.name) and entry.is_file()
+                ]
+        except FileNotFoundError as error:
+            if os.path.isdir(self._directory):
+                return []  # a file went while it was looked at: another look will tell
+            raise self._refused(error) from error
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: OSError) -> ConnectError:
+        return ConnectError(f"directory {self._directory} cannot be listed: {error.strerror or error}")
+
+
+def is_as_found(found: FoundFile) -> bool:
+    """Tell whether the file is there and as it was."""
+    try:
+        return _found(found.path, os.stat(found.path)) == found
+    except OSError:
+        return False
+
+
+def _found(path: str, status: os.stat_result) -> FoundFile:
+    return FoundFile(path, status.st_size, status.st_mtime_ns // 1_000_000)
+
+
+def move_into(path: str, directory: str) -> str:
+    """Move a file into a directory, under a new name where its own is taken; return where it is.
+
+    Raises ConnectError.
+    """
+    try:
+        os.makedirs(directory, exist_ok=True)
+        return _move(path, os.path.join(directory, os.path.basename(path)))
+    except OSError as error:
+        raise ConnectError(f"file {path} cannot be moved to {directory}: {error.strerror or error}") from error
+
+
+def rename(path: str, suffix: str) -> str:
+    """Append ``suffix`` to a file's name; return the new one. Raises ConnectError."""
+    try:
+        return _move(path, path + suffix, suffix)
+    except OSError as error:
+        raise ConnectError(f"file {path} cannot be renamed: {error.strerror or error}") from error
+
+
+def delete(path: str) -> None:
+    """Delete a file that may be gone already. Raises ConnectError."""
+    try:
+        Path(path).unlink(missing_ok=True)
+    except OSError as error:
+        raise ConnectError(f"file {path} cannot be deleted: {error.strerror or error}") from error
+
+
+def _move(path: str, wanted: str, suffix: str = "") -> str:
+    """Move; an older file of that name is kept, the new one gets a number before ``suffix``."""
+    target, number = wanted, 0
+    while os.path.exists(target):
+        number += 1
+        target = f"{wanted.removesuffix(suffix) if suffix else wanted}.{number}{suffix}"
+    if os.path.exists(path):  # else: a crash came after the move
+        shutil.move(path, target)
+    return target

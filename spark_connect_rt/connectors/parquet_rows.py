@@ -1,0 +1,69 @@
+"""The rows of one Parquet file in order, by the batch; the row behind each batch is where to go on."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from spark_connect_rt.api.data.schema import Schema
+from spark_connect_rt.errors import ConnectError, DataError
+from spark_connect_rt.pipeline.arrow_schema import RowColumns
+
+BATCH_ROWS = 8_192
+
+
+class ParquetRows:
+    """Reads one file that nobody changes. ``row`` counts the rows handed on."""
+
+    def __init__(self, path: str, row: int = 0) -> None:
+        """Open it. Raises DataError: it is no Parquet file, or a column has no Connect form."""
+        self.row = row
+        self._path = path
+        try:
+            self._file: Any = pq.ParquetFile(path)
+            self._columns = RowColumns(self._file.schema_arrow)
+        except (pa.ArrowException, DataError) as error:
+            raise DataError(f"file {path}: {error}") from None
+        except OSError as error:
+            raise ConnectError(f"file {path} cannot be read: {error.strerror or error}") from error
+        self._batches = self._from(row)
+
+    @property
+    def schema(self) -> Schema:
+        """The Connect schema of a row."""
+        return self._columns.schema
+
+    def next(self) -> pa.StructArray | None:
+        """Return the next rows; None: that was all. Raises DataError: the rest of the file is unreadable."""
+        try:
+            batch = next(self._batches, None)
+            rows = None if batch is None else self._columns.structs(batch)
+        except (pa.ArrowException, OSError) as error:
+            raise DataError(f"file {self._path} behind row {self.row}: {error}") from None
+        if rows is not None:
+            self.row += len(rows)
+        return rows
+
+    def close(self) -> None:
+        """Close the file."""
+        self._file.close()
+
+    def _from(self, row: int) -> Iterator[pa.RecordBatch]:
+        """Yield the batches behind ``row``; row groups before it are not read."""
+        metadata, skip = self._file.metadata, row
+        groups: list[int] = []
+        for group in range(metadata.num_row_groups):
+            group_rows = metadata.row_group(group).num_rows
+            if groups or skip < group_rows:
+                groups.append(group)
+            else:
+                skip -= group_rows
+        for batch in self._file.iter_batches(BATCH_ROWS, row_groups=groups) if groups else ():
+            if skip >= batch.num_rows:
+                skip -= batch.num_rows
+                continue
+            yield batch.slice(skip)
+            skip = 0
