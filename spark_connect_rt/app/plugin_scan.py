@@ -9,10 +9,18 @@ from spark_connect_rt.plugins.registry import PluginDesc, Plugins, bundled
 
 _CONNECTORS = "spark_connect_rt.connectors"
 _CONVERTERS = "spark_connect_rt.converters"
+_REGISTRY = "spark_connect_rt.schema_registry"
 _CONFIG_PROVIDERS = "spark_connect_rt.config_providers"
 _JAVA = "org.apache.kafka.connect"
 _NUMBERS = ("Boolean", "Double", "Float", "Integer", "Long", "Short")
 _JAVA_CONFIG_PROVIDERS = "org.apache.kafka.common.config.provider"
+
+
+def _jdbc_names(kind: str) -> tuple[str, ...]:
+    """Return the names of the JDBC connector whose settings and offsets the SQL one reads."""
+    name = f"Jdbc{kind}Connector"
+    return (f"io.confluent.connect.jdbc.{name}", f"io.aiven.connect.jdbc.{name}", name, f"Jdbc{kind}")
+
 
 BUNDLED: tuple[PluginDesc, ...] = (
     bundled(
@@ -27,7 +35,9 @@ BUNDLED: tuple[PluginDesc, ...] = (
     ),
     bundled(f"{_CONNECTORS}.delimited_file_source:DelimitedFileSourceConnector", "source"),
     bundled(f"{_CONNECTORS}.directory_source:DirectorySourceConnector", "source"),
+    bundled(f"{_CONNECTORS}.spark_format_source:SparkFormatSourceConnector", "source"),
     bundled(f"{_CONNECTORS}.spark_table_sink:SparkTableSinkConnector", "sink"),
+    bundled(f"{_CONNECTORS}.sql_source:SqlSourceConnector", "source", None, *_jdbc_names("Source")),
     # As in Kafka's own distribution, test connectors are not listed; a configuration that names one gets it.
     *(
         bundled(f"{_CONNECTORS}.{module}:{name}Connector", kind, f"{_JAVA}.tools.{name}Connector", listed=False)
@@ -48,6 +58,10 @@ BUNDLED: tuple[PluginDesc, ...] = (
             ("byte_array:ByteArray", "converters.ByteArray"),
             *((f"numbers:{name}", f"converters.{name}") for name in _NUMBERS),
         )
+    ),
+    *(  # their users' configurations name Confluent's classes
+        bundled(f"{_REGISTRY}.{target}Converter", "converter", f"io.confluent.connect.{java_class}Converter")
+        for target, java_class in (("avro_converter:Avro", "avro.Avro"),)
     ),
     bundled(
         f"{_CONVERTERS}.simple_header:SimpleHeaderConverter",

@@ -1,0 +1,303 @@
+"""Connect values <-> what fastavro writes and reads, by functions that are put together once a schema.
+
+fastavro gets schemas of shapes only (``wire_schema``), without logical types and ``connect.*``: those are Connect's,
+and their values are converted here. A union's branch is named, never guessed, wherever it is not plain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from spark_connect_rt.api.data import logical
+from spark_connect_rt.api.data.schema import Schema, Type
+from spark_connect_rt.api.data.struct import Struct
+from spark_connect_rt.api.data.values_check import check_value
+from spark_connect_rt.converters.avro_names import KEY, UNION, VALUE, AvroSettings, avro_name
+from spark_connect_rt.converters.avro_schema import AvroTree, has_text_keys, is_enum
+from spark_connect_rt.errors import DataError
+
+Convert = Callable[[Any], Any]
+
+_SHAPE = ("type", "name", "namespace", "aliases", "fields", "items", "values", "symbols", "size", "default")
+_PLAIN = {Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64, Type.BOOLEAN, Type.STRING}
+
+
+def wire_schema(tree: AvroTree) -> AvroTree:
+    """Return an Avro schema without what does not change the bytes."""
+    if isinstance(tree, list):
+        return [wire_schema(one) for one in tree]
+    if not isinstance(tree, dict):
+        return tree
+    if isinstance(tree["type"], dict | list):
+        return wire_schema(tree["type"])
+    shape = {name: tree[name] for name in _SHAPE if name in tree}
+    if shape.keys() == {"type"}:
+        return shape["type"]
+    if "fields" in shape:
+        shape["fields"] = [_wire_field(one) for one in tree["fields"]]
+    for part in ("items", "values"):
+        if part in shape:
+            shape[part] = wire_schema(tree[part])
+    return shape
+
+
+def _wire_field(field: Mapping[str, Any]) -> dict[str, Any]:
+    kept = {name: field[name] for name in ("name", "default", "aliases") if name in field}
+    return {**kept, "type": wire_schema(field["type"])}
+
+
+def datum_writer(schema: Schema | None, tree: AvroTree, settings: AvroSettings) -> Convert:
+    """Return the function from Connect values, null excepted, to what fastavro writes as ``tree``.
+
+    The function raises DataError: the value does not fit the schema.
+    """
+    if schema is None:
+        return _anything
+    convert = _Writers(settings).writer(schema, tree, None)
+    if schema.type is Type.STRUCT and schema.name != UNION:
+        return convert or (lambda value: value)
+
+    def checked(value: Any) -> Any:
+        check_value(schema, value)
+        return value if convert is None else convert(value)
+
+    return checked
+
+
+_FIELD_OF_TYPE = ((bool, "boolean"), (int, "long"), (float, "double"), (str, "string"), (bytes, "bytes"))
+
+
+def _anything(value: Any) -> dict[str, Any]:
+    for kind, field in _FIELD_OF_TYPE:
+        if isinstance(value, kind):
+            return {field: value}
+    if value is None:
+        return {}
+    if isinstance(value, list | tuple):
+        return {"array": [_anything(part) for part in value]}
+    if isinstance(value, Mapping):
+        return {"map": [{KEY: _anything(key), VALUE: _anything(part)} for key, part in value.items()]}
+    raise DataError(f"Unknown type for schemaless data: {type(value).__name__}")
+
+
+def _branch(tree: AvroTree, around: str | None) -> str:
+    """Return the word by which fastavro knows a type in a union."""
+    if not isinstance(tree, dict):
+        return str(tree)
+    if "name" not in tree:
+        return str(tree["type"])
+    namespace = tree.get("namespace", around)
+    return f"{namespace}.{tree['name']}" if namespace else str(tree["name"])
+
+
+class _Writers:
+    """Puts writers together; None stands for a value that goes as it is."""
+
+    def __init__(self, settings: AvroSettings) -> None:
+        self._settings = settings
+        self._named: dict[str, AvroTree] = {}
+
+    def writer(self, schema: Schema, tree: AvroTree, around: str | None) -> Convert | None:
+        if schema.type is Type.STRUCT and schema.name == UNION:
+            return self._union(schema, tree, around)
+        plain = tree if not isinstance(tree, list) else next(one for one in tree if one != "null")
+        convert = self._plain(schema, self._resolved(plain, around), around)
+        if plain is tree or (schema.type in _PLAIN and not is_enum(schema)):
+            return convert
+        named = _branch(self._resolved(plain, around), around)
+        return _hinted(named, convert)
+
+    def _resolved(self, tree: AvroTree, around: str | None) -> AvroTree:
+        if isinstance(tree, dict) and "name" in tree:
+            name = _branch(tree, around)
+            self._named[name] = tree = {**tree, "name": name.rpartition(".")[2], "namespace": name.rpartition(".")[0]}
+            return tree
+        return self._named.get(tree, tree) if isinstance(tree, str) else tree
+
+    def _plain(self, schema: Schema, tree: AvroTree, around: str | None) -> Convert | None:
+        if schema.type is Type.STRUCT:
+            return self._struct(schema, tree)
+        if schema.type is Type.ARRAY and schema.value_schema is not None:
+            return _each(self._part(schema.value_schema, tree["items"], around))
+        if schema.type is Type.MAP:
+            return self._map(schema, tree, around)
+        if schema.name in logical.PYTHON_TYPES:
+            return lambda value: logical.to_primitive(schema, value)
+        return bytes if schema.type is Type.BYTES else None
+
+    def _part(self, schema: Schema, tree: AvroTree, around: str | None) -> Convert | None:
+        return _nullable(self.writer(schema, tree, around))
+
+    def _map(self, schema: Schema, tree: AvroTree, around: str | None) -> Convert | None:
+        keys, values = schema.key_schema, schema.value_schema
+        if keys is None or values is None:
+            raise DataError("a map without schemas of its keys and values has no Avro form")
+        if has_text_keys(schema, self._settings):
+            part = self._part(values, tree["values"], around)
+            return None if part is None else lambda value: {key: part(one) for key, one in value.items()}
+        entry = self._resolved(tree["items"], around)
+        parts = {one["name"]: one["type"] for one in entry["fields"]}
+        inside = entry.get("namespace") or None
+        key_of = self._part(keys, parts[KEY], inside) or _same
+        value_of = self._part(values, parts[VALUE], inside) or _same
+        return lambda value: [{KEY: key_of(key), VALUE: value_of(one)} for key, one in value.items()]
+
+    def _struct(self, schema: Schema, tree: AvroTree) -> Convert:
+        names = [avro_name(one.name, self._settings) for one in schema.fields]
+        types = {one["name"]: one["type"] for one in tree["fields"]}
+        inside = tree.get("namespace") or None
+        converts = []
+        for at, (name, member) in enumerate(zip(names, schema.fields, strict=True)):
+            convert = self.writer(member.schema, types[name], inside) if name in types else None
+            if convert is not None:
+                converts.append((at, convert))
+        fields = schema.fields
+
+        def write(value: Any) -> dict[str, Any]:
+            if not isinstance(value, Struct):
+                check_value(schema, value)
+                value = Struct.from_mapping(schema, value)
+            elif value.schema is not schema and value.schema.fields != fields:
+                raise DataError("the struct's schema is not the record's")
+            parts = list(value.values())
+            for at, convert in converts:
+                if parts[at] is not None:
+                    parts[at] = convert(parts[at])
+            return dict(zip(names, parts, strict=True))
+
+        return write
+
+    def _union(self, schema: Schema, tree: AvroTree, around: str | None) -> Convert:
+        branches = [one for one in tree if one != "null"]
+        members = []
+        for member, branch in zip(schema.fields, branches, strict=True):
+            resolved = self._resolved(branch, around)
+            convert = self._plain(member.schema, resolved, around)
+            members.append((member.index, _hinted(_branch(resolved, around), convert)))
+
+        def write(value: Any) -> Any:
+            if not isinstance(value, Struct):
+                value = Struct.from_mapping(schema, value)
+            parts = value.values()
+            for at, convert in members:
+                if parts[at] is not None:
+                    return convert(parts[at])
+            return None
+
+        return write
+
+
+def _same(value: Any) -> Any:
+    return value
+
+
+def _hinted(branch: str, convert: Convert | None) -> Convert:
+    return (lambda value: (branch, value)) if convert is None else (lambda value: (branch, convert(value)))
+
+
+def _nullable(convert: Convert | None) -> Convert | None:
+    return None if convert is None else lambda value: None if value is None else convert(value)
+
+
+def _each(convert: Convert | None) -> Convert | None:
+    return None if convert is None else lambda values: [convert(part) for part in values]
+
+
+def value_reader(schema: Schema | None, settings: AvroSettings) -> Convert | None:
+    """Return the function from what fastavro read to Connect values, null excepted; None: it is what it is.
+
+    Unions of more than null and one type must have been read with the names of their branches
+    (fastavro ``return_named_type``). The function raises DataError: outside of what a logical type holds.
+    """
+    if schema is None:
+        return _of_anything
+    if schema.type is Type.STRUCT:
+        return _union_reader(schema, settings) if schema.name == UNION else _struct_reader(schema, settings)
+    if schema.type is Type.ARRAY and schema.value_schema is not None:
+        return _each(_nullable(value_reader(schema.value_schema, settings)))
+    if schema.type is Type.MAP:
+        return _map_reader(schema, settings)
+    return (lambda value: logical.from_primitive(schema, value)) if schema.name in logical.PYTHON_TYPES else None
+
+
+def has_union(schema: Schema) -> bool:
+    """Whether a union of several types is anywhere inside."""
+    if schema.name == UNION:
+        return True
+    parts = [schema.key_schema, schema.value_schema, *(one.schema for one in schema.fields)]
+    return any(part is not None and has_union(part) for part in parts)
+
+
+def _of_anything(datum: Mapping[str, Any]) -> Any:
+    for field, value in datum.items():
+        if value is None:
+            continue
+        if field == "array":
+            return [_of_anything(part) for part in value]
+        if field == "map":
+            return {_of_anything(one[KEY]): _of_anything(one[VALUE]) for one in value}
+        return value
+    return None
+
+
+def _struct_reader(schema: Schema, settings: AvroSettings) -> Convert:
+    names = [one.name for one in schema.fields]
+    readers = [(one.index, value_reader(one.schema, settings)) for one in schema.fields]
+    converts = [(at, convert) for at, convert in readers if convert is not None]
+
+    def read(datum: Mapping[str, Any]) -> Struct:
+        values = [datum[name] for name in names]
+        for at, convert in converts:
+            if values[at] is not None:
+                values[at] = convert(values[at])
+        return Struct.of_checked(schema, values)
+
+    return read
+
+
+def _map_reader(schema: Schema, settings: AvroSettings) -> Convert | None:
+    keys, values = schema.key_schema, schema.value_schema
+    if keys is None or values is None:
+        return None
+    value_of = _nullable(value_reader(values, settings))
+    if keys.type is Type.STRING and not keys.optional:
+        return None if value_of is None else lambda datum: {key: value_of(one) for key, one in datum.items()}
+    key_of, one_of = _nullable(value_reader(keys, settings)) or _same, value_of or _same
+    return lambda datum: {key_of(one[KEY]): one_of(one[VALUE]) for one in datum}
+
+
+_WORDS: tuple[tuple[type[Any], tuple[str, ...]], ...] = (
+    (bool, ("boolean",)),
+    (int, ("int", "long", "float", "double")),
+    (float, ("double", "float")),
+    (str, ("string",)),
+    (bytes, ("bytes", "fixed")),
+    (list, ("array",)),
+    (dict, ("map",)),
+)
+_INT32 = range(-(1 << 31), 1 << 31)
+
+
+def _union_reader(schema: Schema, settings: AvroSettings) -> Convert:
+    by_name = {one.name: (one, value_reader(one.schema, settings)) for one in schema.fields}
+
+    def find(datum: Any) -> tuple[str, Any]:
+        if isinstance(datum, tuple):
+            name, value = datum
+            return (name if name in by_name else name.rpartition(".")[2]), value
+        words = next((words for kind, words in _WORDS if isinstance(datum, kind)), ())
+        if isinstance(datum, int) and datum not in _INT32:
+            words = words[1:]
+        return next((word for word in words if word in by_name), ""), datum
+
+    def read(datum: Any) -> Struct:
+        name, value = find(datum)
+        if name not in by_name:
+            raise DataError(f"Did not find matching union field for data: {datum!r:.80}")
+        member, convert = by_name[name]
+        values: list[Any] = [None] * len(schema.fields)
+        values[member.index] = value if convert is None else convert(value)
+        return Struct.of_checked(schema, values)
+
+    return read

@@ -1,0 +1,1 @@
+"""Converters whose schemas live in a Schema Registry, and its client."""

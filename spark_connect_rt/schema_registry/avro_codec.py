@@ -1,0 +1,77 @@
+"""fastavro at the edge: its parsed schemas, and its many errors as one."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spark_connect_rt.api.data.schema import Schema
+from spark_connect_rt.converters.avro_schema import AvroTree
+from spark_connect_rt.converters.avro_values import Convert, wire_schema
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.schema_registry.registry_client import library
+
+_UNREADABLE = (EOFError, IndexError, KeyError, MemoryError, OverflowError, TypeError, ValueError)
+NULLABLE = {0: b"\x00", 1: b"\x02"}
+"""The branch of a union of null and one type, by its place, as it stands before a value."""
+
+
+@dataclass(frozen=True, slots=True)
+class Writing:
+    """How values of one schema are written."""
+
+    frame: bytes  # with the branch, where the whole value may be null
+    wire: Any  # fastavro's parsed schema
+    convert: Convert
+    raw: bool  # the whole value is bytes: they are the payload, without Avro's length, as Java's serializer writes them
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How payloads of one id are read."""
+
+    schema: Schema | None
+    wire: Any
+    branch: bytes  # what stands before a value that may be null; empty: the wire schema says all
+    target: Any  # the schema to read as, None: as it was written
+    convert: Convert | None
+    raw: bool
+    options: Mapping[str, bool]
+
+
+def parsed(tree: AvroTree, named: Mapping[str, AvroTree] | None = None) -> Any:
+    """Return fastavro's schema. Raises DataError: it is none."""
+    schemas = library("fastavro.schema")
+    known: dict[str, Any] = {}
+    try:
+        for one in (named or {}).values():
+            schemas.parse_schema(wire_schema(one), named_schemas=known)
+        return schemas.parse_schema(wire_schema(tree), named_schemas=known)
+    except (schemas.SchemaParseException, schemas.UnknownType, KeyError, TypeError, ValueError) as error:
+        raise DataError(f"no Avro schema: {error}") from error
+
+
+def write_datum(out: io.BytesIO, wire: Any, datum: Any) -> None:
+    """Append one payload. Raises DataError."""
+    try:
+        library("fastavro").schemaless_writer(out, wire, datum)
+    except (AttributeError, KeyError, OverflowError, TypeError, ValueError) as error:
+        raise DataError(f"the value does not fit its Avro schema: {error}") from error
+
+
+def read_datum(data: bytes, start: int, plan: Reading) -> Any:
+    """Return the payload from ``start`` on. Raises DataError."""
+    if plan.branch:
+        if data[start : start + 1] != plan.branch:
+            if data[start : start + 1] in NULLABLE.values():
+                return None
+            raise DataError("the payload does not fit its Avro schema: no such branch")
+        start += 1
+    payload = io.BytesIO(data)
+    payload.seek(start)
+    try:
+        return library("fastavro").schemaless_reader(payload, plan.wire, plan.target, **plan.options)
+    except _UNREADABLE as error:
+        raise DataError(f"the payload does not fit its Avro schema: {type(error).__name__}: {error}") from error

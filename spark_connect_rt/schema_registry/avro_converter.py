@@ -1,0 +1,147 @@
+"""Avro with a Schema Registry (``io.confluent.connect.avro.AvroConverter``)."""
+
+from __future__ import annotations
+
+import io
+import json
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from spark_connect_rt.api.data.schema import Schema, SchemaAndValue
+from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.converters.avro_connect_schema import connect_schema, full_name
+from spark_connect_rt.converters.avro_names import ANYTHING, AvroSettings
+from spark_connect_rt.converters.avro_schema import AvroTree, avro_schema
+from spark_connect_rt.converters.avro_values import datum_writer, has_union, value_reader, wire_schema
+from spark_connect_rt.schema_registry.avro_codec import NULLABLE, Reading, Writing, parsed, read_datum, write_datum
+from spark_connect_rt.schema_registry.framing import framed
+from spark_connect_rt.schema_registry.registry_client import StoredSchema
+from spark_connect_rt.schema_registry.registry_converter import RegistryConverter
+from spark_connect_rt.schema_registry.settings import BASE, switch
+
+if TYPE_CHECKING:
+    import pyarrow as pa
+
+_OWN = ConfigDef(
+    [
+        switch("enhanced.avro.schema.support", "Keep enums and fixed; union members by whole names."),
+        switch("connect.meta.data", "Write and read what only Connect knows, as connect.* properties.", True),
+        switch("scrub.invalid.names", "Replace what Avro does not take in names."),
+        switch("allow.optional.map.keys", "Write maps with optional text keys as Avro maps."),
+    ]
+)
+CONFIG = BASE + _OWN
+
+
+_ANYTHING = wire_schema(ANYTHING)
+_BRANCH_NAMES = {"return_named_type": True, "return_named_type_override": True}
+
+
+class AvroConverter(RegistryConverter[Writing, Reading]):
+    """Writes and reads Avro whose schemas a Schema Registry keeps."""
+
+    schema_type = "AVRO"
+
+    def config_def(self) -> ConfigDef:
+        """Declare the settings."""
+        return CONFIG
+
+    def take_settings(self, values: Mapping[str, Any]) -> None:
+        """Take what is Avro's own."""
+        self._avro = AvroSettings(
+            enhanced=values["enhanced.avro.schema.support"],
+            meta_data=values["connect.meta.data"],
+            scrub_names=values["scrub.invalid.names"],
+            optional_map_keys=values["allow.optional.map.keys"],
+        )
+
+    def plan_writing(self, topic: str, schema: Schema | None) -> Writing:
+        """Return how values of a schema are written, which the registry then knows."""
+        own = avro_schema(schema, self._avro)
+        text = json.dumps(own, separators=(",", ":"), ensure_ascii=False)
+        parsed(own)  # the registry is asked only for what is a schema
+        stored = self.registry.id_for(self.subject(topic, _record_name(own)), StoredSchema(text))
+        tree, named = (own, {}) if stored.text == text else self._trees(stored)
+        plain, branch = _without_null(tree)
+        convert = datum_writer(schema and schema.as_optional(False), _without_null(own)[0], self._avro)
+        raw = wire_schema(tree) == "bytes"
+        return Writing(framed(stored.id or 0) + branch, parsed(plain, named), convert, raw)
+
+    def plan_reading(self, topic: str, schema_id: int) -> Reading:
+        """Return how payloads of an id are read: with the schema they were written with, or the latest."""
+        stored = self.registry.by_id(schema_id)
+        tree, named = self._trees(stored)
+        plain, branch = _without_null(tree)
+        wire, target = parsed(plain, named), None
+        subject = self.subject(topic, _record_name(tree))
+        if self.uses_latest():
+            stored = self.registry.latest(subject)
+            wire, branch = parsed(tree, named), b""
+            tree, named = self._trees(stored)
+            target = parsed(tree, named)
+        if wire_schema(tree) == _ANYTHING:
+            return Reading(None, wire, branch, target, value_reader(None, self._avro), False, {})
+        version = stored.version or self.registry.version_of(subject, stored)
+        schema = connect_schema(tree, self._avro, version, named)
+        options = _BRANCH_NAMES if has_union(schema) else {}
+        raw = wire_schema(tree) == "bytes"
+        return Reading(schema, wire, branch, target, value_reader(schema, self._avro), raw, options)
+
+    def _trees(self, stored: StoredSchema) -> tuple[AvroTree, dict[str, AvroTree]]:
+        """Return a schema's tree, and the types that it refers to by their full names."""
+        named: dict[str, AvroTree] = {}
+        for name, one in self.registry.referenced(stored).items() if stored.references else ():
+            tree = _tree_of(one.text)
+            named[name] = tree
+            if isinstance(tree, dict) and "name" in tree:
+                named[full_name(tree, None)] = tree
+        return _tree_of(stored.text), named
+
+    def write(self, plan: Writing, value: Any) -> bytes:
+        """Return frame and payload. Raises DataError."""
+        datum = plan.convert(value)
+        if plan.raw:
+            return plan.frame + bytes(datum)
+        out = io.BytesIO()
+        out.write(plan.frame)
+        write_datum(out, plan.wire, datum)
+        return out.getvalue()
+
+    def read(self, plan: Reading, data: bytes, start: int) -> SchemaAndValue:
+        """Return schema and value. Raises DataError."""
+        datum = data[start:] if plan.raw else read_datum(data, start, plan)
+        if plan.convert is not None and datum is not None:
+            datum = plan.convert(datum)
+        return SchemaAndValue(plan.schema, datum)
+
+    def column_from_connect_data(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
+        """Return frames and payloads of a column of flat structs."""
+        # Arrow is imported where batches are.
+        from spark_connect_rt.schema_registry.avro_columns import flat_rows, framed_column
+
+        if schema is None or schema.optional or self._avro.scrub_names:
+            return None
+        rows = flat_rows(schema, values)
+        return None if rows is None else framed_column(self._plan_of(topic, schema), rows)
+
+
+def _without_null(tree: AvroTree) -> tuple[AvroTree, bytes]:
+    """Return the one type of a union with null, and the bytes that name it there; others as they are."""
+    if not isinstance(tree, list) or len(tree) != 2 or "null" not in tree:
+        return tree, b""
+    at = 1 - tree.index("null")
+    return tree[at], NULLABLE[at]
+
+
+def _record_name(tree: AvroTree) -> str | None:
+    kinds = [one for one in tree if one != "null"] if isinstance(tree, list) else [tree]
+    if len(kinds) == 1 and isinstance(kinds[0], dict) and kinds[0].get("type") == "record":
+        return full_name(kinds[0], None)
+    return None
+
+
+def _tree_of(text: str) -> AvroTree:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text.strip()  # a name alone
