@@ -1,0 +1,80 @@
+"""Settings that the SQL source and the SQL sink share, under the names that users of JDBC connectors know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.validators import AtLeast, AtLeastOr, Check, anything, non_empty
+from spark_connect_rt.errors import BadConfigError
+
+HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+NO_LIMIT = -1
+
+
+def key(name: str, kind: Type, default: Any, importance: Importance, doc: str, check: Check = anything) -> ConfigKey:
+    """Return one setting."""
+    return ConfigKey(name, kind, default, importance, doc, check)
+
+
+def zone_problem(name: Any) -> str | None:
+    """Complain about a time zone that is not known here."""
+    try:
+        ZoneInfo(str(name))
+    except (ZoneInfoNotFoundError, ValueError, OSError):
+        return "must be a time zone, such as UTC or Europe/Berlin"
+    return None
+
+
+CONNECTION = ConfigDef(
+    [
+        key(
+            "connection.url",
+            Type.STRING,
+            REQUIRED,
+            HIGH,
+            "The database: jdbc:postgresql://host:port/database, jdbc:sqlite:/path, or a SQLAlchemy URL whose driver "
+            "is installed. Passwords belong in connection.password.",
+            non_empty,
+        ),
+        key("connection.user", Type.STRING, None, HIGH, "User; wins over the URL's."),
+        key("connection.password", Type.PASSWORD, None, HIGH, "Password; wins over the URL's."),
+        key(
+            "connection.attempts",
+            Type.INT,
+            NO_LIMIT,
+            LOW,
+            "Attempts to reach a database that does not answer before the task fails; -1: until it answers.",
+            AtLeastOr(1, NO_LIMIT, "no limit"),
+        ),
+        key(
+            "connection.backoff.ms",
+            Type.LONG,
+            10_000,
+            LOW,
+            "Wait between attempts to reach the database, ms.",
+            AtLeast(0),
+        ),
+        key(
+            "db.timezone",
+            Type.STRING,
+            "UTC",
+            MEDIUM,
+            "Time zone of columns that hold a time without a zone.",
+            zone_problem,
+        ),
+    ]
+)
+
+
+def problems_of(config: Mapping[str, str], definition: ConfigDef, check: Any) -> dict[str, list[str]]:
+    """Return what ``check`` (typed settings -> raises BadConfigError) finds once each setting is right by itself."""
+    if any(value.errors for value in definition.validate(config)):
+        return {}
+    try:
+        check(definition.parse(config))
+    except BadConfigError as error:
+        return {name: list(why) for name, why in error.problems.items()}
+    return {}

@@ -1,0 +1,268 @@
+"""Runs a source connector and its tasks in memory: for the tests of whoever writes one. No Kafka, no Spark.
+
+What the tasks return goes through the converters and transformations that the configuration names, as in a worker;
+offsets are kept as the offset topic keeps them, as JSON. Sinks: testing.sink_harness.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import orjson
+import pyarrow as pa
+
+from spark_connect_rt.api.connector import Connector, SourceConnector
+from spark_connect_rt.api.records import SourceBatch, SourceRecord
+from spark_connect_rt.api.task import OffsetReader, SourceTask
+from spark_connect_rt.app.plugin_scan import bundled_plugins
+from spark_connect_rt.errors import BadConfigError, DataError
+from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
+from spark_connect_rt.pipeline.errant_records import Errant
+from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
+from spark_connect_rt.planning.task_configs import checked_count
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.testing.memory_executor_clients import rows_of
+
+FindPlugin = Callable[[str], type[Any]]
+PLAIN_JSON = {
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "key.converter.schemas.enable": "false",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "false",
+}
+"""What converters a harness's worker has unless told otherwise; a connector's own win."""
+
+
+@dataclass(frozen=True, slots=True)
+class ProducedRecord:
+    """One record as Kafka would hold it."""
+
+    topic: str
+    value: bytes | None
+    key: bytes | None = None
+    partition: int | None = None
+    timestamp_ms: int | None = None
+    headers: tuple[tuple[str, bytes | None], ...] = ()
+
+    def json(self) -> Any:
+        """Return the parsed value, None for a tombstone."""
+        return None if self.value is None else orjson.loads(self.value)
+
+
+class MemoryOffsets:
+    """Source offsets, JSON in and JSON out. Port api.task.OffsetReader."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._stored: dict[str, Any] = {}
+
+    def put(self, partition: Mapping[str, Any], offset: Mapping[str, Any] | None) -> None:
+        """Store one; None forgets it. Raises TypeError: no JSON."""
+        self._stored[_json(partition)] = _json(offset)
+
+    def offsets(self, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
+        """Return what is stored for each partition."""
+        return [json.loads(self._stored.get(_json(partition), "null")) for partition in partitions]
+
+    def all(self) -> list[tuple[Any, Any]]:
+        """Return (partition, offset) pairs, oldest partition first."""
+        return [(json.loads(partition), json.loads(offset)) for partition, offset in self._stored.items()]
+
+
+def _json(tree: Any) -> str:
+    return json.dumps(tree, sort_keys=True)
+
+
+class HostedConnector:
+    """What both harnesses share: one connector instance, checked as a worker checks it, and its task configurations."""
+
+    def __init__(self, connector_class: type[Connector], config: Mapping[str, str]) -> None:
+        """Take the class and the connector's configuration; ``name`` and ``tasks.max`` have defaults."""
+        self.config = {"name": "harness", "tasks.max": "1", **config}
+        self.reconfigurations = 0
+        """How often the connector asked for ``task_configs`` to be called again."""
+        self.failure: Exception | None = None
+        """What the connector reported by ``context.raise_error``."""
+        self._class = connector_class
+        self.connector = connector_class()
+
+    def start(self) -> None:
+        """Check the configuration and start a new instance. Raises BadConfigError with everything that is wrong."""
+        self.connector = self._class()
+        found = {one.name: list(one.errors) for one in self.connector.config_def().validate(self.config) if one.errors}
+        for name, problems in self.connector.validate(self.config).items():
+            found.setdefault(name, []).extend(problems)
+        if found:
+            raise BadConfigError(found)
+        self.connector.context = self
+        self.connector.start(dict(self.config))
+
+    def task_configs(self) -> list[dict[str, str]]:
+        """Return the task configurations. Raises ConnectError: more than ``tasks.max``; TypeError: not text to text."""
+        most = int(self.config["tasks.max"])
+        made = self.connector.task_configs(most)
+        checked_count(self.config["name"], made, most, enforce=True)
+        if not all(isinstance(word, str) for one in made for pair in one.items() for word in pair):
+            raise TypeError("task configurations travel as text: names and values must be str")
+        return made
+
+    def request_task_reconfiguration(self) -> None:
+        """See ConnectorContext."""
+        self.reconfigurations += 1
+
+    def raise_error(self, error: Exception) -> None:
+        """See ConnectorContext."""
+        self.failure = error
+
+
+class _Context:
+    """A source task's SourceTaskContext."""
+
+    transaction_context: Any = None
+
+    def __init__(self, offsets: OffsetReader, pipeline: SourcePipeline) -> None:
+        self.offset_reader = offsets
+        self._pipeline = pipeline
+
+    def report_errant(self, place: str, error: Exception, data: bytes | None = None) -> None:
+        self._pipeline.report_errant(place, error, data)
+
+
+class SourceHarness:
+    """``with SourceHarness(MySource, {...}) as source: assert source.poll()[0].json() == {...}``."""
+
+    def __init__(
+        self,
+        connector_class: type[SourceConnector],
+        config: Mapping[str, str],
+        worker_config: Mapping[str, str] = PLAIN_JSON,
+        find_plugin: FindPlugin | None = None,
+    ) -> None:
+        """Take a connector; nothing is started yet.
+
+        Args:
+            worker_config: the converters of connectors that name none.
+            find_plugin: name -> class of converters and transformations; the bundled ones by default.
+        """
+        self.hosted = HostedConnector(connector_class, config)
+        self.offsets = MemoryOffsets()
+        self.errants: list[Errant] = []
+        """Records and input that were given up."""
+        self.dead_letters: list[ProducedRecord] = []
+        self.tasks: list[SourceTask] = []
+        self._worker_config = worker_config
+        self._find_plugin = find_plugin or bundled_plugins().class_of
+        self._pipelines: list[SourcePipeline] = []
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    def start(self) -> None:
+        """Start the connector and its tasks, at the stored offsets."""
+        self.hosted.start()
+        try:
+            self.reconfigure()
+        except Exception:
+            self.stop()
+            raise
+
+    def stop(self) -> None:
+        """Stop the tasks, then the connector."""
+        self._stop_tasks()
+        self.hosted.connector.stop()
+
+    def restart(self) -> None:
+        """Stop and start everything with new objects, as after a crash of the worker: only offsets are kept."""
+        self.stop()
+        self.start()
+
+    def reconfigure(self) -> None:
+        """Call ``task_configs`` (again) and start the tasks of it."""
+        self._stop_tasks()
+        configs = self.hosted.task_configs()
+        for number, config in enumerate(configs):
+            pipeline = self._pipeline(number)
+            task: SourceTask = self.hosted.connector.task_class()()
+            task.context = _Context(self.offsets, pipeline)
+            self._pipelines.append(pipeline)
+            self.tasks.append(task)
+            task.start(config)
+
+    def _pipeline(self, number: int) -> SourcePipeline:
+        settings = ReportSettings.from_config(self.hosted.config)
+        letters = None
+        if settings.topic:
+            task_id = ConnectorTaskId(self.hosted.config["name"], number)
+            letters = DeadLetters(settings, task_id, lambda plugin: plugin.__qualname__)
+        return SourcePipeline.from_config(
+            self.hosted.config, self._worker_config, self._find_plugin, dead_letters=letters
+        )
+
+    def _stop_tasks(self) -> None:
+        tasks, self.tasks, self._pipelines = self.tasks, [], []
+        for task in tasks:
+            task.stop()
+
+    def poll(self, durable: bool = True) -> list[ProducedRecord]:
+        """Poll each task once and return what would be produced.
+
+        ``durable`` False: the worker is taken to die before it is acknowledged: no offset is stored, no commit follows.
+        Raises what a task's ``poll`` raises (RetriableError: poll again), and DataError of a record that is not
+        tolerated.
+        """
+        produced: list[ProducedRecord] = []
+        for task, pipeline in zip(self.tasks, self._pipelines, strict=True):
+            produced += self._poll_task(task, pipeline, durable)
+        return produced
+
+    def poll_all(self, most_polls: int = 10_000) -> list[ProducedRecord]:
+        """Poll until no task has anything more. Raises AssertionError: that does not come within ``most_polls``."""
+        produced: list[ProducedRecord] = []
+        for _ in range(most_polls):
+            found = self.poll()
+            if not found:
+                return produced
+            produced += found
+        raise AssertionError(f"the tasks still return records after {most_polls} polls")
+
+    def _poll_task(self, task: SourceTask, pipeline: SourcePipeline, durable: bool) -> list[ProducedRecord]:
+        polled = task.poll() or ()
+        try:
+            batches = pipeline.convert(polled)
+        except DataError:
+            last = pipeline.give_up()
+            if last is not None:
+                self._bury(last.errants, last.batch, 0)
+            raise
+        produced = []
+        for one in batches:
+            produced += [_produced(row) for row in rows_of(one.batch)[: one.records]]
+            self._bury(one.errants, one.batch, one.records)
+            for partition, offset in one.source_offsets if durable else ():
+                self.offsets.put(partition, offset)
+        if durable and batches:
+            _tell_durable(task, polled)
+        return produced
+
+    def _bury(self, errants: Sequence[Errant], batch: pa.RecordBatch, records: int) -> None:
+        self.errants += errants
+        self.dead_letters += [_produced(row) for row in rows_of(batch)[records:]]
+
+
+def _tell_durable(task: SourceTask, polled: Sequence[SourceRecord | SourceBatch]) -> None:
+    for record in polled:
+        if isinstance(record, SourceRecord):
+            task.commit_record(record, None)
+    task.commit()
+
+
+def _produced(row: Mapping[str, Any]) -> ProducedRecord:
+    headers = tuple((one["key"], one["value"]) for one in row.get("headers") or ())
+    return ProducedRecord(row["topic"], row["value"], row["key"], row["partition"], row.get("timestamp"), headers)

@@ -1,0 +1,53 @@
+"""Databases for the SQL connectors: one real PostgreSQL for the session, a new database for each test, and SQLite."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import sqlalchemy as sa
+
+from spark_connect_rt.connectors.sql_urls import sqlalchemy_url
+from spark_connect_rt.testing.postgres_server import PostgresServer, jdbc_url
+
+
+class Database:
+    """One database: its URL as a JDBC configuration has it, and SQL to prepare it and to look at it."""
+
+    def __init__(self, url: str) -> None:
+        self.url = url
+        self.engine = sa.create_engine(sqlalchemy_url(url), poolclass=sa.NullPool)
+
+    def run(self, *statements: str) -> None:
+        with self.engine.begin() as connection:
+            for statement in statements:
+                connection.execute(sa.text(statement))
+
+    def rows(self, query: str) -> list[tuple[object, ...]]:
+        with self.engine.connect() as connection:
+            return [tuple(row) for row in connection.execute(sa.text(query))]
+
+
+@pytest.fixture(scope="session")
+def postgres() -> Iterator[PostgresServer]:
+    with PostgresServer(fsync="off") as server:
+        yield server
+
+
+@pytest.fixture
+def postgres_database(postgres: PostgresServer) -> Database:
+    return Database(jdbc_url(postgres.create_database()))
+
+
+@pytest.fixture
+def sqlite_database(tmp_path: Path) -> Database:
+    return Database(f"jdbc:sqlite:{tmp_path / 'test.db'}")
+
+
+@pytest.fixture(params=["postgresql", "sqlite"])
+def database(request: pytest.FixtureRequest) -> Database:
+    name = "postgres_database" if request.param == "postgresql" else "sqlite_database"
+    found = request.getfixturevalue(name)
+    assert isinstance(found, Database)
+    return found
