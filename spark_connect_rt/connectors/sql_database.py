@@ -56,15 +56,31 @@ class SqlDatabase:
 
     @contextlib.contextmanager
     def explained(self, what: str) -> Iterator[None]:
-        """Turn the driver's errors into ours; the connection is closed after one.
+        """Turn the driver's errors into ours, and give up the transaction; after a passing one also the connection.
 
         Raises RetriableError: it may work later; DataError: a value is refused; ConnectError: anything else.
         """
+        driver: Any = self.engine.dialect.dbapi
         try:
             yield
+        except driver.Error as error:  # of what does not go through SQLAlchemy, such as COPY
+            wrapped = sa.exc.DBAPIError.instance(None, None, error, driver.Error, dialect=self.engine.dialect)
+            self._give_up(wrapped)
+            raise self.explanation(wrapped, what) from error
         except sa.exc.SQLAlchemyError as error:
-            self.close()
+            self._give_up(error)
             raise self.explanation(error, what) from error
+
+    def _give_up(self, error: sa.exc.SQLAlchemyError) -> None:
+        if self._connection is None:
+            return
+        try:
+            self._connection.rollback()
+        except sa.exc.SQLAlchemyError:
+            self.close()
+        else:
+            if is_passing(error):
+                self.close()
 
     def explanation(self, error: sa.exc.SQLAlchemyError, what: str) -> ConnectError:
         """Return what to raise for an error of the driver."""
