@@ -13,6 +13,7 @@ from typing import Any
 
 from confluent_kafka import Message
 
+from spark_connect_rt.kafka.record_batches import Latest
 from spark_connect_rt.planning.log_snapshot import LogFacts
 from spark_connect_rt.ports.compacted_log import LogRecord
 from spark_connect_rt.protocol.checked_lines import checksum
@@ -24,6 +25,7 @@ from spark_connect_rt.stores.log_cache import LogCache
 LOAD_BATCH_COUNT = 500
 LOAD_WAIT_S = 0.02  # for a batch to be full; the end of the topic is noticed so much later
 WORTH_SAVING_COUNT = 10_000  # records read since the last snapshot
+WORTH_BULK_COUNT = 20_000  # records left to read: the connections it takes cost some 20 ms
 SAVE_EVERY_MS = 600_000  # when there is anything new at all: a killed worker reads no more than this again
 
 _NEW_RECORD = partial(tuple.__new__, LogRecord)
@@ -45,8 +47,9 @@ def to_records(messages: Sequence[Any]) -> list[LogRecord]:
 class LatestLoad:
     """The last record of each key of one topic."""
 
-    def __init__(self, cache: LogCache | None = None) -> None:
-        """``cache``: where the snapshot is kept; None: nowhere."""
+    def __init__(self, cache: LogCache | None = None, bulk_from: int = WORTH_BULK_COUNT) -> None:
+        """``cache``: where the snapshot is kept, None: nowhere; so many records are worth a read in whole batches."""
+        self.bulk_from = bulk_from
         self._cache = cache
         self._facts: LogFacts | None = None
         self._latest: dict[bytes | None, Any] = {}  # key -> message, or record of the snapshot or after the load
@@ -83,6 +86,17 @@ class LatestLoad:
         self._latest.update(zip(map(Message.key, messages), messages, strict=True))
         self._last.update(last)
         self._unsaved_count += len(messages)
+        return True
+
+    def take_latest(self, partition: int, latest: Latest) -> bool:
+        """Gather the last record of each key of many at once; see ``take``."""
+        if latest.first is None or latest.last is None:
+            return True
+        if self._unproven and not self._prove([latest.first]):
+            return False
+        self._latest.update((record.key, record) for record in latest.records)
+        self._last[partition] = latest.last
+        self._unsaved_count += latest.next_offset - latest.first.offset
         return True
 
     def restart(self) -> dict[int, int]:
@@ -136,15 +150,19 @@ class LatestLoad:
     def _prove(self, messages: Sequence[Any]) -> bool:
         """Compare the first record of each partition with the snapshot's last; a later one: that was compacted away."""
         for message in messages:
-            mark = self._unproven.pop(message.partition(), None)
-            seen_again = mark is not None and message.offset() == mark.last_offset
-            if mark is not None and seen_again and checksum(to_records([message])[0]) != mark.last_checksum:
+            seen = _record_of(message)
+            mark = self._unproven.pop(seen.partition, None)
+            if mark is not None and seen.offset == mark.last_offset and checksum(seen) != mark.last_checksum:
                 return False
             if not self._unproven:
                 break
         return True
 
 
+def _record_of(one: Any) -> LogRecord:
+    return one if isinstance(one, LogRecord) else to_records([one])[0]
+
+
 def _bookmark(last: Any) -> Bookmark:
-    record = last if isinstance(last, LogRecord) else to_records([last])[0]
+    record = _record_of(last)
     return Bookmark(record.offset + 1, record.offset, checksum(record))

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka import TopicPartition as ClientPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
 from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import BadConfigError, ConnectError
+from spark_connect_rt.kafka import bulk_read
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.log_load import LatestLoad
@@ -28,15 +31,15 @@ PARTITIONS = 3
 class Lab:
     """One topic, its logs one after the other, and the file between them."""
 
-    def __init__(self, servers: str, admin: KafkaAdmin, folder: Path) -> None:
-        self.topic, self.admin = fresh_name("long"), admin
+    def __init__(self, servers: str, admin: KafkaAdmin, folder: Path, bulk_from: int) -> None:
+        self.topic, self.admin, self.bulk_from = fresh_name("long"), admin, bulk_from
         self.raw_admin = AdminClient({"bootstrap.servers": servers})
         self.clients = log_client_properties({"bootstrap.servers": servers, "group.id": "g"}, "offsets")
         self.now_ms = 1_000_000
         self.cache = LogCache(folder, lambda: self.now_ms)
 
     def log(self, cached: bool = True) -> KafkaCompactedLog:
-        load = LatestLoad(self.cache if cached else None)
+        load = LatestLoad(self.cache if cached else None, self.bulk_from)
         return KafkaCompactedLog(TopicSpec(self.topic, PARTITIONS, 1), self.admin, self.clients, load=load)
 
     def run(self, *records: tuple[bytes, bytes | None], cached: bool = True) -> tuple[list[LogRecord], Seen]:
@@ -68,21 +71,27 @@ def admin(broker: EmbeddedKafka) -> Iterator[KafkaAdmin]:
     made.close()
 
 
+@pytest.fixture(params=[1, 10**9], ids=["in whole batches", "record by record"])
+def bulk_from(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
 @pytest.fixture
-def lab(broker: EmbeddedKafka, admin: KafkaAdmin, tmp_path: Path) -> Lab:
-    return Lab(broker.bootstrap_servers, admin, tmp_path)
+def lab(broker: EmbeddedKafka, admin: KafkaAdmin, tmp_path: Path, bulk_from: int) -> Lab:
+    return Lab(broker.bootstrap_servers, admin, tmp_path, bulk_from)
 
 
 class TestLogWithLoad(CompactedLogContract):
     """Everything a log promises holds for one that loads, but that a start may return early and leave records out."""
 
     @pytest.fixture(autouse=True)
-    def _cluster(self, broker: EmbeddedKafka, admin: KafkaAdmin, tmp_path: Path) -> None:
-        self.lab = Lab(broker.bootstrap_servers, admin, tmp_path)
+    def _cluster(self, broker: EmbeddedKafka, admin: KafkaAdmin, tmp_path: Path, bulk_from: int) -> None:
+        self.lab = Lab(broker.bootstrap_servers, admin, tmp_path, bulk_from)
 
     def new_log(self, topic: str, partitions: int = 1) -> KafkaCompactedLog:
         spec = TopicSpec(topic, partitions, 1)
-        return KafkaCompactedLog(spec, self.lab.admin, self.lab.clients, load=LatestLoad(self.lab.cache))
+        load = LatestLoad(self.lab.cache, self.lab.bulk_from)
+        return KafkaCompactedLog(spec, self.lab.admin, self.lab.clients, load=load)
 
     def started(self, topic: str, partitions: int = 1) -> tuple[KafkaCompactedLog, Seen]:  # type: ignore[override]
         log, seen = self.new_log(topic, partitions), Seen()
@@ -213,3 +222,62 @@ def test_offsets_are_right_from_the_first_question_on(lab: Lab) -> None:
         again.start()
         assert len(again.connector_offsets("c")) == 10
         again.stop()
+
+
+def test_whole_batches_hold_what_a_consumer_reads(lab: Lab, broker: EmbeddedKafka) -> None:
+    """Transactions, aborted ones too, and every codec; by the same answers from the consumer."""
+    lab.run(*numbered(300, 50))
+    clients = {"bootstrap.servers": broker.bootstrap_servers, "partitioner": "murmur2_random"}  # as Java and our logs
+    for codec in ("gzip", "snappy", "lz4", "zstd"):
+        producer = Producer({**clients, "compression.type": codec})
+        for number in range(200):
+            producer.produce(lab.topic, b"%s %d" % (codec.encode(), number), b"k%d" % number)
+        assert producer.flush(20) == 0
+    for end in ("commit_transaction", "abort_transaction"):
+        producer = Producer({**clients, "transactional.id": fresh_name("writer")})
+        producer.init_transactions(20)
+        producer.begin_transaction()
+        for number in range(150, 250):
+            producer.produce(lab.topic, end.encode(), b"k%d" % number)
+        assert producer.flush(20) == 0  # else an abort would never send them
+        getattr(producer, end)(20)
+    for isolation in ("read_committed", "read_uncommitted"):
+        lab.clients = replace(lab.clients, consumer={**lab.clients.consumer, "isolation.level": isolation})
+        values = {record.key: record.value for record in lab.run(cached=False)[0]}
+        last = b"commit_transaction" if isolation == "read_committed" else b"abort_transaction"
+        assert values == {b"k%d" % n: last if n >= 150 else b"zstd %d" % n for n in range(250)}
+
+
+def test_whole_batches_are_read_without_the_consumer(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    lab.run(*numbered(1_000, 10), cached=False)
+    taken: list[int] = []
+    log = lab.log(cached=False)
+    assert log._load is not None
+    take = log._load.take
+
+    def counted(messages: Sequence[Any], last: Mapping[int, Any]) -> bool:
+        taken.append(len(messages))
+        return take(messages, last)
+
+    log._load.take = counted  # type: ignore[method-assign]
+    with caplog.at_level("INFO"):
+        log.start(Seen())
+        log.read_to_end(LIMIT_MS)
+    log.stop()
+    assert (sum(taken) == 0) == (lab.bulk_from == 1)
+    assert "record by record" not in caplog.text
+
+
+def test_what_cannot_be_read_in_whole_batches_is_read_by_the_consumer(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    lab.run(*numbered(1_000, 10), cached=False)
+    with caplog.at_level("INFO"), monkeypatch.context() as refused:
+        refused.setattr(bulk_read, "connection_arguments", _refuse_security)
+        loaded, _ = lab.run(cached=False)
+    assert {record.key for record in loaded} == {b"k%d" % n for n in range(10)}
+    assert ("record by record" in caplog.text) == (lab.bulk_from == 1)
+
+
+def _refuse_security(config: object) -> dict[str, object]:
+    raise BadConfigError({"sasl.mechanism": ["GSSAPI needs the Python library gssapi"]})
