@@ -133,6 +133,7 @@ class TaskProgress:
     records_per_s: float = 0.0  # over the last 5 s
     lag: int | None = None  # sinks: records behind the log end; None: unknown
     topics: tuple[str, ...] = ()
+    stalled: Mapping[str, Any] | None = None  # since_ms (wall clock), reason: RUNNING, but it moves nothing
 
 
 @dataclass(frozen=True, slots=True)

@@ -106,7 +106,22 @@ class TaskEnded:
     records: int = 0
 
 
-TaskEvent = TaskRunning | TaskPaused | BatchDurable | PartitionsReleased | TaskFailed | TaskEnded
+@dataclass(frozen=True, slots=True)
+class TaskMeasured:
+    """What one half of a task did since its hosting ``host`` began, and whether it is in one call for long."""
+
+    task: ConnectorTaskId
+    run: int
+    host: int
+    half: str  # reader, writer
+    totals: Mapping[str, float]  # such as poll.records, put.calls, put.ms (spark.executor.task_meter)
+    longest: Mapping[str, float]  # such as put.ms_max, since it was told last
+    call: str = ""  # such as put: it has not returned
+    call_ms: int = 0  # for so long
+    positions: tuple[tuple[TopicPartition, int], ...] = ()  # sinks: next offset to read
+
+
+TaskEvent = TaskRunning | TaskPaused | BatchDurable | PartitionsReleased | TaskMeasured | TaskFailed | TaskEnded
 OnTaskEvent = Callable[[TaskEvent], None]
 """Called from the engine's threads, in order per run; must be quick and must not raise."""
 

@@ -300,6 +300,7 @@ class TaskProgress(Shape):
     records_per_s: float
     lag: int | None
     topics: list[str]
+    stalled: Annotated[ProgressNote | None, Field(description="null: it moves, or has nothing to do.")]
 
 
 class WorkerProgress(Shape):

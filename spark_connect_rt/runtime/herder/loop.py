@@ -32,6 +32,10 @@ from spark_connect_rt.runtime.herder.tick import Step, Verdict, blocking_limit_m
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.herder.views import Views
 from spark_connect_rt.runtime.worker.worker import Worker, WorkerDependencies
+from spark_connect_rt.runtime.herder.watching import Watching
+from spark_connect_rt.runtime.herder.zombie_fencing import ZombieFencing
+from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
+from spark_connect_rt.runtime.worker.prepared_runner import PreparedRunner
 
 log = logging.getLogger(__name__)
 
@@ -64,6 +68,7 @@ class HerderLoop:
         self._leading = Leading(deps, state, calls)
         self.actions = ConnectorRequests(deps, state, views, self._publishing, self._reconciling, calls)
         self.offset_actions = OffsetRequests(deps, state, calls, self.add)
+        self._watching = Watching(deps, worker)
         self._steps: tuple[tuple[str, Step], ...] = (
             ("hear the group", self._membership.hear),
             ("collect answers", calls.collect),
@@ -81,6 +86,7 @@ class HerderLoop:
         self._thread: RunningThread | None = None
         self._stop_asked = deps.threads.event()
         self._last_tick_ms = deps.clock.monotonic_ms()
+            ("watch progress", self._watching.watch),
         self._stop_by_ms = 0
         self._joined = False
 

@@ -63,6 +63,7 @@ class SinkTaskMembership:
         self._positions: dict[TopicPartition, int] = {}  # assigned -> next offset durable or committed
         self._uncommitted: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
+        self._read: dict[TopicPartition, int] = {}  # where the engine reads, past markers; of what was told
         self._draining: set[TopicPartition] = set()
         self._leaving = False
         self._commit_at_end = True
@@ -81,6 +82,18 @@ class SinkTaskMembership:
                 for p, at in self._positions.items()
                 if p in self._ends
             )
+
+    @property
+    def behind(self) -> bool:
+        """Whether anything lies between where the engine has read and the log ends; transaction markers are nothing."""
+        with self._changed:
+            reached = {p: max(at, self._read.get(p, at)) for p, at in self._positions.items()}
+            return any(at >= 0 and self._ends.get(p, at) > at for p, at in reached.items())
+
+    def read_to(self, positions: Mapping[TopicPartition, int]) -> None:
+        """The engine will read these offsets next."""
+        with self._changed:
+            self._read = {partition: at for partition, at in positions.items() if partition in self._positions}
 
     def join(self) -> None:
         """Join the group; further calls do nothing."""

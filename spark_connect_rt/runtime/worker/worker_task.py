@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.planning.progress import Movement, patience_ms
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.task_runner import (
@@ -25,12 +26,14 @@ from spark_connect_rt.ports.task_runner import (
     TaskFailed,
     TaskKind,
     TaskLaunch,
+    TaskMeasured,
     TaskPaused,
     TaskRunner,
     TaskRunning,
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.runtime.worker.task_counters import TaskCounters
+from spark_connect_rt.runtime.worker.task_measures import TaskMeasures
 from spark_connect_rt.runtime.worker.worker_connector import ReportStatus
 from spark_connect_rt.state.connector_status import State
 
@@ -48,6 +51,13 @@ class SinkMembership(Protocol):
     @property
     def lag(self) -> int | None:
         """Records between what is durable and the log ends; None: unknown."""
+
+    @property
+    def behind(self) -> bool:
+        """Whether there are records that the engine has not read."""
+
+    def read_to(self, positions: Mapping[TopicPartition, int]) -> None:
+        """The engine will read these offsets next."""
 
     def join(self) -> None:
         """Join the group (once)."""
@@ -94,6 +104,10 @@ class WorkerTask:
         self._trace: str | None = None
         self._status_after_stop: State | None = State.UNASSIGNED
         self._counters = TaskCounters(services.clock.monotonic_ms())
+        self._measures = TaskMeasures(services.clock.monotonic_ms())
+        self._behind_since_ms: int | None = None
+        self._patience_ms = patience_ms(launch.config) if launch.kind is TaskKind.SPARK_SINK else 0
+        self._notes: Mapping[str, Any] = {}
 
     @property
     def id(self) -> ConnectorTaskId:
@@ -119,7 +133,28 @@ class WorkerTask:
         """Say the status once more, with ``notes``: while it runs, or after it FAILED; else nothing."""
         with self._lock:
             if not self._fenced and self._life in (Life.ALIVE, Life.FAILED):
+                self._notes = notes
                 self._services.report(self._state, trace=self._trace, notes=notes)
+
+    @property
+    def notes(self) -> Mapping[str, Any]:
+        """What the last status says beyond Java's."""
+        return self._notes
+
+    def movement(self) -> Movement | None:
+        """Return what is known of how it moves; None: it is not RUNNING."""
+        now_ms = self._services.clock.monotonic_ms()
+        membership = self.membership  # asked before the lock: it has one of its own
+        behind = membership is not None and membership.behind
+        with self._lock:
+            if self._state is not State.RUNNING or self._life is not Life.ALIVE:
+                return None
+            if not behind and self._measures.waiting() <= 0:
+                self._behind_since_ms = None
+            elif self._behind_since_ms is None:
+                self._behind_since_ms = now_ms
+            measures = self._measures
+            return Movement(measures.moved_at_ms, self._behind_since_ms, measures.calls(), self._patience_ms)
 
     def actual(self) -> Actual:
         """Return how it stands, for the work plan."""
@@ -204,7 +239,9 @@ class WorkerTask:
             return
         if self._state is not state:
             log.info("task=%s gen=%d %s -> %s", self.id, self.launch.generation, self._state.name, state.name)
-        self._state = state
+        self._state, self._notes = state, {}
+        self._measures.moved_at_ms = self._services.clock.monotonic_ms()
+        self._measures.forget_calls()
         self._services.report(state)
         self._services.changed(f"task {self.id} is {state.name}")
 
@@ -214,6 +251,7 @@ class WorkerTask:
             return
         now_ms = self._services.clock.monotonic_ms()
         self._counters.add(now_ms, event.records, event.data_bytes, event.skipped)
+        self._measures.moved_at_ms = now_ms
         self._moved = self._moved or bool(event.source_offsets or event.sink_offsets)
         # I3: offsets are written after the batch is durable; a crash between them repeats, never loses.
         if event.source_offsets:
@@ -243,6 +281,11 @@ class WorkerTask:
         with self._lock:
             self._offsets_under_way -= 1
             self._finish_if_over()
+
+    def _on_measured(self, event: TaskMeasured) -> None:
+        self._measures.take(event, self._services.clock.monotonic_ms())
+        if event.positions and self.membership is not None:
+            self.membership.read_to(dict(event.positions))
 
     def _on_released(self, event: PartitionsReleased) -> None:
         if self.membership is not None:
@@ -302,6 +345,7 @@ _HANDLERS: dict[type, Callable[[WorkerTask, Any], None]] = {
     TaskPaused: WorkerTask._on_paused,
     BatchDurable: WorkerTask._on_durable,
     PartitionsReleased: WorkerTask._on_released,
+    TaskMeasured: WorkerTask._on_measured,
     TaskFailed: WorkerTask._on_failed,
     TaskEnded: WorkerTask._on_ended,
 }

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_connect_rt.planning.slot_packing import PackingLimits, TaskLoad, tasks_to_move
-from spark_connect_rt.ports.task_runner import BatchDurable, TaskLaunch
+from spark_connect_rt.ports.task_runner import BatchDurable, TaskLaunch, TaskMeasured
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.driver.model import Run
 from spark_connect_rt.spark.executor.control_wire import Message, decode_offsets
@@ -28,6 +28,21 @@ def batch_durable(launch: TaskLaunch, message: Message) -> BatchDurable:
         sink_offsets=tuple(decode_offsets(message.get("sink_offsets", ())).items()),
         skipped=message["skipped"],
         topics=tuple(message["topics"]),
+    )
+
+
+def task_measured(launch: TaskLaunch, message: Message) -> TaskMeasured:
+    """Return the event of a "measures" message of ``launch``'s run."""
+    return TaskMeasured(
+        task=launch.task,
+        run=launch.run,
+        host=message["host"],
+        half=message["half"],
+        totals=message["totals"],
+        longest=message["longest"],
+        call=message.get("call", ""),
+        call_ms=message.get("call_ms", 0),
+        positions=tuple(decode_offsets(message.get("positions", ())).items()),
     )
 
 

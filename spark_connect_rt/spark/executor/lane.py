@@ -12,12 +12,14 @@ import threading
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.frames import Row, RowKind
 from spark_connect_rt.spark.executor.hosting import trace_of
+from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 Report = Callable[[Mapping[str, Any]], None]
 """Sends one report to the driver. Any thread."""
@@ -38,11 +40,14 @@ class Totals:
 class Lane(ABC, threading.Thread):
     """Base of both lanes. The dispatcher calls ``give``; everything else runs on the lane's thread."""
 
+    step_name = "send"  # what a step counts as in the meter; empty: the lane names its calls itself
+
     def __init__(self, host: int, launch: TaskLaunch, report: Report) -> None:
         threading.Thread.__init__(self, name=f"lane-{launch.task}", daemon=True)
         self.host = host
         self.launch = launch
         self.totals = Totals()
+        self.meter = TaskMeter("writer")
         self._report = report
         self._rows: queue.SimpleQueue[Row | None] = queue.SimpleQueue()
         self._queued_lock = threading.Lock()
@@ -128,7 +133,8 @@ class Lane(ABC, threading.Thread):
         if self._failed or self.abandoned:
             return
         try:
-            step()
+            with self.meter.call(self.step_name) if self.step_name else nullcontext():
+                step()
         except Exception as error:
             log.exception("task=%s run=%d FAILED", self.launch.task, self.launch.run)
             self._fail(trace_of(error))

@@ -13,6 +13,7 @@ from spark_connect_rt.pipeline.put_isolation import NOT_THE_RECORDS_FAULT, PutIs
 from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline, place_of, place_of_record
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports
+from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 log = logging.getLogger(__name__)
 
@@ -28,6 +29,7 @@ class PutDelivery:
         reports: ErrantReports,
         most_refusals: int,
         interrupted: Callable[[], bool],
+        meter: TaskMeter | None = None,
     ) -> None:
         """Take the parts.
 
@@ -41,6 +43,7 @@ class PutDelivery:
         self._reports = reports
         self._most_refusals = most_refusals
         self._interrupted = interrupted
+        self._meter = meter or TaskMeter("writer")
         self._isolates = reports.settings.tolerates_all and most_refusals > 0
         self._isolation: PutIsolation | None = None
         self._refused_in_a_row = 0
@@ -63,7 +66,7 @@ class PutDelivery:
         self.refused = 0
         if self._isolation is None:
             try:
-                self._task.put(records)
+                self._put_metered(records)
             except NOT_THE_RECORDS_FAULT:
                 raise
             except Exception as error:
@@ -83,7 +86,13 @@ class PutDelivery:
     def _put_half(self, records: Sequence[SinkRecord]) -> None:
         if self._interrupted():
             raise RetriableError("partitions leave, or the task ends")
-        self._task.put(records)
+        self._put_metered(records)
+
+    def _put_metered(self, records: Sequence[SinkRecord]) -> None:
+        with self._meter.call("put"):
+            self._task.put(records)
+        if records:
+            self._meter.moved("put", len(records))
 
     def _begin(self, records: Sequence[SinkRecord], error: Exception) -> PutIsolation:
         log.warning(

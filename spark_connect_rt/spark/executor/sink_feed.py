@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,9 +19,11 @@ from spark_connect_rt.errors import RetriableError, ShuttingDownError
 from spark_connect_rt.ports.executor_clients import BatchConsumer, ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.spark.executor.control_wire import encode_offsets
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
 from spark_connect_rt.spark.executor.hosting import Switches, trace_of
 from spark_connect_rt.spark.executor.row_queue import RowQueue
+from spark_connect_rt.spark.executor.task_meter import TELL_EACH_S, TaskMeter
 
 _POLL_TIMEOUT_MS = 100  # also how late a revocation may be noticed
 _DEFAULT_POLL_RECORDS = 5_000  # unless max.poll.records says otherwise
@@ -32,6 +36,10 @@ class SinkFeed(threading.Thread):
     def __init__(self, host: int, launch: TaskLaunch, rows: RowQueue, clients: ExecutorClients) -> None:
         super().__init__(name=f"sink-feed-{launch.task}", daemon=True)
         self.switches = Switches(paused=launch.paused)
+        self.meter = TaskMeter("reader")
+        self._positions: Mapping[TopicPartition, int] = {}  # next to read, as of the last second; replaced whole
+        self._told_positions: Mapping[TopicPartition, int] = {}
+        self._looked_s = 0.0
         self._host = host
         self._launch = launch
         self._rows = rows
@@ -50,6 +58,15 @@ class SinkFeed(threading.Thread):
         """Read these no more (channel thread)."""
         self._changes.append(lambda: self._revoke(partitions))
         self.switches.nudge()
+
+    def news(self, now_s: float) -> Mapping[str, Any] | None:
+        """Return what the driver has not heard of this half, None: nothing. The reader's own thread."""
+        positions = self._positions
+        fields = self.meter.news(now_s, anyway=positions != self._told_positions)
+        if fields is not None:
+            self._told_positions = positions
+            fields["positions"] = encode_offsets(positions)
+        return fields
 
     def run(self) -> None:
         """Thread body: nothing escapes but rows."""
@@ -98,7 +115,12 @@ class SinkFeed(threading.Thread):
             self.switches.wait(_POLL_TIMEOUT_MS / 1000)
             return
         if batch is not None and batch.num_rows:
+            self.meter.moved("read", batch.num_rows)
             self._send(batch)
+        now_s = time.monotonic()
+        if now_s - self._looked_s >= TELL_EACH_S:
+            self._looked_s = now_s
+            self._positions = {partition: self._consumer.position(partition) for partition in self._assigned}
 
     def _send(self, batch: pa.RecordBatch) -> None:
         head = BatchHead(batch.num_rows).encode()

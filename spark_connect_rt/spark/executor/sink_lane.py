@@ -28,7 +28,7 @@ from spark_connect_rt.spark.executor.errant_reports import (
     SinkErrantReporter,
     ensure_dead_letter_queue,
 )
-from spark_connect_rt.spark.executor.frames import Row, RowKind, decode_partitions, decode_records
+from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, decode_partitions, decode_records
 from spark_connect_rt.spark.executor.hosting import load_class, monotonic_ms
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
 from spark_connect_rt.spark.executor.put_delivery import PutDelivery
@@ -56,6 +56,8 @@ class _Context:
 
 class SinkLane(Lane):
     """One sink task, hosted."""
+
+    step_name = ""  # the waits between two puts are nobody's call
 
     def __init__(self, host: int, launch: TaskLaunch, report: Report, clients: ExecutorClients) -> None:
         super().__init__(host, launch, report)
@@ -113,7 +115,7 @@ class SinkLane(Lane):
         self._task.context = self._context
         most_refusals: int = OF_SINKS_ONLY.parse(connector_config)[REFUSALS_MAX]
         self._delivery = PutDelivery(
-            self.launch.task, self._task, self._pipeline, self._reports, most_refusals, self._must_not_wait
+            self.launch.task, self._task, self._pipeline, self._reports, most_refusals, self._must_not_wait, self.meter
         )
         self._task.start(self._clients.resolve(self.launch.config, self.launch.worker_config))
         if not self.launch.paused:  # else the feed's PAUSED row says so
@@ -135,6 +137,7 @@ class SinkLane(Lane):
         match row.kind:
             case RowKind.BATCH:
                 self._put(row)
+                self.meter.moved("taken", BatchHead.decode(row.head).records)
             case RowKind.ASSIGNED:
                 self._open(_partitions(row))
             case RowKind.REVOKED:
@@ -245,7 +248,8 @@ class SinkLane(Lane):
         self._commit_at_s = self._committed_s + self._commit_each_s
         try:
             told = self._reports.flush(self._flush_timeout_ms)
-            answered = self._task.pre_commit(dict(self._offsets)) if told else {}
+            with self.meter.call("pre_commit"):
+                answered = self._task.pre_commit(dict(self._offsets)) if told else {}
         except RetriableError as error:
             log.warning("task=%s: pre_commit will be tried again: %s", self.launch.task, error)
             return

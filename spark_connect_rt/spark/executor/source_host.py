@@ -29,6 +29,7 @@ from spark_connect_rt.spark.executor.hosting import (
     trace_of,
 )
 from spark_connect_rt.spark.executor.row_queue import RowQueue
+from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 
 class DriverLink(Protocol):
@@ -77,6 +78,7 @@ class SourceHost(threading.Thread):
     ) -> None:
         super().__init__(name=f"source-{launch.task}", daemon=True)
         self.switches = Switches(paused=launch.paused)
+        self.meter = TaskMeter("reader")
         self._host = host
         self._launch = launch
         self._rows = rows
@@ -90,6 +92,10 @@ class SourceHost(threading.Thread):
         """Take note that so many more BATCH rows are durable (channel thread)."""
         self._durable_rows.append(rows)
         self.switches.nudge()
+
+    def news(self, now_s: float) -> Mapping[str, Any] | None:
+        """Return what the driver has not heard of this half, None: nothing. The reader's own thread."""
+        return self.meter.news(now_s)
 
     def run(self) -> None:
         """Thread body: nothing escapes but rows."""
@@ -162,7 +168,7 @@ class SourceHost(threading.Thread):
 
     def _poll_once(self, task: SourceTask, pipeline: SourcePipeline) -> None:
         try:
-            polled = task.poll() or ()
+            polled = self._metered_poll(task)
             batches = pipeline.convert(polled)
         except RetriableError as error:
             log.warning("task=%s: poll will be tried again: %s", self._launch.task, error)
@@ -182,6 +188,13 @@ class SourceHost(threading.Thread):
             self._send(converted)
         if not polled:
             self.switches.wait(task.idle_wait_ms() / 1000)
+
+    def _metered_poll(self, task: SourceTask) -> Sequence[SourceRecord | SourceBatch]:
+        with self.meter.call("poll"):
+            polled = task.poll() or ()
+        if polled:
+            self.meter.moved("poll", _count(polled))
+        return polled
 
     def _wait_while_paused(self) -> None:
         self._rows.put(Row(self._host, RowKind.PAUSED))
@@ -216,6 +229,10 @@ class SourceHost(threading.Thread):
             for record in self._sent.popleft():
                 task.commit_record(record, None)
         task.commit()
+
+
+def _count(polled: Sequence[SourceRecord | SourceBatch]) -> int:
+    return sum(len(one.values) if isinstance(one, SourceBatch) else 1 for one in polled)
 
 
 def _wants_commits(task_class: type[SourceTask]) -> bool:

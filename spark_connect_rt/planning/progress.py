@@ -1,0 +1,49 @@
+"""Whether a RUNNING task moves while there is work (``task.progress.timeout.ms``). Pure; not in Java.
+
+Owns what counts as motionless. It is said, and nothing is done about it: who may stop a slow target is the user.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Movement:
+    """What is known of one RUNNING task; times are monotonic ms."""
+
+    moved_at_ms: int  # it began to run, or something moved
+    behind_since_ms: int | None = None  # sinks: since when records are known to wait; None: none do
+    calls: Sequence[tuple[str, int]] = ()  # calls that have not returned, and since when
+    patience_ms: int = 0  # it holds records back so long on purpose
+
+
+@dataclass(frozen=True, slots=True)
+class Stall:
+    """Why a task is motionless, and since when, monotonic ms."""
+
+    since_ms: int
+    reason: str
+
+
+def stall_of(movement: Movement, now_ms: int, timeout_ms: int) -> Stall | None:
+    """Return what holds a task up for ``timeout_ms`` and more; None: it moves, or has nothing to do. 0: never asked."""
+    if not timeout_ms:
+        return None
+    overdue = [(since_ms, call) for call, since_ms in movement.calls if now_ms - since_ms >= timeout_ms]
+    if overdue:
+        since_ms, call = min(overdue)
+        return Stall(since_ms, f"{call}() has not returned")
+    if movement.behind_since_ms is None:
+        return None
+    since_ms = max(movement.moved_at_ms, movement.behind_since_ms)
+    if now_ms - since_ms < timeout_ms + movement.patience_ms:
+        return None
+    return Stall(since_ms, "records wait, and none of them was taken")
+
+
+def patience_ms(table_config: Mapping[str, str]) -> int:
+    """Return how long a task that Spark writes as a table may collect records before it writes them."""
+    text = table_config.get("flush.interval.ms", "").strip()
+    return int(text) if text.isdigit() else 10_000  # as connectors.spark_table_sink has it

@@ -1,0 +1,89 @@
+"""What the executors tell of one run, kept by the driver: totals, the last minute, calls that do not return.
+
+Owns adding up over the hostings of a run (each counts from zero). Decides nothing. Not thread-safe: the task's lock
+guards it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, deque
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from spark_connect_rt.ports.task_runner import TaskMeasured
+
+WINDOW_MS = 60_000  # Java's default: 2 samples of 30 s
+
+
+@dataclass(frozen=True, slots=True)
+class _Sample:
+    """What one report added."""
+
+    at_ms: int
+    added: Mapping[str, float]
+    longest: Mapping[str, float]
+
+
+class TaskMeasures:
+    """Of one run."""
+
+    def __init__(self, now_ms: int, window_ms: int = WINDOW_MS) -> None:
+        self.moved_at_ms = now_ms  # it began to run, or something moved
+        self._window_ms = window_ms
+        self._began_ms = now_ms
+        self._host = 0
+        self._of_host: dict[str, Mapping[str, float]] = {}  # half -> totals of the present hosting
+        self._calls: dict[str, tuple[str, int]] = {}  # half -> call, since when
+        self._totals: Counter[str] = Counter()
+        self._samples: deque[_Sample] = deque()
+
+    def take(self, event: TaskMeasured, now_ms: int) -> None:
+        """Take one report."""
+        if event.host != self._host:
+            self._host, self._of_host, self._calls = event.host, {}, {}
+        before = self._of_host.get(event.half, {})
+        added = {name: number - before.get(name, 0) for name, number in event.totals.items()}
+        self._of_host[event.half] = event.totals
+        self._totals.update(added)  # type: ignore[arg-type]
+        if any(number > 0 for name, number in added.items() if name.endswith(".records")):
+            self.moved_at_ms = now_ms
+        self._calls.pop(event.half, None)
+        if event.call:
+            self._calls[event.half] = (event.call, now_ms - event.call_ms)
+        self._samples.append(_Sample(now_ms, added, event.longest))
+        self._forget(now_ms)
+
+    def calls(self) -> tuple[tuple[str, int], ...]:
+        """Return the calls that were long under way when it was last told, and since when."""
+        return tuple(self._calls.values())
+
+    def forget_calls(self) -> None:
+        """The run is paused or begins to run: what was told before is over."""
+        self._calls.clear()
+
+    def waiting(self) -> int:
+        """Return how many records were read of a sink's topics and not taken by its task, or dropped, yet."""
+        read = self._of_host.get("reader", {}).get("read.records", 0)
+        return int(read - self._of_host.get("writer", {}).get("taken.records", 0))
+
+    def total(self, name: str) -> float:
+        """Return a total since the run began."""
+        return self._totals[name]
+
+    def recent(self, name: str, now_ms: int) -> float:
+        """Return what was added within the window."""
+        self._forget(now_ms)
+        return sum(sample.added.get(name, 0) for sample in self._samples)
+
+    def recent_longest(self, name: str, now_ms: int) -> float:
+        """Return the greatest within the window, 0 if nothing was told."""
+        self._forget(now_ms)
+        return max((sample.longest.get(name, 0) for sample in self._samples), default=0)
+
+    def window_s(self, now_ms: int) -> float:
+        """Return how long the window is that ``recent`` speaks of: shorter for a young run."""
+        return max(1.0, min(self._window_ms, now_ms - self._began_ms) / 1000)
+
+    def _forget(self, now_ms: int) -> None:
+        while self._samples and self._samples[0].at_ms <= now_ms - self._window_ms:
+            self._samples.popleft()

@@ -1,0 +1,75 @@
+"""What one half of one hosted task did, and the call it is in: from this the driver knows whether it moves.
+
+Owns counting on the task's own thread, and what of it is worth a message. Another thread asks for ``news`` about once
+a second: a thread that hangs in a call cannot tell so itself.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import defaultdict
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+TELL_EACH_S = 1.0
+LONG_CALL_S = 1.0  # a shorter call is nobody's business until it is over
+
+
+class TaskMeter:
+    """Totals since the hosting began, by name; ``*.ms_max`` and ``*.records_max`` since they were told last."""
+
+    def __init__(self, half: str) -> None:
+        self._half = half
+        self._totals: dict[str, float] = defaultdict(float)
+        self._longest: dict[str, float] = {}
+        self._call: tuple[str, float] | None = None  # its name, and since when
+        self._told_moved = 0.0
+        self._told_call = False
+
+    @contextmanager
+    def call(self, name: str) -> Iterator[None]:
+        """Be in a call of the task's or a client's code, such as ``put``."""
+        outer, began_s = self._call, time.monotonic()
+        self._call = (name, began_s)
+        try:
+            yield
+        finally:
+            self._call = outer
+            took_ms = (time.monotonic() - began_s) * 1000
+            self._totals[f"{name}.calls"] += 1
+            self._totals[f"{name}.ms"] += took_ms
+            self._raise_to(f"{name}.ms_max", took_ms)
+
+    def moved(self, name: str, records: int) -> None:
+        """Count records that a step called ``name`` moved on."""
+        self._totals[f"{name}.records"] += records
+        self._totals[f"{name}.batches"] += 1
+        self._raise_to(f"{name}.records_max", records)
+
+    def count(self, name: str, number: float = 1) -> None:
+        """Count something else."""
+        self._totals[name] += number
+
+    def set(self, name: str, number: float) -> None:
+        """Set what is counted elsewhere."""
+        self._totals[name] = number
+
+    def _raise_to(self, name: str, number: float) -> None:
+        if number > self._longest.get(name, 0.0):
+            self._longest[name] = number
+
+    def news(self, now_s: float, *, anyway: bool = False) -> dict[str, Any] | None:
+        """Return the fields of a report if anything moved, or a call is long or no longer long. The asking thread."""
+        call = self._call
+        long_call = call is not None and now_s - call[1] >= LONG_CALL_S
+        totals = dict(self._totals)
+        moved = sum(number for name, number in totals.items() if name.endswith(".records"))
+        if moved == self._told_moved and not long_call and not self._told_call and not anyway:
+            return None
+        self._told_moved, self._told_call = moved, long_call
+        longest, self._longest = self._longest, {}
+        fields: dict[str, Any] = {"half": self._half, "totals": totals, "longest": longest}
+        if call is not None and long_call:
+            fields |= {"call": call[0], "call_ms": int((now_s - call[1]) * 1000)}
+        return fields
