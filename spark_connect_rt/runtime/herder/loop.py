@@ -31,11 +31,11 @@ from spark_connect_rt.runtime.herder.story import Story
 from spark_connect_rt.runtime.herder.tick import Step, Verdict, blocking_limit_ms, tick
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.herder.views import Views
-from spark_connect_rt.runtime.worker.worker import Worker, WorkerDependencies
 from spark_connect_rt.runtime.herder.watching import Watching
 from spark_connect_rt.runtime.herder.zombie_fencing import ZombieFencing
 from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
 from spark_connect_rt.runtime.worker.prepared_runner import PreparedRunner
+from spark_connect_rt.runtime.worker.worker import Worker, WorkerDependencies
 
 log = logging.getLogger(__name__)
 
@@ -63,12 +63,12 @@ class HerderLoop:
         self._adopting = Adopting(deps, state, worker, calls, self._membership.rejoin)
         self._reconciling = Reconciling(deps, state, worker)
         self._restarting = Restarting(deps, state, worker)
+        self._watching = Watching(deps, worker)
         self._publishing = Publishing(deps, state, worker, self._forwarding, calls)
         self._changes = Changes(deps, state, worker, self._publishing, wakeup)
         self._leading = Leading(deps, state, calls)
         self.actions = ConnectorRequests(deps, state, views, self._publishing, self._reconciling, calls)
         self.offset_actions = OffsetRequests(deps, state, calls, self.add)
-        self._watching = Watching(deps, worker)
         self._steps: tuple[tuple[str, Step], ...] = (
             ("hear the group", self._membership.hear),
             ("collect answers", calls.collect),
@@ -80,13 +80,13 @@ class HerderLoop:
             ("claim write privileges", self._leading.claim),
             ("adopt assignment", self._adopting.adopt),
             ("lead", self._leading.lead),
+            ("watch progress", self._watching.watch),
             ("serve requests", self._serve_requests),
             ("publish task configs", self._publishing.publish),
         )
         self._thread: RunningThread | None = None
         self._stop_asked = deps.threads.event()
         self._last_tick_ms = deps.clock.monotonic_ms()
-            ("watch progress", self._watching.watch),
         self._stop_by_ms = 0
         self._joined = False
 

@@ -277,7 +277,6 @@ class Worker:
         with self._tables:
             return {name: connector.state.name for name, connector in self._connectors.items()}
 
-    def task_progress(self) -> tuple[TaskProgress, ...]:
     def movements(self) -> dict[ConnectorTaskId, Movement]:
         """Return how each RUNNING task moves."""
         with self._tables:
@@ -285,6 +284,7 @@ class Worker:
         found = {task.id: task.movement() for task in tasks}
         return {task: movement for task, movement in found.items() if movement is not None}
 
+    def task_progress(self) -> tuple[TaskProgress, ...]:
         """Return the counters of this worker's tasks, by task. Any thread."""
         with self._tables:
             tasks = sorted(self._tasks.values(), key=lambda task: task.id)
@@ -350,5 +350,5 @@ def _progress_of(task: WorkerTask) -> TaskProgress:
         records_per_s=records_per_s,
         lag=task.membership.lag if task.membership else None,
         topics=tuple(sorted(task.topics)),
-    )
         stalled=task.notes.get("progress"),
+    )
