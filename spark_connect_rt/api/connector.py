@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from enum import Enum
 from typing import Any, Protocol
 
 from spark_connect_rt._version import __version__
@@ -12,6 +13,20 @@ from spark_connect_rt.protocol.ids import TopicPartition
 
 SourceOffset = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 """(source partition, source offset)."""
+
+
+class ExactlyOnceSupport(Enum):
+    """Whether a source connector's offsets are exact: no record twice, none left out (KIP-618)."""
+
+    SUPPORTED = "supported"
+    UNSUPPORTED = "unsupported"
+
+
+class ConnectorTransactionBoundaries(Enum):
+    """Whether a source connector's tasks can say where transactions end (KIP-618)."""
+
+    SUPPORTED = "supported"
+    UNSUPPORTED = "unsupported"
 
 
 class ConnectorContext(Protocol):
@@ -59,6 +74,17 @@ class Connector(ABC):
 
 class SourceConnector(Connector):
     """A connector whose tasks are SourceTask."""
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport | None:
+        """Tell whether records and offsets are exact with this configuration; asked when it is validated.
+
+        None: the connector does not say; ``exactly.once.support=required`` is then refused.
+        """
+        return None
+
+    def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> ConnectorTransactionBoundaries:
+        """Tell whether its tasks use ``SourceTaskContext.transaction_context``; asked as ``exactly_once_support``."""
+        return ConnectorTransactionBoundaries.UNSUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
         """Check offsets that somebody wants to write, and bring what is kept elsewhere in step (KIP-875).

@@ -24,10 +24,26 @@ class OffsetReader(Protocol):
         """Return the stored offset of each source partition, in order; None where there is none."""
 
 
+class TransactionContext(Protocol):
+    """Where a source task says that its transactions end (KIP-618). Only calls from within ``poll`` count for its poll.
+
+    A record is named by itself, the very object that ``poll`` returns. What is aborted is never visible to readers of
+    committed data, but its offsets are committed: it does not come again.
+    """
+
+    def commit_transaction(self, record: SourceRecord | SourceBatch | None = None) -> None:
+        """Commit behind this record; None: behind the batch that this poll returns."""
+
+    def abort_transaction(self, record: SourceRecord | SourceBatch | None = None) -> None:
+        """Drop everything since the last end up to this record; None: up to the end of this poll's batch."""
+
+
 class SourceTaskContext(Protocol):
     """What a source task may ask of its worker."""
 
     offset_reader: OffsetReader
+    transaction_context: TransactionContext | None = None
+    """None unless the worker does exactly-once and ``transaction.boundary`` is ``connector``."""
 
     def report_errant(self, place: str, error: Exception, data: bytes | None = None) -> None:
         """Give up one unreadable piece of input at ``place`` (file, line, offset ...).

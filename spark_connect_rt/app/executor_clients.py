@@ -14,7 +14,7 @@ from spark_connect_rt.api.plugin_modules import public_name
 if TYPE_CHECKING:  # the port brings pyarrow, which the driver's start must not wait for
     from spark_connect_rt.config.topic_creation import TopicGroup
     from spark_connect_rt.kafka.admin import TopicSpec
-    from spark_connect_rt.ports.executor_clients import BatchConsumer, BatchProducer
+    from spark_connect_rt.ports.executor_clients import BatchConsumer, BatchProducer, TransactionalProducer
 
 FACTORY = "spark_connect_rt.app.executor_clients:executor_clients"
 
@@ -31,6 +31,12 @@ class KafkaExecutorClients:
         from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
 
         return KafkaBatchProducer(config)
+
+    def transactional_producer(self, config: Mapping[str, str]) -> TransactionalProducer:
+        """Return a new producer of transactions."""
+        from spark_connect_rt.kafka.transactional_producer import KafkaTransactionalProducer
+
+        return KafkaTransactionalProducer(config)
 
     def consumer(self, config: Mapping[str, str]) -> BatchConsumer:
         """Return a new consumer."""

@@ -34,9 +34,10 @@ from spark_connect_rt.ports.peer_client import PeerAnswer, PeerClient
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.rest.peer_client import HttpPeerClient
 from spark_connect_rt.rest.request_offsets import read_offsets
-from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, own_offsets
 from spark_connect_rt.runtime.herder.offset_change import OffsetChange
 from spark_connect_rt.runtime.herder.views import Views
+from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
 from spark_connect_rt.stores.offset_store import OffsetStore
 
 OWN = "no worker of the group runs: this command writes"
@@ -96,17 +97,18 @@ class OwnStores:
 
     where = OWN
 
-    def __init__(self, deps: HerderDependencies, name: str) -> None:
+    def __init__(self, deps: HerderDependencies, offsets: OwnOffsets, name: str) -> None:
         self._deps = deps
+        self._offsets = offsets
         self._name = name
 
     def offsets(self) -> list[OffsetPair]:
         """See Place."""
-        return [(one.partition, one.offset) for one in Views(self._deps).offsets(self._name)]
+        return [(one.partition, one.offset) for one in Views(self._deps, self._offsets).offsets(self._name)]
 
     def change(self, wanted: Sequence[OffsetPair] | None) -> str:
         """See Place."""
-        return OffsetChange(self._deps, self._name).carry_out(wanted)
+        return OffsetChange(self._deps, self._offsets, self._name).carry_out(wanted)
 
 
 class NoTables:
@@ -169,13 +171,15 @@ def _place(topics: InternalTopics, name: str, url: str | None) -> Iterator[Place
 @contextmanager
 def _own_stores(config: DistributedConfig, name: str) -> Iterator[OwnStores]:
     deps = _own_dependencies(config)
+    offsets = own_offsets(deps)
     try:
         deps.config_store.start(lambda _: None)
         if not deps.config_store.snapshot().contains(name):
             raise NotFoundError(f"Connector {name} not found")
         deps.offset_store.start()
-        yield OwnStores(deps, name)
+        yield OwnStores(deps, offsets, name)
     finally:
+        offsets.stop()
         deps.offset_store.stop()
         deps.config_store.stop()
 

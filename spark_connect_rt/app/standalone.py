@@ -73,7 +73,10 @@ class StandaloneWorker(ConnectWorker[StandaloneHerder]):
         offsets = OffsetFile(Path(self._values["offset.storage.file.filename"]))
         # Compatible: tasks go on while others are added, and nobody needs session keys.
         settings = HerderSettings.of(
-            self.address.worker_id, self.address.url, {**raw, "connect.protocol": "compatible"}
+            self.address.worker_id,
+            self.address.url,
+            # As Java: no group, no transactions.
+            {**raw, "connect.protocol": "compatible", "exactly.once.source.support": "disabled"},
         )
         return HerderDependencies(
             settings=settings,

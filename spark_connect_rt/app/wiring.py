@@ -15,8 +15,10 @@ from spark_connect_rt.app.rest_tls import client_tls
 from spark_connect_rt.app.spark_tables import SparkTables
 from spark_connect_rt.app.worker_plugins import plugins_of
 from spark_connect_rt.config.client_properties import (
+    connector_admin_properties,
     leader_producer_properties,
     log_client_properties,
+    own_offset_properties,
     shared_admin_properties,
 )
 from spark_connect_rt.config.connector_config import SINK, SOURCE
@@ -32,6 +34,7 @@ from spark_connect_rt.kafka.fenced_writer import KafkaFencedWriter
 from spark_connect_rt.kafka.group_member import KafkaGroupMember
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
 from spark_connect_rt.kafka.log_load import LatestLoad
+from spark_connect_rt.kafka.transactions import KafkaTransactions
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.sink_group import SinkGroup
 from spark_connect_rt.ports.task_runner import TaskRunner
@@ -146,7 +149,21 @@ def herder_dependencies(
         source_config=SOURCE,
         sink_config=SINK,
         override_policy=override_policy(raw, plugins),
+        transactions=KafkaTransactions(),
+        open_offsets=lambda topic, connector: own_offset_store(own, member, topic, connector),
     )
+
+
+def own_offset_store(
+    config: DistributedConfig, member: KafkaGroupMember, topic: str, connector: Mapping[str, str]
+) -> OffsetStore:
+    """Return a connector's own offset topic as a store, in the connector's own cluster (``offsets.storage.topic``)."""
+    name, timing = connector["name"], member.settings.timing
+    admin = KafkaAdmin(connector_admin_properties(config.raw, connector, name, 0))
+    clients = own_offset_properties(config.raw, connector, name, timing.session_ms - timing.lease_ms)
+    spec = replace(internal_topics(config)["offsets"], name=topic)
+    log = KafkaCompactedLog(spec, admin, clients, load=LatestLoad(snapshot_cache(config.raw)))
+    return OffsetStore(log, may_write=member.in_contact)
 
 
 def override_policy(raw: Mapping[str, str], plugins: Plugins) -> ConnectorClientConfigOverridePolicy | None:

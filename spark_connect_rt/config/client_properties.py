@@ -13,6 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from spark_connect_rt.config.exactly_once import exactly_once_enabled
+
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
@@ -100,6 +102,44 @@ def source_producer_properties(
     }
 
 
+def exactly_once_producer_properties(
+    worker: Mapping[str, str], connector: Mapping[str, str], name: str, task: int
+) -> dict[str, str]:
+    """Return the properties of an exactly-once source task's producer; nobody overrides what makes it transactional.
+
+    As Java's but for five requests in flight instead of one: an idempotent producer keeps its order with them.
+    """
+    said = source_producer_properties(worker, connector, name, task)
+    for default, better in (("enable.idempotence", "true"), ("max.in.flight.requests.per.connection", "5")):
+        if f"producer.{default}" not in worker and f"producer.override.{default}" not in connector:
+            said[default] = better
+    return {**said, **_forced(worker, name, task)}
+
+
+def ignored_overrides(worker: Mapping[str, str], connector: Mapping[str, str], name: str, task: int) -> list[str]:
+    """Return, in Java's words, what of the user's producer settings exactly-once does not obey."""
+    said = {**with_prefix(worker, "producer."), **with_prefix(connector, "producer.override.")}
+    return [
+        f"The value '{said[key]}' for the '{key}' property will be ignored as it cannot be overridden for connectors "
+        f"when exactly-once source support is enabled. The value '{value}' will be used instead."
+        for key, value in _forced(worker, name, task).items()
+        if key in said and said[key].strip().lower() != value.lower()
+    ]
+
+
+def transactional_id(group: str, connector: str, task: int) -> str:
+    """Return the transactional id of a source task's producer, the same in every worker of the group (as Java's)."""
+    return f"{group}-{connector}-{task}"
+
+
+def _forced(worker: Mapping[str, str], name: str, task: int) -> dict[str, str]:
+    return {
+        "acks": "all",
+        "enable.idempotence": "true",
+        "transactional.id": transactional_id(worker.get("group.id", ""), name, task),
+    }
+
+
 def dead_letter_producer_properties(
     worker: Mapping[str, str], connector: Mapping[str, str], name: str, task: int
 ) -> dict[str, str]:
@@ -173,11 +213,30 @@ def log_client_properties(
     # The group is never joined: librdkafka wants an id, and this one the worker is surely allowed to look up.
     group = {"group.id": worker.get("group.id") or kind}
     consumer = {**shared, **LOG_CONSUMER_DEFAULTS, **group}
-    if kind == "configs" and worker.get("exactly.once.source.support", "").lower() == "enabled":
-        # As Java, and only then: workers that read differently would never agree on a config offset.
+    if kind in ("configs", "offsets") and exactly_once_enabled(worker):
+        # As Java, and only then: workers that read differently would never agree on a config offset, and a source
+        # offset of an open transaction is none yet.
         consumer["isolation.level"] = "read_committed"
     limit = {} if delivery_limit_ms is None else {"delivery.timeout.ms": str(delivery_limit_ms)}
     return LogClientProperties({**shared, **LOG_PRODUCER_DEFAULTS, **limit}, consumer)
+
+
+def own_offset_properties(
+    worker: Mapping[str, str], connector: Mapping[str, str], name: str, delivery_limit_ms: int
+) -> LogClientProperties:
+    """Return the client properties of a connector's own offset topic: the connector's clients, as in Java."""
+    producer = {
+        **source_producer_properties(worker, connector, name, 0),
+        **LOG_PRODUCER_DEFAULTS,
+        "client.id": f"connector-offsets-{name}",
+        "delivery.timeout.ms": str(delivery_limit_ms),
+    }
+    consumer = {**sink_consumer_properties(worker, connector, name, 0), **LOG_CONSUMER_DEFAULTS}
+    consumer["client.id"] = f"connector-offsets-{name}"
+    if exactly_once_enabled(worker):
+        consumer["isolation.level"] = "read_committed"
+    producer.pop("transactional.id", None)  # of the tasks, should anybody have named one
+    return LogClientProperties(producer, consumer)
 
 
 def leader_producer_properties(worker: Mapping[str, str]) -> dict[str, str]:

@@ -1,4 +1,4 @@
-"""How a source connector has its topics made: the groups of ``topic.creation.*`` (Java ``TopicCreationGroup``, KIP-158).
+"""How a source connector has its topics made: groups of ``topic.creation.*`` (Java ``TopicCreationGroup``, KIP-158).
 
 Owns: which group a topic belongs to and what that group says about it. Pure; whether the settings are right is
 checked by ``config.source_config`` when the connector is configured.

@@ -11,14 +11,6 @@ from dataclasses import dataclass
 from typing import Any
 
 
-def _given(value: Any) -> bool:
-    return bool(value)
-
-
-def _other_than(*usual: str) -> Callable[[Any], bool]:
-    return lambda value: bool(value) and str(value).lower() not in usual
-
-
 @dataclass(frozen=True, slots=True)
 class Unserved:
     """One setting, when it asks for what is not there, and what to do instead."""
@@ -28,31 +20,12 @@ class Unserved:
     instead: str
 
 
-REFUSED_OF_WORKERS = (
-    Unserved(
-        "exactly.once.source.support",
-        _other_than("disabled", "preparing"),
-        "there are no exactly-once sources: leave it disabled",
-    ),
-)
-WARNED_OF_WORKERS = ()
-REFUSED_OF_SOURCES = (
-    Unserved(
-        "offsets.storage.topic",
-        _given,
-        "connectors have no offset topics of their own: leave it out, the worker's is used",
-    ),
-    Unserved(
-        "exactly.once.support",
-        _other_than("requested"),
-        "there are no exactly-once sources: leave it at requested",
-    ),
-)
+REFUSED_OF_WORKERS: tuple[Unserved, ...] = ()
+WARNED_OF_WORKERS: tuple[Unserved, ...] = ()
+REFUSED_OF_SOURCES: tuple[Unserved, ...] = ()
 REFUSED_OF_SINKS: tuple[Unserved, ...] = ()
 
 WITHOUT_EFFECT = {
-    "transaction.boundary": "there are no transactions",
-    "transaction.boundary.interval.ms": "there are no transactions",
     "metrics.sample.window.ms": "there are no metrics; see /admin/progress",
     "metrics.num.samples": "there are no metrics; see /admin/progress",
     "metrics.recording.level": "there are no metrics; see /admin/progress",

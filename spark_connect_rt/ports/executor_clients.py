@@ -31,6 +31,32 @@ class BatchProducer(Protocol):
         """Give up what is queued and close."""
 
 
+class TransactionalProducer(BatchProducer, Protocol):
+    """Writes records that readers of committed data see all at once or never (KIP-618). One thread.
+
+    Producers of one transactional id shut each other out: who called ``claim`` last writes. What a fenced one sends is
+    refused; every call then raises FencedError. After any other error the open transaction can only be aborted.
+    """
+
+    def claim(self, timeout_ms: int) -> None:
+        """Shut out every earlier producer of this id and abort what it left open; the first call.
+
+        Raises FencedError, TimedOutError, ConnectError (not allowed).
+        """
+
+    def begin(self) -> None:
+        """Open a transaction; none is open."""
+
+    def commit(self, timeout_ms: int) -> None:
+        """Make everything produced since ``begin`` visible, and return when it is.
+
+        Raises FencedError, the first failed delivery, TimedOutError.
+        """
+
+    def abort(self, timeout_ms: int) -> None:
+        """Drop everything produced since ``begin``."""
+
+
 class BatchConsumer(Protocol):
     """Reads assigned partitions, no group. One thread."""
 
@@ -58,6 +84,9 @@ class ExecutorClients(Protocol):
 
     def producer(self, config: Mapping[str, str]) -> BatchProducer:
         """Return a new producer."""
+
+    def transactional_producer(self, config: Mapping[str, str]) -> TransactionalProducer:
+        """Return a new producer; ``config`` holds its ``transactional.id``."""
 
     def consumer(self, config: Mapping[str, str]) -> BatchConsumer:
         """Return a new consumer."""

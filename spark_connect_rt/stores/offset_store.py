@@ -127,6 +127,15 @@ class OffsetStore:
             on_done(None)
         self._send()
 
+    def records(
+        self, connector: str, offsets: Iterable[tuple[OffsetMap | None, OffsetMap | None]]
+    ) -> list[tuple[bytes, bytes | None]]:
+        """Return the records that make these the partitions' only offsets. Raises DataError (a type not allowed)."""
+        with self._lock:
+            return [
+                record for partition, offset in offsets for record in self._fold.writes(connector, partition, offset)
+            ]
+
     def flush(self, timeout_ms: int) -> None:
         """Wait until everything put so far is durable. Raises TimedOutError, or RetriableError when it failed."""
         answers: list[Exception | None] = []

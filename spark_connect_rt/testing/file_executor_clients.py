@@ -17,6 +17,7 @@ import pyarrow as pa
 from spark_connect_rt.api.plugin_modules import public_name
 from spark_connect_rt.config.topic_creation import TopicGroup
 from spark_connect_rt.errors import BadConfigError, ConnectError
+from spark_connect_rt.ports.executor_clients import TransactionalProducer
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.hosting import load_class
 from spark_connect_rt.testing.memory_executor_clients import Row, consume_batch, rows_of
@@ -149,6 +150,10 @@ class FileExecutorClients:
     def producer(self, config: Mapping[str, str]) -> _FileProducer:
         """Return a new producer."""
         return _FileProducer(config)
+
+    def transactional_producer(self, config: Mapping[str, str]) -> TransactionalProducer:
+        """Refuse: files know no transactions."""
+        raise ConnectError("topics of files have no transactions")
 
     def consumer(self, config: Mapping[str, str]) -> _FileConsumer:
         """Return a new consumer."""

@@ -31,12 +31,13 @@ from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.stores.status_store import StatusStore
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
 from spark_connect_rt.testing.memory_connectors import MemorySink, MemorySource
-from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
+from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients
 from spark_connect_rt.testing.memory_fenced_writer import MemoryFencedWriter
 from spark_connect_rt.testing.memory_group import MemoryGroup, MemoryGroupMember
 from spark_connect_rt.testing.memory_loggers import MemoryLoggers
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
+from spark_connect_rt.testing.memory_transactions import MemoryTransactions, TopicsWithLogs
 
 T = TypeVar("T")
 
@@ -118,7 +119,10 @@ class InProcessPeers:
             return PeerAnswer(403, b"")
         connector = unquote(parts.path.split("/")[2])
         try:
-            herder.put_task_configs(connector, json.loads(body or b"[]")).result(timeout_ms / 1000)
+            if parts.path.endswith("/fence"):
+                herder.fence(connector).result(timeout_ms / 1000)
+            else:
+                herder.put_task_configs(connector, json.loads(body or b"[]")).result(timeout_ms / 1000)
         except ConnectError as error:
             return PeerAnswer(409, str(error).encode())
         return PeerAnswer(204, b"")
@@ -164,16 +168,20 @@ class InProcessCluster:
             "value.converter": "StringConverter",
             "header.converter": "SimpleHeaderConverter",
             "scheduled.rebalance.max.delay.ms": "0",
+            "group.id": "memory",
+            "offset.storage.topic": "offsets",
             **(worker_config or {}),
         }
         self._timing = timing or Timing()
         self._numbers = itertools.count(1)
         self.group = MemoryGroup()
-        self.topics = MemoryTopics()
+        self.topics = TopicsWithLogs()
         self.consumer_groups = MemoryConsumerGroups()
         self.config_topic = MemoryLogTopic("configs")
         self.status_topic = MemoryLogTopic("statuses")
         self.offset_topic = MemoryLogTopic("offsets")
+        self.topics.logs["offsets"] = self.offset_topic
+        self.transactions = MemoryTransactions(self.topics)
         self.workers: dict[str, InProcessWorker] = {}
         self._by_url: dict[str, DistributedHerder] = {}
         self.peers = InProcessPeers(self._by_url)
@@ -211,6 +219,8 @@ class InProcessCluster:
                 peers=self.peers,
                 new_key=lambda size: bytes(range(size)),
                 group_offsets=MemoryGroupOffsets(self.consumer_groups),
+                transactions=self.transactions,
+                open_offsets=self._own_offsets,
                 resolve=ConfigProviders.from_config(raw, plugins.class_of).resolve,
             )
         )
@@ -218,6 +228,10 @@ class InProcessCluster:
         self._by_url[url] = herder
         herder.start()
         return worker
+
+    def _own_offsets(self, topic: str, config: Mapping[str, str]) -> OffsetStore:
+        log = self.topics.logs.setdefault(topic, MemoryLogTopic(topic))
+        return OffsetStore(MemoryCompactedLog(log))
 
     def stop_worker(self, name: str) -> None:
         """Stop a worker in order."""

@@ -17,7 +17,7 @@ import pyarrow as pa
 from spark_connect_rt.api.plugin_modules import public_name
 from spark_connect_rt.config.topic_creation import TopicGroup
 from spark_connect_rt.config_providers.providers import ConfigProviders
-from spark_connect_rt.errors import BadConfigError, NotFoundError
+from spark_connect_rt.errors import BadConfigError, FencedError, NotFoundError
 from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
 from spark_connect_rt.protocol.ids import TopicPartition
 
@@ -49,6 +49,13 @@ class MemoryTopics:
     partitions: dict[TopicPartition, list[Row]] = field(default_factory=dict)
     changed: threading.Condition = field(default_factory=threading.Condition)
     fail_produce: Callable[[Row], Exception | None] = lambda row: None
+    epochs: dict[str, int] = field(default_factory=dict)  # transactional id -> its newest producer
+
+    def claim(self, transactional_id: str) -> int:
+        """Shut out earlier producers of an id; return the number of the new one."""
+        with self.changed:
+            self.epochs[transactional_id] = self.epochs.get(transactional_id, 0) + 1
+            return self.epochs[transactional_id]
 
     def append(self, rows: Sequence[Row]) -> None:
         """Write rows; those without a partition go to partition 0."""
@@ -97,6 +104,51 @@ class _MemoryProducer:
 
     def close(self) -> None:
         self._queued = []
+
+
+class MemoryTransactionalProducer(_MemoryProducer):
+    """TransactionalProducer whose rows appear at commit, unless somebody claimed its id since."""
+
+    def __init__(self, topics: MemoryTopics, transactional_id: str) -> None:
+        super().__init__(topics)
+        self._id = transactional_id
+        self._epoch = 0
+        self._open = False
+
+    def claim(self, timeout_ms: int) -> None:
+        """See the port."""
+        self._epoch = self._topics.claim(self._id)
+
+    def begin(self) -> None:
+        """See the port."""
+        assert self._epoch, "claim comes first"
+        assert not self._open, "a transaction is open"
+        self._open = True
+
+    def produce(self, batch: pa.RecordBatch) -> None:
+        """See the port."""
+        assert self._open, "no transaction is open"
+        self._check()
+        super().produce(batch)
+
+    def commit(self, timeout_ms: int) -> None:
+        """See the port."""
+        assert self._open, "no transaction is open"
+        self._check()
+        for row in self._queued:
+            error = self._topics.fail_produce(row)
+            if error is not None:
+                raise error
+        self._topics.append(self._queued)
+        self._queued, self._open = [], False
+
+    def abort(self, timeout_ms: int) -> None:
+        """See the port."""
+        self._queued, self._open = [], False
+
+    def _check(self) -> None:
+        if self._topics.epochs[self._id] != self._epoch:
+            raise FencedError(f"a newer producer has the transactional id {self._id}")
 
 
 class _MemoryConsumer:
@@ -168,6 +220,11 @@ class MemoryExecutorClients:
         """Return a new producer."""
         self.producers_made += 1
         return _MemoryProducer(self.topics)
+
+    def transactional_producer(self, config: Mapping[str, str]) -> MemoryTransactionalProducer:
+        """Return a new producer of transactions."""
+        self.producers_made += 1
+        return MemoryTransactionalProducer(self.topics, config["transactional.id"])
 
     def consumer(self, config: Mapping[str, str]) -> _MemoryConsumer:
         """Return a new consumer."""

@@ -21,6 +21,7 @@ from spark_connect_rt.runtime.herder.publishing import Publishing
 from spark_connect_rt.runtime.herder.reconciling import Reconciling
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.herder.views import Views
+from spark_connect_rt.runtime.herder.zombie_fencing import ZombieFencing
 from spark_connect_rt.state.target_state import TargetState
 
 T = TypeVar("T")
@@ -37,6 +38,7 @@ class ConnectorRequests:
         publishing: Publishing,
         reconciling: Reconciling,
         calls: TopicCalls,
+        fencing: ZombieFencing,
     ) -> None:
         self._deps = deps
         self._store = deps.config_store
@@ -45,6 +47,7 @@ class ConnectorRequests:
         self._publishing = publishing
         self._reconciling = reconciling
         self._calls = calls
+        self._fencing = fencing
 
     def create(self, name: str, config: Mapping[str, str], initial_state: TargetState | None) -> Future[ConfigWritten]:
         """Create; the target state is written first, so that nothing starts by mistake."""
@@ -144,18 +147,13 @@ class ConnectorRequests:
         stage = f"writing {len(configs)} task configs for connector {name} to the config topic"
         return self._write(stage, lambda: self._store.put_task_configs(name, configs), _nothing)
 
-    def fence(self, name: str) -> None:
-        """Write the task-count record; older producers are shut out when exactly-once support lands."""
-        self._require_leader(f"fence connector {name}")
+    def fence(self, name: str) -> Future[None]:
+        """Shut out older producers of a source connector's tasks, where there may be any (KIP-618)."""
+        require_leader(self._state.standing, f"fence connector {name}")
         self._require_known(name, f"Connector {name} not found")
-        snapshot = self._store.snapshot()
         if self._views.connector_type(name) != "source":
             raise BadRequestError(f"Connector {name} is not a source connector")
-        if name not in snapshot.pending_fencing:
-            return
-        raise BadRequestError(
-            f"Connector {name} cannot be fenced: this version does not support exactly-once source tasks"
-        )
+        return self._fencing.fence(name)
 
     def _restart_item(self, item: str | ConnectorTaskId) -> Future[None]:
         self._state.restarts = self._state.restarts.plus(item)

@@ -33,7 +33,7 @@ from spark_connect_rt.ports.herder import (
 from spark_connect_rt.ports.loggers import LoggerLevel
 from spark_connect_rt.ports.threads import Event
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, own_offsets
 from spark_connect_rt.runtime.herder.fresh_reads import FreshReads
 from spark_connect_rt.runtime.herder.loop import HerderLoop
 from spark_connect_rt.runtime.herder.plugin_settings import plugin_settings
@@ -51,8 +51,9 @@ class DistributedHerder:
 
     def __init__(self, dependencies: HerderDependencies) -> None:
         self._deps = dependencies
-        self._views = Views(dependencies)
-        self._loop = HerderLoop(dependencies, self._views)
+        offsets = own_offsets(dependencies)
+        self._views = Views(dependencies, offsets)
+        self._loop = HerderLoop(dependencies, self._views, offsets)
         self._fresh_reads = FreshReads(dependencies, self._loop.started)
 
     @property
@@ -309,7 +310,7 @@ class DistributedHerder:
 
     def fence(self, name: str) -> Future[None]:
         """See HerderApi."""
-        return self._loop.add(f"fence {name}", lambda: self._loop.actions.fence(name))
+        return self._loop.add_fencing(name)
 
     def _checked(
         self,

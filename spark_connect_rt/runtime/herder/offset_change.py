@@ -6,11 +6,16 @@ durable and this worker has read it back.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.api.connector import SinkConnector, SourceConnector
-from spark_connect_rt.config.client_properties import connector_admin_properties, sink_group_id
+from spark_connect_rt.config.client_properties import (
+    connector_admin_properties,
+    exactly_once_producer_properties,
+    sink_group_id,
+)
+from spark_connect_rt.config.exactly_once import exactly_once_enabled, offsets_topic
 from spark_connect_rt.errors import ConnectError, NotFoundError, TimedOutError
 from spark_connect_rt.planning.offset_changes import (
     OffsetPair,
@@ -25,6 +30,7 @@ from spark_connect_rt.ports.task_runner import TaskKind
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.worker.launches import kind_of, new_connector
+from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
 
 CHANGE_LIMIT_MS = 90_000
 
@@ -32,9 +38,18 @@ CHANGE_LIMIT_MS = 90_000
 class OffsetChange:
     """One use."""
 
-    def __init__(self, deps: HerderDependencies, name: str) -> None:
+    def __init__(
+        self,
+        deps: HerderDependencies,
+        offsets: OwnOffsets,
+        name: str,
+        fence: Callable[[str], object] = lambda _: None,
+    ) -> None:
+        """Take what it changes; ``fence`` blocks until the producers of the connector's tasks are shut out."""
         self._deps = deps
+        self._offsets = offsets
         self._name = name
+        self._fence = fence
 
     def carry_out(self, offsets: Sequence[OffsetPair] | None) -> str:
         """Alter these, None: reset all. Raises ConnectError in Java's words."""
@@ -57,16 +72,34 @@ class OffsetChange:
         return answer_words(pairs is None, altered)
 
     def _change_source(self, connector: Any, config: Mapping[str, str], pairs: Sequence[OffsetPair] | None) -> bool:
-        store = self._deps.offset_store
+        store = self._offsets
+        if exactly_once_enabled(self._deps.settings.raw):
+            try:
+                self._fence(self._name)
+            except Exception as error:
+                text = "Failed to perform zombie fencing for source connector prior to modifying offsets"
+                raise ConnectError(f"{text}: {error}") from error
         store.read(self._name, [], CHANGE_LIMIT_MS)  # to the end: a reset must know every partition
         if pairs is None:
             pairs = [(partition, None) for partition, _ in store.connector_offsets(self._name)]
         check_source_offsets(pairs)
         altered = self._asked(connector, config, pairs)
         if pairs:
-            self._write_source(pairs)
+            if exactly_once_enabled(self._deps.settings.raw):
+                self._write_transaction(config, pairs)
+            else:
+                self._write_source(pairs)
             store.read(self._name, [], CHANGE_LIMIT_MS)
         return altered
+
+    def _write_transaction(self, config: Mapping[str, str], pairs: Sequence[OffsetPair]) -> None:
+        """Write as task 0 would: in one transaction, under its transactional id (as Java)."""
+        assert self._deps.transactions is not None
+        raw = self._deps.settings.raw
+        producer = self._deps.resolve(exactly_once_producer_properties(raw, config, self._name, 0))
+        records = self._offsets.records(self._name, pairs)
+        self._deps.transactions.write(producer, offsets_topic(raw, config), records, CHANGE_LIMIT_MS)
+        self._offsets.put_copy(self._name, pairs)
 
     def _write_source(self, pairs: Sequence[OffsetPair]) -> None:
         """Append, and wait until it is durable; what failed is not tried again behind the user's back."""
@@ -79,7 +112,7 @@ class OffsetChange:
                 given_up.set()
             done.set()
 
-        self._deps.offset_store.put(self._name, pairs, on_done, lambda: not given_up.is_set())
+        self._offsets.put(self._name, pairs, on_done, lambda: not given_up.is_set())
         if not done.wait(CHANGE_LIMIT_MS / 1000):
             given_up.set()
             raise TimedOutError(f"Failed to modify offsets for source connector {self._name}: no answer from Kafka")

@@ -14,9 +14,10 @@ from spark_connect_rt.planning.offset_changes import OffsetPair
 from spark_connect_rt.planning.request_routing import require_leader
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.herder.offset_change import OffsetChange
+from spark_connect_rt.runtime.herder.offset_change import CHANGE_LIMIT_MS, OffsetChange
 from spark_connect_rt.runtime.herder.requests import copy_outcome
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
+from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
 from spark_connect_rt.state.target_state import TargetState
 
 AddRequest = Callable[[str, Callable[[], Future[str]]], Future[str]]
@@ -26,12 +27,22 @@ AddRequest = Callable[[str, Callable[[], Future[str]]], Future[str]]
 class OffsetRequests:
     """``modify`` is the tick's."""
 
-    def __init__(self, deps: HerderDependencies, state: GroupState, calls: TopicCalls, add: AddRequest) -> None:
-        """Take what every request takes; ``add`` queues one for the tick."""
+    def __init__(
+        self,
+        deps: HerderDependencies,
+        state: GroupState,
+        calls: TopicCalls,
+        add: AddRequest,
+        offsets: OwnOffsets,
+        fence: Callable[[str], Future[None]],
+    ) -> None:
+        """Take what every request takes; ``add`` queues one for the tick, ``fence`` a fencing round."""
         self._deps = deps
         self._state = state
         self._calls = calls
         self._add = add
+        self._offsets = offsets
+        self._fence = fence
         self._under_way: dict[str, Future[str]] = {}
 
     def modify(self, name: str, offsets: Sequence[OffsetPair] | None) -> Future[str]:
@@ -58,7 +69,10 @@ class OffsetRequests:
             except ConnectError as refusal:
                 answer.set_exception(refusal)
                 return
-            self._run(lambda: OffsetChange(self._deps, name).carry_out(offsets), answer)
+            change = OffsetChange(
+                self._deps, self._offsets, name, lambda n: self._fence(n).result(CHANGE_LIMIT_MS / 1000)
+            )
+            self._run(lambda: change.carry_out(offsets), answer)
 
         limit_ms = self._deps.settings.worker_sync_timeout_ms
         refresh = self._deps.config_store.refresh

@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import replace
 
-from spark_connect_rt.api.connector import Connector
+from spark_connect_rt.api.connector import Connector, SourceConnector
 from spark_connect_rt.api.plugin_modules import versioned
 from spark_connect_rt.config.config_def import ConfigValue, Password
 from spark_connect_rt.config.connector_config import NULL_VALUE, connector_problems
@@ -26,6 +26,7 @@ from spark_connect_rt.runtime.herder.connector_definition import (
     known,
 )
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.exactly_once_findings import exactly_once_problems
 from spark_connect_rt.runtime.herder.override_findings import override_infos
 from spark_connect_rt.runtime.herder.plugin_findings import (
     check_converters,
@@ -131,6 +132,8 @@ def _infos(
         findings.complain(_GROUP_OVERRIDE, (), config[_GROUP_OVERRIDE])  # Java lists it here, too
     _collect(findings, chain_problems(config, deps.plugins.class_of), config)
     _collect(findings, connector_problems(config, sink=sink, worker=deps.settings.raw), config)
+    if isinstance(connector, SourceConnector):
+        _collect(findings, exactly_once_problems(connector, config, deps.settings.raw), config)
     _collect(findings, connector.validate(config), config)
     for name in nulls:
         findings.change(name, errors=())

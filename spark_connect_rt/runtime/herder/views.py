@@ -22,6 +22,7 @@ from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.offset_records import OffsetMap
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.worker.launches import kind_of
+from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
 from spark_connect_rt.state.connector_status import ConnectorStatus, State
 
 _UNASSIGNED = InstanceState(State.UNASSIGNED.value, "")
@@ -30,8 +31,9 @@ _UNASSIGNED = InstanceState(State.UNASSIGNED.value, "")
 class Views:
     """Reads. Any thread."""
 
-    def __init__(self, deps: HerderDependencies) -> None:
+    def __init__(self, deps: HerderDependencies, offsets: OwnOffsets) -> None:
         self._deps = deps
+        self._offsets = offsets
         self._types: dict[str, str] = {}
 
     def list_connectors(self) -> list[str]:
@@ -123,10 +125,9 @@ class Views:
 
     def _source_offsets(self, name: str) -> list[tuple[OffsetMap | None, OffsetMap]]:
         """Read to the end: another worker may have answered that it altered them. Kafka is away: what is known."""
-        store = self._deps.offset_store
         with contextlib.suppress(RetriableError):
-            store.read(name, [], self._deps.settings.worker_sync_timeout_ms)
-        return store.connector_offsets(name)
+            self._offsets.read(name, [], self._deps.settings.worker_sync_timeout_ms)
+        return self._offsets.connector_offsets(name)
 
     def connector_type(self, name: str) -> str:
         """Return source, sink, or unknown (no such connector, or its class is not here)."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -12,16 +13,21 @@ from spark_connect_rt.config.client_properties import (
     connector_admin_properties,
     dead_letter_admin_properties,
     dead_letter_producer_properties,
+    exactly_once_producer_properties,
+    ignored_overrides,
     sink_consumer_properties,
     source_producer_properties,
 )
 from spark_connect_rt.config.dead_letter_config import TOPIC_NAME
+from spark_connect_rt.config.exactly_once import exactly_once_enabled, offsets_topic
 from spark_connect_rt.config.topic_creation import creates_topics
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.worker.worker_sink_task import SinkSettings
+
+log = logging.getLogger(__name__)
 
 # Worker settings an executor needs; the rest (secrets of the REST listener ...) does not leave the driver.
 _FOR_EXECUTORS = (
@@ -61,7 +67,12 @@ def make_launch(
 ) -> TaskLaunch:
     """Return the launch; ``connector`` is an unstarted instance. Raises what the connector's own code raises."""
     kind = kind_of(type(connector))
+    exactly_once = kind is TaskKind.SOURCE and exactly_once_enabled(worker_config)
     properties = source_producer_properties if kind is TaskKind.SOURCE else sink_consumer_properties
+    if exactly_once:
+        properties = exactly_once_producer_properties
+        for sentence in ignored_overrides(worker_config, spec.connector_config, spec.task.connector, spec.task.task):
+            log.warning("task=%s %s", spec.task, sentence)
     return TaskLaunch(
         task=spec.task,
         run=run,
@@ -73,6 +84,7 @@ def make_launch(
         worker_config={k: v for k, v in worker_config.items() if k.startswith(_FOR_EXECUTORS)},
         client_config=properties(worker_config, spec.connector_config, spec.task.connector, spec.task.task),
         paused=spec.paused,
+        offsets_topic=offsets_topic(worker_config, spec.connector_config) if exactly_once else "",
         topic_admin=_topic_admin(spec, worker_config) if kind is TaskKind.SOURCE else {},
         **_dead_letter_clients(spec, worker_config),
     )

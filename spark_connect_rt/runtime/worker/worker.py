@@ -16,7 +16,6 @@ from typing import Any
 
 from spark_connect_rt.api.config_provider import Resolve
 from spark_connect_rt.assignors.model import ConnectorsAndTasks
-from spark_connect_rt.planning.progress import Movement
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.herder import TaskProgress
@@ -34,12 +33,12 @@ from spark_connect_rt.runtime.worker.launches import (
     sink_settings,
     stored_task_class,
 )
+from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
 from spark_connect_rt.runtime.worker.status_reports import StatusReports
 from spark_connect_rt.runtime.worker.worker_connector import ConnectorPlan, WorkerConnector
 from spark_connect_rt.runtime.worker.worker_sink_task import SinkTaskMembership
-from spark_connect_rt.runtime.worker.worker_task import TaskServices, WorkerTask
+from spark_connect_rt.runtime.worker.worker_task import Offsets, OnWritten, TaskServices, WorkerTask
 from spark_connect_rt.state.connector_status import State
-from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.stores.status_store import StatusStore
 
 log = logging.getLogger(__name__)
@@ -75,12 +74,13 @@ class WorkerDependencies:
     plugins: PluginCatalog
     runner: TaskRunner
     sink_groups: SinkGroupFactory
-    offset_store: OffsetStore
+    offsets: OwnOffsets
     status_store: StatusStore
     resolve: Resolve
     topic_tracking: bool = True
     task_stop_limit_ms: int = 5_000  # task.shutdown.graceful.timeout.ms
     threads: Threads = MACHINE_THREADS
+    check: Callable[[ConnectorTaskId], None] = lambda _: None  # raises: the task must not start here any more
     may_vouch: Callable[[], bool] = lambda: True  # whether contact to the group is fresh
 
 
@@ -264,7 +264,7 @@ class Worker:
 
     def fence_all(self) -> None:
         """Contact to the group is lost: end every run of now at once and believe none any more (I2, I7)."""
-        self._deps.offset_store.give_up()
+        self._deps.offsets.give_up()
         for task in self._tasks.values():
             task.fence()
 
@@ -276,13 +276,6 @@ class Worker:
         """Return the states of this worker's connectors, for the console. Any thread."""
         with self._tables:
             return {name: connector.state.name for name, connector in self._connectors.items()}
-
-    def movements(self) -> dict[ConnectorTaskId, Movement]:
-        """Return how each RUNNING task moves."""
-        with self._tables:
-            tasks = list(self._tasks.values())
-        found = {task.id: task.movement() for task in tasks}
-        return {task: movement for task, movement in found.items() if movement is not None}
 
     def task_progress(self) -> tuple[TaskProgress, ...]:
         """Return the counters of this worker's tasks, by task. Any thread."""
@@ -296,7 +289,7 @@ class Worker:
             clock=deps.clock,
             runner=deps.runner,
             report=self._reports.of_task(launch.task, version),
-            put_offsets=deps.offset_store.put,
+            put_offsets=self._put_copy if launch.offsets_topic else deps.offsets.put,
             put_topic=self._reports.topic_used,
             changed=lambda what: self._notify(LifeChanged(what)),
             standing_changed=self._standing_changed,
@@ -335,7 +328,13 @@ class Worker:
     def _read_offsets(
         self, task: ConnectorTaskId, partitions: Sequence[Mapping[str, Any]]
     ) -> list[Mapping[str, Any] | None]:
-        return list(self._deps.offset_store.read(task.connector, partitions))
+        self._deps.check(task)
+        return list(self._deps.offsets.read(task.connector, partitions))
+
+    def _put_copy(self, connector: str, offsets: Offsets, on_written: OnWritten, is_wanted: Callable[[], bool]) -> None:
+        """T2: the transaction of the records has committed these offsets; only copies are left to be made."""
+        self._deps.offsets.put_copy(connector, offsets)
+        on_written(None)
 
 
 def _progress_of(task: WorkerTask) -> TaskProgress:
@@ -350,5 +349,4 @@ def _progress_of(task: WorkerTask) -> TaskProgress:
         records_per_s=records_per_s,
         lag=task.membership.lag if task.membership else None,
         topics=tuple(sorted(task.topics)),
-        stalled=task.notes.get("progress"),
     )

@@ -43,6 +43,8 @@ class StartingOffsets:
 class ReadContext:
     """The SourceTaskContext of a read."""
 
+    transaction_context = None
+
     def __init__(self, starting: Sequence[SourceOffset]) -> None:
         self.offset_reader: OffsetReader = StartingOffsets(starting)
         self.pipeline: SourcePipeline | None = None

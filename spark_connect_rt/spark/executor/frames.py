@@ -19,6 +19,7 @@ import pyarrow as pa
 
 ROW_DDL = "host long, kind int, head binary, data binary"
 ROW_SCHEMA = pa.schema([("host", pa.int64()), ("kind", pa.int32()), ("head", pa.binary()), ("data", pa.binary())])
+EXACT = b"exact"
 _LAST = 100  # added to the kind of a row behind which the reader had nothing queued
 
 
@@ -34,6 +35,9 @@ class RowKind(IntEnum):
     ENDED = 6  # nothing more comes from this host
     ASSIGNED = 7  # sinks: head: partitions to open
     REVOKED = 8  # sinks: head: partitions to flush and close
+    CLAIM = 9  # exactly-once sources: shut out earlier producers, then report "claimed"
+    COMMIT = 10  # exactly-once sources: a transaction may end here; head EXACT: it must
+    ABORT = 11  # exactly-once sources: drop the records since the last end, keep their offsets
 
 
 @dataclass(frozen=True, slots=True)

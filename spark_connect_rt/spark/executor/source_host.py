@@ -14,14 +14,16 @@ from typing import Any, Protocol
 
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import OffsetReader, SourceTask, SourceTaskContext
-from spark_connect_rt.errors import DataError, RetriableError, ShuttingDownError
+from spark_connect_rt.config.exactly_once import Boundary, interval_ms
+from spark_connect_rt.errors import ConnectError, DataError, RetriableError, ShuttingDownError
 from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
 from spark_connect_rt.pipeline.retry_tolerance import RetryInterrupted, Waiting
 from spark_connect_rt.pipeline.source_pipeline import ConvertedBatch, SourcePipeline
+from spark_connect_rt.pipeline.transaction_boundaries import End, TransactionBoundaries
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.errant_reports import ErrantLog, ensure_dead_letter_queue
-from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, encode_records
+from spark_connect_rt.spark.executor.frames import EXACT, BatchHead, Row, RowKind, encode_records
 from spark_connect_rt.spark.executor.hosting import (
     Switches,
     load_class,
@@ -29,7 +31,6 @@ from spark_connect_rt.spark.executor.hosting import (
     trace_of,
 )
 from spark_connect_rt.spark.executor.row_queue import RowQueue
-from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 
 class DriverLink(Protocol):
@@ -78,7 +79,6 @@ class SourceHost(threading.Thread):
     ) -> None:
         super().__init__(name=f"source-{launch.task}", daemon=True)
         self.switches = Switches(paused=launch.paused)
-        self.meter = TaskMeter("reader")
         self._host = host
         self._launch = launch
         self._rows = rows
@@ -87,15 +87,13 @@ class SourceHost(threading.Thread):
         self._driver = driver
         self._sent: deque[Sequence[SourceRecord]] = deque()  # per BATCH row, only for tasks with commit_record
         self._durable_rows: deque[int] = deque()  # BATCH rows the driver said are durable, untold to the task
+        self._boundaries: TransactionBoundaries | None = None  # exactly-once only
+        self.claimed = threading.Event()  # the writer has shut out earlier producers of this task
 
     def durable(self, rows: int) -> None:
         """Take note that so many more BATCH rows are durable (channel thread)."""
         self._durable_rows.append(rows)
         self.switches.nudge()
-
-    def news(self, now_s: float) -> Mapping[str, Any] | None:
-        """Return what the driver has not heard of this half, None: nothing. The reader's own thread."""
-        return self.meter.news(now_s)
 
     def run(self) -> None:
         """Thread body: nothing escapes but rows."""
@@ -116,6 +114,8 @@ class SourceHost(threading.Thread):
             self._wait_while_paused()
         if self.switches.stopping:
             return
+        if self._launch.offsets_topic and not self._claim():
+            return
         task: SourceTask = load_class(self._launch.task_class)()
         if _wants_commits(type(task)):
             self._driver.wants_commits(self._host)
@@ -128,12 +128,32 @@ class SourceHost(threading.Thread):
         letters = self._dead_letters(settings)
         pipeline = SourcePipeline.from_config(connector_config, worker_config, self._clients.plugin, waiting, letters)
         self._context.pipeline = pipeline
+        self._bound(connector_config, worker_config)
         try:
             task.start(self._clients.resolve(self._launch.config, self._launch.worker_config))
             self._rows.put(Row(self._host, RowKind.RUNNING))
             self._poll_until_stopped(task, pipeline)
         finally:
             self._stop(task, pipeline)
+
+    def _claim(self) -> bool:
+        """Have earlier producers of this task shut out, then ask whether it may still start; False: it is to stop.
+
+        T1: only then may it read where it is; what an earlier producer left open is aborted by now.
+        """
+        self._rows.put(Row(self._host, RowKind.CLAIM))
+        while not self.claimed.is_set():
+            if self.switches.stopping:
+                return False
+            self.switches.wait(None)
+        self._driver.ask_offsets(self._host, [])
+        return True
+
+    def _bound(self, connector_config: Mapping[str, str], worker_config: Mapping[str, str]) -> None:
+        if self._launch.offsets_topic:
+            length_ms = interval_ms(worker_config, connector_config)
+            self._boundaries = TransactionBoundaries(Boundary.of(connector_config), length_ms, monotonic_ms())
+            self._context.transaction_context = self._boundaries.requests
 
     def _dead_letters(self, settings: ReportSettings) -> DeadLetters | None:
         """Return what makes dead letters, their topic created; None without a queue."""
@@ -165,11 +185,12 @@ class SourceHost(threading.Thread):
                 switches.wait(None)
                 continue
             self._poll_once(task, pipeline)
+        self._end_transaction(self._final_end())
 
     def _poll_once(self, task: SourceTask, pipeline: SourcePipeline) -> None:
         try:
-            polled = self._metered_poll(task)
-            batches = pipeline.convert(polled)
+            polled = task.poll() or ()
+            pieces = [(pipeline.convert(piece), end) for piece, end in self._cut(polled)]
         except RetriableError as error:
             log.warning("task=%s: poll will be tried again: %s", self._launch.task, error)
             self.switches.wait(_RETRY_WAIT_S)
@@ -181,27 +202,43 @@ class SourceHost(threading.Thread):
             last = pipeline.give_up()
             if last is not None:  # as Java: also the record that fails the task is reported
                 self._send(last)
+                if self._boundaries is not None and self._boundaries.requests is None:
+                    self._end_transaction(End.COMMIT)
             raise
         if _wants_records(type(task)):
-            self._remember(polled, len(batches))
-        for converted in batches:
-            self._send(converted)
+            self._remember(polled, sum(len(batches) for batches, _ in pieces))
+        for batches, end in pieces:
+            for converted in batches:
+                self._send(converted)
+            self._end_transaction(end)
         if not polled:
             self.switches.wait(task.idle_wait_ms() / 1000)
 
-    def _metered_poll(self, task: SourceTask) -> Sequence[SourceRecord | SourceBatch]:
-        with self.meter.call("poll"):
-            polled = task.poll() or ()
-        if polled:
-            self.meter.moved("poll", _count(polled))
-        return polled
+    def _cut(self, polled: Sequence[SourceRecord | SourceBatch]) -> Sequence[tuple[Sequence[Any], End]]:
+        return ((polled, End.NONE),) if self._boundaries is None else self._boundaries.cut(polled, monotonic_ms())
+
+    def _end_transaction(self, end: End) -> None:
+        """Tell the writer what happens behind the rows so far."""
+        if end is End.ABORT:
+            self._rows.put(Row(self._host, RowKind.ABORT))
+        if end is not End.NONE:
+            shared = self._boundaries is not None and self._boundaries.boundary is Boundary.POLL
+            self._rows.put(Row(self._host, RowKind.COMMIT, b"" if shared else EXACT))
+
+    def _final_end(self) -> End:
+        return End.NONE if self._boundaries is None else self._boundaries.final()
 
     def _wait_while_paused(self) -> None:
+        self._end_transaction(self._final_end())
         self._rows.put(Row(self._host, RowKind.PAUSED))
         while self.switches.paused and not self.switches.stopping:
             self.switches.wait(None)
 
     def _send(self, converted: ConvertedBatch) -> None:
+        if self._launch.offsets_topic in converted.topics:
+            raise ConnectError(
+                "Source tasks may not produce to their own offsets topics when exactly-once support is enabled"
+            )
         self._errant_log.write(converted.errants)
         head = BatchHead(
             converted.records,
@@ -229,10 +266,6 @@ class SourceHost(threading.Thread):
             for record in self._sent.popleft():
                 task.commit_record(record, None)
         task.commit()
-
-
-def _count(polled: Sequence[SourceRecord | SourceBatch]) -> int:
-    return sum(len(one.values) if isinstance(one, SourceBatch) else 1 for one in polled)
 
 
 def _wants_commits(task_class: type[SourceTask]) -> bool:

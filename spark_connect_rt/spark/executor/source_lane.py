@@ -29,7 +29,7 @@ class SourceLane(Lane):
         self._clients = clients
         self._producer: BatchProducer | None = None
         self._new_topics = NewTopics(launch, clients)
-        self._pending = _Pending()
+        self._pending = Pending()
         self._flush_at_s: float | None = None
         self._flushed_s = 0.0
         self._timeout_ms = _DELIVERY_TIMEOUT_MS
@@ -87,7 +87,7 @@ class SourceLane(Lane):
             self._producer.flush(self._timeout_ms)
         self._flush_at_s = None
         self._flushed_s = now_s()
-        pending, self._pending = self._pending, _Pending()
+        pending, self._pending = self._pending, Pending()
         self.report_durable(pending.records, **pending.fields())
 
     def finish(self) -> None:
@@ -97,13 +97,13 @@ class SourceLane(Lane):
             self._producer = None
 
 
-class _Pending:
-    """Batches produced and not yet flushed; per source partition only the last offset matters."""
+class Pending:
+    """Batches produced and not yet durable; per source partition only the last offset matters."""
 
     def __init__(self) -> None:
         self.records = 0
         self._data_bytes = 0
-        self._skipped = 0
+        self.skipped = 0
         self._rows = 0
         self._topics: set[str] = set()
         self._offsets: dict[bytes, tuple[Any, Any]] = {}
@@ -112,19 +112,28 @@ class _Pending:
         """Take in one BATCH row."""
         self.records += head.records
         self._data_bytes += data_bytes
-        self._skipped += head.skipped
+        self.skipped += head.skipped
         self._rows += 1
         self._topics.update(head.topics)
         for partition, offset in head.source_offsets:
             key = orjson.dumps(partition, option=orjson.OPT_SORT_KEYS)
             self._offsets[key] = (partition, offset)
 
+    def drop_records(self) -> None:
+        """Their transaction was aborted: only how far the source is stays."""
+        self.records = self._data_bytes = self.skipped = 0
+        self._topics.clear()
+
+    def source_offsets(self) -> list[tuple[Any, Any]]:
+        """Return the last (source partition, source offset) of each partition."""
+        return list(self._offsets.values())
+
     def fields(self) -> dict[str, Any]:
         """Return the fields of the durable report."""
         return {
             "bytes": self._data_bytes,
-            "skipped": self._skipped,
+            "skipped": self.skipped,
             "rows": self._rows,
             "topics": sorted(self._topics),
-            "source_offsets": list(self._offsets.values()),
+            "source_offsets": self.source_offsets(),
         }

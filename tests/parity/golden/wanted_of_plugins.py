@@ -124,7 +124,6 @@ WANTED: dict[str, Wanted] = {
             }
         },
     ),
-    **_validations("What is not there is refused", {"source: exactly-once required": {"exactly.once.support": ()}}),
     **_validations(
         "Versions are told in our own words",
         {

@@ -121,8 +121,7 @@ def test_groups_of_new_topics_need_defaults_and_patterns() -> None:
             {"errors.deadletterqueue.topic.replication.factor"},
         ),
         (False, {"exactly.once.support": "requested"}, set()),
-        (False, {"exactly.once.support": "REQUIRED"}, {"exactly.once.support"}),
-        (False, {"offsets.storage.topic": "mine"}, {"offsets.storage.topic"}),
+        (False, {"offsets.storage.topic": "mine"}, set()),
         (
             False,
             {"topic.creation.default.replication.factor": "3", "topic.creation.default.partitions": "-1"},

@@ -12,7 +12,7 @@ from tests.unit.config.test_worker_and_connector_config import WORKER
 @pytest.mark.parametrize(
     ("setting", "value"),
     [
-        ("exactly.once.source.support", "ENABLED"),
+        ("exactly.once.source.support", "always"),
         ("connector.client.config.override.policy", "Allowlist"),
         ("listeners", "localhost:8083"),
         ("admin.listeners", "localhost:8083"),

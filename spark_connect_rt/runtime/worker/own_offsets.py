@@ -1,0 +1,168 @@
+"""Source offsets of connectors, also of those with an offset topic of their own (Java ``ConnectorOffsetBackingStore``).
+
+Owns: which topic counts. A connector's own topic is written first and must succeed; the worker's follows, best effort,
+so that the connector can be configured back. Reads: its own first, the worker's where it says nothing.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Mapping, Sequence
+
+from spark_connect_rt.config.exactly_once import own_offsets_topic
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.protocol.offset_records import OffsetMap
+from spark_connect_rt.state.offset_fold import partition_key
+from spark_connect_rt.stores.offset_store import READ_LIMIT_MS, OffsetStore, OnDone
+
+log = logging.getLogger(__name__)
+
+OpenStore = Callable[[str, Mapping[str, str]], OffsetStore]
+"""(topic, connector configuration, references resolved) -> its store, not started."""
+Pairs = Sequence[tuple[OffsetMap | None, OffsetMap | None]]
+
+
+class OwnOffsets:
+    """Every connector's offsets. Any thread; ``open``, ``read`` and ``connector_offsets`` may block."""
+
+    def __init__(
+        self,
+        common: OffsetStore,
+        worker: Mapping[str, str],
+        open_store: OpenStore | None,
+        config_of: Callable[[str], Mapping[str, str] | None],
+        resolve: Callable[[Mapping[str, str]], Mapping[str, str]],
+    ) -> None:
+        """Take the worker's store and settings; ``open_store`` None: no connector has its own topic (standalone)."""
+        self._common = common
+        self._worker = worker
+        self._open_store = open_store
+        self._config_of = config_of
+        self._resolve = resolve
+        self._lock = threading.Lock()
+        self._opening = threading.Lock()
+        self._stores: dict[tuple[str, str], OffsetStore] = {}  # by topic and servers
+        self._used: dict[str, tuple[str, str]] = {}  # connector -> its store
+
+    def wanted(self, config: Mapping[str, str]) -> bool:
+        """Return whether a connector of this configuration has an offset topic of its own."""
+        return self._open_store is not None and own_offsets_topic(self._worker, config) is not None
+
+    def open(self, connector: str, config: Mapping[str, str]) -> OffsetStore | None:
+        """Return the connector's own store, created and being read, None when it has none. Raises ConnectError."""
+        config = self._resolve(config)
+        topic = own_offsets_topic(self._worker, config)
+        if topic is None or self._open_store is None:
+            with self._lock:
+                self._used.pop(connector, None)
+            return None
+        key = (topic, config.get("producer.override.bootstrap.servers", ""))
+        with self._opening:
+            store = self._stores.get(key)
+            if store is None:
+                store = self._open_store(topic, config)
+                store.start()
+                log.info("connector=%s has its offsets in topic %s", connector, topic)
+        with self._lock:
+            self._stores[key] = store
+            self._used[connector] = key
+        return store
+
+    def read(
+        self, connector: str, partitions: Sequence[OffsetMap], timeout_ms: int = READ_LIMIT_MS
+    ) -> list[OffsetMap | None]:
+        """Read to the end, then return each partition's offset. Raises as ``OffsetStore.read``."""
+        own = self._store_of(connector)
+        common = self._common.read(connector, partitions, timeout_ms)
+        if own is None:
+            return common
+        first = own.read(connector, partitions, timeout_ms)
+        return [mine if mine is not None else others for mine, others in zip(first, common, strict=True)]
+
+    def connector_offsets(self, connector: str) -> list[tuple[OffsetMap | None, OffsetMap]]:
+        """Return (partition, offset) of a connector as far as its topics were read."""
+        own, common = self._store_of(connector), self._common.connector_offsets(connector)
+        if own is None:
+            return common
+        merged = {partition_key(connector, partition): (partition, offset) for partition, offset in common}
+        mine = own.connector_offsets(connector)
+        merged |= {partition_key(connector, partition): (partition, offset) for partition, offset in mine}
+        return list(merged.values())
+
+    def put(
+        self,
+        connector: str,
+        offsets: Pairs,
+        on_done: OnDone | None = None,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> None:
+        """Commit, as ``OffsetStore.put``; done when the topic that counts has them."""
+        own = self._open_already(connector)
+        if own is None:
+            self._common.put(connector, offsets, on_done, is_wanted)
+            return
+
+        def written(error: Exception | None) -> None:
+            if error is None:
+                self.put_copy(connector, offsets)
+            if on_done is not None:
+                on_done(error)
+
+        forgotten = [pair for pair in offsets if pair[1] is None]
+        if not forgotten:
+            own.put(connector, offsets, written, is_wanted)
+            return
+
+        def forgotten_there(error: Exception | None) -> None:
+            if error is None:
+                own.put(connector, offsets, written, is_wanted)
+            elif on_done is not None:
+                on_done(error)
+
+        # The worker's topic forgets first: else what it still holds would show through where the own one has nothing.
+        self._common.put(connector, forgotten, forgotten_there, is_wanted)
+
+    def put_copy(self, connector: str, offsets: Pairs) -> None:
+        """Tell the worker's topic what the connector's own one holds already; without one, nothing. Best effort."""
+        if self._open_already(connector) is None:
+            return
+        try:
+            self._common.put(connector, offsets)
+        except ConnectError as error:
+            log.warning("connector=%s: the worker's offset topic is not up to date: %s", connector, error)
+
+    def records(self, connector: str, offsets: Pairs) -> list[tuple[bytes, bytes | None]]:
+        """Return the records that a transaction must hold to commit these offsets in the topic that counts."""
+        store = self._store_of(connector) or self._common
+        return store.records(connector, offsets)
+
+    def give_up(self) -> None:
+        """Try nothing again of what was put so far (I7)."""
+        self._common.give_up()
+        for store in self._all():
+            store.give_up()
+
+    def flush(self, timeout_ms: int) -> None:
+        """Wait until everything put in connectors' own topics is durable. Raises as ``OffsetStore.flush``."""
+        for store in self._all():
+            store.flush(timeout_ms)
+
+    def stop(self) -> None:
+        """Close the connectors' own topics; the worker's is not this object's to close."""
+        for store in self._all():
+            store.stop()
+
+    def _all(self) -> list[OffsetStore]:
+        with self._lock:
+            return list(self._stores.values())
+
+    def _store_of(self, connector: str) -> OffsetStore | None:
+        config = self._config_of(connector)
+        return None if config is None or not self.wanted(config) else self.open(connector, config)
+
+    def _open_already(self, connector: str) -> OffsetStore | None:
+        """Return the store that the connector's tasks were prepared with; never waits."""
+        with self._lock:
+            key = self._used.get(connector)
+            return None if key is None else self._stores[key]

@@ -1,0 +1,113 @@
+"""A TaskRunner before which some launches have to be prepared: older producers shut out, an offset topic opened.
+
+Owns the launches that are being prepared; a thread each. To the worker such a run is one of the engine's: it can be
+paused and stopped meanwhile, and one that cannot be prepared has FAILED.
+"""
+
+from __future__ import annotations
+
+import threading
+import traceback
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+
+from spark_connect_rt.ports.task_runner import OnTaskEvent, ReadOffsets, TaskEnded, TaskFailed, TaskLaunch, TaskRunner
+from spark_connect_rt.ports.threads import Threads
+from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+
+Prepare = Callable[[TaskLaunch], None]
+"""Blocks until the launch may start; raises why it may not."""
+
+
+class PreparedRunner:
+    """Port TaskRunner over another one."""
+
+    def __init__(
+        self, runner: TaskRunner, needs: Callable[[TaskLaunch], bool], prepare: Prepare, threads: Threads
+    ) -> None:
+        """Take the real runner, which launches to prepare, and how."""
+        self._runner = runner
+        self._needs = needs
+        self._prepare = prepare
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._preparing: dict[ConnectorTaskId, TaskLaunch] = {}
+
+    def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
+        """See the port."""
+        self._on_event = on_event
+        self._runner.open(on_event, read_offsets)
+
+    def live_while(self, may_vouch: Callable[[], bool]) -> None:
+        """See the port."""
+        self._runner.live_while(may_vouch)
+
+    def start(self, launch: TaskLaunch) -> None:
+        """See the port."""
+        if not self._needs(launch):
+            self._runner.start(launch)
+            return
+        with self._lock:
+            self._preparing[launch.task] = launch
+        self._threads.start(f"prepare-{launch.task}", lambda: self._run(launch))
+
+    def pause(self, task: ConnectorTaskId) -> None:
+        """See the port."""
+        if not self._switched(task, True):
+            self._runner.pause(task)
+
+    def resume(self, task: ConnectorTaskId) -> None:
+        """See the port."""
+        if not self._switched(task, False):
+            self._runner.resume(task)
+
+    def stop(self, task: ConnectorTaskId, timeout_ms: int) -> None:
+        """See the port."""
+        with self._lock:
+            launch = self._preparing.pop(task, None)
+        if launch is None:
+            self._runner.stop(task, timeout_ms)
+        else:
+            self._on_event(TaskEnded(task, launch.run, drained=True))
+
+    def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
+        """See the port."""
+        self._runner.assign(task, offsets)
+
+    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition]) -> None:
+        """See the port."""
+        self._runner.revoke(task, partitions)
+
+    def close(self, timeout_ms: int) -> None:
+        """See the port."""
+        with self._lock:
+            waiting = list(self._preparing)
+        for task in waiting:
+            self.stop(task, 0)
+        self._runner.close(timeout_ms)
+
+    def _switched(self, task: ConnectorTaskId, paused: bool) -> bool:
+        with self._lock:
+            launch = self._preparing.get(task)
+            if launch is not None:
+                self._preparing[task] = replace(launch, paused=paused)
+            return launch is not None
+
+    def _run(self, launch: TaskLaunch) -> None:
+        trace = ""
+        try:
+            self._prepare(launch)
+        except Exception:  # noqa: BLE001 - top of a thread: the task's failure
+            trace = traceback.format_exc()
+        with self._lock:
+            now = self._preparing.get(launch.task)
+            if now is None or now.run != launch.run:
+                return  # stopped meanwhile; its TaskEnded went out
+            if not trace:
+                # Under the lock: whoever stops the task from now on finds it in the engine.
+                del self._preparing[launch.task]
+                self._runner.start(now)
+                return
+            del self._preparing[launch.task]
+        self._on_event(TaskFailed(launch.task, launch.run, trace))
+        self._on_event(TaskEnded(launch.task, launch.run, drained=True))

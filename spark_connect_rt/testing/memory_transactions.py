@@ -1,0 +1,57 @@
+"""In-memory twin of ``kafka.transactions``, and offset topics that a make-believe transaction reaches.
+
+Owns: which transactional ids were shut out, in order. Offsets that a source task's transaction holds go to the same
+MemoryLogTopic that the stores read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spark_connect_rt.ports.transactions import ProducerProperties
+from spark_connect_rt.testing.memory_compacted_log import MemoryLogTopic
+from spark_connect_rt.testing.memory_executor_clients import MemoryTopics, Row
+
+
+class TopicsWithLogs(MemoryTopics):
+    """Topics of which some are logs that stores read."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.logs: dict[str, MemoryLogTopic] = {}
+
+    def append(self, rows: Sequence[Row]) -> None:
+        """Write rows, those of a log into it."""
+        for row in rows:
+            if row["topic"] in self.logs:
+                self.logs[row["topic"]].write([(row["key"], row["value"])])
+        super().append([row for row in rows if row["topic"] not in self.logs])
+
+
+class MemoryTransactions:
+    """Port Transactions over topics in memory."""
+
+    def __init__(self, topics: TopicsWithLogs) -> None:
+        self._topics = topics
+        self.fenced: list[str] = []  # transactional ids, in order
+        self.refuse: Exception | None = None  # what the next ``fence`` raises
+
+    def fence(self, producers: Sequence[ProducerProperties], timeout_ms: int) -> None:
+        """See the port."""
+        refused, self.refuse = self.refuse, None
+        if refused is not None:
+            raise refused
+        for producer in producers:
+            self._topics.claim(producer["transactional.id"])
+            self.fenced.append(producer["transactional.id"])
+
+    def write(
+        self,
+        producer: ProducerProperties,
+        topic: str,
+        records: Sequence[tuple[bytes, bytes | None]],
+        timeout_ms: int,
+    ) -> None:
+        """See the port."""
+        self._topics.claim(producer["transactional.id"])
+        self._topics.append([{"topic": topic, "key": key, "value": value} for key, value in records])

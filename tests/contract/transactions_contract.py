@@ -1,0 +1,104 @@
+"""What every TransactionalProducer promises. Inherited by tests/unit/testing and tests/integration/kafka."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from spark_connect_rt.errors import FencedError
+from spark_connect_rt.pipeline.columns import produce_batch
+from spark_connect_rt.ports.executor_clients import BatchConsumer, TransactionalProducer
+from spark_connect_rt.protocol.ids import TopicPartition
+from tests.contract.compacted_log_contract import fresh_name, until
+
+LIMIT_MS = 60_000
+
+
+class TransactionsContract:
+    """The subclass makes topics of one partition and clients; consumers read committed data only."""
+
+    def new_topic(self, name: str) -> None:
+        raise NotImplementedError
+
+    def new_producer(self, transactional_id: str) -> TransactionalProducer:
+        raise NotImplementedError
+
+    def new_consumer(self) -> BatchConsumer:
+        raise NotImplementedError
+
+    @pytest.fixture
+    def topic(self) -> str:
+        name = fresh_name("txn")
+        self.new_topic(name)
+        return name
+
+    def claimed(self, transactional_id: str) -> TransactionalProducer:
+        producer = self.new_producer(transactional_id)
+        producer.claim(LIMIT_MS)
+        return producer
+
+    def read(self, topic: str, last: str) -> list[str]:
+        """Return the committed values up to ``last``, which is awaited."""
+        consumer, values = self.new_consumer(), list[str]()
+        consumer.assign({TopicPartition(topic, 0): 0})
+
+        def there() -> bool:
+            batch = consumer.poll(1_000, 200)
+            rows = [] if batch is None else batch.column("value").to_pylist()
+            values.extend(value.decode() for value in rows)
+            return last in values
+
+        until(there)
+        consumer.close()
+        return values
+
+    def written(self, producer: TransactionalProducer, topic: str, *values: str) -> None:
+        producer.begin()
+        producer.produce(produce_batch(topic, pa.array(values)))
+        producer.commit(LIMIT_MS)
+
+    def test_several_topics_are_committed_at_once_and_again(self, topic: str) -> None:
+        other = fresh_name("txn")
+        self.new_topic(other)
+        producer = self.claimed(topic)
+        for number in ("1", "2"):
+            producer.begin()
+            producer.produce(produce_batch(topic, pa.array([f"a{number}", f"b{number}"])))
+            producer.produce(produce_batch(other, pa.array([f"o{number}"]), pa.array(["k"])))
+            producer.commit(LIMIT_MS)
+        producer.close()
+        assert self.read(topic, "b2") == ["a1", "b1", "a2", "b2"]
+        assert self.read(other, "o2") == ["o1", "o2"]
+
+    def test_what_is_aborted_is_never_visible(self, topic: str) -> None:
+        producer = self.claimed(topic)
+        producer.begin()
+        producer.produce(produce_batch(topic, pa.array(["dropped"])))
+        producer.abort(LIMIT_MS)
+        self.written(producer, topic, "kept")
+        producer.close()
+        assert self.read(topic, "kept") == ["kept"]
+
+    def test_a_newer_claim_drops_what_is_open_and_fences_for_good(self, topic: str) -> None:
+        older = self.claimed(topic)
+        self.written(older, topic, "before")
+        older.begin()
+        older.produce(produce_batch(topic, pa.array(["open"])))
+        newer = self.claimed(topic)
+        self.written(newer, topic, "after")
+        with pytest.raises(FencedError):
+            older.commit(LIMIT_MS)
+        with pytest.raises(FencedError):
+            older.produce(produce_batch(topic, pa.array(["zombie"])))
+        older.close()
+        self.written(newer, topic, "last")
+        newer.close()
+        assert self.read(topic, "last") == ["before", "after", "last"]
+
+    def test_ids_do_not_disturb_each_other(self, topic: str) -> None:
+        one, other = self.claimed(f"{topic}-1"), self.claimed(f"{topic}-2")
+        self.written(one, topic, "one")
+        self.written(other, topic, "other")
+        one.close()
+        other.close()
+        assert self.read(topic, "other") == ["one", "other"]

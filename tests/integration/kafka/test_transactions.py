@@ -1,0 +1,65 @@
+"""Transactions on a real Kafka: the producer's contract, the driver's fencing, what a zombie is told."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from spark_connect_rt.config.client_properties import exactly_once_producer_properties, sink_consumer_properties
+from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.errors import DataError, FencedError
+from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.batch_consumer import KafkaBatchConsumer
+from spark_connect_rt.kafka.transactional_producer import KafkaTransactionalProducer
+from spark_connect_rt.kafka.transactions import KafkaTransactions
+from spark_connect_rt.pipeline.columns import produce_batch
+from tests.contract.transactions_contract import LIMIT_MS, TransactionsContract
+
+
+class TestKafkaTransactions(TransactionsContract):
+    @pytest.fixture(autouse=True)
+    def _cluster(self, broker: EmbeddedKafka) -> None:
+        self.worker = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"}
+        self.admin = KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers})
+
+    def properties(self, transactional_id: str) -> dict[str, str]:
+        return {**exactly_once_producer_properties(self.worker, {}, "c", 0), "transactional.id": transactional_id}
+
+    def new_topic(self, name: str) -> None:
+        self.admin.create_topic(TopicSpec(name, 1, 1))
+
+    def new_producer(self, transactional_id: str) -> KafkaTransactionalProducer:
+        return KafkaTransactionalProducer(self.properties(transactional_id))
+
+    def new_consumer(self) -> KafkaBatchConsumer:
+        committed = {"consumer.override.isolation.level": "read_committed"}
+        return KafkaBatchConsumer(sink_consumer_properties(self.worker, committed, "c", 0))
+
+    def test_the_leader_shuts_out_tasks_it_does_not_know(self, topic: str) -> None:
+        tasks = [self.claimed(f"{topic}-{number}") for number in range(3)]
+        for task in tasks:
+            task.begin()
+            task.produce(produce_batch(topic, pa.array(["open"])))
+        KafkaTransactions().fence([self.properties(f"{topic}-{number}") for number in range(3)], LIMIT_MS)
+        for number, task in enumerate(tasks):
+            with pytest.raises(FencedError) as fenced:
+                task.commit(LIMIT_MS)
+            assert f"The producer with transactional id {topic}-{number} is fenced" in str(fenced.value)
+            assert fenced.value.code == "CRT-1061"
+            task.close()
+        KafkaTransactions().write(self.properties(topic), topic, [(b"k", b"altered")], LIMIT_MS)
+        assert self.read(topic, "altered") == ["altered"]
+
+    def test_a_refused_record_takes_its_transaction_along_and_the_next_one_works(self, topic: str) -> None:
+        narrow = f"{topic}-narrow"
+        self.admin.create_topic(TopicSpec(narrow, 1, 1, {"max.message.bytes": "200"}))
+        producer = self.claimed(topic)
+        producer.begin()
+        producer.produce(produce_batch(topic, pa.array(["with it"])))
+        producer.produce(produce_batch(narrow, pa.array(["x" * 1_000])))
+        with pytest.raises(DataError, match="MSG_SIZE_TOO_LARGE"):
+            producer.commit(LIMIT_MS)
+        producer.abort(LIMIT_MS)
+        self.written(producer, topic, "next")
+        producer.close()
+        assert self.read(topic, "next") == ["next"]

@@ -1,0 +1,156 @@
+"""A group with exactly-once sources: fenced before they start, offsets in the records' transactions (KIP-618)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from spark_connect_rt.errors import BadConfigError, ConnectError
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.protocol.offset_records import decode_key, decode_value
+from spark_connect_rt.testing.in_process_cluster import InProcessCluster
+from spark_connect_rt.testing.memory_connectors import faults
+from tests.unit.runtime.cluster_stories import create, emitted, expected, source
+
+ENABLED = {"exactly.once.source.support": "enabled"}
+
+
+@pytest.fixture
+def cluster() -> Iterator[InProcessCluster]:
+    faults.clear()
+    with InProcessCluster(worker_config=ENABLED) as cluster:
+        yield cluster
+
+
+def offsets_in(cluster: InProcessCluster, topic: str = "offsets") -> list[tuple[str, int]]:
+    """Return (task, position) of the records of an offset topic, in order."""
+    records = cluster.topics.logs[topic].records()
+    found = [(decode_key(record.key)[1], decode_value(record.value)) for record in records]
+    return [(str((partition or {})["task"]), int((offset or {})["position"])) for partition, offset in found]
+
+
+def record_of(cluster: InProcessCluster, connector: str) -> int | None:
+    return cluster.leader()._deps.config_store.snapshot().task_count_record(connector)  # type: ignore[attr-defined]
+
+
+def test_records_and_offsets_are_written_by_the_tasks_own_transactions(cluster: InProcessCluster) -> None:
+    cluster.add_worker("w1")
+    create(cluster, "a", source(records=250, tasks=2))
+    cluster.until(lambda: len(emitted(cluster)) == 500)
+    cluster.until(lambda: {("a-0", 250), ("a-1", 250)} <= set(offsets_in(cluster)))
+    assert emitted(cluster) == sorted(expected("a-0", 250) + expected("a-1", 250))
+    assert set(cluster.topics.epochs) == {"memory-a-0", "memory-a-1"}
+    assert record_of(cluster, "a") == 2
+    assert cluster.transactions.fenced == []  # a connector's first tasks have no zombies
+
+
+def test_new_task_configurations_fence_every_task_of_the_old_ones(cluster: InProcessCluster) -> None:
+    for name in ("w1", "w2"):
+        cluster.add_worker(name)
+    create(cluster, "a", source(records=50, tasks=3))
+    cluster.until(lambda: len(emitted(cluster)) == 150)
+    cluster.on_leader(lambda herder: herder.put_config("a", source(records=80, tasks=2)))
+    cluster.until(lambda: len(emitted(cluster)) == 150 + 60)
+    assert cluster.transactions.fenced == ["memory-a-0", "memory-a-1", "memory-a-2"]
+    cluster.until(lambda: record_of(cluster, "a") == 2)
+    assert sorted(set(emitted(cluster))) == emitted(cluster)
+    # A follower's tasks ask the leader, by the signed request between workers.
+    assert ("PUT", "/connectors/a/fence") in cluster.peers.requests
+
+
+def test_one_task_before_and_after_needs_no_round(cluster: InProcessCluster) -> None:
+    cluster.add_worker("w1")
+    create(cluster, "a", source(records=20))
+    cluster.until(lambda: len(emitted(cluster)) == 20)
+    cluster.on_leader(lambda herder: herder.put_config("a", source(records=30)))
+    cluster.until(lambda: len(emitted(cluster)) == 30)
+    assert cluster.transactions.fenced == []
+    assert cluster.topics.epochs == {"memory-a-0": 2}
+
+
+def test_a_task_that_cannot_be_fenced_has_failed_and_a_restart_tries_again(cluster: InProcessCluster) -> None:
+    cluster.add_worker("w1")
+    create(cluster, "a", source(records=20, tasks=2))
+    cluster.until(lambda: len(emitted(cluster)) == 40)
+    cluster.transactions.refuse = ConnectError("not authorized")
+    cluster.on_leader(lambda herder: herder.put_config("a", source(records=30, tasks=2)))
+    cluster.until(lambda: "FAILED" in cluster.states("a").values())
+    failed = [number for number in (0, 1) if cluster.states("a").get(f"a-{number}") == "FAILED"]
+    status = cluster.leader().task_status(ConnectorTaskId("a", failed[0]))
+    assert "Failed to perform round of zombie fencing: not authorized" in (status.trace or "")
+    for number in failed:
+        cluster.leader().restart_task(ConnectorTaskId("a", number)).result(10)
+    cluster.until(lambda: len(emitted(cluster)) == 60)
+
+
+def test_a_fenced_producer_fails_its_task_and_says_so(cluster: InProcessCluster) -> None:
+    cluster.add_worker("w1")
+    create(cluster, "b", source(records=100_000))
+    cluster.until(lambda: len(emitted(cluster)) > 1_000)
+    cluster.topics.claim("memory-b-0")
+    cluster.until(lambda: cluster.states("b").get("b-0") == "FAILED")
+    assert "newer producer" in (cluster.leader().task_status(ConnectorTaskId("b", 0)).trace or "")
+    written = sorted(int(value.partition(":")[2]) for value in emitted(cluster) if value.startswith("b-0"))
+    assert written == list(range(len(written)))
+    cluster.leader().restart_task(ConnectorTaskId("b", 0)).result(10)
+    cluster.until(lambda: sum(value.startswith("b-0") for value in emitted(cluster)) > len(written))
+    written = sorted(int(value.partition(":")[2]) for value in emitted(cluster) if value.startswith("b-0"))
+    assert written == list(range(len(written)))
+
+
+def test_a_connectors_own_topic_is_written_in_the_transaction_and_the_workers_follows(
+    cluster: InProcessCluster,
+) -> None:
+    cluster.add_worker("w1")
+    create(cluster, "a", source(records=40, **{"offsets.storage.topic": "own"}))
+    cluster.until(lambda: len(emitted(cluster)) == 40)
+    cluster.until(lambda: ("a-0", 40) in offsets_in(cluster, "own") and ("a-0", 40) in offsets_in(cluster))
+    (listed,) = cluster.leader().offsets("a").result(10)
+    assert (listed.partition, listed.offset) == ({"task": "a-0"}, {"position": 40})
+
+
+@pytest.mark.parametrize("own", [{}, {"offsets.storage.topic": "own"}])
+def test_offsets_are_altered_and_reset_in_a_transaction_after_a_round(
+    cluster: InProcessCluster, own: dict[str, str]
+) -> None:
+    cluster.add_worker("w1")
+    create(cluster, "a", source(records=40, tasks=2, **own))
+    cluster.until(lambda: len(emitted(cluster)) == 80)
+    cluster.on_leader(lambda herder: herder.stop_connector("a"))
+    cluster.until(lambda: set(cluster.states("a")) == {"a"})
+    cluster.on_leader(lambda herder: herder.alter_offsets("a", [({"task": "a-0"}, {"position": 35})]))
+    assert cluster.transactions.fenced == ["memory-a-0", "memory-a-1"]
+    assert ("a-0", 35) in offsets_in(cluster, "own" if own else "offsets")
+    cluster.on_leader(lambda herder: herder.resume("a"))
+    cluster.until(lambda: len(emitted(cluster)) == 85)
+    cluster.on_leader(lambda herder: herder.stop_connector("a"))
+    cluster.until(lambda: set(cluster.states("a")) == {"a"})
+    cluster.on_leader(lambda herder: herder.reset_offsets("a"))
+    cluster.until(lambda: cluster.leader().offsets("a").result(10) == [])
+
+
+def test_required_is_granted_only_to_connectors_that_say_they_can(cluster: InProcessCluster) -> None:
+    cluster.add_worker("w1")
+    cluster.until_stable()
+    with pytest.raises(BadConfigError) as refused:
+        create(cluster, "a", source(records=1, **{"exactly.once.support": "required"}))
+    assert "does not implement the API required for preflight validation" in str(refused.value)
+    with pytest.raises(BadConfigError) as refused:
+        create(cluster, "a", source(records=1, **{"transaction.boundary": "connector"}))
+    assert "does not support connector-defined transaction boundaries" in str(refused.value)
+
+
+def test_an_own_topic_without_transactions_holds_the_offsets_that_count() -> None:
+    faults.clear()
+    with InProcessCluster() as plain:
+        plain.add_worker("w1")
+        create(plain, "a", source(records=40, **{"offsets.storage.topic": "own"}))
+        plain.until(lambda: len(emitted(plain)) == 40)
+        plain.until(lambda: ("a-0", 40) in offsets_in(plain, "own") and ("a-0", 40) in offsets_in(plain))
+        assert plain.topics.epochs == {}
+        plain.on_leader(lambda herder: herder.stop_connector("a"))
+        plain.until(lambda: set(plain.states("a")) == {"a"})
+        plain.on_leader(lambda herder: herder.alter_offsets("a", [({"task": "a-0"}, {"position": 38})]))
+        plain.on_leader(lambda herder: herder.resume("a"))
+        plain.until(lambda: len(emitted(plain)) == 42)

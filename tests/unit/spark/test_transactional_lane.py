@@ -1,0 +1,157 @@
+"""The lane of an exactly-once source: what shares a transaction, what is dropped, when it is told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.pipeline.columns import produce_batch
+from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.protocol.offset_records import decode_value
+from spark_connect_rt.spark.executor import transactional_lane
+from spark_connect_rt.spark.executor.frames import EXACT, BatchHead, Row, RowKind, encode_records
+from spark_connect_rt.spark.executor.transactional_lane import TransactionalLane
+from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, wait_until
+
+LAUNCH = TaskLaunch(ConnectorTaskId("a", 0), 1, 1, TaskKind.SOURCE, "m:C", {}, {}, {}, {"transactional.id": "g-a-0"})
+LAUNCH = replace(LAUNCH, offsets_topic="offsets")
+
+
+class Lane:
+    """A lane that runs, and what it says."""
+
+    def __init__(self, clients: MemoryExecutorClients) -> None:
+        self.clients = clients
+        self.reports: list[Mapping[str, Any]] = []
+        self.lane = TransactionalLane(5, LAUNCH, self.reports.append, clients)
+        self.lane.give(Row(5, RowKind.CLAIM))
+        self.lane.start()
+        wait_until(lambda: self.ops() == ["claimed"])
+
+    def ops(self) -> list[str]:
+        return [one["op"] for one in self.reports]
+
+    def batch(self, *texts: str) -> None:
+        data = encode_records(produce_batch("t", pa.array(texts)))
+        head = BatchHead(len(texts), (({"p": 1}, {"o": texts[-1]}),), 0, ("t",))
+        self.lane.give(Row(5, RowKind.BATCH, head.encode(), data))
+
+    def row(self, kind: RowKind, head: bytes = b"") -> None:
+        self.lane.give(Row(5, kind, head))
+
+    def end(self) -> None:
+        self.row(RowKind.ENDED)
+        self.lane.join(10)
+        assert not self.lane.is_alive()
+
+    def values(self) -> list[str]:
+        return [value.decode() for value in self.clients.topics.values("t")]
+
+    def offsets(self) -> list[Any]:
+        return [(decode_value(value) or {})["o"] for value in self.clients.topics.values("offsets")]
+
+
+@pytest.fixture
+def lane() -> Lane:
+    return Lane(MemoryExecutorClients())
+
+
+def test_polls_that_come_quickly_share_a_transaction_and_one_offset_record(lane: Lane) -> None:
+    for text in ("x", "y", "z"):
+        lane.batch(text)
+        lane.row(RowKind.COMMIT)
+    lane.lane.hint_idle()
+    wait_until(lambda: "durable" in lane.ops())
+    lane.end()
+    assert (lane.values(), lane.offsets()) == (["x", "y", "z"], ["z"])
+    durable = lane.reports[1]
+    assert (durable["n"], durable["source_offsets"]) == (3, [({"p": 1}, {"o": "z"})])
+    assert lane.ops() == ["claimed", "durable", "ended"]
+
+
+def test_a_connectors_own_ends_are_never_shared(lane: Lane) -> None:
+    for text in ("x", "y"):
+        lane.batch(text)
+        lane.row(RowKind.COMMIT, EXACT)
+    lane.end()
+    assert [one["n"] for one in lane.reports if one["op"] == "durable"] == [1, 1]
+    assert lane.offsets() == ["x", "y"]
+
+
+def test_what_came_behind_the_last_end_is_dropped_when_the_task_ends(lane: Lane) -> None:
+    lane.batch("x")
+    lane.row(RowKind.COMMIT, EXACT)
+    lane.batch("half")
+    lane.end()
+    assert (lane.values(), lane.offsets()) == (["x"], ["x"])
+
+
+@pytest.mark.parametrize("last", [RowKind.ENDED, RowKind.FAILED, RowKind.PAUSED])
+def test_what_may_end_is_committed_before_news_behind_it_is_told(lane: Lane, last: RowKind) -> None:
+    lane.batch("x")
+    lane.row(RowKind.COMMIT)
+    if last is not RowKind.ENDED:
+        lane.row(last, b"trace")
+    lane.end()
+    assert lane.values() == ["x"]
+    news = [] if last is RowKind.ENDED else [last.name.lower()]
+    assert lane.ops() == ["claimed", "durable", *news, "ended"]
+
+
+def test_an_aborted_transaction_leaves_its_offsets_only(lane: Lane) -> None:
+    lane.batch("bad", "worse")
+    lane.row(RowKind.ABORT)
+    lane.row(RowKind.COMMIT, EXACT)
+    lane.batch("good")
+    lane.row(RowKind.COMMIT, EXACT)
+    lane.end()
+    assert (lane.values(), lane.offsets()) == (["good"], ["worse", "good"])
+    assert [one["n"] for one in lane.reports if one["op"] == "durable"] == [0, 1]
+
+
+def test_offsets_alone_are_a_transaction_and_nothing_is_none(lane: Lane) -> None:
+    lane.row(RowKind.COMMIT)
+    head = BatchHead(0, (({"p": 1}, {"o": "filtered"}),))
+    lane.lane.give(Row(5, RowKind.BATCH, head.encode()))
+    lane.row(RowKind.COMMIT, EXACT)
+    lane.row(RowKind.COMMIT, EXACT)
+    lane.end()
+    assert lane.offsets() == ["filtered"]
+    assert lane.ops().count("durable") == 1
+
+
+def test_a_transaction_that_is_due_ends_without_a_hint(lane: Lane, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(transactional_lane, "COMMIT_EACH_S", 0.01)
+    lane.batch("x")
+    lane.row(RowKind.COMMIT)
+    wait_until(lambda: "durable" in lane.ops())
+    lane.end()
+
+
+def test_a_fenced_lane_fails_and_nothing_of_it_is_visible(lane: Lane) -> None:
+    lane.batch("x")
+    newer = Lane(lane.clients)
+    lane.row(RowKind.COMMIT, EXACT)
+    newer.batch("y")
+    newer.row(RowKind.COMMIT, EXACT)
+    lane.end()
+    newer.end()
+    assert (lane.values(), lane.offsets()) == (["y"], ["y"])
+    assert lane.ops() == ["claimed", "failed", "ended"]
+    assert "transactional id g-a-0" in lane.reports[1]["trace"]
+
+
+def test_a_record_that_is_refused_takes_its_whole_transaction_along(lane: Lane) -> None:
+    lane.clients.topics.fail_produce = lambda row: ConnectError("too large") if row["value"] == b"big" else None
+    lane.batch("x")
+    lane.batch("big")
+    lane.row(RowKind.COMMIT, EXACT)
+    lane.end()
+    assert (lane.values(), lane.offsets()) == ([], [])
+    assert lane.ops() == ["claimed", "failed", "ended"]
