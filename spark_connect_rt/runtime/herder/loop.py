@@ -32,6 +32,7 @@ from spark_connect_rt.runtime.herder.task_preparation import TaskPreparation
 from spark_connect_rt.runtime.herder.tick import Step, Verdict, blocking_limit_ms, tick
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.herder.views import Views
+from spark_connect_rt.runtime.herder.watching import Watching
 from spark_connect_rt.runtime.herder.zombie_fencing import ZombieFencing
 from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
 from spark_connect_rt.runtime.worker.prepared_runner import PreparedRunner
@@ -67,6 +68,7 @@ class HerderLoop:
         self._adopting = Adopting(deps, state, worker, calls, self._membership.rejoin)
         self._reconciling = Reconciling(deps, state, worker)
         self._restarting = Restarting(deps, state, worker)
+        self._watching = Watching(deps, worker)
         self._publishing = Publishing(deps, state, worker, self._forwarding, calls)
         self._changes = Changes(deps, state, worker, self._publishing, wakeup)
         self._leading = Leading(deps, state, calls)
@@ -84,6 +86,7 @@ class HerderLoop:
             ("claim write privileges", self._leading.claim),
             ("adopt assignment", self._adopting.adopt),
             ("lead", self._leading.lead),
+            ("watch progress", self._watching.watch),
             ("serve requests", self._serve_requests),
             ("publish task configs", self._publishing.publish),
         )

@@ -16,6 +16,7 @@ from typing import Any
 
 from spark_connect_rt.api.config_provider import Resolve
 from spark_connect_rt.assignors.model import ConnectorsAndTasks
+from spark_connect_rt.planning.progress import Movement
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.herder import TaskProgress
@@ -277,6 +278,13 @@ class Worker:
         with self._tables:
             return {name: connector.state.name for name, connector in self._connectors.items()}
 
+    def movements(self) -> dict[ConnectorTaskId, Movement]:
+        """Return how each RUNNING task moves."""
+        with self._tables:
+            tasks = list(self._tasks.values())
+        found = {task.id: task.movement() for task in tasks}
+        return {task: movement for task, movement in found.items() if movement is not None}
+
     def task_progress(self) -> tuple[TaskProgress, ...]:
         """Return the counters of this worker's tasks, by task. Any thread."""
         with self._tables:
@@ -349,4 +357,5 @@ def _progress_of(task: WorkerTask) -> TaskProgress:
         records_per_s=records_per_s,
         lag=task.membership.lag if task.membership else None,
         topics=tuple(sorted(task.topics)),
+        stalled=task.notes.get("progress"),
     )

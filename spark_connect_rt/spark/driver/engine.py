@@ -29,7 +29,7 @@ from spark_connect_rt.ports.task_runner import (
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.loop import Loop
 from spark_connect_rt.spark.driver.model import EngineSettings, Phase, Run, Slot
-from spark_connect_rt.spark.driver.reports import batch_durable, busy_tasks, remember_moved
+from spark_connect_rt.spark.driver.reports import batch_durable, busy_tasks, remember_moved, task_measured
 from spark_connect_rt.spark.driver.slices import SliceConnected, SliceEvent, SliceGone, SliceLauncher, SliceMessage
 from spark_connect_rt.spark.driver.slot_table import SlotTable
 from spark_connect_rt.spark.executor.control_wire import Message, encode_offsets
@@ -241,12 +241,18 @@ class Engine:
                 self._on_failed(run, message["trace"])
             case "ended":
                 self._on_ended(run)
+            case "measures":
+                self._on_measures(run, message)
             case "offsets":
                 self._look_up(run, slot, message)
             case "wants_commits":
                 run.wants_commits = True
             case "claimed" | "throttle":  # from the writer half, for the reader half
                 slot.handle.send(message)
+
+    def _on_measures(self, run: Run, message: Message) -> None:
+        if not run.failed:  # E2, as below
+            self._emit(task_measured(run.launch, message))
 
     def _on_durable(self, run: Run, message: Message) -> None:
         durable = batch_durable(run.launch, message)

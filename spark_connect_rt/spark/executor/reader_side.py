@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -24,6 +25,7 @@ from spark_connect_rt.spark.executor.frames import MARKER_ROW, Row, RowKind
 from spark_connect_rt.spark.executor.row_queue import RowQueue
 from spark_connect_rt.spark.executor.sink_feed import SinkFeed
 from spark_connect_rt.spark.executor.source_host import SourceHost
+from spark_connect_rt.spark.executor.task_meter import TELL_EACH_S
 
 OFFSETS_TIMEOUT_S = 60.0
 log = logging.getLogger(__name__)
@@ -50,11 +52,13 @@ class ReaderSide:
         self._ending = False
         self._numbers = itertools.count(1)
         self._questions: dict[int, _OffsetQuestion] = {}
+        self._told_s = 0.0
 
     def rows(self) -> Iterator[Row]:
         """Yield rows until the driver ends the slice: each queue run-out and each second a marker."""
         while True:
             row = self._rows.get(self._heartbeat_s)
+            self._tell_measures(time.monotonic())
             if row is not None:
                 if row.kind is RowKind.ENDED:
                     self._hosts.pop(row.host, None)
@@ -66,6 +70,16 @@ class ReaderSide:
                 self._rows.close()
                 return
             yield MARKER_ROW
+
+    def _tell_measures(self, now_s: float) -> None:
+        """Tell the driver what the hosts did, about once a second."""
+        if now_s - self._told_s < TELL_EACH_S:
+            return
+        self._told_s = now_s
+        for number, host in list(self._hosts.items()):
+            news = host.news(now_s)
+            if news is not None:
+                self._send({"op": "measures", "host": number, **news})
 
     def abandon(self) -> None:
         """Stop everything without ceremony: the channel or the job is gone."""

@@ -31,6 +31,7 @@ from spark_connect_rt.spark.executor.hosting import (
     trace_of,
 )
 from spark_connect_rt.spark.executor.row_queue import RowQueue
+from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 
 class DriverLink(Protocol):
@@ -79,6 +80,7 @@ class SourceHost(threading.Thread):
     ) -> None:
         super().__init__(name=f"source-{launch.task}", daemon=True)
         self.switches = Switches(paused=launch.paused)
+        self.meter = TaskMeter("reader")
         self._host = host
         self._launch = launch
         self._rows = rows
@@ -94,6 +96,10 @@ class SourceHost(threading.Thread):
         """Take note that so many more BATCH rows are durable (channel thread)."""
         self._durable_rows.append(rows)
         self.switches.nudge()
+
+    def news(self, now_s: float) -> Mapping[str, Any] | None:
+        """Return what the driver has not heard of this half, None: nothing. The reader's own thread."""
+        return self.meter.news(now_s)
 
     def run(self) -> None:
         """Thread body: nothing escapes but rows."""
@@ -189,7 +195,7 @@ class SourceHost(threading.Thread):
 
     def _poll_once(self, task: SourceTask, pipeline: SourcePipeline) -> None:
         try:
-            polled = task.poll() or ()
+            polled = self._metered_poll(task)
             pieces = [(pipeline.convert(piece), end) for piece, end in self._cut(polled)]
         except RetriableError as error:
             log.warning("task=%s: poll will be tried again: %s", self._launch.task, error)
@@ -213,6 +219,13 @@ class SourceHost(threading.Thread):
             self._end_transaction(end)
         if not polled:
             self.switches.wait(task.idle_wait_ms() / 1000)
+
+    def _metered_poll(self, task: SourceTask) -> Sequence[SourceRecord | SourceBatch]:
+        with self.meter.call("poll"):
+            polled = task.poll() or ()
+        if polled:
+            self.meter.moved("poll", _count(polled))
+        return polled
 
     def _cut(self, polled: Sequence[SourceRecord | SourceBatch]) -> Sequence[tuple[Sequence[Any], End]]:
         return ((polled, End.NONE),) if self._boundaries is None else self._boundaries.cut(polled, monotonic_ms())
@@ -266,6 +279,10 @@ class SourceHost(threading.Thread):
             for record in self._sent.popleft():
                 task.commit_record(record, None)
         task.commit()
+
+
+def _count(polled: Sequence[SourceRecord | SourceBatch]) -> int:
+    return sum(len(one.values) if isinstance(one, SourceBatch) else 1 for one in polled)
 
 
 def _wants_commits(task_class: type[SourceTask]) -> bool:

@@ -5,6 +5,7 @@ Owns the table of lanes. Decides nothing: rows say what begins and ends, the dri
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import orjson
@@ -17,6 +18,7 @@ from spark_connect_rt.spark.executor.frames import Row, RowKind
 from spark_connect_rt.spark.executor.lane import Lane, Report, Totals
 from spark_connect_rt.spark.executor.sink_lane import SinkLane
 from spark_connect_rt.spark.executor.source_lane import SourceLane
+from spark_connect_rt.spark.executor.task_meter import TELL_EACH_S
 from spark_connect_rt.spark.executor.transactional_lane import TransactionalLane
 
 
@@ -30,6 +32,7 @@ class WriterSide:
         self._ended: set[int] = set()  # hosts whose ENDED row was seen; the lane may still drain
         self._abandoned = False
         self._totals: dict[int, Totals] = {}
+        self._told_s = 0.0
 
     def run(self, rows: Iterator[Row]) -> dict[int, Totals]:
         """Serve rows until the reader ends; return host -> what was reported durable."""
@@ -40,6 +43,7 @@ class WriterSide:
                 if row.last:
                     for lane in self._lanes.values():
                         lane.hint_idle()
+                self._tell_measures(time.monotonic())
         except BaseException:
             self.abandon()
             raise
@@ -49,6 +53,16 @@ class WriterSide:
                 break  # a lane may be stuck in its task; its process is about to die
             lane.join()
         return self._totals
+
+    def _tell_measures(self, now_s: float) -> None:
+        """Tell the driver what the lanes did, about once a second; the reader's heartbeats see to that."""
+        if now_s - self._told_s < TELL_EACH_S:
+            return
+        self._told_s = now_s
+        for lane in self._lanes.values():
+            news = lane.meter.news(now_s)
+            if news is not None:
+                lane.report("measures", **news)
 
     def _refuse_truncation(self) -> None:
         """Fail when rows stopped though a host never said ENDED: its reader died, which looks like a normal end here.
