@@ -7,11 +7,10 @@ from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
-from spark_connect_rt.config.validators import AtLeast, AtLeastOr, Check, anything, non_empty
+from spark_connect_rt.config.validators import Check, anything, non_empty
 from spark_connect_rt.errors import BadConfigError
 
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
-NO_LIMIT = -1
 
 
 def key(name: str, kind: Type, default: Any, importance: Importance, doc: str, check: Check = anything) -> ConfigKey:
@@ -41,22 +40,6 @@ CONNECTION = ConfigDef(
         ),
         key("connection.user", Type.STRING, None, HIGH, "User; wins over the URL's."),
         key("connection.password", Type.PASSWORD, None, HIGH, "Password; wins over the URL's."),
-        key(
-            "connection.attempts",
-            Type.INT,
-            NO_LIMIT,
-            LOW,
-            "Attempts to reach a database that does not answer before the task fails; -1: until it answers.",
-            AtLeastOr(1, NO_LIMIT, "no limit"),
-        ),
-        key(
-            "connection.backoff.ms",
-            Type.LONG,
-            10_000,
-            LOW,
-            "Wait between attempts to reach the database, ms.",
-            AtLeast(0),
-        ),
         key(
             "db.timezone",
             Type.STRING,

@@ -32,8 +32,8 @@ from spark_connect_rt.connectors.sql_progress import (
 )
 from spark_connect_rt.connectors.sql_queries import ReadPlan, select_rows
 from spark_connect_rt.connectors.sql_reader import NoArrowForm, PieceReader, arrow_pieces, has_adbc, row_pieces
-from spark_connect_rt.connectors.sql_settings import NO_LIMIT, problems_of
-from spark_connect_rt.connectors.sql_source_config import CONFIG, QUERY_TASK, TABLES, check_together
+from spark_connect_rt.connectors.sql_settings import problems_of
+from spark_connect_rt.connectors.sql_source_config import CONFIG, NO_LIMIT, QUERY_TASK, TABLES, check_together
 from spark_connect_rt.connectors.sql_tables import (
     TableId,
     TableWatch,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
-from spark_connect_rt.config.validators import AtLeast, java_regex, one_of
+from spark_connect_rt.config.validators import AtLeast, AtLeastOr, java_regex, one_of
 from spark_connect_rt.connectors.sql_settings import CONNECTION, HIGH, LOW, MEDIUM, key
 from spark_connect_rt.errors import BadConfigError
 
@@ -13,6 +13,7 @@ BULK, INCREMENTING, TIMESTAMP, BOTH = "bulk", "incrementing", "timestamp", "time
 TABLES = "tables"
 QUERY_TASK = "connectrt.sql.query"  # in a task's configuration: it reads the query, not tables
 INCREMENTING_COLUMN, TIMESTAMP_COLUMNS = "incrementing.column.name", "timestamp.column.name"
+NO_LIMIT = -1
 _NUMERIC = ("none", "precision_only", "best_fit", "best_fit_eager_double")
 
 
@@ -93,6 +94,22 @@ CONFIG = CONNECTION + ConfigDef(
             HIGH,
             "Wait between looks at a table, ms. A table that had rows is looked at again after this time, too.",
             AtLeast(1),
+        ),
+        key(
+            "connection.attempts",
+            Type.INT,
+            NO_LIMIT,
+            LOW,
+            "Attempts to reach a database that does not answer before the task fails; -1: until it answers.",
+            AtLeastOr(1, NO_LIMIT, "no limit"),
+        ),
+        key(
+            "connection.backoff.ms",
+            Type.LONG,
+            10_000,
+            LOW,
+            "Wait between attempts to reach the database, ms.",
+            AtLeast(0),
         ),
         key("batch.max.rows", Type.INT, 10_000, LOW, "Most rows that one poll returns.", AtLeast(1)),
         key(

@@ -1,0 +1,284 @@
+"""The SQL sink on a real PostgreSQL and on SQLite: every mode, tables made and grown, bad records, lost servers."""
+
+from __future__ import annotations
+
+import datetime as dt
+import json
+import signal
+from decimal import Decimal
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.api.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
+from spark_connect_rt.api.data.schema import (
+    BOOLEAN,
+    BYTES,
+    FLOAT32,
+    FLOAT64,
+    INT8,
+    INT32,
+    INT64,
+    OPTIONAL_FLOAT64,
+    OPTIONAL_STRING,
+    STRING,
+    Schema,
+    SchemaBuilder,
+    struct_of,
+)
+from spark_connect_rt.api.data.schema import Type as ConnectType
+from spark_connect_rt.connectors.sql_sink import SqlSinkConnector
+from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError
+from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.testing.connector_harness import PLAIN_JSON
+from spark_connect_rt.testing.postgres_server import PostgresServer, jdbc_url
+from spark_connect_rt.testing.sink_harness import SinkHarness
+from tests.e2e.commands import until
+from tests.integration.sql.conftest import Database
+
+WITH_SCHEMAS = {name: value.replace("false", "true") for name, value in PLAIN_JSON.items()}
+BY_KEY = {"insert.mode": "upsert", "pk.mode": "record_key", "pk.fields": "id", "delete.enabled": "true"}
+BY_VALUE = {"insert.mode": "upsert", "pk.mode": "record_value", "pk.fields": "id"}
+TOLERANT = {
+    "errors.tolerance": "all",
+    "errors.deadletterqueue.topic.name": "dead",
+    "errors.deadletterqueue.topic.replication.factor": "1",
+}
+ORDER = struct_of({"id": INT32, "word": OPTIONAL_STRING})
+ALWAYS_COPY = {"connectrt.sql.copy.min.rows": "1"}
+
+
+def harness(database: Database, **settings: str) -> SinkHarness:
+    config = {"connection.url": database.url, "topics": "orders", "retry.backoff.ms": "0", **settings}
+    return SinkHarness(SqlSinkConnector, config, WITH_SCHEMAS)
+
+
+def send_orders(sink: SinkHarness, *orders: tuple[int, str | None]) -> None:
+    for number, word in orders:
+        sink.send("orders", {"id": number, "word": word}, schema=ORDER)
+
+
+@pytest.mark.parametrize("copy", [{}, ALWAYS_COPY], ids=["statement", "copy"])
+def test_a_missing_table_is_made_and_rows_are_inserted(database: Database, copy: dict[str, str]) -> None:
+    with harness(database, **{"auto.create": "true"}, **copy) as sink:
+        send_orders(sink, (1, "a"), (2, None), (3, ""), (4, 'quo"te,\n%s \\x'))
+        assert sink.deliver()
+        assert sink.commit() == {TopicPartition("orders", 0): 4}
+    assert database.rows("SELECT id, word FROM orders ORDER BY id") == [
+        (1, "a"),
+        (2, None),
+        (3, ""),
+        (4, 'quo"te,\n%s \\x'),
+    ]
+
+
+@pytest.mark.parametrize("copy", [{}, ALWAYS_COPY], ids=["statement", "copy"])
+def test_upsert_keeps_the_last_of_each_key_and_a_redelivery_changes_nothing(
+    database: Database, copy: dict[str, str]
+) -> None:
+    with harness(database, **BY_VALUE, **copy, **{"auto.create": "true", "batch.size": "2"}) as sink:
+        send_orders(sink, (1, "a"), (2, "b"), (1, "c"), (3, "d"), (2, "e"))
+        assert sink.deliver()
+        sink.restart()  # nothing was committed: all of it comes again
+        send_orders(sink, (3, "f"))
+        assert sink.deliver()
+    assert database.rows("SELECT id, word FROM orders ORDER BY id") == [(1, "c"), (2, "e"), (3, "f")]
+
+
+@pytest.mark.parametrize("copy", [{}, ALWAYS_COPY], ids=["statement", "copy"])
+def test_a_null_value_deletes_its_keys_row_in_the_order_of_the_records(
+    database: Database, copy: dict[str, str]
+) -> None:
+    key = struct_of({"id": INT32})
+    with harness(database, **BY_KEY, **copy, **{"auto.create": "true"}) as sink:
+
+        def send(number: int, word: str | None) -> None:
+            value = {"schema": ORDER, "value": {"id": number, "word": word}} if word else {"value": None}
+            sink.send("orders", value["value"], schema=value.get("schema"), key={"id": number}, key_schema=key)
+
+        for number, word in ((1, "a"), (2, "b"), (1, None), (3, "c"), (3, None), (3, "d"), (4, None)):
+            send(number, word)
+        assert sink.deliver()
+        assert database.rows("SELECT id, word FROM orders ORDER BY id") == [(2, "b"), (3, "d")]
+        send(2, None)
+        assert sink.deliver()
+    assert database.rows("SELECT id FROM orders") == [(3,)]
+
+
+@pytest.mark.parametrize("copy", [{}, ALWAYS_COPY], ids=["statement", "copy"])
+def test_update_changes_only_rows_that_are_there(database: Database, copy: dict[str, str]) -> None:
+    database.run(
+        "CREATE TABLE orders (id INTEGER PRIMARY KEY, word VARCHAR(20), kept VARCHAR(9))",
+        "INSERT INTO orders VALUES (1, 'old', 'k')",
+    )
+    with harness(database, **{**BY_VALUE, "insert.mode": "update"}, **copy) as sink:
+        send_orders(sink, (1, "new"), (2, "none"))
+        assert sink.deliver()
+    assert database.rows("SELECT * FROM orders") == [(1, "new", "k")]
+
+
+def test_a_kafka_key_a_plain_key_and_a_name_with_schema_and_dots(database: Database) -> None:
+    with harness(database, **{"insert.mode": "upsert", "pk.mode": "kafka", "auto.create": "true"}) as sink:
+        send_orders(sink, (1, "a"))
+        assert sink.deliver()
+        sink.restart()
+        assert sink.deliver()
+    assert database.rows("SELECT * FROM orders") == [("orders", 0, 0, 1, "a")]
+    with harness(
+        database, **BY_KEY, **{"auto.create": "true", "table.name.format": '"my.${topic}"', "fields.whitelist": "word"}
+    ) as sink:
+        sink.send("orders", {"id": 5, "word": "w"}, schema=ORDER, key="k", key_schema=STRING)
+        assert sink.deliver()
+    assert database.rows('SELECT * FROM "my.orders"') == [("k", "w")]
+
+
+EVERYTHING = struct_of({
+    "id": INT64, "tiny": INT8, "single": FLOAT32, "double": FLOAT64, "yes": BOOLEAN, "raw": BYTES, "text": STRING,
+    "money": decimal_schema(2), "day": date_schema(), "hour": time_schema(), "at": timestamp_schema(),
+    "list": SchemaBuilder.array(INT32).build(), "inner": struct_of({"a": INT32}),
+})  # fmt: skip
+VALUES: dict[str, Any] = {
+    "id": 1, "tiny": 7, "single": 1.5, "double": 2.25, "yes": True, "raw": b"\x00\xff", "text": "é",
+    "money": Decimal("12.50"), "day": dt.date(2024, 2, 29), "hour": dt.time(10, 11, 12, 500_000),
+    "at": dt.datetime(2024, 7, 1, 10, 0, 0, 123_000, tzinfo=dt.UTC), "list": [1, 2], "inner": {"a": 1},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("copy", [{}, ALWAYS_COPY], ids=["statement", "copy"])
+def test_every_connect_type_has_a_column_and_comes_back_as_it_was(
+    postgres_database: Database, copy: dict[str, str]
+) -> None:
+    settings = {"auto.create": "true", "db.timezone": "Europe/Berlin", **BY_VALUE, **copy}
+    with harness(postgres_database, **settings) as sink:
+        sink.send("orders", VALUES, schema=EVERYTHING)
+        assert sink.deliver()
+    (row,) = postgres_database.rows("SELECT * FROM orders")
+    wanted = {**VALUES, "at": dt.datetime(2024, 7, 1, 12, 0, 0, 123_000), "list": "[1,2]", "inner": '{"a":1}'}
+    assert dict(zip(VALUES, row, strict=True)) == wanted
+    kinds = dict(
+        postgres_database.rows(
+            "SELECT column_name, data_type FROM information_schema.columns WHERE table_name = 'orders'"
+        )
+    )
+    assert [kinds[name] for name in ("id", "tiny", "single", "money", "at", "raw")] == [
+        "bigint", "smallint", "real", "numeric", "timestamp without time zone", "bytea",
+    ]  # fmt: skip
+
+
+def test_values_go_into_columns_of_other_types_where_the_database_takes_them(postgres_database: Database) -> None:
+    postgres_database.run("CREATE TABLE orders (id UUID PRIMARY KEY, tree JSONB, zoned TIMESTAMPTZ, list INT[])")
+    schema = struct_of(
+        {"id": STRING, "tree": STRING, "zoned": timestamp_schema(), "list": SchemaBuilder.array(INT32).build()}
+    )
+    at = dt.datetime(2024, 7, 1, 10, tzinfo=dt.UTC)
+    with harness(postgres_database, **BY_VALUE) as sink:
+        sink.send(
+            "orders",
+            {"id": "12345678-1234-1234-1234-123456789abc", "tree": '{"a": 1}', "zoned": at, "list": [3]},
+            schema=schema,
+        )
+        assert sink.deliver()
+    assert postgres_database.rows("SELECT tree->>'a', zoned = '2024-07-01 10:00:00+00', list FROM orders") == [
+        ("1", True, [3])
+    ]
+
+
+def test_a_table_grows_by_fields_that_may_be_missing_and_by_no_others(database: Database) -> None:
+    more = struct_of({"id": INT32, "price": OPTIONAL_FLOAT64, "state": Schema(ConnectType.STRING, default="new")})
+    database.run("CREATE TABLE orders (id INTEGER PRIMARY KEY)", "INSERT INTO orders VALUES (1)")
+    with harness(database, **BY_VALUE) as sink:
+        sink.send("orders", {"id": 2, "price": 1.5, "state": "x"}, schema=more)
+        with pytest.raises(DataError, match=r"table orders has no column price, state, and auto\.evolve is off"):
+            sink.deliver()
+    with harness(database, **BY_VALUE, **{"auto.evolve": "true"}) as sink:
+        sink.send("orders", {"id": 2, "price": 1.5, "state": "x"}, schema=more)
+        assert sink.deliver()
+        sink.send("orders", {"id": 3, "must": "y"}, schema=struct_of({"id": INT32, "must": STRING}))
+        with pytest.raises(DataError, match="cannot get column must"):
+            sink.deliver()
+    assert database.rows("SELECT id, price, state FROM orders ORDER BY id") == [(1, None, "new"), (2, 1.5, "x")]
+
+
+def test_one_bad_record_is_dead_lettered_and_the_others_are_in_the_table(database: Database) -> None:
+    database.run("CREATE TABLE orders (id INTEGER PRIMARY KEY, word VARCHAR(20) CHECK (word <> 'bad'))")
+    with harness(database, **BY_VALUE, **TOLERANT) as sink:
+        send_orders(sink, *((number, "bad" if number == 617 else f"w{number}") for number in range(1_000)))
+        sink.send("orders", {"word": "no id"}, schema=struct_of({"word": STRING}))
+        assert sink.deliver()
+        assert sink.commit() == {TopicPartition("orders", 0): 1_001}
+        letters = sink.dead_letters()
+    assert database.rows("SELECT count(*), sum(id) FROM orders") == [(999, sum(range(1_000)) - 617)]
+    buried = [json.loads(letter["value"])["payload"] for letter in letters]
+    assert sorted(buried, key=str) == [{"id": 617, "word": "bad"}, {"word": "no id"}]
+
+
+def test_without_tolerance_a_bad_record_fails_and_nothing_of_its_batch_is_written(database: Database) -> None:
+    database.run("CREATE TABLE orders (id INTEGER PRIMARY KEY, word VARCHAR(20) NOT NULL)")
+    with harness(database, **BY_VALUE) as sink:
+        send_orders(sink, (1, "a"), (2, None))
+        with pytest.raises(DataError, match=r"(?i)not.null"):
+            sink.deliver()
+    assert database.rows("SELECT count(*) FROM orders") == [(0,)]
+
+
+def test_a_value_of_a_wrong_type_is_the_records_fault(postgres_database: Database) -> None:
+    postgres_database.run("CREATE TABLE orders (id INTEGER PRIMARY KEY, word INTEGER)")
+    for copy in ({}, ALWAYS_COPY):
+        with harness(postgres_database, **BY_VALUE, **TOLERANT, **copy) as sink:
+            send_orders(sink, (1, "12"), (2, "two"), (3, "13"))
+            assert sink.deliver()
+            assert len(sink.dead_letters()) == 1
+        assert postgres_database.rows("SELECT id, word FROM orders ORDER BY id") == [(1, 12), (3, 13)]
+
+
+@pytest.mark.parametrize(
+    ("settings", "named"),
+    [
+        ({"insert.mode": "upsert"}, "pk.mode"),
+        ({"delete.enabled": "true"}, "delete.enabled"),
+        ({"pk.mode": "kafka", "pk.fields": "a,b"}, "pk.fields"),
+        ({"connection.url": "jdbc:oracle:thin:@x"}, "connection.url"),
+        ({"connection.url": "jdbc:sqlite::memory:"}, "connection.url"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused_by_name(
+    sqlite_database: Database, settings: dict[str, str], named: str
+) -> None:
+    with pytest.raises(BadConfigError) as refused:
+        harness(sqlite_database, **settings).start()
+    assert set(refused.value.problems) == {named}
+
+
+def test_a_missing_table_and_a_missing_unique_key_fail_clearly(postgres_database: Database) -> None:
+    with harness(postgres_database, **BY_VALUE) as sink:
+        send_orders(sink, (1, "a"))
+        with pytest.raises(ConnectError, match=r"no table orders, and auto\.create is off"):
+            sink.deliver()
+        postgres_database.run("CREATE TABLE orders (id INTEGER, word VARCHAR(20))")
+        with pytest.raises(ConnectError, match="no unique or exclusion constraint"):
+            sink.deliver()
+
+
+def test_a_lost_server_is_waited_for_and_a_restarted_one_gets_everything() -> None:
+    with PostgresServer(fsync="off") as server:
+        database = Database(jdbc_url(server.create_database()))
+        with harness(database, **BY_VALUE, **{"auto.create": "true", "max.retries": "100000"}) as sink:
+            send_orders(sink, (1, "a"))
+            assert sink.deliver()
+            server.stop(signal.SIGQUIT)
+            send_orders(sink, (2, "b"), (3, "c"))
+            assert not sink.deliver(), "a passing fault: the same records are asked for again"
+            server.start()
+            until(sink.deliver, 60, "the records are taken")
+        assert database.rows("SELECT id FROM orders ORDER BY id") == [(1,), (2,), (3,)]
+
+
+def test_after_the_last_retry_the_task_fails(sqlite_database: Database) -> None:
+    away = Database(sqlite_database.url)
+    config = {"connection.url": "jdbc:postgresql://127.0.0.1:1/none?user=x", "max.retries": "1"}
+    with harness(away, **config, **BY_VALUE) as sink:
+        send_orders(sink, (1, "a"))
+        assert not sink.deliver()
+        with pytest.raises(ConnectError, match=r"tried 2 times, max\.retries=1") as failure:
+            sink.deliver()
+        assert not isinstance(failure.value, RetriableError)

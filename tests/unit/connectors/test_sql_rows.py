@@ -1,0 +1,118 @@
+"""Records to rows: keys, columns, and what is left of many records with one key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_connect_rt.api.data.schema import INT32, OPTIONAL_STRING, STRING, struct_of
+from spark_connect_rt.api.data.struct import Struct
+from spark_connect_rt.api.records import SinkRecord
+from spark_connect_rt.connectors.sql_rows import Row, RowReader, Rows, Shape, runs_of
+from spark_connect_rt.connectors.sql_target import table_of
+from spark_connect_rt.errors import DataError
+
+ORDER = struct_of({"id": INT32, "word": OPTIONAL_STRING, "more": STRING})
+VALUE = Struct(ORDER, {"id": 1, "word": None, "more": "x"})
+
+
+def record(value: Any = VALUE, value_schema: Any = ORDER, **parts: Any) -> SinkRecord:
+    return SinkRecord("t", 2, 3, value, value_schema, **parts)
+
+
+def read(mode: str, one: SinkRecord, *fields: str, whitelist: tuple[str, ...] = (), deletes: bool = False) -> Any:
+    shape, row = RowReader(mode, fields, whitelist, deletes).read(one)
+    return shape.keys, shape.columns, row
+
+
+def test_each_pk_mode_has_its_columns() -> None:
+    assert read("none", record()) == ((), ("id", "word", "more"), (1, None, "x"))
+    assert read("record_value", record(), "more") == (("more",), ("more", "id", "word"), ("x", 1, None))
+    assert read("record_key", record(key="k", key_schema=STRING), "id") == (
+        ("id",),
+        ("id", "word", "more"),
+        ("k", None, "x"),
+    )
+    keys, _, row = read("kafka", record(), whitelist=("word",))
+    assert (keys, row) == (("__connect_topic", "__connect_partition", "__connect_offset"), ("t", 2, 3, None))
+
+
+def test_a_map_without_schema_is_a_row_too() -> None:
+    one = record({"id": 1, "a": 2}, None, key={"id": 9}, key_schema=None)
+    assert read("record_key", one) == (("id",), ("id", "a"), (9, 2))
+
+
+def test_a_record_without_value_deletes_by_its_key() -> None:
+    one = record(None, None, key=5, key_schema=INT32)
+    shape, row = RowReader("record_key", ["id"], (), True).read(one)
+    assert (shape.deletes, shape.columns, row) == (True, ("id",), (5,))
+
+
+@pytest.mark.parametrize(
+    ("mode", "fields", "one", "said"),
+    [
+        ("record_value", ("no",), record(), "has no field no"),
+        ("record_key", ("id",), record(), "without a key has no primary key"),
+        ("record_key", (), record(key=1, key_schema=INT32), "must name the one column"),
+        ("none", (), record(7, INT32), "must be a struct or a map"),
+        ("none", (), record(None, None), "needs delete.enabled"),
+    ],
+)
+def test_a_record_without_a_row_says_why(mode: str, fields: tuple[str, ...], one: SinkRecord, said: str) -> None:
+    with pytest.raises(DataError, match=said):
+        RowReader(mode, fields, (), False).read(one)
+
+
+FULL = Shape(("id",), ("id", "a", "b"), (None, None, None))
+PART = Shape(("id",), ("id", "a"), (None, None))
+GONE = Shape(("id",), ("id",), (None,), deletes=True)
+
+
+def written(table: dict[Any, dict[str, Any]], runs: list[Rows]) -> dict[Any, dict[str, Any]]:
+    """A table with upserts: what a database would hold."""
+    for run in runs:
+        keys = [row[0] for row in run.rows]
+        assert len(set(keys)) == len(keys), "one statement touches a row only once"
+        for row in run.rows:
+            if run.shape.deletes:
+                table.pop(row[0], None)
+            else:
+                table.setdefault(row[0], {}).update(zip(run.shape.columns, row, strict=True))
+    return table
+
+
+@given(st.lists(st.tuples(st.sampled_from([FULL, PART, GONE]), st.integers(0, 3), st.integers(0, 9)), max_size=25))
+def test_what_is_left_of_many_leaves_the_table_that_each_alone_would(steps: list[tuple[Shape, int, int]]) -> None:
+    pairs: list[tuple[Shape, Row]] = [
+        (shape, (key, *[value] * (len(shape.columns) - 1))) for shape, key, value in steps
+    ]
+    one_by_one: dict[Any, dict[str, Any]] = {}
+    for shape, row in pairs:
+        written(one_by_one, [Rows(shape, [row])])
+    assert written({}, runs_of(pairs, replaces=True)) == one_by_one
+
+
+def test_inserts_stay_in_their_order() -> None:
+    pairs: list[tuple[Shape, Row]] = [(FULL, (1, 1, 1)), (FULL, (1, 2, 2)), (PART, (2, 2)), (FULL, (3, 3, 3))]
+    assert [(run.shape, run.rows) for run in runs_of(pairs, replaces=False)] == [
+        (FULL, [(1, 1, 1), (1, 2, 2)]),
+        (PART, [(2, 2)]),
+        (FULL, [(3, 3, 3)]),
+    ]
+
+
+@pytest.mark.parametrize(
+    ("form", "wanted"),
+    [
+        ("${topic}", "a"),
+        ("sales.${topic}", "sales.a"),
+        ('"x.${topic}"', "x.a"),
+        ('s."x""y"', 's.x"y'),
+        ("db.s.${topic}", "s.a"),
+    ],
+)
+def test_a_tables_name_may_have_a_schema_and_quotes(form: str, wanted: str) -> None:
+    assert str(table_of(form, "a")) == wanted

@@ -1,0 +1,82 @@
+"""The harness of connector authors: the page that teaches it runs, and it refuses what a worker would refuse."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.errors import BadConfigError, ConnectError, DataError
+from spark_connect_rt.testing.connector_harness import MemoryOffsets, SourceHarness
+from spark_connect_rt.testing.memory_connectors import MemorySource, faults
+from spark_connect_rt.testing.sink_harness import SinkHarness
+
+PAGE = Path(__file__).parents[3] / "docs/howto/write_a_connector.md"
+
+
+def names_of_the_page() -> dict[str, Any]:
+    """Run the page's Python, top to bottom, as one module."""
+    names: dict[str, Any] = {"__name__": "write_a_connector"}
+    for block in re.findall(r"```python\n(.*?)```", PAGE.read_text(encoding="utf-8"), re.DOTALL):
+        exec(compile(block, str(PAGE), "exec"), names)  # the page is part of this repository
+    return names
+
+
+NAMES = names_of_the_page()
+TESTS = [name for name in NAMES if name.startswith("test_")]
+
+
+@pytest.mark.parametrize("name", TESTS)
+def test_the_page_on_writing_a_connector_holds(name: str) -> None:
+    test: Callable[[], None] = NAMES[name]
+    test()
+
+
+def test_the_page_has_tests() -> None:
+    assert len(TESTS) == 3
+
+
+def test_a_configuration_that_a_worker_would_refuse_is_refused() -> None:
+    with pytest.raises(BadConfigError) as refused:
+        SourceHarness(NAMES["LedgerSource"], {}).start()
+    assert set(refused.value.problems) == {"topic"}
+
+
+def test_more_tasks_than_allowed_and_configurations_that_are_no_text_are_refused() -> None:
+    with pytest.raises(ConnectError, match=r"2 task configurations, but tasks\.max is 1"):
+        SourceHarness(MemorySource, {"name": "many", "topic": "t", "split": "2"}).start()
+
+    class Numbers(MemorySource):
+        def task_configs(self, max_tasks: int) -> list[dict[str, Any]]:
+            return [{"task": 1}]
+
+    with pytest.raises(TypeError, match="must be str"):
+        SourceHarness(Numbers, {"topic": "t"}).start()
+
+
+def test_every_task_of_a_connector_is_polled_and_stopped() -> None:
+    with SourceHarness(MemorySource, {"name": "two", "topic": "t", "records": "150", "tasks.max": "2"}) as source:
+        records = source.poll_all()
+        assert len(records) == 300
+        assert {record.topic for record in records} == {"t"}
+        assert sorted(offset["position"] for _, offset in source.offsets.all()) == [150, 150]
+    assert faults.calls["two-0.stop_task"] == faults.calls["two-1.stop_task"] == 1
+
+
+def test_offsets_are_json_and_a_set_is_none() -> None:
+    offsets = MemoryOffsets()
+    offsets.put({"b": 1, "a": 2}, {"n": [1]})
+    assert offsets.offsets([{"a": 2, "b": 1}, {"a": 3}]) == [{"n": [1]}, None]
+    with pytest.raises(TypeError):
+        offsets.put({"a": 1}, {"n": {1}})
+
+
+def test_without_tolerance_the_sinks_error_is_raised_and_nothing_is_committed() -> None:
+    with SinkHarness(NAMES["ShelfSink"], {"topics": "words"}) as sink:
+        sink.send("words", {"word": ""})
+        with pytest.raises(DataError, match="no place on the shelf"):
+            sink.deliver()
+        assert set(sink.commit().values()) <= {0}
