@@ -26,12 +26,16 @@ from spark_connect_rt.runtime.herder.publishing import Publishing
 from spark_connect_rt.runtime.herder.reconciling import Reconciling
 from spark_connect_rt.runtime.herder.requests import RequestQueue
 from spark_connect_rt.runtime.herder.restarting import Restarting
-from spark_connect_rt.runtime.herder.services import start_stores, stop_each, stop_stores
+from spark_connect_rt.runtime.herder.services import FLUSH_LIMIT_MS, start_stores, stop_each, stop_stores
 from spark_connect_rt.runtime.herder.story import Story
+from spark_connect_rt.runtime.herder.task_preparation import TaskPreparation
 from spark_connect_rt.runtime.herder.tick import Step, Verdict, blocking_limit_ms, tick
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.herder.views import Views
 from spark_connect_rt.runtime.herder.watching import Watching
+from spark_connect_rt.runtime.herder.zombie_fencing import ZombieFencing
+from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
+from spark_connect_rt.runtime.worker.prepared_runner import PreparedRunner
 from spark_connect_rt.runtime.worker.worker import Worker, WorkerDependencies
 
 log = logging.getLogger(__name__)
@@ -45,14 +49,18 @@ PAUSE_AFTER_ERROR_S = 1.0
 class HerderLoop:
     """Ticks until it is stopped."""
 
-    def __init__(self, dependencies: HerderDependencies, views: Views) -> None:
+    def __init__(self, dependencies: HerderDependencies, views: Views, offsets: OwnOffsets) -> None:
         deps = self._deps = dependencies
         wakeup = deps.member.wakeup
         self.started: Future[None] = Future()  # set once the stores are read; its error says why not
         self.stopped = deps.threads.event()
         self.story = story = Story(deps.clock, deps.settings.worker_id)
-        self.worker = worker = Worker(_worker_dependencies(deps), lambda event: self._changes.put(event))
         self._state = state = GroupState(deps.settings.protocol)
+        self._offsets = offsets
+        preparing = TaskPreparation(deps, state, offsets, self.add_fencing)
+        self.worker = worker = Worker(
+            _worker_dependencies(deps, offsets, preparing), lambda event: self._changes.put(event)
+        )
         self._requests = RequestQueue(deps.clock, wakeup, deps.settings.request_limit_ms)
         self._forwarding = Forwarding(deps.peers, deps.settings.signature_algorithm, wakeup, deps.threads)
         self._calls = calls = TopicCalls(deps.threads, wakeup, story)
@@ -64,8 +72,9 @@ class HerderLoop:
         self._publishing = Publishing(deps, state, worker, self._forwarding, calls)
         self._changes = Changes(deps, state, worker, self._publishing, wakeup)
         self._leading = Leading(deps, state, calls)
-        self.actions = ConnectorRequests(deps, state, views, self._publishing, self._reconciling, calls)
-        self.offset_actions = OffsetRequests(deps, state, calls, self.add)
+        fencing = ZombieFencing(deps, state, calls, self.add)
+        self.actions = ConnectorRequests(deps, state, views, self._publishing, self._reconciling, calls, fencing)
+        self.offset_actions = OffsetRequests(deps, state, calls, self.add, offsets, self.add_fencing)
         self._steps: tuple[tuple[str, Step], ...] = (
             ("hear the group", self._membership.hear),
             ("collect answers", calls.collect),
@@ -111,6 +120,10 @@ class HerderLoop:
     def add(self, what: str, action: Callable[[], T | Future[T]], needs_group: bool = True) -> Future[T]:
         """Queue a request for the tick thread. Any thread."""
         return self._requests.add(what, action, needs_group=needs_group)
+
+    def add_fencing(self, name: str) -> Future[None]:
+        """Queue a fencing round of a connector. Any thread."""
+        return self.add(f"fence {name}", lambda: self.actions.fence(name))
 
     def health(self) -> Health:
         """Return whether the thread came up and keeps ticking. Any thread."""
@@ -180,6 +193,10 @@ class HerderLoop:
                 # I1: work that outlived its time is ended before the group may give it to somebody else.
                 stop_each(*((leave, close) if self._reconciling.nothing_runs() else (close, leave)))
             self._forwarding.close()
+            stop_each(
+                ("flush connectors' own offsets", lambda: self._offsets.flush(FLUSH_LIMIT_MS)),
+                ("stop connectors' own offset topics", self._offsets.stop),
+            )
             stop_stores(self._deps, were_started=self._joined)
         self.stopped.set()
 
@@ -203,16 +220,19 @@ class HerderLoop:
         return stable and (not state.is_leader or self._deps.config_store.may_lead())
 
 
-def _worker_dependencies(deps: HerderDependencies) -> WorkerDependencies:
+def _worker_dependencies(
+    deps: HerderDependencies, offsets: OwnOffsets, preparing: TaskPreparation
+) -> WorkerDependencies:
     settings = deps.settings
     return WorkerDependencies(
         worker_id=settings.worker_id,
         worker_config=settings.raw,
         clock=deps.clock,
         plugins=deps.plugins,
-        runner=deps.runner,
+        runner=PreparedRunner(deps.runner, preparing.needed, preparing.prepare, deps.threads),
         sink_groups=deps.sink_groups,
-        offset_store=deps.offset_store,
+        offsets=offsets,
+        check=preparing.check,
         status_store=deps.status_store,
         resolve=deps.resolve,
         topic_tracking=settings.topic_tracking,
