@@ -192,7 +192,10 @@ def admin_of(raw: Mapping[str, str]) -> KafkaAdmin:
 def spark_runner(raw: Mapping[str, str]) -> TaskRunner:
     """Return the real execution engine; its SparkSession is being built when this returns."""
     from spark_connect_rt.spark.driver.spark_sink import SparkSinkRunner
+    from spark_connect_rt.spark.driver.spark_source import SparkSourceRunner
     from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
 
     clients = clients_factory(raw.get("plugin.path"))
-    return SparkTaskRunner(raw, clients, spark_sinks=SparkSinkRunner(clients))
+    return SparkTaskRunner(
+        raw, clients, spark_sinks=SparkSinkRunner(clients), spark_sources=SparkSourceRunner(clients)
+    )

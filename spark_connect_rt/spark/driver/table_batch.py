@@ -10,11 +10,12 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_connect_rt.errors import ConnectError, DataError
+from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.pipeline.table_rows import infer_schema
 from spark_connect_rt.planning.range_planning import cut
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.spark.driver.driver_tasks import is_data_error, last_error_line, set_active
 from spark_connect_rt.spark.driver.table_writer import TableWriter, writer_for
 from spark_connect_rt.spark.executor.hosting import load_clients
 from spark_connect_rt.spark.executor.kafka_ranges import OffsetRange, RangeJob, read_ranges
@@ -47,7 +48,7 @@ class TableBatches:
         # Offsets this run wrote that the group may not have committed yet, per partition: [first start, last end).
         self._held: dict[TopicPartition, tuple[int, int]] = {}
         self._schema: pa.Schema | None = None
-        _set_active(spark)
+        set_active(spark)
         self._writer: TableWriter = writer_for(spark, launch.config, launch.task)
 
     def recover(self) -> None:
@@ -79,7 +80,7 @@ class TableBatches:
             try:
                 return self._attempt(schema, ranges)
             except Exception as error:
-                if self._cancelled or attempt == ATTEMPTS or _is_data_error(error):
+                if self._cancelled or attempt == ATTEMPTS or is_data_error(error):
                     raise _explained(error, self._launch) from error
         raise AssertionError("unreachable")
 
@@ -184,22 +185,12 @@ def columns_session(session: Any) -> Any:
     return own
 
 
-def _set_active(spark: Any) -> None:
-    # A py4j thread has no active session; df.write looks the format up there.
-    spark._jvm.org.apache.spark.sql.SparkSession.setActiveSession(spark._jsparkSession)
-
-
-def _is_data_error(error: Exception) -> bool:
-    return isinstance(error, DataError) or "spark_connect_rt.errors.DataError" in str(error)
-
-
 def _explained(error: Exception, launch: TaskLaunch) -> ConnectError:
     target = launch.config.get("path") or launch.config.get("table") or launch.config.get("spark.format")
-    text = str(error)
-    if "No space left on device" in text:
+    if "No space left on device" in str(error):
         why = "no space left on its device; free some and restart the task"
     else:
-        why = next((line for line in reversed(text.splitlines()) if "Error" in line), text[:500]).strip()
+        why = last_error_line(error)
     return ConnectError(
         f"connector={launch.task.connector} task={launch.task.task}: could not append to {target}: {why}. "
         "Nothing of this batch is committed; its records will be read again.",

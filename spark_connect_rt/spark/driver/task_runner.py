@@ -1,6 +1,6 @@
-"""The real TaskRunner: source and sink tasks in slices, Spark-format sinks through a strategy of the driver.
+"""The real TaskRunner: source and sink tasks in slices, what Spark itself reads or writes by threads of the driver.
 
-Owns which of the two a task belongs to, and the SparkSession.
+Owns which of these a task belongs to, and the SparkSession.
 """
 
 from __future__ import annotations
@@ -26,12 +26,13 @@ from spark_connect_rt.spark.driver.engine import Engine
 from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.driver.session import BackgroundSession, build_session
 from spark_connect_rt.spark.driver.slice_runner import SparkSliceLauncher
+from spark_connect_rt.spark.driver.spark_source import TASK_CLASS, SparkSourceRunner
 
 CHANNEL_TIMEOUT_MIN_MS = 1_000
 
 
 class DriverHosted(Protocol):
-    """Runs the tasks that are Spark jobs themselves (TaskKind.SPARK_SINK); same verbs, same events."""
+    """Runs the tasks that are Spark jobs themselves: Spark-format sinks and sources; same verbs, same events."""
 
     def open(self, on_event: OnTaskEvent, session: Callable[[], SparkSession]) -> None:
         """Begin; ``session()`` waits for Spark and is to be called in each thread that uses it."""
@@ -68,6 +69,7 @@ class SparkTaskRunner:
         *,
         session_factory: Callable[[], SparkSession] | None = None,
         spark_sinks: DriverHosted | None = None,
+        spark_sources: SparkSourceRunner | None = None,
         settings: EngineSettings | None = None,
     ) -> None:
         """Begin to build the session at once, in the background.
@@ -77,6 +79,7 @@ class SparkTaskRunner:
             clients: "package.module:factory" of the ExecutorClients, importable on executors.
             session_factory: makes the session instead; it must carry ``session.session_conf``'s settings.
             spark_sinks: hosts SPARK_SINK launches; without it they fail.
+            spark_sources: hosts launches of spark_source.TASK_CLASS; without it they fail.
             settings: instead of those in ``worker_config``.
         """
         factory = session_factory or (lambda: build_session(worker_config))
@@ -86,7 +89,8 @@ class SparkTaskRunner:
         self._launcher = SparkSliceLauncher(self._session, clients, timeout_ms)
         self._engine = Engine(self._launcher, settings or engine_settings(worker_config))
         self._spark_sinks = spark_sinks
-        self._hosted_by_driver: set[ConnectorTaskId] = set()
+        self._spark_sources = spark_sources
+        self._hosted_by_driver: dict[ConnectorTaskId, DriverHosted] = {}
         self._lock = threading.Lock()
 
     def session(self) -> SparkSession:
@@ -107,6 +111,9 @@ class SparkTaskRunner:
         self._engine.open(on_event, read_offsets)
         if self._spark_sinks is not None:
             self._spark_sinks.open(self._on_driver_event, self._session.get)
+        if self._spark_sources is not None:
+            self._spark_sources.read_offsets = read_offsets
+            self._spark_sources.open(self._on_driver_event, self._session.get)
 
     def live_while(self, may_vouch: Callable[[], bool]) -> None:
         """Let executors live on only while this holds."""
@@ -116,26 +123,28 @@ class SparkTaskRunner:
     def _on_driver_event(self, event: TaskEvent) -> None:
         if isinstance(event, TaskEnded):
             with self._lock:
-                self._hosted_by_driver.discard(event.task)
+                self._hosted_by_driver.pop(event.task, None)
         self._on_event(event)
 
     def _host(self, task: ConnectorTaskId) -> Engine | DriverHosted:
         with self._lock:
-            by_driver = task in self._hosted_by_driver
-        return self._spark_sinks if by_driver and self._spark_sinks is not None else self._engine
+            return self._hosted_by_driver.get(task, self._engine)
 
     def start(self, launch: TaskLaunch) -> None:
         """Start a run where its kind belongs."""
-        if launch.kind is not TaskKind.SPARK_SINK:
+        of_sinks, of_sources = launch.kind is TaskKind.SPARK_SINK, launch.task_class == TASK_CLASS
+        if not of_sinks and not of_sources:
             self._engine.start(launch)
-        elif self._spark_sinks is not None:
-            with self._lock:
-                self._hosted_by_driver.add(launch.task)
-            self._spark_sinks.start(launch)
-        else:
-            why = f"task {launch.task}: this worker was built without Spark-format sinks"
+            return
+        host: DriverHosted | None = self._spark_sinks if of_sinks else self._spark_sources
+        if host is None:
+            why = f"task {launch.task}: this worker was built without Spark-format {'sinks' if of_sinks else 'sources'}"
             self._on_event(TaskFailed(launch.task, launch.run, why))
             self._on_event(TaskEnded(launch.task, launch.run, drained=True))
+            return
+        with self._lock:
+            self._hosted_by_driver[launch.task] = host
+        host.start(launch)
 
     def pause(self, task: ConnectorTaskId) -> None:
         """Drain, then idle."""
@@ -159,8 +168,9 @@ class SparkTaskRunner:
 
     def close(self, timeout_ms: int) -> None:
         """Stop every run, then the engine, then Spark if it is ours."""
-        if self._spark_sinks is not None:
-            self._spark_sinks.close(timeout_ms)
+        for hosted in (self._spark_sinks, self._spark_sources):
+            if hosted is not None:
+                hosted.close(timeout_ms)
         self._engine.close(timeout_ms)
         if self._owns_session and self._session.ready():
             self._session.get().stop()
