@@ -39,7 +39,11 @@ _MOMENT_COLUMN = SourceColumn(MOMENT, timestamp_schema(), UTC_TIME)
 
 
 class NoArrowForm(Exception):
-    """The ADBC driver cannot give these rows as columns: read them as rows."""
+    """The ADBC driver cannot give these rows as columns: read them as rows; ``stays``: also at the next look."""
+
+    def __init__(self, reason: str, stays: bool) -> None:
+        super().__init__(reason)
+        self.stays = stays
 
 
 def has_adbc(dialect: str) -> bool:
@@ -75,8 +79,8 @@ def arrow_pieces(
                 for start in range(0, batch.num_rows, most):
                     yield _converted(batch.slice(start, most), columns, plan)
     except (module.Error, pa.ArrowException) as error:
-        # Whatever it is: the rows' way finds out whether it stays, and says it in the driver's words.
-        raise NoArrowForm(str(error)) from error
+        # Whatever it is: the rows' way says it in the driver's words. A lost connection is no reason to stay there.
+        raise NoArrowForm(str(error), stays=not isinstance(error, module.OperationalError)) from error
 
 
 def _converted(batch: pa.RecordBatch, columns: Sequence[SourceColumn], plan: ReadPlan) -> pa.RecordBatch:

@@ -188,23 +188,28 @@ class SqlSourceTask(SourceTask):
 
     def _next_batch(self, table: _Table) -> SourceBatch | None:
         try:
-            if table.reader is None:
-                table.reader = self._open(table)
-            taken = table.reader.take(table.progress)
+            taken = self._take(table, table.in_arrow)
         except NoArrowForm as error:
             log.info("%s is read as rows: %s", table.plan and table.plan.name, error)
-            table.in_arrow, table.reader = False, None
-            return self._next_batch(table)
-        except Exception:
-            table.reader = None
-            raise
+            table.in_arrow = not error.stays
+            taken = self._take(table, in_arrow=False)
         if taken is None:
             table.reader = None
             return None
         batch, table.progress = taken
         return batch
 
-    def _open(self, table: _Table) -> PieceReader:
+    def _take(self, table: _Table, in_arrow: bool) -> tuple[SourceBatch, Progress] | None:
+        """Return the next piece of a look that is under way, or of a new one; None at its end."""
+        try:
+            if table.reader is None:
+                table.reader = self._open(table, in_arrow)
+            return table.reader.take(table.progress)
+        except Exception:
+            table.reader = None
+            raise
+
+    def _open(self, table: _Table, in_arrow: bool) -> PieceReader:
         """Begin a look at a table; its columns are looked at anew each time, as they may change."""
         database = self._database
         assert database is not None
@@ -218,9 +223,9 @@ class SqlSourceTask(SourceTask):
         table.plan = plan
         prefix: str = self._values["topic.prefix"]
         topic = prefix if table.source is None else prefix + table.source.name
-        return PieceReader(plan, self._pieces(table, plan), table.partition, topic, table.schema)
+        return PieceReader(plan, self._pieces(table, plan, in_arrow), table.partition, topic, table.schema)
 
-    def _pieces(self, table: _Table, plan: ReadPlan) -> Iterator[pa.RecordBatch]:
+    def _pieces(self, table: _Table, plan: ReadPlan, in_arrow: bool) -> Iterator[pa.RecordBatch]:
         database, most = self._database, self._values["batch.max.rows"]
         assert database is not None
         end = None
@@ -229,7 +234,7 @@ class SqlSourceTask(SourceTask):
             end = now - dt.timedelta(milliseconds=self._values["timestamp.delay.interval.ms"])
             table.progress = self._begun(table.progress, now)
         statement = select_rows(plan, table.progress, end)
-        if table.in_arrow:
+        if in_arrow:
             return arrow_pieces(database, plan, statement, most)
         return row_pieces(database, plan, statement, most, self.context.report_errant)
 
