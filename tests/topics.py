@@ -45,6 +45,33 @@ def read_records(bootstrap_servers: str, topic: str, count: int, limit_s: float 
     return records
 
 
+def committed_values(bootstrap_servers: str, topic: str) -> list[bytes]:
+    """Return every value that a reader of committed data gets from partition 0 of a topic now, in order."""
+    return [value for _, value in committed_records(bootstrap_servers, topic)]
+
+
+def committed_records(bootstrap_servers: str, topic: str) -> list[tuple[bytes, bytes]]:
+    """Return (key, value) of every record that a reader of committed data gets from partition 0 of a topic now."""
+    consumer = Consumer(
+        {
+            "bootstrap.servers": bootstrap_servers,
+            "group.id": "truth",
+            "isolation.level": "read_committed",
+            "enable.auto.commit": False,
+            "enable.partition.eof": True,
+        }
+    )
+    consumer.assign([TopicPartition(topic, 0, 0)])
+    records: list[tuple[bytes, bytes]] = []
+    at_end = False
+    while not at_end:
+        messages = consumer.consume(1_000, 0.5)
+        records += [(one.key() or b"", one.value() or b"") for one in messages if one.error() is None]
+        at_end = any(one.error() is not None for one in messages)
+    consumer.close()
+    return records
+
+
 def add_partitions(bootstrap_servers: str, topic: str, count: int) -> None:
     """Give a topic so many partitions."""
     from confluent_kafka.admin import AdminClient, NewPartitions

@@ -2,7 +2,7 @@
 
 Owns one transactional producer under the task's own id. The reader says where transactions may end (COMMIT rows);
 several polls share one while the reader is ahead, unless their ends are the connector's own. Offsets are records of
-the same transaction, so what is reported durable is committed already, offsets included (decision 0006).
+the same transaction, so what is reported durable is committed already, offsets included (decision 0008).
 """
 
 from __future__ import annotations

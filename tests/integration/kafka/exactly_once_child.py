@@ -1,0 +1,133 @@
+"""One process that hosts an exactly-once source task over a real Kafka, and dies or freezes where it is told.
+
+The engine, hosts and lanes are the real ones, on threads instead of Spark's processes; the signal comes from inside
+the producer, at a numbered step of its n-th transaction (docs/decisions/0008). Exit codes: 0 the file is read to its
+end and committed, 3 the task FAILED (its trace is printed).
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from spark_connect_rt.app.executor_clients import KafkaExecutorClients
+from spark_connect_rt.config.client_properties import exactly_once_producer_properties, log_client_properties
+from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.log_load import LatestLoad
+from spark_connect_rt.kafka.transactional_producer import KafkaTransactionalProducer
+from spark_connect_rt.pipeline.columns import TOPIC
+from spark_connect_rt.ports.task_runner import BatchDurable, TaskEvent, TaskFailed, TaskKind, TaskLaunch
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.stores.offset_store import OffsetStore
+from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
+
+FENCED_EXIT = 3
+
+
+class _Producer(KafkaTransactionalProducer):
+    """Signals its own process at one step of one transaction."""
+
+    def __init__(self, config: Mapping[str, str], plan: Mapping[str, Any]) -> None:
+        super().__init__(config)
+        self._plan = plan
+        self._number = 0
+
+    def begin(self) -> None:
+        self._number += 1
+        self._at("before begin")
+        super().begin()
+
+    def produce(self, batch: pa.RecordBatch) -> None:
+        super().produce(batch)
+        to_offsets = (batch.schema.metadata or {}).get(TOPIC) == self._plan["offsets"].encode()
+        self.flush(60_000)  # the broker has them: what is left behind is really there
+        self._at("offsets sent" if to_offsets else "records sent")
+
+    def commit(self, timeout_ms: int) -> None:
+        if self._is_now("in commit"):
+            threading.Timer(self._plan["delay_s"], self._signal).start()
+        super().commit(timeout_ms)
+        self._at("committed")
+
+    def _at(self, step: str) -> None:
+        if self._is_now(step):
+            self._signal()
+
+    def _is_now(self, step: str) -> bool:
+        return (step, self._number) == (self._plan["step"], self._plan["nth"])
+
+    def _signal(self) -> None:
+        os.kill(os.getpid(), self._plan["signal"])
+
+
+class _Clients(KafkaExecutorClients):
+    def __init__(self, plan: Mapping[str, Any]) -> None:
+        super().__init__()
+        self._plan = plan
+
+    def transactional_producer(self, config: Mapping[str, str]) -> _Producer:
+        return _Producer(config, self._plan)
+
+
+def main(plan: Mapping[str, Any]) -> int:
+    """Run until the file is read, the task has failed, or the process is killed."""
+    worker = {
+        "bootstrap.servers": plan["servers"],
+        "group.id": plan["group"],
+        "exactly.once.source.support": "enabled",
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+    }
+    clients = log_client_properties(worker, "offsets")
+    log = KafkaCompactedLog(
+        TopicSpec(plan["offsets"], 2, 1), KafkaAdmin({"bootstrap.servers": plan["servers"]}), clients, load=LatestLoad()
+    )
+    store = OffsetStore(log)
+    store.start()
+    over, size = threading.Event(), os.path.getsize(plan["file"])
+    codes: list[int] = []
+
+    def on_event(event: TaskEvent) -> None:
+        if isinstance(event, TaskFailed):
+            print(event.trace, flush=True)
+            codes.append(FENCED_EXIT)
+            over.set()
+        elif isinstance(event, BatchDurable) and any((o or {})["position"] == size for _, o in event.source_offsets):
+            codes.append(0)
+            over.set()
+
+    def read_offsets(task: ConnectorTaskId, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
+        return list(store.read(task.connector, partitions))
+
+    launch = TaskLaunch(
+        ConnectorTaskId("c", 0),
+        1,
+        1,
+        TaskKind.SOURCE,
+        "spark_connect_rt.connectors.file_stream_source:FileStreamSourceTask",
+        {"file": plan["file"], "topic": plan["topic"], "batch.size": "1000"},
+        plan["connector"],
+        worker,
+        exactly_once_producer_properties(worker, {}, "c", 0),
+        offsets_topic=plan["offsets"],
+    )
+    runner = MemoryTaskRunner(_Clients(plan))
+    runner.open(on_event, read_offsets)
+    runner.start(launch)
+    over.wait()
+    runner.close(10_000)
+    store.stop()
+    return codes[0]
+
+
+if __name__ == "__main__":
+    given = json.loads(sys.argv[1])
+    sys.exit(main({"step": "", "nth": 0, "delay_s": 0.0, "signal": signal.SIGKILL, **given}))
