@@ -22,7 +22,7 @@ from spark_connect_rt.app.store_actions import keep_backup, print_table, say
 from spark_connect_rt.app.store_words import change_rows
 from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies, internal_topics, spark_runner
 from spark_connect_rt.app.worker_plugins import plugins_of
-from spark_connect_rt.config.client_properties import log_client_properties
+from spark_connect_rt.config.client_properties import exactly_once_producer_properties, log_client_properties
 from spark_connect_rt.config.distributed_config import DistributedConfig
 from spark_connect_rt.config.listeners import advertised, parse_listeners
 from spark_connect_rt.config_providers.providers import ConfigProviders
@@ -37,6 +37,7 @@ from spark_connect_rt.rest.request_offsets import read_offsets
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, own_offsets
 from spark_connect_rt.runtime.herder.offset_change import OffsetChange
 from spark_connect_rt.runtime.herder.views import Views
+from spark_connect_rt.runtime.herder.zombie_fencing import FENCE_LIMIT_MS
 from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
 from spark_connect_rt.stores.offset_store import OffsetStore
 
@@ -108,7 +109,15 @@ class OwnStores:
 
     def change(self, wanted: Sequence[OffsetPair] | None) -> str:
         """See Place."""
-        return OffsetChange(self._deps, self._offsets, self._name).carry_out(wanted)
+        return OffsetChange(self._deps, self._offsets, self._name, self._fence).carry_out(wanted)
+
+    def _fence(self, name: str) -> None:
+        """Shut out what a worker that was killed may have left; the next start of the connector records its round."""
+        snapshot, raw = self._deps.config_store.snapshot(), self._deps.settings.raw
+        config, tasks = snapshot.connector_config(name) or {}, snapshot.task_count_record(name) or 0
+        producers = [exactly_once_producer_properties(raw, config, name, number) for number in range(tasks)]
+        assert self._deps.transactions is not None
+        self._deps.transactions.fence([self._deps.resolve(one) for one in producers], FENCE_LIMIT_MS)
 
 
 class NoTables:

@@ -104,10 +104,17 @@ class PreparedRunner:
             if now is None or now.run != launch.run:
                 return  # stopped meanwhile; its TaskEnded went out
             if not trace:
-                # Under the lock: whoever stops the task from now on finds it in the engine.
-                del self._preparing[launch.task]
-                self._runner.start(now)
-                return
+                trace = self._start_prepared(now)
             del self._preparing[launch.task]
+        if not trace:
+            return
         self._on_event(TaskFailed(launch.task, launch.run, trace))
         self._on_event(TaskEnded(launch.task, launch.run, drained=True))
+
+    def _start_prepared(self, launch: TaskLaunch) -> str:
+        """Hand a launch to the engine; return why it failed. Under the lock: who stops the task next finds it there."""
+        try:
+            self._runner.start(launch)
+        except Exception:  # noqa: BLE001 - whatever the engine says is the task's failure
+            return traceback.format_exc()
+        return ""

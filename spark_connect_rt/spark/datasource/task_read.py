@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
-from spark_connect_rt.api.task import OffsetReader, SourceTask
+from spark_connect_rt.api.task import OffsetReader, SourceTask, TransactionContext
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.pipeline.columns import PRODUCE_FIELDS, TOPIC
 from spark_connect_rt.pipeline.errant_records import Errant
@@ -43,7 +43,7 @@ class StartingOffsets:
 class ReadContext:
     """The SourceTaskContext of a read."""
 
-    transaction_context = None
+    transaction_context: TransactionContext | None = None
 
     def __init__(self, starting: Sequence[SourceOffset]) -> None:
         self.offset_reader: OffsetReader = StartingOffsets(starting)

@@ -2,16 +2,46 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
 import pytest
 
+from spark_connect_rt.api.connector import ConnectorTransactionBoundaries
+from spark_connect_rt.api.records import SourceRecord
+from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.offset_records import decode_key, decode_value
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
-from spark_connect_rt.testing.memory_connectors import faults
+from spark_connect_rt.testing.memory_connectors import MemorySource, MemorySourceTask, faults
 from tests.unit.runtime.cluster_stories import create, emitted, expected, source
+
+
+class BoundarySource(MemorySource):
+    """Its tasks say where transactions end."""
+
+    def task_class(self) -> type[SourceTask]:
+        return BoundarySourceTask
+
+    def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> ConnectorTransactionBoundaries:
+        return ConnectorTransactionBoundaries.SUPPORTED
+
+
+class BoundarySourceTask(MemorySourceTask):
+    """Commits behind every third record; drops the third three; leaves what is behind the last end open."""
+
+    def poll(self) -> Sequence[SourceRecord] | None:
+        records = super().poll()
+        ends = self.context.transaction_context
+        assert ends is not None
+        for record in records or ():
+            position = int((record.source_offset or {})["position"])
+            if position == 9:
+                ends.abort_transaction(record)
+            elif position % 3 == 0:
+                ends.commit_transaction(record)
+        return records
+
 
 ENABLED = {"exactly.once.source.support": "enabled"}
 
@@ -128,6 +158,20 @@ def test_offsets_are_altered_and_reset_in_a_transaction_after_a_round(
     cluster.until(lambda: set(cluster.states("a")) == {"a"})
     cluster.on_leader(lambda herder: herder.reset_offsets("a"))
     cluster.until(lambda: cluster.leader().offsets("a").result(10) == [])
+
+
+def test_a_connector_says_where_its_transactions_end() -> None:
+    faults.clear()
+    with InProcessCluster({"BoundarySource": BoundarySource}, worker_config=ENABLED) as cluster:
+        cluster.add_worker("w1")
+        config = {**source(records=14), "connector.class": "BoundarySource", "transaction.boundary": "connector"}
+        create(cluster, "a", config)
+        kept = [number for number in range(12) if number not in (6, 7, 8)]
+        cluster.until(lambda: len(emitted(cluster)) == len(kept))
+        cluster.on_leader(lambda herder: herder.stop_connector("a"))
+        cluster.until(lambda: set(cluster.states("a")) == {"a"})
+        assert emitted(cluster) == sorted(f"a-0:{number}" for number in kept)  # 12 and 13 were never committed
+        assert offsets_in(cluster) == [("a-0", position) for position in (3, 6, 9, 12)]
 
 
 def test_required_is_granted_only_to_connectors_that_say_they_can(cluster: InProcessCluster) -> None:
