@@ -17,7 +17,7 @@ from pathlib import Path
 from bench.lab import Lab
 from bench.report import Result, print_table, write_result
 
-NAMES = ("source", "sink", "idle", "latency", "memory", "start", "offsets", "assign", "rest", "sql")
+NAMES = ("source", "eos", "sink", "idle", "latency", "memory", "start", "offsets", "assign", "rest", "sql", "convert")
 # Not in the smoke test: each needs several workers of its own, whose starts would double its time.
 OF_GROUPS = ("failover",)
 

@@ -6,7 +6,7 @@ A converter works on one record; it may also offer a column form, which must giv
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.api.data.schema import Schema, SchemaAndValue
@@ -49,6 +49,15 @@ class Converter(ABC):
         """Return the bytes (binary or string) of a whole column, or None: this converter needs rows.
 
         None also when just this column has no exact column form. Raises DataError where no row could pass.
+        """
+        return None
+
+    def values_to_connect_data(
+        self, topic: str, data: Sequence[bytes | None]
+    ) -> tuple[Schema | None, Sequence[Any]] | None:
+        """Return the one schema and the values of many records, or None: they go one by one, as ``to_connect_data``.
+
+        What comes out must be what ``to_connect_data`` gives for each. Raises nothing: one by one finds whom to blame.
         """
         return None
 

@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_connect_rt.api.converter import CONVERTER_TYPE
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import NULL, Schema, SchemaAndValue
+from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import one_of
 from spark_connect_rt.converters.header_and_value import HeaderAndValueConverter
-from spark_connect_rt.converters.json_bytes import dump_json, load_json, load_json_with_decimals
+from spark_connect_rt.converters.json_bytes import dump_exact, dump_json, load_json, load_json_with_decimals
 from spark_connect_rt.converters.json_columns import column_json
+from spark_connect_rt.converters.json_rows import structs_of, tree_maker
 from spark_connect_rt.converters.json_schema import schema_from_tree, schema_tree
 from spark_connect_rt.converters.json_values import JsonSettings, from_tree, to_tree
 from spark_connect_rt.errors import DataError
@@ -95,6 +98,7 @@ class JsonConverter(HeaderAndValueConverter):
         )
         self._cache_size: int = values["schemas.cache.size"]
         self._written: tuple[Schema | None, bytes] = (None, b'{"schema":null,"payload":')
+        self._maker: tuple[Schema, Callable[[Struct], dict[str, Any] | None] | None] | None = None
         self._read: dict[bytes, Schema | None] = {}
         self._last_read: tuple[bytes, Schema | None] | None = None
 
@@ -106,6 +110,12 @@ class JsonConverter(HeaderAndValueConverter):
         return b"%b%b}" % (self._envelope(schema), payload) if self._schemas_enabled else payload
 
     def _dump(self, schema: Schema | None, value: Any) -> bytes:
+        if schema is not None and type(value) is Struct and value.schema is schema:
+            if self._maker is None or self._maker[0] is not schema:
+                self._maker = (schema, tree_maker(schema, self._settings))
+            tree = self._maker[1](value) if self._maker[1] else None
+            if tree is not None:
+                return dump_exact(tree)
         return dump_json(to_tree(schema, value, self._settings))
 
     def _other(self, value: Any) -> Any:
@@ -149,6 +159,23 @@ class JsonConverter(HeaderAndValueConverter):
             self._read[text] = schema_from_tree(tree["schema"], self._settings)
         self._last_read = (b'{"schema":%b,"payload":' % text, self._read[text])
         return self._read[text], tree["payload"]
+
+    def values_to_connect_data(
+        self, topic: str, data: Sequence[bytes | None]
+    ) -> tuple[Schema | None, Sequence[Any]] | None:
+        """Return the structs of envelopes that all begin with the schema seen last."""
+        opening, schema = self._last_read or (b"", None)
+        start = len(opening)
+        if schema is None or not self._schemas_enabled or _has_decimals(schema):
+            return None
+        if not all(one is not None and one.startswith(opening) and one.endswith(b"}") for one in data):
+            return None
+        try:  # each by itself: two broken ones could make a whole one together
+            trees = [orjson.loads(one[start:-1]) for one in data if one is not None]
+        except orjson.JSONDecodeError:
+            return None
+        structs = structs_of(schema, trees, self._settings)
+        return None if structs is None else (schema, structs)
 
     def column_from_connect_data(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
         """Return the JSON text of a column of primitives or structs of them."""

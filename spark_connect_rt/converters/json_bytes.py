@@ -41,6 +41,15 @@ def dump_json(tree: Any, other: Callable[[Any], Any] | None = None) -> bytes:
     return _ESCAPE.sub(_upper_case, text) if b"\\u00" in text else text
 
 
+def dump_exact(tree: Any) -> bytes:
+    """Return compact JSON of a tree whose floats are ``java_float_tree``'s and whose integers have at most 64 bits."""
+    try:
+        text = orjson.dumps(tree, option=_OPTIONS)
+    except (orjson.JSONEncodeError, RecursionError) as error:
+        raise DataError(f"no JSON form: {error}") from error
+    return _ESCAPE.sub(_upper_case, text) if b"\\u00" in text else text
+
+
 def exact_tree(tree: Any, other: Callable[[Any], Any] | None = None) -> Any:
     """Return the tree with every number orjson would spell differently in Java's spelling."""
     if isinstance(tree, float):
@@ -60,6 +69,12 @@ def java_float_tree(number: float) -> Any:
     """Return a double as JSON that reads as Java's: quoted when it is not a number."""
     text = java_double(number)
     return orjson.Fragment(text) if math.isfinite(number) else text
+
+
+def plain_float_tree(number: float) -> Any:
+    """Return what ``java_float_tree`` does; most numbers as they are, for orjson spells them so."""
+    number = float(number)
+    return number if 1e-3 <= number < 1e7 or -1e7 < number <= -1e-3 else java_float_tree(number)
 
 
 def java_single_tree(number: float) -> Any:

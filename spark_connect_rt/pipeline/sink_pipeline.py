@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Callable, Iterator, Mapping
+import itertools
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.records import ConsumedRecord, ConsumeRow, Header, SinkRecord
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
@@ -114,16 +116,25 @@ class SinkPipeline:
         )
         if topic is None or number is None or has_more or self._chain.steps:
             return None
-        partition, read = int(number), self._converters.value.to_connect_data
+        partition = int(number)
         _, _, offsets, times, _, values, _ = _columns(batch)
         with contextlib.suppress(Exception):  # plug-in code: the long way finds the record and asks errors.tolerance
-            records = []
             key_schema, key = self._converters.key.to_connect_data(topic, None)
-            for offset, time_ms, data in zip(offsets, times, values, strict=True):
-                schema, value = read(topic, data)
-                records.append(SinkRecord(topic, partition, offset, value, schema, key, key_schema, time_ms))
+            records = [
+                SinkRecord(topic, partition, offset, value, schema, key, key_schema, time_ms)
+                for offset, time_ms, (schema, value) in zip(offsets, times, self._values(topic, values), strict=True)
+            ]
             return self._with_originals(records, batch) if self._keeps_originals else records
         return None
+
+    def _values(self, topic: str, data: Sequence[bytes | None]) -> Iterable[tuple[Schema | None, Any]]:
+        """Return schema and value of each record, all at once where the converter can. Raises what it raises."""
+        at_once = self._converters.value.values_to_connect_data(topic, data)
+        if at_once is None:
+            read = self._converters.value.to_connect_data
+            return (read(topic, one) for one in data)
+        schema, values = at_once
+        return zip(itertools.repeat(schema), values, strict=False)
 
     def _with_originals(self, records: list[SinkRecord], batch: pa.RecordBatch) -> list[SinkRecord]:
         return [_remembering(record, row) for record, row in zip(records, _rows(batch), strict=True)]

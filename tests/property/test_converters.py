@@ -11,7 +11,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.api.data import schema as s
+from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.converters.json import JsonConverter
+from spark_connect_rt.converters.json_bytes import dump_json
+from spark_connect_rt.converters.json_values import JsonSettings, to_tree
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import DataError
 from tests.unit.converters.test_json import FLIGHT_TEXT, PLAIN, ROW_SCHEMA, ROW_TYPE, WRAPPED
@@ -87,3 +90,62 @@ def test_string_columns_equal_rows(values: list[str | None]) -> None:
     column = converter.column_from_connect_data("t", s.STRING, pa.array(values, pa.string()))
     assert column is not None
     assert column.cast(pa.binary()).to_pylist() == [converter.from_connect_data("t", None, v) for v in values]
+
+
+FLOAT_SCHEMA = s.Schema(s.Type.FLOAT64, optional=True, default=2.5)
+MIXED = s.struct_of(
+    {
+        "i": s.OPTIONAL_INT32,
+        "l": s.INT64,
+        "d": s.FLOAT64,
+        "f": s.OPTIONAL_FLOAT32,
+        "t": s.STRING,
+        "b": s.OPTIONAL_BOOLEAN,
+        "x": FLOAT_SCHEMA,
+        "n": s.SchemaBuilder.array(s.INT8).optional().build(),
+    }
+)
+texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)
+mixed_values = st.fixed_dictionaries(
+    {
+        "i": st.none() | st.integers(-(2**31), 2**31 - 1),
+        "l": st.integers(-(2**63), 2**63 - 1),
+        "d": st.floats() | st.integers(-5, 5),
+        "f": st.none() | st.floats(width=32),
+        "t": texts,
+        "b": st.none() | st.booleans(),
+        "x": st.none() | st.floats(-10, 10),
+        "n": st.none() | st.lists(st.integers(-128, 127), max_size=2),
+    }
+)
+
+
+@slow_machine
+@given(st.lists(mixed_values, min_size=1, max_size=4))
+def test_structs_are_written_as_their_trees_are(values: list[Any]) -> None:
+    one = JsonConverter()
+    for value in values:
+        struct = Struct(MIXED, value)
+        envelope = one._envelope(MIXED)  # what stands before every payload
+        assert (
+            one.from_connect_data("t", MIXED, struct)
+            == envelope + dump_json(to_tree(MIXED, struct, JsonSettings())) + b"}"
+        )
+
+
+odd_payloads = st.sampled_from(
+    [b"{}", b"null", b"[]", b"1", b"{", b'{"i":1}', b'"', b'{"i":"5","l":1,"d":1,"t":"","f":1,"b":1,"x":1,"n":1}']
+)
+
+
+@slow_machine
+@given(st.lists(mixed_values, min_size=1, max_size=4), st.lists(odd_payloads, max_size=1), st.integers(0, 3))
+def test_many_envelopes_are_read_as_each_of_them_is(values: list[Any], odd: list[bytes], at: int) -> None:
+    one, single = JsonConverter(), JsonConverter()
+    data = [one.from_connect_data("t", MIXED, Struct(MIXED, value)) or b"" for value in values]
+    one.to_connect_data("t", data[0])
+    data[at:at] = [one._envelope(MIXED) + payload + b"}" for payload in odd]
+    found = one.values_to_connect_data("t", data)
+    if found is not None:
+        assert found[0] == MIXED
+        assert [repr(value) for value in found[1]] == [repr(single.to_connect_data("t", each).value) for each in data]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.api.data.schema import Field, Schema, Type
@@ -30,6 +30,18 @@ class Struct:
         struct.schema = schema
         struct._values = values
         return struct
+
+    @classmethod
+    def all_of_checked(cls, schema: Schema, rows: Iterable[list[Any]]) -> list[Struct]:
+        """Return a struct of each row, as ``of_checked`` does."""
+        structs = []
+        make = cls.__new__
+        for values in rows:
+            struct = make(cls)
+            struct.schema = schema
+            struct._values = values
+            structs.append(struct)
+        return structs
 
     @classmethod
     def from_mapping(cls, schema: Schema, values: Mapping[str, Any]) -> Struct:
