@@ -98,7 +98,7 @@ def _measure(lab: Lab, who: str, given: Input, begin: Callable[[str], None]) -> 
     measured = Run(who, {})
     begun = time.monotonic()
     begin(topic)
-    measured.figures = _watch(truth, given.lines, begun)
+    measured.figures = watch(truth, given.lines, begun)
     count, sha256 = truth.digest()
     measured.figures["exact"] = (count, sha256) == (given.lines, given.sha256)
     truth.close()
@@ -106,7 +106,7 @@ def _measure(lab: Lab, who: str, given: Input, begin: Callable[[str], None]) -> 
     return measured
 
 
-def _watch(truth: TopicTruth, lines: int, begun: float) -> dict[str, float]:
+def watch(truth: TopicTruth, lines: int, begun: float) -> dict[str, float]:
     """Look at the topic's end until it holds every line; the looks are 20 ms apart, cheap and honest."""
     first_at, first_count, count = begun, 0, 0
     while count < lines and time.monotonic() - begun < RUN_LIMIT_S:

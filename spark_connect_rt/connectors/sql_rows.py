@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import attrgetter, itemgetter
 from typing import Any
 
 from spark_connect_rt.api.data.schema import INT32, INT64, STRING, Schema, Type
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkRecord
-from spark_connect_rt.connectors.sql_sink_config import KAFKA, KAFKA_COLUMNS, NONE, RECORD_KEY
+from spark_connect_rt.connectors.sql_sink_config import KAFKA, KAFKA_COLUMNS, NONE, RECORD_KEY, RECORD_VALUE
 from spark_connect_rt.errors import DataError
 
 Row = tuple[Any, ...]
@@ -55,8 +56,8 @@ class RowReader:
             id(record.key_schema),
             id(record.value_schema),
             value is None,
-            tuple(value) if isinstance(value, Mapping) else None,
-            tuple(record.key) if isinstance(record.key, Mapping) else None,
+            tuple(value) if type(value) is dict else None,
+            tuple(record.key) if type(record.key) is dict else None,
         )
         known = self._plans.get(by)
         if known is None:
@@ -77,9 +78,9 @@ class RowReader:
         shape = Shape(keys, (*keys, *chosen), (*key_schemas, *(found[name] for name in chosen)))
         if not shape.columns:
             raise DataError("no field of the record is written (fields.whitelist)")
+        if not keys or self._mode == RECORD_VALUE:
+            return shape, _getter(record.value_schema, shape.columns, "value")
         read_value = _getter(record.value_schema, chosen, "value")
-        if not keys:
-            return shape, read_value
         return shape, lambda one: (*read_key(one), *read_value(one))
 
     def _key_part(self, record: SinkRecord) -> _Part:
@@ -120,26 +121,24 @@ def _members(schema: Schema | None, value: Any, side: str) -> tuple[tuple[str, .
 
 
 def _getter(schema: Schema | None, names: Sequence[str], side: str) -> Callable[[SinkRecord], Row]:
-    def of_map(record: SinkRecord) -> Row:
-        given = getattr(record, side)
-        return tuple(given.get(name) for name in names)
-
-    if schema is None:
-        return of_map
+    part = attrgetter(side)
+    if schema is None:  # every name is in the map: its names are part of what plans are kept by
+        take = itemgetter(*names) if len(names) > 1 else lambda given: tuple(given[name] for name in names)
+        return lambda record: take(part(record))
     places = {one.name: one.index for one in schema.fields}
     indexes = [places[name] for name in names]
     if indexes == list(range(len(schema.fields))):
-        return lambda record: tuple(_struct(getattr(record, side)).values())
+        return lambda record: tuple(_struct(part(record)).values())
 
     def of_struct(record: SinkRecord) -> Row:
-        values = _struct(getattr(record, side)).values()
+        values = _struct(part(record)).values()
         return tuple([values[index] for index in indexes])
 
     return of_struct
 
 
 def _struct(value: Any) -> Struct:
-    if isinstance(value, Struct):
+    if type(value) is Struct:
         return value
     raise DataError(f"the value is no struct of its schema but {type(value).__name__}")
 
@@ -153,6 +152,10 @@ def runs_of(pairs: Sequence[tuple[Shape, Row]], replaces: bool) -> list[Rows]:
     """
     if not replaces:
         return _plain_runs(pairs)
+    shapes = {id(shape) for shape, _ in pairs}
+    if len(shapes) == 1:  # nearly always, and the quicker way
+        shape, size = pairs[0][0], len(pairs[0][0].keys)
+        return [Rows(shape, list({row[:size]: row for _, row in pairs}.values()))]
     done: list[Rows] = []
     latest: dict[Row, tuple[Shape, Row]] = {}
     for shape, row in pairs:

@@ -130,6 +130,7 @@ class SqlSinkTask(SinkTask):
             if not run.shape.deletes:
                 self._targets.ready(table, run.shape)
         ready = [(self._targets.ready(table, run.shape), run) for table, run in runs]
+        self._writer.begin()
         with database.explained("does not take records"):
             for target, run in ready:
                 if target is not None:

@@ -21,6 +21,7 @@ from spark_connect_rt.connectors.sql_urls import SQLITE
 
 Convert = Callable[[Any], Any]
 _AS_THEY_ARE = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64, Type.STRING, Type.BOOLEAN)
+_PLAIN_VALUES = frozenset((int, str, float, bool, type(None)))  # every driver takes them as they are
 _SQLITE_TIME = "%Y-%m-%d %H:%M:%S.%f"
 
 
@@ -62,7 +63,7 @@ def converted_columns(rows: Sequence[Sequence[Any]], conversions: Sequence[Conve
     """Return the columns of rows, each value in its driver's form."""
     columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
     for index, convert in enumerate(conversions):
-        if convert is not None:
+        if convert is not None and not _PLAIN_VALUES.issuperset(map(type, columns[index])):
             columns[index] = [None if value is None else convert(value) for value in columns[index]]
     return columns
 

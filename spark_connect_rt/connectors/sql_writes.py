@@ -31,6 +31,11 @@ class Writer:
         self._mode = mode
         self._batch_size = batch_size
         self._copy_from_rows = copy_from_rows if database.dialect == POSTGRESQL else None
+        self._filled: set[str] = set()
+
+    def begin(self) -> None:
+        """A new transaction: temporary tables are empty."""
+        self._filled.clear()
 
     def write(self, target: Target, run: Rows) -> None:
         """Write a run of rows, ``batch.size`` at a time. Raises the driver's errors."""
@@ -66,11 +71,13 @@ class Writer:
         direct = self._mode == INSERT and not shape.deletes
         if not direct:
             connection.execute(as_written(words.make_stage()))
+            if words.stage in self._filled:
+                connection.execute(as_written(words.empty_stage()))
+            self._filled.add(words.stage)
         with connection.connection.cursor() as cursor, cursor.copy(words.copy(direct)) as copy:  # type: ignore[attr-defined]
             copy.write(data)
         if not direct:
             connection.execute(as_written(words.from_stage(self._mode)))
-            connection.execute(as_written(words.empty_stage()))
         return True
 
 
@@ -102,36 +109,36 @@ class CopyWords:
         self._table = ".".join(_quoted(part) for part in table if part)
         self._columns = _listed(shape.columns)
         # One for each table and set of columns, kept for the session: making one costs catalog rows.
-        self._stage = f"connectrt_stage_{crc32(f'{self._table}({self._columns})'.encode()):08x}"
+        self.stage = f"connectrt_stage_{crc32(f'{self._table}({self._columns})'.encode()):08x}"
 
     def make_stage(self) -> str:
         """Return the statement that makes the temporary table; it is there already but for the first time."""
         return (
-            f"CREATE TEMPORARY TABLE IF NOT EXISTS {self._stage} ON COMMIT DELETE ROWS "
+            f"CREATE TEMPORARY TABLE IF NOT EXISTS {self.stage} ON COMMIT DELETE ROWS "
             f"AS SELECT {self._columns} FROM {self._table} WITH NO DATA"
         )
 
     def copy(self, direct: bool) -> str:
         """Return the COPY, into the table itself or into the temporary one."""
-        return f"COPY {self._table if direct else self._stage} ({self._columns}) FROM STDIN (FORMAT csv)"
+        return f"COPY {self._table if direct else self.stage} ({self._columns}) FROM STDIN (FORMAT csv)"
 
     def from_stage(self, mode: str) -> str:
         """Return the statement that takes the rows on."""
         shape = self._shape
         same = " AND ".join(f"t.{_quoted(name)} = s.{_quoted(name)}" for name in shape.keys)
         if shape.deletes:
-            return f"DELETE FROM {self._table} t USING {self._stage} s WHERE {same}"
+            return f"DELETE FROM {self._table} t USING {self.stage} s WHERE {same}"
         others = [_quoted(name) for name in shape.columns if name not in shape.keys]
         if mode == UPDATE:
             changes = ", ".join(f"{name} = s.{name}" for name in others or map(_quoted, shape.keys))
-            return f"UPDATE {self._table} t SET {changes} FROM {self._stage} s WHERE {same}"
+            return f"UPDATE {self._table} t SET {changes} FROM {self.stage} s WHERE {same}"
         changes = ", ".join(f"{name} = EXCLUDED.{name}" for name in others)
         conflict = f"ON CONFLICT ({_listed(shape.keys)}) DO " + (f"UPDATE SET {changes}" if changes else "NOTHING")
-        return f"INSERT INTO {self._table} ({self._columns}) SELECT {self._columns} FROM {self._stage} {conflict}"
+        return f"INSERT INTO {self._table} ({self._columns}) SELECT {self._columns} FROM {self.stage} {conflict}"
 
     def empty_stage(self) -> str:
         """Return the statement after which the next rows of the same transaction may come."""
-        return f"DELETE FROM {self._stage}"
+        return f"DELETE FROM {self.stage}"
 
 
 def _quoted(name: str) -> str:

@@ -1,0 +1,183 @@
+"""SQL connectors on a real PostgreSQL: one source task (incrementing), one sink task (upsert by key), 1 M rows each.
+
+There is no JDBC connector of Kafka's own to run beside: the limit is what the database gives and takes without Kafka.
+Source: ADBC reads the same SELECT into Arrow columns. Sink: COPY of the same rows into a table with the same key.
+A run is ``exact`` when topic or table hold every row once, as it was.
+"""
+
+from __future__ import annotations
+
+import time
+
+import sqlalchemy as sa
+from adbc_driver_postgresql import dbapi
+from confluent_kafka import Producer
+
+from bench.lab import Lab, TopicTruth
+from bench.process_cost import CpuMeter
+from bench.report import Result, Run
+from bench.source import watch
+from spark_connect_rt.connectors.sql_urls import adbc_uri
+from spark_connect_rt.testing.postgres_server import PostgresServer
+from spark_connect_rt.testing.worker_process import WorkerProcess
+
+FULL, SMALL = 1_000_000, 5_000
+RUN_LIMIT_S = 600.0
+COLUMNS = "id BIGINT PRIMARY KEY, word TEXT, amount DOUBLE PRECISION, n INTEGER, yes BOOLEAN"
+FILL = """INSERT INTO orders SELECT g, 'word number ' || g, g / 8.0, (g % 1000)::int, g % 2 = 0
+ FROM generate_series(1, {count}) g"""
+DIGEST = "SELECT count(*), sum(id), sum(amount), sum(n), sum(length(word)), count(*) FILTER (WHERE yes) FROM {table}"
+JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
+
+
+def run(lab: Lab, short: bool) -> Result:
+    """Source and limit, sink and limit, in turn; three of each."""
+    count, times = (SMALL, 1) if short else (FULL, 3)
+    result = Result(
+        "sql", "rows/s of one SqlSource task (and, by its own rows, of one SqlSink task)", "rows_per_s", True, "exact"
+    )
+    with PostgresServer() as server:
+        bench = _Bench(lab, server.create_database("bench"), count)
+        worker = lab.side("ours")
+        for _ in range(times):
+            if worker is not None:
+                result.runs.append(bench.source(worker))
+            result.runs.append(bench.source_limit())
+        topic = bench.fill_topic()
+        for _ in range(times):
+            if worker is not None:
+                result.runs.append(bench.sink(worker, topic))
+            result.runs.append(bench.sink_limit())
+        lab.delete_topic(topic)
+        bench.close()
+    result.conclude()
+    ours, limit = result.median("ours (sink)"), result.median("limit (sink)")
+    if ours and limit:
+        result.notes.append(f"sink, upsert by key: {ours:,.0f} rows/s, {ours / limit:.2f} of a bare COPY")
+    result.notes += lab.complaints
+    result.met = worker is not None and all(one.figures.get("exact", True) for one in result.runs)
+    return result
+
+
+class _Bench:
+    """One database with the table ``orders``."""
+
+    def __init__(self, lab: Lab, url: str, count: int) -> None:
+        self._lab, self._url, self._count = lab, url, count
+        self._engine = sa.create_engine(url, poolclass=sa.NullPool)
+        self._connection = self._engine.connect()
+        self._run(f"CREATE TABLE orders ({COLUMNS})", FILL.format(count=count), "ANALYZE orders")
+        self._wanted = self._digest("orders")
+
+    def _run(self, *statements: str) -> None:
+        for statement in statements:
+            self._connection.execute(sa.text(statement))
+            self._connection.commit()
+
+    def _digest(self, table: str) -> tuple[object, ...]:
+        return tuple(self._connection.execute(sa.text(DIGEST.format(table=table))).one())
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    def source(self, worker: WorkerProcess) -> Run:
+        """Copy the table into a topic."""
+        name = self._lab.fresh("sql-in")
+        topic = f"{name}-orders"
+        self._lab.create_topic(topic)
+        truth = TopicTruth(self._lab.bootstrap_servers, topic)
+        truth.end()
+        with CpuMeter(worker.processes) as meter:
+            begun = time.monotonic()
+            config = {"mode": "incrementing", "incrementing.column.name": "id", "table.whitelist": "orders", **JSON}
+            self._create(worker, name, "SqlSource", {**config, "topic.prefix": f"{name}-"})
+            watched = watch(truth, self._count, begun)
+        figures = {"rows_per_s": watched.pop("records_per_s"), **watched, "cpu_s": round(meter.used_s, 1)}
+        worker.rest.delete(name)
+        figures["exact"] = truth.digest()[0] == self._count
+        truth.close()
+        self._lab.delete_topic(topic)
+        return Run("ours", figures)
+
+    def source_limit(self) -> Run:
+        """Read the same rows into Arrow columns, and do nothing with them."""
+        begun, rows = time.monotonic(), 0
+        with dbapi.connect(adbc_uri(self._engine.url)) as connection, connection.cursor() as cursor:
+            cursor.execute("SELECT id, word, amount, n, yes FROM orders ORDER BY id")
+            for batch in cursor.fetch_record_batch():
+                rows += batch.num_rows
+        whole_s = time.monotonic() - begun
+        return Run(
+            "limit", {"rows_per_s": round(rows / whole_s), "whole_s": round(whole_s, 2), "exact": rows == self._count}
+        )
+
+    def fill_topic(self) -> str:
+        """Write every row as JSON into one partition."""
+        topic = self._lab.fresh("sql-rows")
+        self._lab.create_topic(topic)
+        producer = Producer({"bootstrap.servers": self._lab.bootstrap_servers, "linger.ms": 5, "batch.size": 1 << 20})
+        rows = self._connection.execute(sa.text("SELECT row_to_json(orders)::text FROM orders ORDER BY id"))
+        for (text,) in rows:
+            while True:
+                try:
+                    producer.produce(topic, text.encode())
+                    break
+                except BufferError:
+                    producer.poll(0.5)
+        producer.flush()
+        self._connection.rollback()
+        return topic
+
+    def sink(self, worker: WorkerProcess, topic: str) -> Run:
+        """Upsert every record of the topic into an empty table."""
+        self._run("DROP TABLE IF EXISTS copies", f"CREATE TABLE copies ({COLUMNS})")
+        name = self._lab.fresh("sql-out")
+        config = {"topics": topic, "table.name.format": "copies", "insert.mode": "upsert"}
+        with CpuMeter(worker.processes) as meter:
+            begun = time.monotonic()
+            keys = {"pk.mode": "record_value", "pk.fields": "id"}
+            self._create(worker, name, "SqlSink", {**config, **keys, **JSON})
+            figures = self._watch_table(begun)
+        figures["cpu_s"] = round(meter.used_s, 1)
+        worker.rest.delete(name)
+        figures["exact"] = self._digest("copies") == self._wanted
+        return Run("ours (sink)", figures)
+
+    def _watch_table(self, begun: float) -> dict[str, float]:
+        """Look at the greatest key, which the records bring last; from the first commit seen to the last."""
+        first_at, first, last = begun, 0, 0
+        while last < self._count and time.monotonic() - begun < RUN_LIMIT_S:
+            last = self._connection.execute(sa.text("SELECT coalesce(max(id), 0) FROM copies")).scalar_one()
+            self._connection.rollback()
+            if last and not first:
+                first_at, first = time.monotonic(), last
+            time.sleep(0.05)
+        now = time.monotonic()
+        moved, flow_s = (last - first, now - first_at) if first < last else (last, now - begun)
+        return {
+            "rows_per_s": round(moved / flow_s),
+            "first_s": round(first_at - begun, 2),
+            "whole_s": round(now - begun, 2),
+        }
+
+    def sink_limit(self) -> Run:
+        """Take the rows out as CSV, then COPY them into an empty table with the same key."""
+        self._run("DROP TABLE IF EXISTS copies", f"CREATE TABLE copies ({COLUMNS})")
+        driver = self._connection.connection.driver_connection
+        assert driver is not None
+        with driver.cursor() as cursor:
+            with cursor.copy("COPY orders TO STDOUT (FORMAT csv)") as copy:
+                data = b"".join(bytes(part) for part in copy)
+            begun = time.monotonic()
+            with cursor.copy("COPY copies FROM STDIN (FORMAT csv)") as copy:
+                copy.write(data)
+            driver.commit()
+        whole_s = time.monotonic() - begun
+        exact = self._digest("copies") == self._wanted
+        return Run(
+            "limit (sink)", {"rows_per_s": round(self._count / whole_s), "whole_s": round(whole_s, 2), "exact": exact}
+        )
+
+    def _create(self, worker: WorkerProcess, name: str, kind: str, config: dict[str, str]) -> None:
+        worker.rest.create(name, {"connector.class": kind, "tasks.max": "1", "connection.url": self._url, **config})
