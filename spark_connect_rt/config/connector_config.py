@@ -13,7 +13,6 @@ from spark_connect_rt.config.own_settings import CONNECTOR, OF_SINKS_ONLY
 from spark_connect_rt.config.sink_config import OF_SINKS
 from spark_connect_rt.config.sink_config import sink_problems as sink_problems
 from spark_connect_rt.config.source_config import OF_SOURCES, source_problems
-from spark_connect_rt.config.unserved_settings import REFUSED_OF_SINKS, REFUSED_OF_SOURCES, unserved
 from spark_connect_rt.config.validators import AtLeast, no_control_characters, one_of, unique
 from spark_connect_rt.config.worker_config import PLUGIN_VERSION
 
@@ -197,11 +196,6 @@ def connector_problems(config: Mapping[str, Any], *, sink: bool, worker: Mapping
         sink: whether its class is a sink's.
         worker: the worker's settings; its group counts.
     """
-    refused = unserved(REFUSED_OF_SINKS if sink else REFUSED_OF_SOURCES, config)
     if sink:
-        problems = sink_problems(config, worker.get("group.id"))
-    else:
-        problems = {**source_problems(config), **dead_letter_problems(config)}
-    for name, instead in refused:
-        problems.setdefault(name, []).append(instead)
-    return problems
+        return sink_problems(config, worker.get("group.id"))
+    return {**source_problems(config), **dead_letter_problems(config)}

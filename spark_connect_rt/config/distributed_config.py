@@ -12,7 +12,6 @@ from spark_connect_rt.config.health_config import HEALTH
 from spark_connect_rt.config.listeners import listener_problems
 from spark_connect_rt.config.own_settings import ENGINE, QUICKSTART
 from spark_connect_rt.config.storage_config import STORAGE, TOPIC_KINDS
-from spark_connect_rt.config.unserved_settings import REFUSED_OF_WORKERS, WARNED_OF_WORKERS, unserved
 from spark_connect_rt.config.worker_config import PASSED_ON, WORKER, unknown_setting_warnings
 from spark_connect_rt.errors import BadConfigError
 
@@ -95,7 +94,7 @@ def parse_distributed(raw: Mapping[str, str]) -> DistributedConfig:
         values[key.name], complaints = key.parse(raw)
         if complaints:
             problems[key.name] = complaints
-    for name, complaint in (*_problems_between(values), *unserved(REFUSED_OF_WORKERS, values)):
+    for name, complaint in _problems_between(values):
         problems.setdefault(name, []).append(complaint)
     if problems:
         raise BadConfigError(problems)
@@ -104,14 +103,8 @@ def parse_distributed(raw: Mapping[str, str]) -> DistributedConfig:
     return DistributedConfig(
         **{name: typed[name] for name in wanted},
         raw=dict(raw),
-        warnings=tuple(_warnings(raw, values)),
+        warnings=tuple(unknown_settings(raw)),
     )
-
-
-def _warnings(raw: Mapping[str, str], values: Mapping[str, Any]) -> list[str]:
-    """Return one sentence for each setting that nothing reads or that has no effect."""
-    without_effect = [f"setting {name}: {why}" for name, why in unserved(WARNED_OF_WORKERS, values)]
-    return unknown_setting_warnings(DISTRIBUTED, raw, _PASSED_ON) + without_effect
 
 
 def unknown_settings(raw: Mapping[str, str]) -> list[str]:

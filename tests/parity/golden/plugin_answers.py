@@ -12,7 +12,6 @@ import orjson
 from starlette.types import ASGIApp
 
 from spark_connect_rt.app.plugin_scan import BUNDLED
-from spark_connect_rt.config.unserved_settings import REFUSED_OF_SINKS, REFUSED_OF_SOURCES
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.rest.app import create_app
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
@@ -23,7 +22,6 @@ from tests.parity.record_plugins import without_documentation
 from tests.unit.rest.conftest import ask
 
 JAVA_VERSION = "4.1.1"
-NOT_SERVED = {one.instead for one in (*REFUSED_OF_SINKS, *REFUSED_OF_SOURCES)}
 OWN_GROUPS = {"Execution", "Health"}
 OWN_SETTINGS = ("connectrt.", "errors.restart.", "task.progress.")
 WORKER = {
@@ -49,7 +47,7 @@ def worker_with(cluster: InProcessCluster, policy: str) -> ASGIApp:
 
 
 def answer_of(app: ASGIApp, step: Ask) -> Answer:
-    """Ask ours; what only ours has is left out: its own settings, fields of an error, refusals of what is not there."""
+    """Ask ours; what only ours has is left out: its own settings, fields of an error."""
     body = step.body if isinstance(step.body, bytes) or step.body is None else orjson.dumps(step.body)
     said = ask(app, step.method, quote(step.path, safe="/?=&%$"), body)
     tree = without_documentation(json.loads(said.content))
@@ -61,27 +59,13 @@ def _comparable(tree: Any) -> Any:
         return {name: tree[name] for name in ("error_code", "message")}
     if isinstance(tree, list):
         return [one for one in tree if not one.get("name", "").startswith(OWN_SETTINGS)]
-    kept, dropped = [], 0
-    for one in tree["configs"]:
-        refusals = 0 if one["value"] is None else _drop_refusals(one["value"])
-        dropped += refusals
-        only_refused = refusals and one["definition"] is None and not one["value"]["errors"]
-        if not only_refused and not _name(one).startswith(OWN_SETTINGS):
-            kept.append(one)
+    kept = [one for one in tree["configs"] if not _name(one).startswith(OWN_SETTINGS)]
     groups = [one for one in tree["groups"] if one not in OWN_GROUPS]
-    return {**tree, "error_count": tree["error_count"] - dropped, "groups": groups, "configs": kept}
+    return {**tree, "groups": groups, "configs": kept}
 
 
 def _name(info: Mapping[str, Any]) -> str:
     return str((info["value"] or info["definition"])["name"])
-
-
-def _drop_refusals(value: dict[str, Any]) -> int:
-    """Take out complaints that a feature is not there; return how many there were."""
-    kept = [error for error in value["errors"] if error not in NOT_SERVED]
-    dropped = len(value["errors"]) - len(kept)
-    value["errors"] = kept
-    return dropped
 
 
 def with_errors(java: Any, errors: Mapping[str, Iterable[str]]) -> Any:

@@ -1,4 +1,4 @@
-"""What no single setting of a connector shows: override policy, topic creation, promises that are not kept."""
+"""What no single setting of a connector shows: override policy, topic creation, dead letters, groups."""
 
 from __future__ import annotations
 
@@ -120,18 +120,10 @@ def test_groups_of_new_topics_need_defaults_and_patterns() -> None:
             {"errors.deadletterqueue.topic.replication.factor": "0"},
             {"errors.deadletterqueue.topic.replication.factor"},
         ),
-        (False, {"exactly.once.support": "requested"}, set()),
-        (False, {"offsets.storage.topic": "mine"}, set()),
-        (
-            False,
-            {"topic.creation.default.replication.factor": "3", "topic.creation.default.partitions": "-1"},
-            set(),
-        ),
+        (False, {"topic.creation.default.partitions": "-1"}, {"topic.creation.default.replication.factor"}),
     ],
 )
-def test_a_connector_that_asks_for_what_is_not_there_is_refused(
-    sink: bool, config: dict[str, str], named: set[str]
-) -> None:
+def test_settings_that_are_wrong_together_are_named(sink: bool, config: dict[str, str], named: set[str]) -> None:
     assert set(connector_problems({"name": "n", **config}, sink=sink, worker={"group.id": "workers"})) == named
 
 
