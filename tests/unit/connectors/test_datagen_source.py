@@ -1,0 +1,145 @@
+"""DatagenSource: the same records whatever the batches, rate, end, keys, offsets."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_connect_rt.api.data.schema import Type
+from spark_connect_rt.api.data.struct import Struct
+from spark_connect_rt.api.data.values_check import check_value
+from spark_connect_rt.connectors.datagen_source import CONFIG, DatagenSourceConnector, DatagenSourceTask
+from spark_connect_rt.connectors.datagen_values import QUICKSTARTS, parse_fields, row_schema, rows
+from spark_connect_rt.errors import BadConfigError, ConnectError
+from tests.unit.connectors.task_context import Context, poll_all, values_of
+
+ALL_KINDS = {
+    "n": {"kind": "sequence", "start": 5, "step": 2},
+    "i": {"kind": "int", "min": -3, "max": 3},
+    "l": {"kind": "long"},
+    "d": {"kind": "double", "min": -1, "max": 1, "digits": 2},
+    "c": {"kind": "choice", "of": ["a", "b"], "null_per_mille": 300},
+    "t": {"kind": "text", "prefix": "x-", "distinct": 50},
+    "b": {"kind": "boolean"},
+    "at": {"kind": "timestamp"},
+}
+
+
+def task(offset: dict[str, Any] | None = None, **settings: Any) -> DatagenSourceTask:
+    made = DatagenSourceTask()
+    made.context = Context(offset)  # type: ignore[assignment]
+    made.start({"topic": "t", **{f"datagen.{name}".replace("_", "."): str(one) for name, one in settings.items()}})
+    return made
+
+
+def test_record_n_is_the_same_whatever_batch_it_comes_in() -> None:
+    fields = parse_fields(json.dumps(ALL_KINDS))
+    whole = rows(fields, 7, 0, 500).to_pylist()
+    assert [one for first in range(0, 500, 50) for one in rows(fields, 7, first, 50).to_pylist()] == whole
+    assert rows(fields, 7, 123, 1).to_pylist() == [whole[123]]
+    assert rows(fields, 8, 0, 500).to_pylist() != whole
+
+
+def test_the_first_records_are_these_on_every_machine() -> None:
+    """Recorded once: a seed names its records for good."""
+    fields = parse_fields("users")
+    assert rows(fields, 1, 0, 2).to_pylist() == [FIRST, SECOND]
+
+
+FIRST = {"registertime": 1512527724491, "userid": "User_4", "regionid": "Region_2", "gender": "OTHER"}
+SECOND = {"registertime": 1503813630862, "userid": "User_2", "regionid": "Region_3", "gender": "FEMALE"}
+
+
+def test_values_are_what_the_schema_and_the_limits_say() -> None:
+    fields = parse_fields(json.dumps(ALL_KINDS))
+    schema = row_schema(fields, "x.Row")
+    values = rows(fields, 1, 0, 2_000).to_pylist()
+    for value in values:
+        check_value(schema, Struct.from_mapping(schema, value))
+    assert [one["n"] for one in values[:3]] == [5, 7, 9]
+    assert {one["i"] for one in values} == set(range(-3, 4))
+    assert {one["c"] for one in values} == {"a", "b", None}
+    assert 450 < sum(one["c"] is None for one in values) < 750
+    assert len({one["t"] for one in values}) == 50
+    assert all(-1 <= one["d"] <= 1 and round(one["d"], 2) == one["d"] for one in values)
+    assert 800 < sum(one["b"] for one in values) < 1_200
+    assert (schema.name, schema.fields[4].schema.optional, schema.fields[5].schema.optional) == ("x.Row", True, False)
+
+
+@pytest.mark.parametrize("name", QUICKSTARTS)
+def test_every_quickstart_has_flat_rows(name: str) -> None:
+    fields = parse_fields(name)
+    assert rows(fields, 0, 0, 3).type.num_fields == len(fields)
+    assert row_schema(fields, None).type is Type.STRUCT
+
+
+def test_a_task_goes_on_behind_its_offset_and_ends() -> None:
+    first = poll_all(task(max_records=25, batch_records=10, schema="orders"))
+    assert [len(one.values) for one in first] == [10, 10, 5]
+    assert [one.source_offset for one in first] == [{"n": 10}, {"n": 20}, {"n": 25}]
+    assert first[0].source_partition == {"task": 0}
+    again = poll_all(task({"n": 20}, max_records=25, schema="orders"))
+    assert values_of(again) == values_of(first)[20:]
+    assert poll_all(task({"n": 25}, max_records=25)) == []
+
+
+def test_keys_are_the_text_of_a_field() -> None:
+    (batch,) = poll_all(task(max_records=3, key_field="orderid"))
+    assert batch.keys is not None
+    assert batch.keys == pa.array(["0", "1", "2"])
+
+
+def test_tasks_have_records_of_their_own() -> None:
+    connector = DatagenSourceConnector()
+    connector.start({"topic": "t", "datagen.schema": "users"})
+    configs = connector.task_configs(2)
+    made = []
+    for config in configs:
+        one = DatagenSourceTask()
+        one.context = Context()  # type: ignore[assignment]
+        one.start({**config, "datagen.max.records": "5"})
+        made.append(poll_all(one))
+    assert [one[0].source_partition for one in made] == [{"task": 0}, {"task": 1}]
+    assert values_of(made[0]) != values_of(made[1])
+
+
+def test_the_rate_is_kept() -> None:
+    one = task(rate=100, schema="pageviews")
+    began, now = one._began_ms, [0]
+    one.clock = lambda: began + now[0]  # type: ignore[method-assign]
+    assert len(values_of(one.poll() or ())) == 1
+    assert one.poll() is None
+    assert 1 <= one.idle_wait_ms() <= 10
+    now[0] = 1_000
+    assert len(values_of(one.poll() or ())) == 100
+
+
+@pytest.mark.parametrize(
+    ("schema", "words"),
+    [
+        ("nope", "neither one of orders"),
+        ("[]", "object"),
+        ('{"a": {"kind": "date"}}', "field a: kind"),
+        ('{"a": {"kind": "int", "from": 1}}', "does not take from"),
+        ('{"a": {"kind": "int", "min": 2, "max": 1}}', "field a: min"),
+        ('{"a": {"kind": "choice"}}', "of must list texts"),
+        ('{"a": {"kind": "text", "distinct": 0}}', "at least 1"),
+        ('{"a": {"kind": "int", "null_per_mille": 2000}}', "null_per_mille"),
+    ],
+)
+def test_a_schema_that_is_none_is_refused(schema: str, words: str) -> None:
+    with pytest.raises(BadConfigError, match=words):
+        CONFIG.parse({"topic": "t", "datagen.schema": schema})
+
+
+def test_a_key_that_is_no_field_and_offsets_of_others_are_refused() -> None:
+    connector = DatagenSourceConnector()
+    assert "no field" in connector.validate({"datagen.key.field": "x"})["datagen.key.field"][0]
+    assert not connector.validate({"datagen.key.field": "orderid"})
+    assert connector.alter_offsets({}, [({"task": 1}, {"n": 5}), ({"any": 1}, None)])
+    for partition, offset in (({"task": 1}, {"n": -1}), ({"task": "a"}, {"n": 1}), ({"x": 1}, {"n": 1})):
+        with pytest.raises(ConnectError):
+            connector.alter_offsets({}, [(partition, offset)])
