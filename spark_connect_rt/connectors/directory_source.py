@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from spark_connect_rt.api.connector import SourceConnector, SourceOffset
+from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceConnector, SourceOffset
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
@@ -59,6 +59,10 @@ class DirectorySourceConnector(SourceConnector):
         """Check settings against each other."""
         return settings.problems(config)
 
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        """Offsets name the last row of each batch."""
+        return ExactlyOnceSupport.SUPPORTED
+
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
         """Check the new offsets. Raises ConnectError."""
         for partition, offset in offsets:
@@ -84,7 +88,8 @@ class DirectorySourceTask(SourceTask):
         self._files = DirectoryFiles(self._values["directory"], wanted, self._values["file.settle.ms"])
         self._waiting: deque[tuple[FoundFile, Mapping[str, Any] | None]] = deque()  # with their stored offsets
         self._reading: _Reading | None = None
-        self._unstored: dict[str, tuple[FoundFile, Mapping[str, Any]]] = {}  # read: their last offset is on its way
+        # Read, or bad from somewhere on, while the last offset is on its way: -> file, that offset, whether it is bad.
+        self._unstored: dict[str, tuple[FoundFile, Mapping[str, Any], bool]] = {}
         self._done: dict[str, FoundFile] = {}  # read, and left where they are
         self._look_at_ms = self._check_at_ms = self.clock()
 
@@ -101,7 +106,7 @@ class DirectorySourceTask(SourceTask):
             self._give_up(found, error)
             return None
         if pieces is None:
-            self._end_of(self._reading)
+            self._end_of(found, bad=False)
         return pieces
 
     def idle_wait_ms(self) -> int:
@@ -110,9 +115,13 @@ class DirectorySourceTask(SourceTask):
 
     def stop(self) -> None:
         """Close the file."""
-        if getattr(self, "_reading", None) is not None:
-            assert self._reading is not None
+        if hasattr(self, "_reading"):
+            self._close()
+
+    def _close(self) -> None:
+        if self._reading is not None:
             self._reading.close()
+            self._reading = None
 
     def _open_next(self) -> bool:
         """Begin the next file; False: there is none."""
@@ -140,13 +149,15 @@ class DirectorySourceTask(SourceTask):
             offsets = self.context.offset_reader.offsets([{FILE: one.path} for one in new])
             self._waiting.extend(zip(new, offsets, strict=True))
 
-    def _end_of(self, reading: _Reading) -> None:
-        reading.close()
-        self._reading = None
-        if reading.last_offset is None:  # nothing was handed on in this run: there is nothing to wait for
-            self._finish(reading.found)
+    def _end_of(self, found: FoundFile, *, bad: bool) -> None:
+        """Close the file that is read; what becomes of it waits for the offset of what was handed on of it."""
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading.close()
+        if reading is None or reading.last_offset is None:  # nothing was: there is nothing to wait for
+            self._finish(found, bad)
         else:
-            self._unstored[reading.found.path] = (reading.found, reading.last_offset)
+            self._unstored[found.path] = (found, reading.last_offset, bad)
 
     def _finish_stored(self) -> None:
         """Be done with files whose last offset is stored."""
@@ -154,16 +165,19 @@ class DirectorySourceTask(SourceTask):
             return
         self._check_at_ms = self.clock() + STORED_CHECK_MS
         read = list(self._unstored.values())
-        offsets = self.context.offset_reader.offsets([{FILE: found.path} for found, _ in read])
-        for (found, last_offset), stored in zip(read, offsets, strict=True):
+        offsets = self.context.offset_reader.offsets([{FILE: found.path} for found, *_ in read])
+        for (found, last_offset, bad), stored in zip(read, offsets, strict=True):
             if stored == last_offset:
                 del self._unstored[found.path]
-                self._finish(found)
+                self._finish(found, bad)
 
-    def _finish(self, found: FoundFile) -> None:
+    def _finish(self, found: FoundFile, bad: bool) -> None:
         done, path = self._values["file.done"], found.path
         if not is_as_found(found):
             log.warning("file %s was changed after it was read: it is read anew", path)
+            return
+        if bad:
+            move_into(path, self._values["file.error.directory"])
             return
         if done == settings.DELETE:
             delete(path)
@@ -177,17 +191,15 @@ class DirectorySourceTask(SourceTask):
 
     def _give_up(self, found: FoundFile, error: ConnectError) -> None:
         """Put a bad file aside. Raises DataError: there is no place for it, and it is not tolerated."""
-        if self._reading is not None:
-            self._reading.close()
-            self._reading = None
-        directory = self._values["file.error.directory"]
         if not is_as_found(found):
             log.warning("file %s went or changed while it was read: %s", found.path, error)
+            self._close()
             return  # another look shows what it is now
-        if directory:
-            log.error("file %s goes to %s: %s", found.path, directory, error)
-            move_into(found.path, directory)
+        if self._values["file.error.directory"]:
+            log.error("file %s goes to %s: %s", found.path, self._values["file.error.directory"], error)
+            self._end_of(found, bad=True)
             return
+        self._close()
         if isinstance(error, DataError) and error.stage is not None:
             raise error  # a row that is not tolerated, reported already
         self.context.report_errant(f"file {found.path}", error)

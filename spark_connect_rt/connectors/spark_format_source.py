@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spark_connect_rt.api.connector import SourceConnector, SourceOffset
+from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceConnector, SourceOffset
 from spark_connect_rt.api.spark_source import SparkSourceTask
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.config.spark_source_config import BULK, CONFIG, INCREMENTAL, ONCE, STREAM, problems
@@ -37,6 +37,10 @@ class SparkFormatSourceConnector(SourceConnector):
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
         """Check settings against each other."""
         return problems(config)
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        """Records and offset go in different transactions."""
+        return ExactlyOnceSupport.UNSUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
         """Check the new offsets. Raises ConnectError."""

@@ -223,6 +223,21 @@ def test_bad_files_go_to_the_error_directory_and_the_next_file_is_read(tmp_path:
     assert names(tmp_path) == ["bad/a.csv", "bad/b.csv", "in/c.csv"]
 
 
+def test_a_bad_file_stays_until_the_rows_before_the_bad_one_are_stored(tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    folder.mkdir()
+    write(folder, a=BAD)
+    run = Run(folder, schema="n:int32", file_error_directory=str(tmp_path / "bad"))
+    (batch,) = run.task.poll() or ()
+    for _ in range(5):
+        run.now_ms += 5_000
+        assert not run.task.poll()
+    assert names(tmp_path) == ["in/a.csv"]
+    run.store.stored[str(folder / "a.csv")] = batch.source_offset
+    assert run.poll() == []
+    assert names(tmp_path) == ["bad/a.csv"]
+
+
 def test_a_file_that_is_no_parquet_fails_the_task_or_is_tolerated_and_left(tmp_path: Path) -> None:
     (tmp_path / "a").write_bytes(b"PAR1 no")
     with pytest.raises(DataError, match=f"unreadable input at file {tmp_path}/a: "):

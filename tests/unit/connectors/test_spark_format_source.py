@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spark_connect_rt.api.connector import ExactlyOnceSupport
 from spark_connect_rt.config.spark_source_config import SparkSourceConfig
 from spark_connect_rt.connectors.spark_format_source import SparkFormatSourceConnector
 from spark_connect_rt.errors import BadConfigError, ConnectError
@@ -49,6 +50,7 @@ def test_one_task_reads_everything() -> None:
     connector = SparkFormatSourceConnector()
     connector.start(GOOD)
     assert connector.task_configs(7) == [GOOD]
+    assert connector.exactly_once_support(GOOD) is ExactlyOnceSupport.UNSUPPORTED
 
 
 def test_offsets_that_somebody_writes_fit_the_mode() -> None:
