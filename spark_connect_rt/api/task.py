@@ -74,6 +74,25 @@ class SinkTaskContext(Protocol):
     def errant_record_reporter(self) -> ErrantRecordReporter | None:
         """Return the reporter; None without a dead letter queue and without ``errors.log.enable``, as in Java."""
 
+    def configs(self) -> Mapping[str, str]:
+        """Return the task's configuration."""
+
+    def offset(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Read these partitions from these offsets, once the present call has returned; others are passed over."""
+
+    def timeout(self, timeout_ms: int) -> None:
+        """Be called again after ``timeout_ms``: with the same records if ``put`` raises RetriableError now, else by an
+        empty ``put``. Counts once."""
+
+    def request_commit(self) -> None:
+        """Have offsets committed once the present call has returned."""
+
+    def pause(self, *partitions: TopicPartition) -> None:
+        """Get nothing of these partitions until ``resume``. Raises ConnectError: one is not this task's."""
+
+    def resume(self, *partitions: TopicPartition) -> None:
+        """Go on with these partitions where they were paused. Raises ConnectError: one is not this task's."""
+
 
 class Task(ABC):
     """Base of both kinds."""

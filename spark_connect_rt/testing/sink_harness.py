@@ -11,7 +11,7 @@ from typing import Any, Self
 
 from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.data.schema import Schema
-from spark_connect_rt.api.task import ErrantRecordReporter, SinkTask
+from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.config.own_settings import OF_SINKS_ONLY, REFUSALS_MAX
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
@@ -20,25 +20,12 @@ from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports, SinkErrantReporter
 from spark_connect_rt.spark.executor.put_delivery import PutDelivery
+from spark_connect_rt.spark.executor.sink_context import TaskContext
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
 from spark_connect_rt.testing.connector_harness import PLAIN_JSON, FindPlugin, HostedConnector
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics, Row, consume_batch
 
 FLUSH_TIMEOUT_MS = 5_000
-
-
-class _Context:
-    """The task's SinkTaskContext."""
-
-    def __init__(self, reporter: SinkErrantReporter | None) -> None:
-        self.partitions: frozenset[TopicPartition] = frozenset()
-        self._reporter = reporter
-
-    def assignment(self) -> frozenset[TopicPartition]:
-        return self.partitions
-
-    def errant_record_reporter(self) -> ErrantRecordReporter | None:
-        return self._reporter
 
 
 class SinkHarness:
@@ -85,7 +72,9 @@ class SinkHarness:
         task_id = ConnectorTaskId(self.hosted.config["name"], 0)
         self._reports = ErrantReports(task_id, self._settings, self._clients, {})
         reporter = SinkErrantReporter(self._reports, self._pipeline) if self._settings.reports else None
-        self._context = _Context(reporter)
+        self._context = TaskContext()
+        self._context.reporter = reporter
+        self._context.take_config(config)
         self._task = self.hosted.connector.task_class()()
         self.task.context = self._context
         most_refusals: int = OF_SINKS_ONLY.parse(self.hosted.config)[REFUSALS_MAX]

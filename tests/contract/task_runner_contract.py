@@ -22,6 +22,7 @@ from spark_connect_rt.ports.task_runner import (
     TaskFailed,
     TaskKind,
     TaskLaunch,
+    TaskMeasured,
     TaskPaused,
     TaskRunner,
     TaskRunning,
@@ -118,9 +119,9 @@ class Worker:
         self.runner.start(launch)
         return launch
 
-    def start_sink(self, name: str, **config: str) -> TaskLaunch:
+    def start_sink(self, name: str, sample: str = "CollectingSink", **config: str) -> TaskLaunch:
         """Start a sink task."""
-        launch = self.launch(name, "CollectingSink", TaskKind.SINK, **config)
+        launch = self.launch(name, sample, TaskKind.SINK, **config)
         self.runner.start(launch)
         return launch
 
@@ -354,6 +355,83 @@ class TaskRunnerContract:
         assert worker.end(launch).drained
         assert not worker.of(launch, BatchDurable)
 
+    def test_a_task_begins_where_it_says_when_it_is_given_a_partition(self, worker: Worker) -> None:
+        worker.topics.append([{"topic": "t", "value": b"v%d" % n} for n in range(4)])
+        launch = worker.start_sink("s", "SteeringSink", begin_at="2")
+        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.until(lambda: _committed(worker, launch) == {TopicPartition("t", 0): 4})
+        worker.end(launch)
+        assert _puts(worker) == ["put t-0@2 v2", "put t-0@3 v3"]
+
+    def test_a_task_rewinds_a_partition_and_gets_what_follows_in_order(self, worker: Worker) -> None:
+        worker.topics.append([{"topic": "t", "value": b"v%d" % n} for n in range(3)])
+        launch = worker.start_sink("s", "SteeringSink", at="v2", does="rewind")
+        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.until(lambda: "rewound" in worker.notes("s"))
+        worker.topics.append([{"topic": "t", "value": b"v3"}])
+        worker.until(lambda: _committed(worker, launch) == {TopicPartition("t", 0): 4})
+        worker.end(launch)
+        after = worker.notes("s")[worker.notes("s").index("rewound") :]
+        assert [line for line in after if line.startswith("put")] == ["put t-0@1 v1", "put t-0@2 v2", "put t-0@3 v3"]
+
+    def test_a_task_pauses_a_partition_and_misses_nothing_of_it(self, worker: Worker) -> None:
+        zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
+        worker.topics.append([{"topic": "t", "partition": 0, "value": b"stop"}])
+        launch = worker.start_sink("s", "SteeringSink", at="stop", does="pause")
+        worker.runner.assign(launch.task, {zero: 0, one: 0})
+        worker.until(lambda: "paused" in worker.notes("s"))
+        worker.topics.append([{"topic": "t", "partition": p, "value": b"v%d" % n} for n in range(3) for p in (0, 1)])
+        worker.until(lambda: _committed(worker, launch) == {zero: 1, one: 3})
+        assert not [line for line in _puts(worker) if line.startswith("put t-0") and "stop" not in line]
+        (worker.folder / "s" / "go").touch()
+        worker.until(lambda: _committed(worker, launch) == {zero: 4, one: 3})
+        worker.end(launch)
+        expected = ["put t-0@0 stop", "put t-0@1 v0", "put t-0@2 v1", "put t-0@3 v2"]
+        assert [line for line in _puts(worker) if line.startswith("put t-0")] == expected
+
+    def test_a_task_says_when_it_wants_the_same_records_again(self, worker: Worker) -> None:
+        worker.topics.append([{"topic": "t", "value": b"v"}])
+        launch = worker.start_sink("s", "SteeringSink", at="v", does="again", timeout="1")
+        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.until(lambda: _committed(worker, launch) == {TopicPartition("t", 0): 1})
+        worker.end(launch)
+        assert worker.notes("s").count("refused") == 1
+        assert _puts(worker) == ["put t-0@0 v"] * 2  # it was noted before it was refused
+
+    def test_a_task_may_not_pause_what_is_not_its_own(self, worker: Worker) -> None:
+        worker.topics.append([{"topic": "t", "value": b"v"}])
+        launch = worker.start_sink("s", "SteeringSink", at="v", does="refuse_others")
+        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.until(lambda: _committed(worker, launch) == {TopicPartition("t", 0): 1})
+        worker.end(launch)
+        assert "SinkTasks may not pause partitions that are not currently assigned to them." in worker.notes("s")
+
+    def test_a_task_that_holds_offsets_back_is_called_by_empty_puts(self, worker: Worker) -> None:
+        worker.topics.append([{"topic": "t", "value": b"v"}])
+        launch = worker.start_sink("s", "HoldingSink")
+        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.until(lambda: _committed(worker, launch) == {TopicPartition("t", 0): 1})
+        worker.end(launch)
+
+    def test_a_task_that_fails_is_closed_before_it_is_stopped(self, worker: Worker) -> None:
+        worker.topics.append([{"topic": "t", "value": b"v"}])
+        launch = worker.start_sink("s", "FailingCommitSink")
+        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.until(lambda: worker.of(launch, TaskFailed))
+        worker.ended(launch)
+        assert not worker.of(launch, BatchDurable)
+        assert worker.notes("s")[-2:] == ["close t-0", "stop"]
+
+    def test_what_a_task_does_is_told(self, worker: Worker) -> None:
+        zero = TopicPartition("t", 0)
+        worker.topics.append([{"topic": "t", "value": b"v%d" % n} for n in range(3)])
+        launch = worker.start_sink("s", fail="hang")
+        worker.runner.assign(launch.task, {zero: 0})
+        worker.until(lambda: any(one.call == "put" and one.call_ms >= 1_000 for one in worker.of(launch, TaskMeasured)))
+        told = [one for one in worker.of(launch, TaskMeasured) if one.half == "reader"]
+        assert (told[-1].totals["read.records"], dict(told[-1].positions)) == (3, {zero: 3})
+        assert not worker.end(launch, timeout_ms=100).drained
+
     @pytest.mark.parametrize("place", ["start", "put"])
     def test_a_failing_sink_task_fails_alone_and_commits_nothing(self, worker: Worker, place: str) -> None:
         neighbour = worker.start("good", count="3")
@@ -477,6 +555,10 @@ class TaskRunnerContract:
         worker.runner.close(5_000)
         assert all(worker.of(launch, TaskEnded) for launch in launches)
         assert all(worker.of(launch, TaskEnded)[0].drained for launch in launches)
+
+
+def _puts(worker: Worker) -> list[str]:
+    return [line for line in worker.notes("s") if line.startswith("put")]
 
 
 def _committed(worker: Worker, launch: TaskLaunch) -> dict[TopicPartition, int]:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from spark_connect_rt.api.records import SinkRecord, SourceRecord
 from spark_connect_rt.api.task import SinkTask, SourceTask
-from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.protocol.ids import TopicPartition
 
 
@@ -135,3 +135,69 @@ class CollectingSink(SinkTask):
 
     def stop(self) -> None:
         note(self.folder, "stop")
+
+
+class SteeringSink(CollectingSink):
+    """Asks its context for what its configuration says, when it is given the record ``at``."""
+
+    def open(self, partitions: Sequence[TopicPartition]) -> None:
+        super().open(partitions)
+        if "begin.at" in self.config:
+            self.context.offset(dict.fromkeys(partitions, int(self.config["begin.at"])))
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        super().put(records)
+        values = [record.value for record in records]
+        if self.config.get("at") in values:
+            getattr(self, self.config["does"])(records)
+        if not records and (Path(self.folder) / "go").exists() and self.paused:
+            self.context.resume(*self.paused)
+            self.paused = ()
+
+    paused: Sequence[TopicPartition] = ()
+
+    def pause(self, records: Sequence[SinkRecord]) -> None:
+        self.paused = (TopicPartition("t", 0),)
+        self.context.pause(*self.paused)
+        note(self.folder, "paused")
+
+    def rewind(self, records: Sequence[SinkRecord]) -> None:
+        self.config = {**self.config, "at": ""}  # once
+        self.context.offset({TopicPartition("t", 0): 1})
+        note(self.folder, "rewound")
+
+    def again(self, records: Sequence[SinkRecord]) -> None:
+        """Refuse once, to be called again a good while sooner or later than by itself."""
+        self.config = {**self.config, "at": ""}
+        self.context.timeout(int(self.config["timeout"]))
+        note(self.folder, "refused")
+        raise RetriableError("as told")
+
+    def commit(self, records: Sequence[SinkRecord]) -> None:
+        self.context.request_commit()
+
+    def refuse_others(self, records: Sequence[SinkRecord]) -> None:
+        try:
+            self.context.pause(TopicPartition("another", 7))
+        except ConnectError as error:
+            note(self.folder, str(error))
+
+
+class HoldingSink(CollectingSink):
+    """Holds every offset back until it has been called by three empty puts."""
+
+    empties = 0
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        super().put(records)
+        self.empties += not records
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        return offsets if self.empties >= 2 else {}
+
+
+class FailingCommitSink(CollectingSink):
+    """Fails when it is asked what is safe."""
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        raise ValueError("not safe")

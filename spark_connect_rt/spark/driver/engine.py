@@ -247,8 +247,15 @@ class Engine:
                 self._look_up(run, slot, message)
             case "wants_commits":
                 run.wants_commits = True
-            case "claimed" | "throttle":  # from the writer half, for the reader half
-                slot.handle.send(message)
+            case "claimed" | "throttle" | "steer":  # from the writer half, for the reader half
+                self._pass_on(run, slot, message)
+
+    def _pass_on(self, run: Run, slot: Slot, message: Message) -> None:
+        for topic, number, offset in message.get("seek", ()):
+            partition = TopicPartition(topic, number)
+            if partition in run.positions and offset is not None:
+                run.positions[partition] = offset  # where a run that is mended or moved begins
+        slot.handle.send(message)
 
     def _on_measures(self, run: Run, message: Message) -> None:
         if not run.failed:  # E2, as below

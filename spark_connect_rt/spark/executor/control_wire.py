@@ -2,9 +2,9 @@
 
 Owns the bytes; both ends use it. A message is a dict with ``op``. Nothing is unpickled from a socket.
 
-driver -> reader: start stop pause resume assign revoke throttle durable claimed offsets end ping
+driver -> reader: start stop pause resume assign revoke steer throttle durable claimed offsets end ping
 reader -> driver: hello offsets measures ping
-writer -> driver: hello running paused durable released claimed failed ended throttle measures ping
+writer -> driver: hello running paused durable released claimed failed ended steer throttle measures ping
 commit -> driver: hello(totals); driver -> commit: totals(error)
 """
 

@@ -28,6 +28,7 @@ from spark_connect_rt.spark.executor.source_host import SourceHost
 from spark_connect_rt.spark.executor.task_meter import TELL_EACH_S
 
 OFFSETS_TIMEOUT_S = 60.0
+_SWITCHED = {"stop": {"stopping": True}, "pause": {"paused": True}, "resume": {"paused": False}}
 log = logging.getLogger(__name__)
 
 
@@ -108,16 +109,15 @@ class ReaderSide:
         if host is None:  # it ended meanwhile; its ENDED row is on the way
             return
         match message["op"]:
-            case "stop":
-                host.switches.set(stopping=True)
-            case "pause":
-                host.switches.set(paused=True)
-            case "resume":
-                host.switches.set(paused=False)
+            case "stop" | "pause" | "resume" as op:
+                host.switches.set(**_SWITCHED[op])
             case "throttle":
                 host.switches.set(throttled=message["on"])
             case "assign" if isinstance(host, SinkFeed):
                 host.assign(decode_offsets(message["offsets"]))
+            case "steer" if isinstance(host, SinkFeed):
+                hold = [TopicPartition(topic, partition) for topic, partition in message["hold"]]
+                host.steer(hold, {TopicPartition(topic, p): offset for topic, p, offset in message["seek"]})
             case "revoke" if isinstance(host, SinkFeed):
                 host.revoke([TopicPartition(topic, partition) for topic, partition in message["partitions"]])
             case "claimed" if isinstance(host, SourceHost):

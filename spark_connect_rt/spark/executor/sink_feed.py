@@ -47,6 +47,7 @@ class SinkFeed(threading.Thread):
         self._changes: deque[Callable[[], None]] = deque()  # from the channel's thread, run on this one
         self._consumer: BatchConsumer | None = None
         self._assigned: set[TopicPartition] = set()
+        self._held: dict[TopicPartition, int] = {}  # paused by the task -> where to read on
         self._max_records = _DEFAULT_POLL_RECORDS
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
@@ -120,7 +121,11 @@ class SinkFeed(threading.Thread):
         now_s = time.monotonic()
         if now_s - self._looked_s >= TELL_EACH_S:
             self._looked_s = now_s
-            self._positions = {partition: self._consumer.position(partition) for partition in self._assigned}
+            self._positions = {
+                partition: self._consumer.position(partition)
+                for partition in self._assigned
+                if partition not in self._held
+            }
 
     def _send(self, batch: pa.RecordBatch) -> None:
         head = BatchHead(batch.num_rows).encode()
@@ -135,12 +140,38 @@ class SinkFeed(threading.Thread):
         self._rows.put(Row(self._host, RowKind.ASSIGNED, _heads(list(offsets))))
         self._consumer.assign(offsets)
         self._assigned.update(offsets)
+        for partition in offsets:
+            self._held.pop(partition, None)
+
+    def steer(self, hold: Sequence[TopicPartition], seek: Mapping[TopicPartition, int | None]) -> None:
+        """Hold some, read others on from elsewhere, or from where they were held (channel thread)."""
+        self._changes.append(lambda: self._steer(hold, seek))
+        self.switches.nudge()
+
+    def _steer(self, hold: Sequence[TopicPartition], seek: Mapping[TopicPartition, int | None]) -> None:
+        if self._consumer is None:
+            return
+        newly = [one for one in hold if one in self._assigned and one not in self._held]
+        self._held.update({one: self._consumer.position(one) for one in newly})
+        self._consumer.unassign(newly)
+        for partition, offset in seek.items():
+            if partition not in self._assigned:
+                continue  # it was revoked meanwhile
+            stood = self._held.pop(partition, None)
+            if offset is not None:
+                # The row goes first, as of any assignment: what follows it is from the new offset.
+                self._rows.put(Row(self._host, RowKind.ASSIGNED, _heads([partition])))
+                self._consumer.assign({partition: offset})
+            elif stood is not None:
+                self._consumer.assign({partition: stood})
 
     def _revoke(self, partitions: Sequence[TopicPartition]) -> None:
         held = [partition for partition in partitions if partition in self._assigned]
         if self._consumer is not None and held:
-            self._consumer.unassign(held)
+            self._consumer.unassign([partition for partition in held if partition not in self._held])
         self._assigned.difference_update(held)
+        for partition in held:
+            self._held.pop(partition, None)
         self._rows.put(Row(self._host, RowKind.REVOKED, _heads(partitions)))
 
 

@@ -8,14 +8,12 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Set as AbstractSet
 
 import pyarrow as pa
 
-from spark_connect_rt.api.task import ErrantRecordReporter, SinkTask
+from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.config.own_settings import OF_SINKS_ONLY, REFUSALS_MAX
 from spark_connect_rt.errors import DataError, RetriableError
-from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.pipeline.retry_tolerance import RetryInterrupted, Waiting
 from spark_connect_rt.pipeline.sink_pipeline import SinkConverted, SinkPipeline
@@ -32,26 +30,14 @@ from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, deco
 from spark_connect_rt.spark.executor.hosting import load_class, monotonic_ms
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
 from spark_connect_rt.spark.executor.put_delivery import PutDelivery
+from spark_connect_rt.spark.executor.sink_context import TaskContext
+from spark_connect_rt.spark.executor.sink_rows import first_offsets, without_partitions
 
 COMMIT_EACH_S = 1.0  # at most; less if offset.flush.interval.ms is less
 COMMIT_APART_S = 0.2  # reader idle: pre_commit at once unless the last was this recently
 PUT_EMPTY_EACH_S = 1.0  # tasks that buffer by time expect empty puts, as Java's poll loop makes them
 RETRY_FIRST_S, RETRY_LAST_S = 0.1, 5.0
 log = logging.getLogger(__name__)
-
-
-class _Context:
-    """The task's SinkTaskContext."""
-
-    def __init__(self) -> None:
-        self.partitions: frozenset[TopicPartition] = frozenset()
-        self.reporter: SinkErrantReporter | None = None
-
-    def assignment(self) -> frozenset[TopicPartition]:
-        return self.partitions
-
-    def errant_record_reporter(self) -> ErrantRecordReporter | None:
-        return self.reporter
 
 
 class SinkLane(Lane):
@@ -62,7 +48,7 @@ class SinkLane(Lane):
     def __init__(self, host: int, launch: TaskLaunch, report: Report, clients: ExecutorClients) -> None:
         super().__init__(host, launch, report)
         self._clients = clients
-        self._context = _Context()
+        self._context = TaskContext()
         self._task: SinkTask | None = None
         self._reports: ErrantReports | None = None
         self._offsets: dict[TopicPartition, int] = {}  # next offset after the last put, per open partition
@@ -72,6 +58,8 @@ class SinkLane(Lane):
         self._commit_at_s: float | None = None
         self._committed_s = 0.0
         self._commit_each_s = COMMIT_EACH_S
+        self._put_s = now_s()  # when the task was called last
+        self._call_at_s: float | None = None  # when it asked to be called again
         self._hurry = threading.Event()  # a revocation or the end waits: retries must not hold it up
         self._leaving_lock = threading.Lock()
         self._leaving: frozenset[TopicPartition] = frozenset()
@@ -112,12 +100,14 @@ class SinkLane(Lane):
         self._commit_each_s = min(COMMIT_EACH_S, flush_ms / 1000)
         self._reports = self._open_reports(settings)
         self._task = load_class(self.launch.task_class)()
+        task_config = self._clients.resolve(self.launch.config, self.launch.worker_config)
+        self._context.take_config(task_config)
         self._task.context = self._context
         most_refusals: int = OF_SINKS_ONLY.parse(connector_config)[REFUSALS_MAX]
         self._delivery = PutDelivery(
             self.launch.task, self._task, self._pipeline, self._reports, most_refusals, self._must_not_wait, self.meter
         )
-        self._task.start(self._clients.resolve(self.launch.config, self.launch.worker_config))
+        self._task.start(task_config)
         if not self.launch.paused:  # else the feed's PAUSED row says so
             self.report("running")
 
@@ -139,6 +129,7 @@ class SinkLane(Lane):
                 self._put(row)
                 self.meter.moved("taken", BatchHead.decode(row.head).records)
             case RowKind.ASSIGNED:
+                self._context.reads_anew(_partitions(row))
                 self._open(_partitions(row))
             case RowKind.REVOKED:
                 self._let_go(_partitions(row))
@@ -154,11 +145,12 @@ class SinkLane(Lane):
         self._context.partitions |= new
         if new:
             self._task.open(sorted(new))
+            self._obey()
 
     def _put(self, row: Row) -> None:
         """Deliver one batch; tried again for as long as the task asks, or until its partitions leave."""
         assert row.data is not None
-        batch, wait_s = decode_records(row.data), RETRY_FIRST_S
+        batch, wait_s = self._wanted(decode_records(row.data)), RETRY_FIRST_S
         while not self._ending:  # what is not put is read again by the next owner
             leaving = self._leaving
             self._release(leaving - self._released)  # a target that refuses must not hold them
@@ -174,9 +166,40 @@ class SinkLane(Lane):
                 if self._delivery.put(converted.records):
                     self._took(converted, row.data.size)
                     return
-                self._hurry.wait(wait_s)
+                self._obey()
+                self._hurry.wait(self._until_called_s(wait_s))
                 self._hurry.clear()
                 wait_s = min(RETRY_LAST_S, wait_s * 2)
+
+    def _wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the batch without partitions that the task paused or moved: they are read again."""
+        unwanted = self._context.unwanted()
+        for partition, first_offset in first_offsets(batch, unwanted).items():
+            self._context.dropped(partition, first_offset)
+        return without_partitions(batch, unwanted)
+
+    def _until_called_s(self, otherwise_s: float) -> float:
+        """Return how long to wait, as the task asked once, else ``otherwise_s``."""
+        call_at_s, self._call_at_s = self._call_at_s, None
+        return otherwise_s if call_at_s is None else max(0.0, call_at_s - now_s())
+
+    def _obey(self) -> None:
+        """Do what the task asked for in its last call."""
+        self._steer()
+        if self._context.take_commit():
+            self._commit()
+
+    def _steer(self) -> None:
+        rewinds = self._context.take_rewinds()
+        self._offsets.update(rewinds)
+        self._reported.update(rewinds)
+        hold, seek = self._context.take_steering()
+        if hold or seek:
+            held = [(tp.topic, tp.partition) for tp in sorted(hold)]
+            self.report("steer", hold=held, seek=[(tp.topic, tp.partition, at) for tp, at in sorted(seek.items())])
+        timeout_s = self._context.take_timeout_s()
+        if timeout_s is not None:
+            self._call_at_s = now_s() + timeout_s
 
     def _must_not_wait(self) -> bool:
         return self._ending or self._leaving is not self._put_without
@@ -203,6 +226,8 @@ class SinkLane(Lane):
         self._data_bytes += data_bytes
         self._skipped += converted.skipped + self._delivery.refused
         self._dirty = True
+        self._put_s = now_s()
+        self._obey()
         self._commit_when_due(self._committed_s + self._commit_each_s)
 
     def _wait_ms(self, wait_ms: int) -> bool:
@@ -224,16 +249,26 @@ class SinkLane(Lane):
                 self._commit()
 
     def on_time(self) -> None:
-        """Commit if due; let the task look at its clock."""
-        if self._dirty:
+        """Let the task look at its clock, also while it holds offsets back; commit if due."""
+        now = now_s()
+        if now >= self._call_due_s():
+            self._put_s, self._call_at_s = now, None
+            if self._task is not None and self._context.partitions:
+                self._delivery.put([])
+                self._obey()
+        if self._dirty and self._commit_at_s is not None and now >= self._commit_at_s:
             self._commit()
-        elif self._task is not None and self._context.partitions:
-            self._delivery.put([])
+
+    def _call_due_s(self) -> float:
+        empty_s = self._put_s + PUT_EMPTY_EACH_S
+        return empty_s if self._call_at_s is None else min(empty_s, self._call_at_s)
 
     def wait_s(self) -> float | None:
-        """Wait until the next commit, else until the next empty put."""
-        due_s = self._commit_at_s
-        return PUT_EMPTY_EACH_S if due_s is None else max(0.0, due_s - now_s())
+        """Wait until the next commit or the next empty put."""
+        due_s = self._call_due_s()
+        if self._dirty and self._commit_at_s is not None:
+            due_s = min(due_s, self._commit_at_s)
+        return max(0.0, due_s - now_s())
 
     def _commit(self) -> None:
         """Ask the task what is safe and report it; what is not yet safe is asked again a second later.
@@ -253,6 +288,7 @@ class SinkLane(Lane):
         except RetriableError as error:
             log.warning("task=%s: pre_commit will be tried again: %s", self.launch.task, error)
             return
+        self._steer()
         if not told or not self._reports.flush(self._flush_timeout_ms):  # pre_commit may have reported some
             return
         safe = {tp: min(offset, self._offsets[tp]) for tp, offset in answered.items() if tp in self._offsets}
@@ -285,10 +321,12 @@ class SinkLane(Lane):
         if not partitions:
             return
         held = partitions & self._context.partitions
-        self._commit()
-        if held:
-            self._task.close(sorted(held))
-        self._context.partitions -= held
+        try:
+            self._commit()
+        finally:  # as Java: what could not be committed is closed, too
+            if held:
+                self._task.close(sorted(held))
+        self._context.gone(held)
         for partition in held:
             self._offsets.pop(partition, None)
             self._reported.pop(partition, None)
@@ -305,36 +343,32 @@ class SinkLane(Lane):
     def drain(self) -> None:
         """Commit what was put and close every partition."""
         assert self._task is not None
-        self._commit()
-        if self._context.partitions:
-            self._task.close(sorted(self._context.partitions))
-        self._context.partitions = frozenset()
+        held = self._context.partitions
+        try:
+            self._commit()
+        finally:  # as Java: what could not be committed is closed, too
+            if held:
+                self._task.close(sorted(held))
+        self._context.gone(held)
 
     def finish(self) -> None:
-        """Stop the task."""
+        """Close what a failure left open, as Java does; stop the task."""
         task, self._task = self._task, None
         try:
             if task is not None:
-                task.stop()
-                self._pipeline.close()
+                self._close_and_stop(task)
         finally:
             if self._reports is not None:
                 self._reports.close(self._flush_timeout_ms)
 
+    def _close_and_stop(self, task: SinkTask) -> None:
+        try:
+            if self._context.partitions and not self.abandoned:
+                task.close(sorted(self._context.partitions))
+        finally:
+            task.stop()
+            self._pipeline.close()
+
 
 def _partitions(row: Row) -> frozenset[TopicPartition]:
     return frozenset(TopicPartition(topic, partition) for topic, partition in decode_partitions(row.head))
-
-
-def without_partitions(batch: pa.RecordBatch, leaving: AbstractSet[TopicPartition]) -> pa.RecordBatch:
-    """Drop the rows of ``leaving`` from a batch in consume form: their next owner reads them again."""
-    if not leaving:
-        return batch
-    metadata = batch.schema.metadata or {}
-    columns = []
-    for name, key, read in (("topic", TOPIC, bytes.decode), ("partition", PARTITION, int)):
-        stands = metadata.get(key)
-        fixed = None if stands is None or name in batch.schema.names else read(stands)
-        columns.append(batch.column(name).to_pylist() if fixed is None else [fixed] * batch.num_rows)
-    kept = [TopicPartition(*pair) not in leaving for pair in zip(*columns, strict=True)]
-    return batch if all(kept) else batch.filter(pa.array(kept))
