@@ -15,7 +15,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_connect_rt.api.connector import SourceConnector, SourceOffset
+from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceConnector, SourceOffset
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
@@ -33,7 +33,15 @@ from spark_connect_rt.connectors.sql_progress import (
 from spark_connect_rt.connectors.sql_queries import ReadPlan, select_rows
 from spark_connect_rt.connectors.sql_reader import NoArrowForm, PieceReader, arrow_pieces, has_adbc, row_pieces
 from spark_connect_rt.connectors.sql_settings import problems_of
-from spark_connect_rt.connectors.sql_source_config import CONFIG, NO_LIMIT, QUERY_TASK, TABLES, check_together
+from spark_connect_rt.connectors.sql_source_config import (
+    BOTH,
+    CONFIG,
+    INCREMENTING,
+    NO_LIMIT,
+    QUERY_TASK,
+    TABLES,
+    check_together,
+)
 from spark_connect_rt.connectors.sql_tables import (
     TableId,
     TableWatch,
@@ -103,6 +111,11 @@ class SqlSourceConnector(SourceConnector):
             SqlDatabase(values)
 
         return problems_of(config, CONFIG, check)
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        """Rows told apart by number are; a time alone, or nothing, does not say which row was the last."""
+        exact = config.get("mode", "").strip() in (INCREMENTING, BOTH)
+        return ExactlyOnceSupport.SUPPORTED if exact else ExactlyOnceSupport.UNSUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
         """Check the new offsets. Raises ConnectError."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from spark_connect_rt.api.connector import ExactlyOnceSupport
 from spark_connect_rt.connectors.sql_source import SqlSourceConnector
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError
 from spark_connect_rt.testing.connector_harness import SourceHarness
@@ -17,6 +18,7 @@ from spark_connect_rt.testing.postgres_server import PostgresServer, jdbc_url
 from tests.e2e.commands import until
 from tests.integration.sql.conftest import Database
 
+SUPPORTED, UNSUPPORTED = ExactlyOnceSupport.SUPPORTED, ExactlyOnceSupport.UNSUPPORTED
 INCREMENTING = {"mode": "incrementing", "incrementing.column.name": "id"}
 TIMES = {"mode": "timestamp", "timestamp.column.name": "changed"}
 BOTH = {"mode": "timestamp+incrementing", "timestamp.column.name": "changed", "incrementing.column.name": "id"}
@@ -334,6 +336,12 @@ def take(source: SourceHarness, found: list[int]) -> int:
     if not raises_retriable(lambda: found.extend(ids(source.poll()))):
         return len(found)
     return 0
+
+
+def test_only_modes_that_tell_rows_apart_are_exactly_once() -> None:
+    support = SqlSourceConnector().exactly_once_support
+    assert [support({"mode": mode}) for mode in ("incrementing", "timestamp+incrementing")] == [SUPPORTED, SUPPORTED]
+    assert [support(config) for config in ({"mode": "timestamp"}, {"mode": "bulk"}, {})] == [UNSUPPORTED] * 3
 
 
 def test_no_thread_is_left_behind(sqlite_database: Database) -> None:
