@@ -117,6 +117,25 @@ def test_timestamp_and_incrementing_tell_rows_of_one_time_apart(database: Databa
         assert source.offsets.all()[0][1]["incrementing"] == 2
 
 
+@pytest.mark.parametrize("arrow", ["true", "false"])
+@pytest.mark.parametrize("kind", ["TIMESTAMP", "TIMESTAMPTZ"])
+def test_times_with_and_without_a_zone_are_asked_for_as_they_are_stored(
+    postgres_database: Database, kind: str, arrow: str
+) -> None:
+    """Noon in Berlin, in a column of its wall clock's time and in one with a zone, is 10:00 of UTC."""
+    postgres_database.run(f"CREATE TABLE orders (id INTEGER PRIMARY KEY, maybe {kind}, changed {kind} NOT NULL)")
+    noon = "2024-07-01 12:00:00" if kind == "TIMESTAMP" else "2024-07-01 10\\:00\\:00+00"
+    insert = "INSERT INTO orders VALUES ({}, NULL, '{}')"
+    postgres_database.run(insert.format(1, noon))
+    settings = {"db.timezone": "Europe/Berlin", "connectrt.sql.arrow": arrow, "batch.max.rows": 1}
+    with harness(postgres_database, **{**BOTH, **settings, "timestamp.column.name": "maybe,changed"}) as source:
+        assert [record.json()["changed"] for record in source.poll()] == [1719828000000]
+        assert source.offsets.all()[0][1] == {"incrementing": 1, "timestamp": 1719828000000, "timestamp_nanos": 0}
+        source.restart()
+        postgres_database.run(insert.format(2, noon), insert.format(0, noon.replace("00", "01", 1)))
+        until_ids(source, [2, 0])
+
+
 def test_a_change_younger_than_the_delay_waits(database: Database) -> None:
     database.run(
         ORDERS,
