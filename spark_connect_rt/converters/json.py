@@ -179,7 +179,7 @@ class JsonConverter(HeaderAndValueConverter):
 
     def column_from_connect_data(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
         """Return the JSON text of a column of primitives or structs of them."""
-        text = column_json(schema, values)
+        text = column_json(schema, values, self._settings.numeric_decimals)
         if text is None or (schema is not None and text.null_count):
             return None
         if not self._schemas_enabled:

@@ -9,7 +9,9 @@ from __future__ import annotations
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_connect_rt.api.data.logical import PYTHON_TYPES
 from spark_connect_rt.api.data.schema import Field, Schema, Type
+from spark_connect_rt.converters.json_logical_columns import bytes_text, logical_text
 from spark_connect_rt.protocol.json_text import java_string
 
 _ARROW_TYPES = {
@@ -21,22 +23,28 @@ _ARROW_TYPES = {
     Type.FLOAT64: pa.float64(),
     Type.BOOLEAN: pa.bool_(),
     Type.STRING: pa.string(),
+    Type.BYTES: pa.binary(),
 }
 _SCHEMALESS_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _NULL = pa.scalar("null")
 _EMPTY = pa.scalar("")
 
 
-def column_json(schema: Schema | None, values: pa.Array) -> pa.Array | None:
+def column_json(schema: Schema | None, values: pa.Array, numeric_decimals: bool = False) -> pa.Array | None:
     """Return the JSON text of every element, null where the element is null; None: no exact column form.
 
-    ``schema`` only has to agree with the Arrow type: values of a schema print as schemaless ones do.
+    ``schema`` only has to agree with the Arrow type: values of a schema print as schemaless ones do, but for logical
+    types. ``numeric_decimals``: those are numbers, not base64.
     """
     if schema is not None and not _agrees(schema, values):
         return None
     kind = values.type
+    if schema is not None and schema.name in PYTHON_TYPES:
+        return logical_text(schema, values, numeric_decimals)
     if pa.types.is_struct(kind):
-        return _struct_json(schema, values)
+        return _struct_json(schema, values, numeric_decimals)
+    if pa.types.is_binary(kind):
+        return bytes_text(values)
     if pa.types.is_boolean(kind) or kind in _SCHEMALESS_INTEGERS:
         return pc.cast(values, pa.string())
     if pa.types.is_string(kind):
@@ -48,9 +56,11 @@ def column_json(schema: Schema | None, values: pa.Array) -> pa.Array | None:
 
 def _agrees(schema: Schema, values: pa.Array) -> bool:
     """Whether the column is just what the schema says, without a null that needs a default or is forbidden."""
-    if schema.name is not None and schema.type is not Type.STRUCT:
-        return False  # logical types and the like
     if values.null_count and (not schema.optional or schema.default is not None):
+        return False
+    if schema.name in PYTHON_TYPES:
+        return True  # logical_text looks at the Arrow type
+    if schema.name is not None and schema.type is not Type.STRUCT:
         return False
     if schema.type is not Type.STRUCT:
         return bool(_ARROW_TYPES.get(schema.type) == values.type)
@@ -60,7 +70,7 @@ def _agrees(schema: Schema, values: pa.Array) -> bool:
     return names == [values.type.field(index).name for index in range(values.type.num_fields)]
 
 
-def _struct_json(schema: Schema | None, values: pa.Array) -> pa.Array | None:
+def _struct_json(schema: Schema | None, values: pa.Array, numeric_decimals: bool) -> pa.Array | None:
     members: tuple[Field, ...] | None = None if schema is None else schema.fields
     if values.type.num_fields == 0:
         return pc.if_else(values.is_valid(), pa.scalar("{}"), pa.scalar(None, pa.string()))
@@ -70,7 +80,7 @@ def _struct_json(schema: Schema | None, values: pa.Array) -> pa.Array | None:
     for index, column in enumerate(values.flatten()):
         if members is not None and valid is not None:
             return None  # a null struct would look like nulls in required fields
-        text = column_json(None if members is None else members[index].schema, column)
+        text = column_json(None if members is None else members[index].schema, column, numeric_decimals)
         if text is None:
             return None
         opening = "{" if index == 0 else ","
