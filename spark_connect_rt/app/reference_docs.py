@@ -1,4 +1,4 @@
-"""Makes docs/reference/{worker,standalone,connector}_settings.md, transformations.md, exit_codes.md from declarations.
+"""Makes docs/reference/{worker,standalone,connector}_settings, transformations, exit_codes, metrics from declarations.
 
 ``python -m spark_connect_rt.app.reference_docs`` writes them; tests/unit/app/test_reference_docs.py fails when a
 committed page says something else than the declarations.
@@ -31,6 +31,8 @@ from spark_connect_rt.config.group_config import GROUP, SESSION_KEYS
 from spark_connect_rt.config.standalone_config import STANDALONE
 from spark_connect_rt.config.storage_config import STORAGE
 from spark_connect_rt.config.unserved_settings import in_this_version
+from spark_connect_rt.ports.metric_names import METRICS
+from spark_connect_rt.rest.metrics import prometheus_name
 from spark_connect_rt.transforms import settings as transform_settings
 
 FOLDER = Path("docs/reference")
@@ -160,11 +162,33 @@ def exit_codes() -> str:
     return f"# Exit codes\n\n{_MADE_BY}\n\n| Code | The process |\n|---|---|\n{rows}\n"
 
 
+def metrics() -> str:
+    """Return the page of everything ``/admin/metrics`` may say."""
+    rows = [
+        f"| `{prometheus_name(one.group, one.name)}` | {', '.join(one.tags) or ' '} | {_cell(one.doc)} |"
+        for one in METRICS.values()
+    ]
+    return (
+        f"# Metrics\n\n{_MADE_BY}\n\n"
+        "`GET /admin/metrics` of each worker answers them as Prometheus reads them: those of the connectors and tasks\n"
+        "that run there. Names are Kafka Connect's, in the form that common rules of the JMX exporter give them.\n"
+        "Averages, the greatest and rates are over `metrics.sample.window.ms` times `metrics.num.samples`; a state or\n"
+        "a name is a label, with the value 1. Only what was counted is said: a task that never polled has no poll time.\n"
+        "Executors tell about once a second.\n\n"
+        f"| Metric | Labels | Meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n\n"
+        "Not here of Java's: `transaction-size-*`, `source-record-active-count-*`, `sink-record-active-count-*`\n"
+        "(`max`, `avg`), `offset-commit-seq-no`, `offset-commit-skip-*`, `offset-commit-completion-rate`, `connector-type`,\n"
+        "`connector-class`, `connector-version`, of `task-error-metrics` all but `total-records-skipped`, of\n"
+        "`connect-coordinator-metrics` all but the two counts, and Kafka's own clients' metrics.\n"
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "worker_settings.md": worker_settings,
     "standalone_settings.md": standalone_settings,
     "connector_settings.md": connector_settings,
     "exit_codes.md": exit_codes,
+    "metrics.md": metrics,
     "transformations.md": transformations,
 }
 

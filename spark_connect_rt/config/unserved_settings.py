@@ -7,9 +7,7 @@ changes comfort is said on the reference pages. A line goes when the feature com
 from __future__ import annotations
 
 WITHOUT_EFFECT = {
-    "metrics.sample.window.ms": "there are no metrics; see /admin/progress",
-    "metrics.num.samples": "there are no metrics; see /admin/progress",
-    "metrics.recording.level": "there are no metrics; see /admin/progress",
+    "metrics.recording.level": "every metric is recorded; see /admin/metrics",
 }
 
 

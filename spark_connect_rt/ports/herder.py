@@ -16,6 +16,7 @@ from spark_connect_rt.config.config_def import ConfigKey
 from spark_connect_rt.planning.config_infos import ConfigInfos
 from spark_connect_rt.planning.offset_changes import OffsetPair
 from spark_connect_rt.ports.loggers import LoggerLevel
+from spark_connect_rt.ports.metric_names import Measured
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.state.target_state import TargetState
 
@@ -182,6 +183,9 @@ class HerderApi(Protocol):
 
     def progress(self) -> WorkerProgress:
         """Return what this worker does now, with counters."""
+
+    def metrics(self) -> Sequence[Measured]:
+        """Return every metric of this worker that has a value."""
 
     def internal_key(self) -> InternalKey:
         """Return what signatures of internal requests are checked with."""

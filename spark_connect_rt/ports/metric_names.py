@@ -1,11 +1,12 @@
-"""Every metric this package counts, declared once: Kafka's own names where Kafka has them (facts section 9).
+"""Every metric this worker counts, declared once: Kafka's own names where Kafka has them (facts section 9).
 
-Owns names, units and meaning; who counts them, and who shows them, is elsewhere.
+Owns names, units and meaning, and the form a measured value has. Who counts is runtime's, how it is shown is REST's.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,38 +19,87 @@ class Metric:
     tags: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """One value of one metric; ``tags`` has the metric's. A state or a name is a tag of its own, with the value 1."""
+
+    metric: Metric
+    value: float
+    tags: Mapping[str, str] = field(default_factory=dict)
+
+
 _TASK = ("connector", "task")
+_OF_TASK = (
+    ("connector-task-metrics", "status", "State of the task, in lower case, as a tag."),
+    ("connector-task-metrics", "running-ratio", "Share of its time here that the task was RUNNING."),
+    ("connector-task-metrics", "pause-ratio", "Share of its time here that the task was PAUSED."),
+    ("connector-task-metrics", "batch-size-avg", "Records of a poll or a put, over the window."),
+    ("connector-task-metrics", "batch-size-max", "Records of a poll or a put, the most in the window."),
+    ("connector-task-metrics", "offset-commit-avg-time-ms", "Time of an offset commit, over the window."),
+    ("connector-task-metrics", "offset-commit-max-time-ms", "Time of an offset commit, the longest in the window."),
+    ("connector-task-metrics", "offset-commit-success-percentage", "Share of offset commits that went well, 0 to 1."),
+    ("connector-task-metrics", "offset-commit-failure-percentage", "Share of offset commits that failed, 0 to 1."),
+    ("connector-task-metrics", "durable-bytes-total", "Bytes of durable records (only here)."),
+    ("connector-task-metrics", "stalled", "1: RUNNING, but it moves nothing though there is work (only here)."),
+    ("source-task-metrics", "source-record-poll-total", "Records that the task returned."),
+    ("source-task-metrics", "source-record-poll-rate", "Records a second that the task returned, over the window."),
+    ("source-task-metrics", "source-record-write-total", "Records written to Kafka and acknowledged."),
+    ("source-task-metrics", "source-record-write-rate", "Records a second written, over the last five seconds."),
+    ("source-task-metrics", "source-record-active-count", "Records polled and not acknowledged yet."),
+    ("source-task-metrics", "poll-batch-avg-time-ms", "Time of a poll, empty ones too, over the window."),
+    ("source-task-metrics", "poll-batch-max-time-ms", "Time of a poll, the longest in the window."),
+    ("sink-task-metrics", "sink-record-read-total", "Records read from Kafka."),
+    ("sink-task-metrics", "sink-record-read-rate", "Records a second read from Kafka, over the window."),
+    ("sink-task-metrics", "sink-record-send-total", "Records put."),
+    ("sink-task-metrics", "sink-record-send-rate", "Records a second put, over the window."),
+    ("sink-task-metrics", "sink-record-active-count", "Records read and not taken by the task yet."),
+    ("sink-task-metrics", "sink-record-lag", "Records between what is committed and the log ends (only here)."),
+    ("sink-task-metrics", "partition-count", "Partitions that the task holds."),
+    ("sink-task-metrics", "put-batch-avg-time-ms", "Time of a put, empty ones too, over the window."),
+    ("sink-task-metrics", "put-batch-max-time-ms", "Time of a put, the longest in the window."),
+    ("sink-task-metrics", "offset-commit-completion-total", "Offset commits that went well."),
+    ("task-error-metrics", "total-records-skipped", "Errant records tolerated."),
+)
+_OF_CONNECTOR = (
+    ("connector-metrics", "status", "State of the connector, in lower case, as a tag."),
+    ("connect-worker-metrics", "connector-total-task-count", "Tasks of a connector of this worker."),
+    *(
+        ("connect-worker-metrics", f"connector-{state}-task-count", f"Of them, {state}.")
+        for state in ("running", "paused", "failed", "unassigned", "restarting")
+    ),
+)
+_OF_WORKER = (
+    ("connect-worker-metrics", "connector-count", "Connectors that run here."),
+    ("connect-worker-metrics", "task-count", "Tasks that run here."),
+    *(
+        ("connect-worker-metrics", f"{kind}-startup-{what}", f"Starts of {kind}s here: {what.replace('-', ' ')}.")
+        for kind in ("connector", "task")
+        for what in (
+            "attempts-total",
+            "success-total",
+            "success-percentage",
+            "failure-total",
+            "failure-percentage",
+        )
+    ),
+    ("connect-worker-rebalance-metrics", "leader-name", "URL of the leader, as a tag."),
+    ("connect-worker-rebalance-metrics", "connect-protocol", "EAGER, COMPATIBLE or SESSIONED, as a tag."),
+    ("connect-worker-rebalance-metrics", "epoch", "Generation of the group."),
+    ("connect-worker-rebalance-metrics", "completed-rebalances-total", "Rebalances that this worker has adopted."),
+    ("connect-worker-rebalance-metrics", "rebalancing", "1: this worker waits for a rebalance to end."),
+    ("connect-worker-rebalance-metrics", "rebalance-avg-time-ms", "Time of a rebalance as seen here."),
+    ("connect-worker-rebalance-metrics", "rebalance-max-time-ms", "Time of the longest rebalance as seen here."),
+    ("connect-worker-rebalance-metrics", "time-since-last-rebalance-ms", "Since the last rebalance ended."),
+    ("connect-coordinator-metrics", "assigned-connectors", "Connectors that this worker holds."),
+    ("connect-coordinator-metrics", "assigned-tasks", "Tasks that this worker holds."),
+)
+METRICS: Mapping[tuple[str, str], Metric] = {
+    (group, name): Metric(group, name, doc, tags)
+    for declared, tags in ((_OF_TASK, _TASK), (_OF_CONNECTOR, ("connector",)), (_OF_WORKER, ()))
+    for group, name, doc in declared
+}
 
-SOURCE_RECORDS_WRITTEN = Metric(
-    "source-task-metrics", "source-record-write-total", "Records written to Kafka and durable.", _TASK
-)
-SOURCE_RECORD_RATE = Metric(
-    "source-task-metrics", "source-record-write-rate", "Records a second, over the last five seconds.", _TASK
-)
-SINK_RECORDS_PUT = Metric("sink-task-metrics", "sink-record-send-total", "Records delivered and durable.", _TASK)
-SINK_RECORD_RATE = Metric(
-    "sink-task-metrics", "sink-record-send-rate", "Records a second, over the last five seconds.", _TASK
-)
-SINK_LAG = Metric("sink-task-metrics", "sink-record-lag", "Records between what is durable and the log ends.", _TASK)
-TASK_BYTES = Metric("connector-task-metrics", "durable-bytes-total", "Bytes of durable records (ours).", _TASK)
-RECORDS_SKIPPED = Metric("task-error-metrics", "total-records-skipped", "Errant records tolerated.", _TASK)
-TASK_STATUS = Metric("connector-task-metrics", "status", "State of the task, in lower case.", _TASK)
-CONNECTOR_STATUS = Metric("connector-metrics", "status", "State of the connector, in lower case.", ("connector",))
-LEADER_NAME = Metric("connect-worker-rebalance-metrics", "leader-name", "URL of the leader.")
-EPOCH = Metric("connect-worker-rebalance-metrics", "epoch", "Generation of the group.")
-CONNECT_PROTOCOL = Metric("connect-worker-rebalance-metrics", "connect-protocol", "EAGER, COMPATIBLE or SESSIONED.")
 
-ALL: tuple[Metric, ...] = (
-    SOURCE_RECORDS_WRITTEN,
-    SOURCE_RECORD_RATE,
-    SINK_RECORDS_PUT,
-    SINK_RECORD_RATE,
-    SINK_LAG,
-    TASK_BYTES,
-    RECORDS_SKIPPED,
-    TASK_STATUS,
-    CONNECTOR_STATUS,
-    LEADER_NAME,
-    EPOCH,
-    CONNECT_PROTOCOL,
-)
+def measured(group: str, name: str, value: float, **tags: str) -> Measured:
+    """Return a value of a declared metric. Raises KeyError for one that is none."""
+    return Measured(METRICS[group, name], value, tags)

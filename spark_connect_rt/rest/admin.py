@@ -31,6 +31,13 @@ def router(herder: HerderApi, plugins: PluginReport | None) -> APIRouter:
         """Return the counters of this worker's tasks."""
         return JsonResponse(progress_entity(herder.progress()))
 
+    @routes.get("/admin/metrics", include_in_schema=False)
+    async def metrics() -> Response:
+        """Return Connect's metrics of this worker, for Prometheus."""
+        from spark_connect_rt.rest.metrics import CONTENT_TYPE, metrics_text
+
+        return Response(metrics_text(herder.metrics()), media_type=CONTENT_TYPE)
+
     @routes.get("/admin/plugins")
     async def all_plugins() -> Response:
         """Return all plug-ins by their metadata, and those that cannot be used with their errors."""

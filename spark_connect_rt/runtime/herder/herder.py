@@ -31,6 +31,7 @@ from spark_connect_rt.ports.herder import (
     WorkerProgress,
 )
 from spark_connect_rt.ports.loggers import LoggerLevel
+from spark_connect_rt.ports.metric_names import Measured
 from spark_connect_rt.ports.threads import Event
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, own_offsets
@@ -121,6 +122,10 @@ class DistributedHerder:
             connectors=self._loop.worker.connector_states(),
             tasks=self._loop.worker.task_progress(),
         )
+
+    def metrics(self) -> list[Measured]:
+        """See HerderApi."""
+        return self._loop.metrics.gathered()
 
     def internal_key(self) -> InternalKey:
         """See HerderApi."""

@@ -21,6 +21,7 @@ from spark_connect_rt.runtime.herder.forwarding import Forwarding
 from spark_connect_rt.runtime.herder.group_state import GroupState, GroupView
 from spark_connect_rt.runtime.herder.leading import Leading
 from spark_connect_rt.runtime.herder.membership import STOP_MARGIN_MS, Membership
+from spark_connect_rt.runtime.herder.metrics import HerderMetrics
 from spark_connect_rt.runtime.herder.offset_requests import OffsetRequests
 from spark_connect_rt.runtime.herder.publishing import Publishing
 from spark_connect_rt.runtime.herder.reconciling import Reconciling
@@ -69,6 +70,7 @@ class HerderLoop:
         self._reconciling = Reconciling(deps, state, worker)
         self._restarting = Restarting(deps, state, worker)
         self._watching = Watching(deps, worker)
+        self.metrics = HerderMetrics(deps, state, worker)
         self._publishing = Publishing(deps, state, worker, self._forwarding, calls)
         self._changes = Changes(deps, state, worker, self._publishing, wakeup)
         self._leading = Leading(deps, state, calls)
@@ -86,6 +88,7 @@ class HerderLoop:
             ("claim write privileges", self._leading.claim),
             ("adopt assignment", self._adopting.adopt),
             ("lead", self._leading.lead),
+            ("note rebalances", self.metrics.note),
             ("watch progress", self._watching.watch),
             ("serve requests", self._serve_requests),
             ("publish task configs", self._publishing.publish),

@@ -15,6 +15,12 @@ from spark_connect_rt.ports.task_runner import TaskMeasured
 WINDOW_MS = 60_000  # Java's default: 2 samples of 30 s
 
 
+def metrics_window_ms(worker_config: Mapping[str, str]) -> int:
+    """Return the window of averages and rates: ``metrics.sample.window.ms`` times ``metrics.num.samples``."""
+    length_ms = int(worker_config.get("metrics.sample.window.ms", "30000"))
+    return max(1_000, length_ms * int(worker_config.get("metrics.num.samples", "2")))
+
+
 @dataclass(frozen=True, slots=True)
 class _Sample:
     """What one report added."""
@@ -53,6 +59,13 @@ class TaskMeasures:
         self._samples.append(_Sample(now_ms, added, event.longest))
         self._forget(now_ms)
 
+    def committed(self, now_ms: int, took_ms: int, *, good: bool) -> None:
+        """Count one commit of offsets."""
+        added = {"commit.calls": 1, "commit.ms": took_ms, "commit.good" if good else "commit.bad": 1}
+        self._totals.update(added)
+        self._samples.append(_Sample(now_ms, added, {"commit.ms_max": took_ms}))
+        self._forget(now_ms)
+
     def calls(self) -> tuple[tuple[str, int], ...]:
         """Return the calls that were long under way when it was last told, and since when."""
         return tuple(self._calls.values())
@@ -87,3 +100,22 @@ class TaskMeasures:
     def _forget(self, now_ms: int) -> None:
         while self._samples and self._samples[0].at_ms <= now_ms - self._window_ms:
             self._samples.popleft()
+
+
+class StateTimes:
+    """How long a task was in which state (Java ``StateTracker``)."""
+
+    def __init__(self, state: str, now_ms: int) -> None:
+        self._state, self._since_ms = state, now_ms
+        self._began_ms = now_ms
+        self._spent_ms: Counter[str] = Counter()
+
+    def enter(self, state: str, now_ms: int) -> None:
+        """It is in another state from now on."""
+        self._spent_ms[self._state] += now_ms - self._since_ms
+        self._state, self._since_ms = state, now_ms
+
+    def share(self, state: str, now_ms: int) -> float:
+        """Return which part of its time it was in ``state``, 0 to 1."""
+        spent_ms = self._spent_ms[state] + (now_ms - self._since_ms if state == self._state else 0)
+        return round(spent_ms / max(1, now_ms - self._began_ms), 4)

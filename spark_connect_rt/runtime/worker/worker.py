@@ -20,6 +20,7 @@ from spark_connect_rt.planning.progress import Movement
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.herder import TaskProgress
+from spark_connect_rt.ports.metric_names import Measured, measured
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.sink_group import SinkGroupFactory
 from spark_connect_rt.ports.task_runner import TaskEvent, TaskKind, TaskLaunch, TaskRunner
@@ -35,7 +36,9 @@ from spark_connect_rt.runtime.worker.launches import (
     stored_task_class,
 )
 from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
+from spark_connect_rt.runtime.worker.start_counts import StartCounts
 from spark_connect_rt.runtime.worker.status_reports import StatusReports
+from spark_connect_rt.runtime.worker.task_measures import metrics_window_ms
 from spark_connect_rt.runtime.worker.worker_connector import ConnectorPlan, WorkerConnector
 from spark_connect_rt.runtime.worker.worker_sink_task import SinkTaskMembership
 from spark_connect_rt.runtime.worker.worker_task import Offsets, OnWritten, TaskServices, WorkerTask
@@ -96,6 +99,8 @@ class Worker:
         self._connectors: dict[str, WorkerConnector] = {}
         self._tasks: dict[ConnectorTaskId, WorkerTask] = {}
         self._broken_tasks: dict[ConnectorTaskId, tuple[Actual, str]] = {}  # never began; with the trace
+        self._connector_starts, self._task_starts = StartCounts("connector"), StartCounts("task")
+        self._metrics_window_ms = metrics_window_ms(dependencies.worker_config)
         self._tables = threading.Lock()
         self._standing: Standing | None = None  # None: something changed since it was looked at
         self._reports = StatusReports(
@@ -187,7 +192,7 @@ class Worker:
             ),
             resolve=self._deps.resolve,
             reloads=self._reloads,
-            report=self._reports.of_connector(plan.name),
+            report=self._connector_starts.of_one(self._reports.of_connector(plan.name)),
             notify=self._notify,
             standing_changed=self._standing_changed,
             threads=self._deps.threads,
@@ -285,6 +290,18 @@ class Worker:
         found = {task.id: task.movement() for task in tasks}
         return {task: movement for task, movement in found.items() if movement is not None}
 
+    def metrics(self) -> list[Measured]:
+        """Return Connect's metrics of this worker and its tasks. Any thread."""
+        with self._tables:
+            tasks, connector_count = list(self._tasks.values()), len(self._connectors)
+        counts = [("connector-count", connector_count), ("task-count", len(tasks))]
+        return [
+            *(measured("connect-worker-metrics", name, count) for name, count in counts),
+            *self._connector_starts.metrics(),
+            *self._task_starts.metrics(),
+            *(one for task in tasks for one in task.metrics()),
+        ]
+
     def task_progress(self) -> tuple[TaskProgress, ...]:
         """Return the counters of this worker's tasks, by task. Any thread."""
         with self._tables:
@@ -296,16 +313,17 @@ class Worker:
         services = TaskServices(
             clock=deps.clock,
             runner=deps.runner,
-            report=self._reports.of_task(launch.task, version),
+            report=self._task_starts.of_one(self._reports.of_task(launch.task, version)),
             put_offsets=self._put_copy if launch.offsets_topic else deps.offsets.put,
             put_topic=self._reports.topic_used,
             changed=lambda what: self._notify(LifeChanged(what)),
             standing_changed=self._standing_changed,
+            metrics_window_ms=self._metrics_window_ms,
         )
         task = WorkerTask(launch, key, services)
         if launch.kind is not TaskKind.SOURCE:
             settings = sink_settings(launch, deps.resolve(launch.client_config))
-            task.membership = SinkTaskMembership(
+            task.membership = membership = SinkTaskMembership(
                 launch.task,
                 settings,
                 deps.sink_groups,
@@ -315,6 +333,7 @@ class Worker:
                 task.fail,
                 deps.threads,
             )
+            membership.on_commit = task.offsets_committed
         return task
 
     def _task_broken(self, spec: TaskSpec, key: Any, trace: str) -> None:
@@ -323,7 +342,7 @@ class Worker:
             self._tasks.pop(spec.task, None)
             self._broken_tasks[spec.task] = (Actual(key, spec.paused, Life.FAILED), trace)
             self._standing = None
-        self._reports.of_task(spec.task)(State.FAILED, trace=trace)
+        self._task_starts.of_one(self._reports.of_task(spec.task))(State.FAILED, trace=trace)
 
     def _on_task_event(self, event: TaskEvent) -> None:
         with self._tables:

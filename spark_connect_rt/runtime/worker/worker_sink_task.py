@@ -59,6 +59,7 @@ class SinkTaskMembership:
         self._on_left = on_left
         self._on_failed = on_failed
         self._threads = threads
+        self.on_commit: Callable[[int, bool], None] = lambda took_ms, good: None
         self._changed = threads.condition()
         self._positions: dict[TopicPartition, int] = {}  # assigned -> next offset durable or committed
         self._uncommitted: dict[TopicPartition, int] = {}
@@ -82,6 +83,11 @@ class SinkTaskMembership:
                 for p, at in self._positions.items()
                 if p in self._ends
             )
+
+    @property
+    def partition_count(self) -> int:
+        """How many partitions it holds."""
+        return len(self._positions)
 
     @property
     def behind(self) -> bool:
@@ -211,8 +217,10 @@ class SinkTaskMembership:
             offsets, self._uncommitted = self._uncommitted, {}
         if not offsets:
             return
+        began_ms, good = self._clock.monotonic_ms(), False
         try:
             group.commit(offsets)
+            good = True
         except FencedError as error:
             log.warning("task=%s offsets not committed, its generation is over: %s", self._task, error)
         except RetriableError as error:
@@ -221,6 +229,7 @@ class SinkTaskMembership:
                 for partition, offset in offsets.items():
                     if partition in self._positions:
                         self._uncommitted.setdefault(partition, offset)
+        self.on_commit(self._clock.monotonic_ms() - began_ms, good)
 
     def _read_ends(self, group: SinkGroup) -> None:
         with self._changed:

@@ -12,12 +12,13 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any
 
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.planning.progress import Movement, patience_ms
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.clock import Clock
+from spark_connect_rt.ports.metric_names import Measured
 from spark_connect_rt.ports.task_runner import (
     BatchDurable,
     PartitionsReleased,
@@ -31,9 +32,11 @@ from spark_connect_rt.ports.task_runner import (
     TaskRunner,
     TaskRunning,
 )
-from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.worker.sink_membership import SinkMembership
 from spark_connect_rt.runtime.worker.task_counters import TaskCounters
-from spark_connect_rt.runtime.worker.task_measures import TaskMeasures
+from spark_connect_rt.runtime.worker.task_measures import WINDOW_MS, StateTimes, TaskMeasures
+from spark_connect_rt.runtime.worker.task_metrics import TaskFacts, task_metrics
 from spark_connect_rt.runtime.worker.worker_connector import ReportStatus
 from spark_connect_rt.state.connector_status import State
 
@@ -43,33 +46,6 @@ Offsets = list[tuple[Mapping[str, Any], Mapping[str, Any] | None]]
 OnWritten = Callable[[Exception | None], None]
 PutOffsets = Callable[[str, Offsets, OnWritten, Callable[[], bool]], None]
 PutTopic = Callable[[ConnectorTaskId, str], None]
-
-
-class SinkMembership(Protocol):
-    """The consumer-group side of a sink task (worker_sink_task.SinkTaskMembership)."""
-
-    @property
-    def lag(self) -> int | None:
-        """Records between what is durable and the log ends; None: unknown."""
-
-    @property
-    def behind(self) -> bool:
-        """Whether there are records that the engine has not read."""
-
-    def read_to(self, positions: Mapping[TopicPartition, int]) -> None:
-        """The engine will read these offsets next."""
-
-    def join(self) -> None:
-        """Join the group (once)."""
-
-    def durable(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """These next offsets may be committed."""
-
-    def released(self, partitions: frozenset[TopicPartition]) -> None:
-        """The engine let go of these partitions."""
-
-    def leave(self, commit: bool) -> None:
-        """Leave, after a last commit if ``commit``; ``on_left`` is called when it is done."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +59,7 @@ class TaskServices:
     put_topic: PutTopic
     changed: Callable[[str], None]  # something happened that the tick should look at
     standing_changed: Callable[[], None]  # ``actual`` is another one
+    metrics_window_ms: int = WINDOW_MS
 
 
 class WorkerTask:
@@ -104,7 +81,8 @@ class WorkerTask:
         self._trace: str | None = None
         self._status_after_stop: State | None = State.UNASSIGNED
         self._counters = TaskCounters(services.clock.monotonic_ms())
-        self._measures = TaskMeasures(services.clock.monotonic_ms())
+        self._measures = TaskMeasures(services.clock.monotonic_ms(), services.metrics_window_ms)
+        self._state_times = StateTimes(self._state.value, services.clock.monotonic_ms())
         self._behind_since_ms: int | None = None
         self._patience_ms = patience_ms(launch.config) if launch.kind is TaskKind.SPARK_SINK else 0
         self._notes: Mapping[str, Any] = {}
@@ -140,6 +118,35 @@ class WorkerTask:
     def notes(self) -> Mapping[str, Any]:
         """What the last status says beyond Java's."""
         return self._notes
+
+    def metrics(self) -> list[Measured]:
+        """Return Connect's metrics of this task."""
+        now_ms = self._services.clock.monotonic_ms()
+        lag = self.membership.lag if self.membership else None
+        partition_count = self.membership.partition_count if self.membership else 0
+        with self._lock:
+            facts = TaskFacts(
+                self.id,
+                self.launch.kind,
+                self._state.value,
+                self._counters,
+                self._measures,
+                self._state_times.share(State.RUNNING.value, now_ms),
+                self._state_times.share(State.PAUSED.value, now_ms),
+                "progress" in self._notes,
+                lag,
+                partition_count,
+            )
+            return list(task_metrics(facts, now_ms))
+
+    def offsets_committed(self, took_ms: int, good: bool) -> None:
+        """The consumer group took offsets of this task, or did not."""
+        with self._lock:
+            self._measures.committed(self._services.clock.monotonic_ms(), took_ms, good=good)
+
+    def _become(self, state: State) -> None:
+        self._state = state
+        self._state_times.enter(state.value, self._services.clock.monotonic_ms())
 
     def movement(self) -> Movement | None:
         """Return what is known of how it moves; None: it is not RUNNING."""
@@ -239,7 +246,8 @@ class WorkerTask:
             return
         if self._state is not state:
             log.info("task=%s gen=%d %s -> %s", self.id, self.launch.generation, self._state.name, state.name)
-        self._state, self._notes = state, {}
+        self._become(state)
+        self._notes = {}
         self._measures.moved_at_ms = self._services.clock.monotonic_ms()
         self._measures.forget_calls()
         self._services.report(state)
@@ -265,8 +273,13 @@ class WorkerTask:
 
     def _put_offsets(self, offsets: Offsets) -> None:
         self._offsets_under_way += 1
+        began_ms = self._services.clock.monotonic_ms()
+
+        def written(error: Exception | None) -> None:
+            self._offsets_written(error, self._services.clock.monotonic_ms() - began_ms)
+
         try:
-            self._services.put_offsets(self.id.connector, offsets, self._offsets_written, self._may_commit)
+            self._services.put_offsets(self.id.connector, offsets, written, self._may_commit)
         except ConnectError:
             self._offsets_under_way -= 1
             self.fail(traceback.format_exc())
@@ -275,11 +288,12 @@ class WorkerTask:
         # I7: an append that failed is not tried again once the task is over.
         return not self._fenced and self._life in (Life.ALIVE, Life.STOPPING)
 
-    def _offsets_written(self, error: Exception | None) -> None:
+    def _offsets_written(self, error: Exception | None, took_ms: int) -> None:
         if error is not None:
             log.error("task=%s source offsets not written, tried again with the next: %s", self.id, error)
         with self._lock:
             self._offsets_under_way -= 1
+            self._measures.committed(self._services.clock.monotonic_ms(), took_ms, good=error is None)
             self._finish_if_over()
 
     def _on_measured(self, event: TaskMeasured) -> None:
@@ -298,7 +312,7 @@ class WorkerTask:
         last_line = (event.trace.strip().splitlines() or ["(no trace)"])[-1]
         log.error("task=%s gen=%d %s -> FAILED: %s", self.id, self.launch.generation, self._state.name, last_line)
         if not self._fenced:
-            self._state = State.FAILED
+            self._become(State.FAILED)
             self._services.report(State.FAILED, trace=event.trace)
         self._services.changed(f"task {self.id} FAILED")
 
@@ -330,7 +344,7 @@ class WorkerTask:
         self._stands(life=Life.STOPPED if asked else Life.FAILED)
         # A task that failed while it was being stopped keeps its FAILED status and trace (Java: same).
         if asked and not self._fenced and (self._trace is None or self._status_after_stop is not State.UNASSIGNED):
-            self._state = self._status_after_stop or State.DESTROYED
+            self._become(self._status_after_stop or State.DESTROYED)
             self._services.report(self._status_after_stop)
         log.info("task=%s gen=%d run=%d ended", self.id, self.launch.generation, self.launch.run)
         self._services.changed(f"task {self.id} ended")

@@ -57,8 +57,8 @@ def test_a_row_shows_default_values_and_meaning_and_escapes_what_markdown_would_
 
 def test_what_this_version_does_not_do_is_said() -> None:
     worker = PAGES["worker_settings.md"]()
-    row = next(line for line in worker.splitlines() if "`metrics.num.samples`" in line)
-    assert "*In this version: there are no metrics" in row
+    row = next(line for line in worker.splitlines() if "`metrics.recording.level`" in line)
+    assert "*In this version: every metric is recorded" in row
 
 
 def test_pages_are_written(tmp_path: Path) -> None:

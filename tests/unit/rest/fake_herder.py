@@ -26,6 +26,7 @@ from spark_connect_rt.ports.herder import (
     WorkerProgress,
 )
 from spark_connect_rt.ports.loggers import LoggerLevel
+from spark_connect_rt.ports.metric_names import Measured, measured
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.state.target_state import TargetState
 
@@ -95,6 +96,14 @@ class FakeHerder:
     def progress(self) -> WorkerProgress:
         task = TaskProgress(TASK, "RUNNING", "source", records=5, topics=("lines",))
         return WorkerProgress("h:8083", "http://h:8083/", True, None, 2, "sessioned", {"src": "RUNNING"}, (task,))
+
+    def metrics(self) -> list[Measured]:
+        tags = {"connector": "src", "task": "0"}
+        return [
+            measured("source-task-metrics", "source-record-poll-total", 7, **tags),
+            measured("connector-task-metrics", "status", 1, **tags, status="running"),
+            measured("connect-worker-rebalance-metrics", "epoch", 4),
+        ]
 
     def internal_key(self) -> InternalKey:
         return self.key

@@ -213,3 +213,12 @@ def test_what_another_worker_just_answered_is_read_before_this_one_says_404(
 def test_404_is_said_after_one_more_look(herder: FakeHerder, rest: Asked) -> None:
     assert rest("GET", "/connectors/none").status_code == 404
     assert herder.calls == [("catch_up",)]
+
+
+def test_metrics_are_prometheus_text(rest: Asked) -> None:
+    answer = rest("GET", "/admin/metrics")
+    assert answer.headers["content-type"].startswith("text/plain; version=")
+    lines = answer.text.splitlines()
+    assert 'kafka_connect_source_task_source_record_poll_total{connector="src",task="0"} 7.0' in lines
+    assert 'kafka_connect_connector_task_status{connector="src",status="running",task="0"} 1.0' in lines
+    assert "kafka_connect_worker_rebalance_epoch 4.0" in lines

@@ -1,0 +1,44 @@
+"""``GET /admin/metrics``: Connect's metrics as Prometheus reads them (ours; Java has JMX).
+
+Owns the names: ``kafka.connect:type=sink-task-metrics,connector=c,task=0`` ``put-batch-avg-time-ms`` becomes
+``kafka_connect_sink_task_put_batch_avg_time_ms{connector="c",task="0"}``, as common rules of the JMX exporter have it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
+from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+
+from spark_connect_rt.ports.metric_names import Measured
+
+CONTENT_TYPE = CONTENT_TYPE_LATEST
+
+
+def prometheus_name(group: str, name: str) -> str:
+    """Return the name of a metric of ``kafka.connect:type=<group>``."""
+    words = group.removesuffix("-metrics").removeprefix("connect-")
+    return f"kafka_connect_{words}_{name}".replace("-", "_")
+
+
+def metrics_text(values: Iterable[Measured]) -> bytes:
+    """Return the text that ``CONTENT_TYPE`` names."""
+    families: dict[str, Metric] = {}
+    for one in values:
+        name = prometheus_name(one.metric.group, one.metric.name)
+        if name not in families:
+            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            families[name] = kind(name, one.metric.doc, labels=tuple(one.tags))
+        families[name].add_metric(tuple(one.tags.values()), one.value)  # type: ignore[attr-defined]
+    return generate_latest(_Gathered(families.values()))
+
+
+class _Gathered:
+    """What ``generate_latest`` asks of a registry."""
+
+    def __init__(self, families: Iterable[Metric]) -> None:
+        self._families = families
+
+    def collect(self) -> Iterable[Metric]:
+        return self._families

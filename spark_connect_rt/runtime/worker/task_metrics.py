@@ -1,0 +1,110 @@
+"""From what is known of one run to Connect's metrics of its task (Java ``WorkerTask.TaskMetricsGroup`` and its kin).
+
+Owns which count is which metric. Only what was counted is said: a task that never polled has no poll time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from spark_connect_rt.ports.metric_names import Measured, measured
+from spark_connect_rt.ports.task_runner import TaskKind
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.worker.task_counters import TaskCounters
+from spark_connect_rt.runtime.worker.task_measures import TaskMeasures
+
+TASK, SOURCE, SINK = "connector-task-metrics", "source-task-metrics", "sink-task-metrics"
+
+
+@dataclass(frozen=True, slots=True)
+class TaskFacts:
+    """What one run says of itself. ``measures`` and ``counters`` are read under the task's lock."""
+
+    task: ConnectorTaskId
+    kind: TaskKind
+    state: str
+    counters: TaskCounters
+    measures: TaskMeasures
+    running_share: float
+    paused_share: float
+    stalled: bool
+    lag: int | None
+    partition_count: int
+
+
+def task_metrics(facts: TaskFacts, now_ms: int) -> Iterator[Measured]:
+    """Yield every metric of the task that has a value."""
+    tags = {"connector": facts.task.connector, "task": str(facts.task.task)}
+    is_source = facts.kind is TaskKind.SOURCE
+    yield measured(TASK, "status", 1, **tags, status=facts.state.lower())
+    yield measured(TASK, "running-ratio", facts.running_share, **tags)
+    yield measured(TASK, "pause-ratio", facts.paused_share, **tags)
+    yield measured(TASK, "durable-bytes-total", facts.counters.data_bytes, **tags)
+    yield measured(TASK, "stalled", facts.stalled, **tags)
+    yield measured("task-error-metrics", "total-records-skipped", facts.counters.skipped, **tags)
+    call = "poll" if is_source else "put"
+    yield from _batches(facts.measures, call, now_ms, tags)
+    yield from _commits(facts.measures, now_ms, tags)
+    yield from (_of_source if is_source else _of_sink)(facts, now_ms, tags)
+    yield from _times(facts.measures, call, now_ms, SOURCE if is_source else SINK, f"{call}-batch", tags)
+
+
+def _of_source(facts: TaskFacts, now_ms: int, tags: dict[str, str]) -> Iterator[Measured]:
+    counters, measures = facts.counters, facts.measures
+    polled = measures.total("poll.records")
+    yield measured(SOURCE, "source-record-poll-total", polled, **tags)
+    yield measured(SOURCE, "source-record-poll-rate", _rate(measures, "poll.records", now_ms), **tags)
+    yield measured(SOURCE, "source-record-write-total", counters.records, **tags)
+    yield measured(SOURCE, "source-record-write-rate", counters.records_per_s(now_ms), **tags)
+    active = polled - counters.records - counters.skipped
+    yield measured(SOURCE, "source-record-active-count", max(0, active), **tags)
+
+
+def _of_sink(facts: TaskFacts, now_ms: int, tags: dict[str, str]) -> Iterator[Measured]:
+    measures = facts.measures
+    yield measured(SINK, "partition-count", facts.partition_count, **tags)
+    yield measured(SINK, "offset-commit-completion-total", measures.total("commit.good"), **tags)
+    if facts.lag is not None:
+        yield measured(SINK, "sink-record-lag", facts.lag, **tags)
+    if facts.kind is TaskKind.SPARK_SINK:  # no executor half of ours: what is durable is all that is counted
+        yield measured(SINK, "sink-record-send-total", facts.counters.records, **tags)
+        yield measured(SINK, "sink-record-send-rate", facts.counters.records_per_s(now_ms), **tags)
+        return
+    yield measured(SINK, "sink-record-read-total", measures.total("read.records"), **tags)
+    yield measured(SINK, "sink-record-read-rate", _rate(measures, "read.records", now_ms), **tags)
+    yield measured(SINK, "sink-record-send-total", measures.total("put.records"), **tags)
+    yield measured(SINK, "sink-record-send-rate", _rate(measures, "put.records", now_ms), **tags)
+    yield measured(SINK, "sink-record-active-count", max(0, measures.waiting()), **tags)
+
+
+def _batches(measures: TaskMeasures, call: str, now_ms: int, tags: dict[str, str]) -> Iterator[Measured]:
+    batches = measures.recent(f"{call}.batches", now_ms)
+    if batches:
+        average = measures.recent(f"{call}.records", now_ms) / batches
+        yield measured(TASK, "batch-size-avg", round(average, 1), **tags)
+        yield measured(TASK, "batch-size-max", measures.recent_longest(f"{call}.records_max", now_ms), **tags)
+
+
+def _commits(measures: TaskMeasures, now_ms: int, tags: dict[str, str]) -> Iterator[Measured]:
+    good, bad = measures.total("commit.good"), measures.total("commit.bad")
+    if good + bad:
+        yield measured(TASK, "offset-commit-success-percentage", round(good / (good + bad), 4), **tags)
+        yield measured(TASK, "offset-commit-failure-percentage", round(bad / (good + bad), 4), **tags)
+    yield from _times(measures, "commit", now_ms, TASK, "offset-commit", tags)
+
+
+def _times(
+    measures: TaskMeasures, call: str, now_ms: int, group: str, name: str, tags: dict[str, str]
+) -> Iterator[Measured]:
+    calls = measures.recent(f"{call}.calls", now_ms)
+    if calls:
+        average = measures.recent(f"{call}.ms", now_ms) / calls
+        yield measured(group, f"{name}-avg-time-ms", round(average, 3), **tags)
+        yield measured(
+            group, f"{name}-max-time-ms", round(measures.recent_longest(f"{call}.ms_max", now_ms), 3), **tags
+        )
+
+
+def _rate(measures: TaskMeasures, name: str, now_ms: int) -> float:
+    return round(measures.recent(name, now_ms) / measures.window_s(now_ms), 1)

@@ -1,0 +1,116 @@
+"""Connect's metrics of a worker: what was counted, by Kafka's names."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spark_connect_rt.ports.metric_names import METRICS
+from spark_connect_rt.ports.task_runner import TaskMeasured
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.rest.metrics import metrics_text, prometheus_name
+from spark_connect_rt.runtime.worker.task_measures import StateTimes, TaskMeasures, metrics_window_ms
+from spark_connect_rt.testing.in_process_cluster import InProcessCluster
+from spark_connect_rt.testing.memory_connectors import faults
+from tests.unit.runtime.cluster_stories import create, emitted, expected, source
+
+
+def values(cluster: InProcessCluster) -> dict[str, float]:
+    """Return ``group.name{tags}`` -> value, of the only worker."""
+    (worker,) = cluster.workers.values()
+    found = {}
+    for one in worker.herder.metrics():
+        assert METRICS[one.metric.group, one.metric.name] is one.metric
+        assert set(one.metric.tags) <= set(one.tags)
+        found[one.metric.name + "".join(f" {name}={tag}" for name, tag in one.tags.items())] = one.value
+    return found
+
+
+def test_a_worker_with_a_source_a_sink_and_a_failed_task(cluster: InProcessCluster) -> None:
+    cluster.add_worker()
+    cluster.write("in", ["one", "two"])
+    faults.raises("bad-0.start", ValueError("no"))
+    create(cluster, "a", source(250, tasks=1))
+    create(cluster, "s", {"connector.class": "MemorySink", "topics": "in"})
+    create(cluster, "bad", source(1) | {"topic": "u"})
+    cluster.until(lambda: emitted(cluster) == expected("a-0", 250))
+    of_a, of_s = " connector=a task=0", " connector=s task=0"
+    wanted: Mapping[str, float] = {
+        f"source-record-poll-total{of_a}": 250,
+        f"source-record-write-total{of_a}": 250,
+        f"source-record-active-count{of_a}": 0,
+        f"batch-size-max{of_a}": 100,
+        f"offset-commit-success-percentage{of_a}": 1,
+        f"status{of_a} status=running": 1,
+        f"sink-record-read-total{of_s}": 2,
+        f"sink-record-send-total{of_s}": 2,
+        f"sink-record-active-count{of_s}": 0,
+        f"partition-count{of_s}": 1,
+        f"offset-commit-completion-total{of_s}": 1,
+        f"stalled{of_s}": 0,
+        "status connector=bad task=0 status=failed": 1,
+        "connector-failed-task-count connector=bad": 1,
+        "connector-running-task-count connector=a": 1,
+        "connector-count": 3,
+        "task-count": 3,
+        "assigned-tasks": 3,
+        "connector-startup-success-total": 3,
+        "task-startup-attempts-total": 3,
+        "task-startup-success-total": 2,
+        "task-startup-failure-total": 1,
+        "rebalancing": 0,
+        "leader-name leader_name=http://w1:8083/": 1,
+        "connect-protocol connect_protocol=SESSIONED": 1,
+    }
+
+    def differs() -> dict[str, float | None]:
+        now = values(cluster)
+        return {name: now.get(name) for name, value in wanted.items() if now.get(name) != value}
+
+    cluster.until(lambda: not differs(), limit_s=60)
+    now = values(cluster)
+    assert now[f"poll-batch-max-time-ms{of_a}"] >= now[f"poll-batch-avg-time-ms{of_a}"] > 0
+    assert now[f"put-batch-max-time-ms{of_s}"] >= now[f"put-batch-avg-time-ms{of_s}"] > 0
+    assert 0 < now[f"running-ratio{of_a}"] <= 1
+    assert now["epoch"] >= now["completed-rebalances-total"] >= 1
+    (worker,) = cluster.workers.values()
+    text = metrics_text(worker.herder.metrics()).decode()
+    assert 'kafka_connect_source_task_source_record_poll_total{connector="a",task="0"} 250.0' in text
+    assert 'kafka_connect_connector_task_status{connector="bad",status="failed",task="0"} 1.0' in text
+
+
+def test_names_are_those_of_the_jmx_exporters_common_rules() -> None:
+    assert (
+        prometheus_name("sink-task-metrics", "put-batch-avg-time-ms") == "kafka_connect_sink_task_put_batch_avg_time_ms"
+    )
+    assert prometheus_name("connect-worker-rebalance-metrics", "epoch") == "kafka_connect_worker_rebalance_epoch"
+    assert prometheus_name("connector-metrics", "status") == "kafka_connect_connector_status"
+    assert len({prometheus_name(*key) for key in METRICS}) == len(METRICS)
+
+
+def told(host: int, half: str, **totals: float) -> TaskMeasured:
+    names = {name.replace("_", "."): number for name, number in totals.items()}
+    return TaskMeasured(ConnectorTaskId("a", 0), 1, host, half, names, {})
+
+
+def test_counts_go_on_when_a_task_is_hosted_anew_and_old_ones_leave_the_window() -> None:
+    measures = TaskMeasures(0, window_ms=1_000)
+    measures.take(told(1, "reader", read_records=10), 100)
+    measures.take(told(1, "writer", taken_records=7), 200)
+    assert measures.waiting() == 3
+    measures.take(told(2, "reader", read_records=4), 900)  # what was under way is lost, and read again
+    assert (measures.total("read.records"), measures.waiting(), measures.moved_at_ms) == (14, 4, 900)
+    assert measures.recent("read.records", 1_050) == 14
+    assert measures.recent("read.records", 1_150) == 4
+    assert measures.window_s(1_150) == 1
+
+
+def test_the_window_is_javas_two_settings() -> None:
+    assert metrics_window_ms({}) == 60_000
+    assert metrics_window_ms({"metrics.sample.window.ms": "10000", "metrics.num.samples": "3"}) == 30_000
+
+
+def test_shares_of_time() -> None:
+    times = StateTimes("UNASSIGNED", 0)
+    times.enter("RUNNING", 100)
+    times.enter("PAUSED", 300)
+    assert (times.share("RUNNING", 400), times.share("PAUSED", 400)) == (0.5, 0.25)
