@@ -47,11 +47,14 @@ class Restarting:
         if self._state.stopping or held is None:
             self._failing.clear()
             return NOTHING
+        failed_now = self._worker.failed()
+        if not failed_now and not self._failing:
+            return NOTHING
         here = {*held.connectors, *held.tasks}
         self._failing = {item: one for item, one in self._failing.items() if item in here}
         reasons: list[str] = []
         wake_at_ms: list[int] = []
-        for item, failed in self._worker.failed().items():
+        for item, failed in failed_now.items():
             if item not in here or self._on_its_way(item, failed):
                 continue
             known = self._known(item, failed)
