@@ -173,12 +173,12 @@ def metrics() -> str:
         "`GET /admin/metrics` of each worker answers them as Prometheus reads them: those of the connectors and tasks\n"
         "that run there. Names are Kafka Connect's, in the form that common rules of the JMX exporter give them.\n"
         "Averages, the greatest and rates are over `metrics.sample.window.ms` times `metrics.num.samples`; a state or\n"
-        "a name is a label, with the value 1. Only what was counted is said: a task that never polled has no poll time.\n"
-        "Executors tell about once a second.\n\n"
+        "a name is a label, with the value 1. Only what was counted is said: a task that never polled has no poll\n"
+        "time. Executors tell about once a second.\n\n"
         f"| Metric | Labels | Meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n\n"
         "Not here of Java's: `transaction-size-*`, `source-record-active-count-*`, `sink-record-active-count-*`\n"
-        "(`max`, `avg`), `offset-commit-seq-no`, `offset-commit-skip-*`, `offset-commit-completion-rate`, `connector-type`,\n"
-        "`connector-class`, `connector-version`, of `task-error-metrics` all but `total-records-skipped`, of\n"
+        "(`max`, `avg`), `offset-commit-seq-no`, `offset-commit-skip-*`, `offset-commit-completion-rate`,\n"
+        "`connector-type`, `connector-class`, `connector-version`, of `task-error-metrics` all but `total-records-skipped`, of\n"
         "`connect-coordinator-metrics` all but the two counts, and Kafka's own clients' metrics.\n"
     )
 
