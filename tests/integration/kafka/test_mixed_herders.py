@@ -1,4 +1,7 @@
-"""A Java worker and our herder in one group: work is shared, configurations cross signed, each leads in turn."""
+"""A Java worker and our herder in one group: work is shared, configurations cross signed, each leads in turn.
+
+What they ask of each other goes over https, with certificates on both sides.
+"""
 
 import time
 import uuid
@@ -8,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.app.plugin_scan import bundled_plugins
+from spark_connect_rt.app.rest_tls import server_tls
 from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies
 from spark_connect_rt.config.distributed_config import parse_distributed
 from spark_connect_rt.config.listeners import advertised, parse_listeners
@@ -21,6 +25,7 @@ from spark_connect_rt.testing.java_connect import JavaConnect
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from spark_connect_rt.testing.worker_process import worker_properties
+from tests.integration.kafka.https_workers import Stores
 
 TIMES = {
     "session.timeout.ms": "6000",
@@ -33,17 +38,26 @@ SETTINGS = {**TIMES, "topic.tracking.enable": "false"}
 class OurWorker:
     """A real herder with its REST API; what its tasks produce stays in memory."""
 
-    def __init__(self, bootstrap_servers: str, group: str, settings: Mapping[str, str] = SETTINGS) -> None:
+    def __init__(
+        self, bootstrap_servers: str, group: str, settings: Mapping[str, str] = SETTINGS, stores: Stores | None = None
+    ) -> None:
         port = free_ports(1)[0]
         self.url = f"http://127.0.0.1:{port}/"
-        config = parse_distributed({**worker_properties(bootstrap_servers, group, port), **settings})
-        address = advertised(parse_listeners(config.listeners), config.raw, "127.0.0.1")
+        tls = {} if stores is None else stores.settings(port, free_ports(1)[0])
+        config = parse_distributed({**worker_properties(bootstrap_servers, group, port), **settings, **tls})
+        listeners = parse_listeners(config.listeners)
+        address = advertised(listeners, config.raw, "127.0.0.1")
         self.topics = MemoryTopics()
         runner = MemoryTaskRunner(MemoryExecutorClients(self.topics, bundled_plugins().class_of))
         deps = herder_dependencies(config, address, admin_of(config.raw), runner, ClusterId())
         self.herder = DistributedHerder(deps)
-        self.rest_server = RestServer(create_app(self.herder, deps.peers), "127.0.0.1", port)
-        self.rest_server.start()
+        app = create_app(self.herder, deps.peers)
+        self.rest_servers = [
+            RestServer(app, "127.0.0.1", one.port, server_tls(config.raw) if one.scheme == "https" else None)
+            for one in listeners
+        ]
+        for server in self.rest_servers:
+            server.start()
         self.herder.start()
         self.herder.started.result(30)
 
@@ -52,7 +66,8 @@ class OurWorker:
 
     def stop(self) -> None:
         assert self.herder.stop(40)
-        self.rest_server.stop()
+        for server in self.rest_servers:
+            server.stop()
 
 
 @pytest.fixture
@@ -61,8 +76,16 @@ def group() -> str:
 
 
 @pytest.fixture
-def java_worker(broker: EmbeddedKafka, java: Java, tmp_path: Path, group: str) -> Iterator[JavaConnect]:
-    with JavaConnect(tmp_path / "java", broker.bootstrap_servers, group, properties=SETTINGS, java=java) as worker:
+def stores(tmp_path: Path) -> Stores:
+    return Stores(tmp_path)
+
+
+@pytest.fixture
+def java_worker(broker: EmbeddedKafka, java: Java, tmp_path: Path, group: str, stores: Stores) -> Iterator[JavaConnect]:
+    http, https = free_ports(2)
+    settings = {**SETTINGS, **stores.settings(http, https)}
+    servers = broker.bootstrap_servers
+    with JavaConnect(tmp_path / "java", servers, group, properties=settings, rest_port=http, java=java) as worker:
         yield worker
 
 
@@ -94,7 +117,7 @@ def topics_are_not_tracked(rest: ConnectRest, name: str) -> list[tuple[int, str]
 
 
 def test_work_is_shared_with_a_java_worker_and_each_leads_in_turn(
-    broker: EmbeddedKafka, java_worker: JavaConnect, tmp_path: Path, group: str
+    broker: EmbeddedKafka, java_worker: JavaConnect, tmp_path: Path, group: str, stores: Stores
 ) -> None:
     names = ["a", "b", "c", "d"]
     for name in names:
@@ -103,7 +126,7 @@ def test_work_is_shared_with_a_java_worker_and_each_leads_in_turn(
         java_worker.rest.await_states(name, "RUNNING", ["RUNNING"])
 
     # We join under Java's lead and take our half over; Java's offsets are ours.
-    ours = OurWorker(broker.bootstrap_servers, group)
+    ours = OurWorker(broker.bootstrap_servers, group, stores=stores)
     try:
         until(lambda: len(ours.tasks()) == 2 and len(ours.herder.progress().connectors) == 2, ours)
         assert not ours.herder.is_leader()
