@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime as dt
 import json
-import signal
 from decimal import Decimal
 from typing import Any
 
@@ -31,10 +30,10 @@ from spark_connect_rt.connectors.sql_sink import SqlSinkConnector
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.connector_harness import PLAIN_JSON
-from spark_connect_rt.testing.postgres_server import PostgresServer, jdbc_url
+from spark_connect_rt.testing.postgres_server import PostgresServer
 from spark_connect_rt.testing.sink_harness import SinkHarness
 from tests.e2e.commands import until
-from tests.integration.sql.conftest import Database
+from tests.integration.sql.conftest import Database, stopped
 
 WITH_SCHEMAS = {name: value.replace("false", "true") for name, value in PLAIN_JSON.items()}
 BY_KEY = {"insert.mode": "upsert", "pk.mode": "record_key", "pk.fields": "id", "delete.enabled": "true"}
@@ -259,18 +258,17 @@ def test_a_missing_table_and_a_missing_unique_key_fail_clearly(postgres_database
             sink.deliver()
 
 
-def test_a_lost_server_is_waited_for_and_a_restarted_one_gets_everything() -> None:
-    with PostgresServer(fsync="off") as server:
-        database = Database(jdbc_url(server.create_database()))
-        with harness(database, **BY_VALUE, **{"auto.create": "true", "max.retries": "100000"}) as sink:
-            send_orders(sink, (1, "a"))
-            assert sink.deliver()
-            server.stop(signal.SIGQUIT)
+def test_a_lost_server_is_waited_for_and_a_restarted_one_gets_everything(
+    postgres: PostgresServer, postgres_database: Database
+) -> None:
+    with harness(postgres_database, **BY_VALUE, **{"auto.create": "true", "max.retries": "100000"}) as sink:
+        send_orders(sink, (1, "a"))
+        assert sink.deliver()
+        with stopped(postgres):
             send_orders(sink, (2, "b"), (3, "c"))
             assert not sink.deliver(), "a passing fault: the same records are asked for again"
-            server.start()
-            until(sink.deliver, 60, "the records are taken")
-        assert database.rows("SELECT id FROM orders ORDER BY id") == [(1,), (2,), (3,)]
+        until(sink.deliver, 60, "the records are taken")
+    assert postgres_database.rows("SELECT id FROM orders ORDER BY id") == [(1,), (2,), (3,)]
 
 
 def test_after_the_last_retry_the_task_fails(sqlite_database: Database) -> None:

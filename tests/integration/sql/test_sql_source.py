@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import base64
-import signal
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -14,9 +13,9 @@ from spark_connect_rt.api.connector import ExactlyOnceSupport
 from spark_connect_rt.connectors.sql_source import SqlSourceConnector
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError
 from spark_connect_rt.testing.connector_harness import SourceHarness
-from spark_connect_rt.testing.postgres_server import PostgresServer, jdbc_url
+from spark_connect_rt.testing.postgres_server import PostgresServer
 from tests.e2e.commands import until
-from tests.integration.sql.conftest import Database
+from tests.integration.sql.conftest import Database, stopped
 
 SUPPORTED, UNSUPPORTED = ExactlyOnceSupport.SUPPORTED, ExactlyOnceSupport.UNSUPPORTED
 INCREMENTING = {"mode": "incrementing", "incrementing.column.name": "id"}
@@ -313,8 +312,8 @@ def test_what_cannot_be_read_fails_the_task_clearly(database: Database, settings
     assert not isinstance(failure.value, RetriableError)
 
 
-def test_a_wrong_password_and_a_wrong_database_are_no_passing_faults(postgres: PostgresServer) -> None:
-    wrong = Database(jdbc_url(postgres.create_database()).replace("/test_", "/no_such_"))
+def test_a_wrong_database_is_no_passing_fault(postgres_url: str) -> None:
+    wrong = Database(postgres_url.replace("/test_", "/no_such_"))
     with pytest.raises(ConnectError, match="does not exist") as failure, harness(wrong, **INCREMENTING):
         pass
     assert not isinstance(failure.value, RetriableError)
@@ -327,20 +326,20 @@ def test_settings_that_do_not_fit_together_are_named_at_once(sqlite_database: Da
 
 
 @pytest.mark.parametrize("arrow", ["true", "false"])
-def test_a_server_that_goes_away_is_waited_for_and_no_row_is_lost_or_repeated(arrow: str) -> None:
-    with PostgresServer(fsync="off") as server:
-        database = Database(jdbc_url(server.create_database()))
-        database.run(ORDERS, *(f"INSERT INTO orders VALUES ({n}, '2024-01-01', 'w')" for n in (1, 2, 3)))
-        settings = {"connection.backoff.ms": 1, "connectrt.sql.arrow": arrow}
-        with harness(database, **INCREMENTING, **settings) as source:
-            assert ids(source.poll()) == [1, 2, 3]
-            server.stop(signal.SIGQUIT)
+def test_a_server_that_goes_away_is_waited_for_and_no_row_is_lost_or_repeated(
+    postgres: PostgresServer, postgres_database: Database, arrow: str
+) -> None:
+    database = postgres_database
+    database.run(ORDERS, *(f"INSERT INTO orders VALUES ({n}, '2024-01-01', 'w')" for n in (1, 2, 3)))
+    settings = {"connection.backoff.ms": 1, "connectrt.sql.arrow": arrow}
+    with harness(database, **INCREMENTING, **settings) as source:
+        assert ids(source.poll()) == [1, 2, 3]
+        with stopped(postgres):
             until(lambda: raises_retriable(source.poll), 30, "the loss is told as a passing one")
-            server.start()
-            database.run("INSERT INTO orders VALUES (4, '2024-01-01', 'w'), (5, '2024-01-01', 'w')")
-            found: list[int] = []
-            until(lambda: take(source, found) >= 2, 60, "the rest comes", lambda: found)
-            assert found == [4, 5]
+        database.run("INSERT INTO orders VALUES (4, '2024-01-01', 'w'), (5, '2024-01-01', 'w')")
+        found: list[int] = []
+        until(lambda: take(source, found) >= 2, 60, "the rest comes", lambda: found)
+        assert found == [4, 5]
 
 
 def raises_retriable(poll: Callable[[], object]) -> bool:
