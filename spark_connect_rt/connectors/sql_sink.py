@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.records import SinkRecord
@@ -107,7 +107,7 @@ class SqlSinkTask(SinkTask):
             assert reporter is not None
             reporter.report(record, problem)
 
-    def _wait_after(self, error: RetriableError) -> None:
+    def _wait_after(self, error: RetriableError) -> NoReturn:
         self._failures += 1
         most: int = self._values["max.retries"]
         if self._failures > most:

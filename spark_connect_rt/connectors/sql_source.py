@@ -11,7 +11,7 @@ import logging
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NoReturn
 
 import pyarrow as pa
 
@@ -177,6 +177,7 @@ class SqlSourceTask(SourceTask):
         now_ms = self._clock_ms()
         if now_ms < self._retry_at_ms:
             return None
+        # A table that is being read stays the first until its end: the driver's one connection has one open result.
         for table in sorted(self._tables, key=lambda one: one.due_ms):
             if table.due_ms > now_ms:
                 break
@@ -190,7 +191,7 @@ class SqlSourceTask(SourceTask):
             table.due_ms = self._clock_ms() + self._values["poll.interval.ms"]
         return None
 
-    def _wait_after(self, error: RetriableError, now_ms: int) -> None:
+    def _wait_after(self, error: RetriableError, now_ms: int) -> NoReturn:
         """Raise what is to be told of a failure. Raises ConnectError after the last of ``connection.attempts``."""
         self._failures += 1
         attempts: int = self._values["connection.attempts"]
@@ -261,7 +262,7 @@ class SqlSourceTask(SourceTask):
 
     def idle_wait_ms(self) -> int:
         """Return the time until a table is due, or the database is tried again."""
-        due_ms = max(min((one.due_ms for one in self._tables), default=0), self._retry_at_ms)
+        due_ms = max(min(one.due_ms for one in self._tables), self._retry_at_ms)
         return max(1, due_ms - self._clock_ms())
 
     def stop(self) -> None:
