@@ -178,8 +178,8 @@ def metrics() -> str:
         f"| Metric | Labels | Meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n\n"
         "Not here of Java's: `transaction-size-*`, `source-record-active-count-*`, `sink-record-active-count-*`\n"
         "(`max`, `avg`), `offset-commit-seq-no`, `offset-commit-skip-*`, `offset-commit-completion-rate`,\n"
-        "`connector-type`, `connector-class`, `connector-version`, of `task-error-metrics` all but `total-records-skipped`, of\n"
-        "`connect-coordinator-metrics` all but the two counts, and Kafka's own clients' metrics.\n"
+        "`connector-type`, `connector-class`, `connector-version`, of `task-error-metrics` all but\n"
+        "`total-records-skipped`, of `connect-coordinator-metrics` all but the two counts, and Kafka's own clients' metrics.\n"
     )
 
 
