@@ -132,6 +132,9 @@ def arrow_column(column: SourceColumn, values: pa.Array, zone: ZoneInfo) -> pa.A
     """Return what an ADBC driver gave in the column's form. Raises pa.ArrowException: some value does not fit."""
     if column.arrow == UTC_TIME:
         return _utc(values, zone)
+    if column.arrow == pa.time64("us") and pa.types.is_string(values.type):  # SQLite's; Arrow reads whole moments only
+        moments = pc.binary_join_element_wise("1970-01-01", values, " ").cast(pa.timestamp("us"))
+        return moments.cast(column.arrow)
     return values if values.type == column.arrow else values.cast(column.arrow)
 
 
