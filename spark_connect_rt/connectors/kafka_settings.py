@@ -1,0 +1,103 @@
+"""The settings of the connectors whose other end is another Kafka cluster."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.validators import AtLeast, java_regex, non_empty
+
+HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+TOPIC_VARIABLE = "${topic}"
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+
+def _topic_format_problem(text: Any) -> str | None:
+    return None if text else "must be a topic, where " + TOPIC_VARIABLE + " stands for the record's own"
+
+
+_NAMES = (
+    ConfigKey(
+        "topic.format",
+        Type.STRING,
+        TOPIC_VARIABLE,
+        MEDIUM,
+        "Topic that a record goes to; ${topic} is the one it comes from. On one and the same cluster it must not stay "
+        "the same.",
+        _topic_format_problem,
+    ),
+    ConfigKey(
+        "partition.keep",
+        Type.BOOLEAN,
+        False,
+        MEDIUM,
+        "Records go to the partition of the number that they come from, which must be there. Else the key decides.",
+    ),
+)
+SOURCE = ConfigDef(
+    [
+        ConfigKey(
+            "source.bootstrap.servers",
+            Type.STRING,
+            REQUIRED,
+            HIGH,
+            "Brokers of the cluster to read; source.consumer.* are the other settings of its consumers.",
+            non_empty,
+        ),
+        ConfigKey(
+            "source.cluster.alias", Type.STRING, "source", MEDIUM, "The cluster's name in source partitions.", non_empty
+        ),
+        ConfigKey("topics", Type.LIST, "", HIGH, "Topics to read; this or topics.regex must be set."),
+        ConfigKey(
+            "topics.regex",
+            Type.STRING,
+            None,
+            HIGH,
+            "A pattern of the topics to read; never internal ones, whose names begin with __.",
+            java_regex,
+        ),
+        *_NAMES,
+        ConfigKey("poll.max.records", Type.INT, 5_000, LOW, "Most records that are handed on at once.", AtLeast(1)),
+        ConfigKey(
+            "refresh.topics.interval.ms",
+            Type.LONG,
+            60_000,
+            LOW,
+            "Time between looks for new topics and partitions, ms.",
+            AtLeast(1),
+        ),
+    ]
+)
+SINK = ConfigDef(
+    [
+        ConfigKey(
+            "target.bootstrap.servers",
+            Type.STRING,
+            REQUIRED,
+            HIGH,
+            "Brokers of the cluster to write to; target.producer.* are the other settings of its producers.",
+            non_empty,
+        ),
+        *_NAMES,
+    ]
+)
+
+
+def client_properties(config: Mapping[str, str], side: str, role: str) -> dict[str, str]:
+    """Return a client's Java properties: ``<side>.bootstrap.servers`` and everything under ``<side>.<role>.``."""
+    prefix = f"{side}.{role}."
+    own = {name.removeprefix(prefix): value for name, value in config.items() if name.startswith(prefix)}
+    return {**own, "bootstrap.servers": config[f"{side}.bootstrap.servers"]}
+
+
+def converter_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
+    """Return the converters that are left to the worker: it would read or write bytes as its own format."""
+    names = ("key.converter", "value.converter", "header.converter")
+    why = f"must be set for this connector: {BYTES} leaves every byte as it is"
+    return {name: [why] for name in names if not config.get(name)}
+
+
+def target_topic(topic_format: str, topic: str) -> str:
+    """Return the topic that a record of ``topic`` goes to."""
+    return topic_format.replace(TOPIC_VARIABLE, topic)
