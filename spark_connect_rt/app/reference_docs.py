@@ -179,7 +179,8 @@ def metrics() -> str:
         "Not here of Java's: `transaction-size-*`, `source-record-active-count-*`, `sink-record-active-count-*`\n"
         "(`max`, `avg`), `offset-commit-seq-no`, `offset-commit-skip-*`, `offset-commit-completion-rate`,\n"
         "`connector-type`, `connector-class`, `connector-version`, of `task-error-metrics` all but\n"
-        "`total-records-skipped`, of `connect-coordinator-metrics` all but the two counts, and Kafka's own clients' metrics.\n"
+        "`total-records-skipped`, of `connect-coordinator-metrics` all but the two counts, and those of Kafka's own\n"
+        "clients.\n"
     )
 
 

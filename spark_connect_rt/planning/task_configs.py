@@ -12,6 +12,11 @@ from spark_connect_rt.errors import ConnectError
 _REFERENCE_OPENS = "${"
 
 
+def enforces(connector_config: Mapping[str, str]) -> bool:
+    """Return ``tasks.max.enforce``, read as Java reads a boolean."""
+    return connector_config.get("tasks.max.enforce", "true").strip().lower() != "false"
+
+
 def checked_count(name: str, generated: Sequence[Mapping[str, str]], tasks_max: int, enforce: bool) -> str | None:
     """Hold the connector to ``tasks.max``; return a warning where the breach is permitted.
 

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from spark_connect_rt.assignors.model import ConnectorsAndTasks
 from spark_connect_rt.config.health_config import health_settings
 from spark_connect_rt.planning.restart_policy import Failure, RestartPolicy, RestartVerdict, decide_restart, error_of
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -39,23 +40,27 @@ class Restarting:
         self._deps = deps
         self._state = state
         self._worker = worker
+        self._held: ConnectorsAndTasks | None = None
+        self._here: set[Item] = set()
         self._failing: dict[Item, _Failing] = {}
 
     def restart(self, now_ms: int) -> Verdict:
         """Look at what failed; start again what is due."""
         held = self._state.held
         if self._state.stopping or held is None:
+            self._held = None
             self._failing.clear()
             return NOTHING
         failed_now = self._worker.failed()
         if not failed_now and not self._failing:
             return NOTHING
-        here = {*held.connectors, *held.tasks}
-        self._failing = {item: one for item, one in self._failing.items() if item in here}
+        if held is not self._held:  # what moved away begins anew when it comes back
+            self._held, self._here = held, {*held.connectors, *held.tasks}
+            self._failing = {item: one for item, one in self._failing.items() if item in self._here}
         reasons: list[str] = []
         wake_at_ms: list[int] = []
         for item, failed in failed_now.items():
-            if item not in here or self._on_its_way(item, failed):
+            if item not in self._here or self._on_its_way(item, failed):
                 continue
             known = self._known(item, failed)
             if known.verdict is None:

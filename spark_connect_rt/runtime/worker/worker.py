@@ -103,6 +103,7 @@ class Worker:
         self._metrics_window_ms = metrics_window_ms(dependencies.worker_config)
         self._tables = threading.Lock()
         self._standing: Standing | None = None  # None: something changed since it was looked at
+        self._failed: tuple[Standing | None, Mapping[Item, FailedWork]] = (None, {})
         self._reports = StatusReports(
             dependencies.worker_id, dependencies.status_store, dependencies.clock, dependencies.topic_tracking
         )
@@ -142,9 +143,11 @@ class Worker:
         with self._tables:
             self._standing = None
 
-    def failed(self) -> dict[Item, FailedWork]:
-        """Return what FAILED here and is over."""
+    def failed(self) -> Mapping[Item, FailedWork]:
+        """Return what FAILED here and is over; the same mapping until something changes."""
         now = self._now()
+        if self._failed[0] is now:
+            return self._failed[1]
         failed: dict[Item, FailedWork] = {}
         for name, actual in now.connectors.items():
             if actual.life is Life.FAILED:
@@ -154,6 +157,7 @@ class Worker:
                 run = self._tasks.get(task)
                 trace, moved = (run.trace, run.moved) if run else (self._broken_tasks[task][1], False)
                 failed[task] = FailedWork(actual.key, trace, moved)
+        self._failed = (now, failed)
         return failed
 
     def note(self, item: Item, notes: Mapping[str, Any]) -> None:

@@ -16,7 +16,7 @@ from typing import Any, Protocol
 
 from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.api.connector import Connector, SinkConnector
-from spark_connect_rt.planning.task_configs import checked_count, completed_task_config, raw_task_config
+from spark_connect_rt.planning.task_configs import checked_count, completed_task_config, enforces, raw_task_config
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.threads import Threads
 from spark_connect_rt.runtime.worker.config_reloads import ConfigReloads
@@ -215,7 +215,7 @@ class WorkerConnector:
             self._notify(TaskConfigsFailed(name, f"{type(error).__name__}: {error}"))
             return
         try:
-            warning = checked_count(name, generated, tasks_max, raw.get("tasks.max.enforce", "true") != "false")
+            warning = checked_count(name, generated, tasks_max, enforces(raw))
         except Exception:  # noqa: BLE001 - too many tasks fail the connector
             self._fail(traceback.format_exc())
             return

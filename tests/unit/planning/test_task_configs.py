@@ -7,6 +7,7 @@ from spark_connect_rt.planning.request_routing import Standing, require_leader, 
 from spark_connect_rt.planning.task_configs import (
     checked_count,
     completed_task_config,
+    enforces,
     raw_task_config,
     retry_delay_ms,
     task_configs_changed,
@@ -18,6 +19,16 @@ def test_too_many_tasks_are_an_error_or_a_warning() -> None:
     with pytest.raises(ConnectError, match=r"connector a generated 3 .* tasks.max is 2"):
         checked_count("a", [{}, {}, {}], 2, enforce=True)
     assert checked_count("a", [{}, {}, {}], 2, enforce=False) is not None
+
+
+def test_tasks_max_is_enforced_unless_the_user_says_otherwise() -> None:
+    assert [enforces({"tasks.max.enforce": text}) for text in ("false", " False ", "true", "TRUE")] == [
+        False,
+        False,
+        True,
+        True,
+    ]
+    assert enforces({})
 
 
 def test_secrets_are_references_again_where_the_value_came_from_the_same_key() -> None:

@@ -60,6 +60,28 @@ def test_a_new_partition_is_read_without_a_restart(cluster: InProcessCluster) ->
     assert len(delivered["s"]) == 9
 
 
+def test_a_pattern_takes_up_topics_that_come_later(cluster: InProcessCluster) -> None:
+    cluster.add_worker()
+    cluster.write("in", numbers(range(5)))
+    create(cluster, "s", {"connector.class": "MemorySink", "topics.regex": "in.*"})
+    cluster.until(lambda: values("s") == numbers(range(5)))
+    cluster.write("inner", numbers(range(5, 9)))
+    cluster.write("other", ["x"])
+    cluster.until(lambda: values("s") == numbers(range(9)))
+    later = TopicPartition("inner", 0)
+    cluster.until(lambda: cluster.consumer_groups.committed("connect-s") == {P0: 5, later: 4})
+
+
+def test_more_tasks_than_tasks_max_fail_the_connector_or_are_permitted(cluster: InProcessCluster) -> None:
+    cluster.add_worker()
+    many = {"connector.class": "MemorySource", "tasks.max": "1", "split": "3", "topic": "t"}
+    create(cluster, "a", many)
+    create(cluster, "b", many | {"tasks.max.enforce": "False"})
+    cluster.until(lambda: cluster.states("a").get("a") == "FAILED")
+    running = {"b": "RUNNING", "b-0": "RUNNING", "b-1": "RUNNING", "b-2": "RUNNING"}
+    cluster.until(lambda: cluster.states("b") == running)
+
+
 def test_a_failing_put_fails_the_task_and_a_restart_delivers_the_rest(cluster: InProcessCluster) -> None:
     worker = cluster.add_worker()
     cluster.write("in", numbers(range(3)))
