@@ -60,7 +60,7 @@ delivered: dict[str, list[SinkRecord]] = defaultdict(list)
 
 _NAME = ConfigKey("name", Type.STRING, REQUIRED, Importance.HIGH, "Name of the connector.")
 _TOPIC = ConfigKey("topic", Type.STRING, REQUIRED, Importance.HIGH, "Topic to write to.")
-_TOPICS = ConfigKey("topics", Type.STRING, "", Importance.HIGH, "Topics to read, with commas, where there is no pattern.")
+_TOPICS = ConfigKey("topics", Type.STRING, "", Importance.HIGH, "Topics to read, with commas; or a pattern.")
 _RECORDS = ConfigKey("records", Type.LONG, 0, Importance.MEDIUM, "Records each task emits.")
 _SPLIT = ConfigKey("split", Type.INT, -1, Importance.LOW, "Task configurations to make; -1: tasks.max.")
 
