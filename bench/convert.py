@@ -1,8 +1,8 @@
 """JsonConverter with its schema, 10 columns, both ways, and a chain of 4 transformations; beside Java's own classes.
 
 No Kafka, no worker: the classes alone, each side in a process of its own, warmed up, records per CPU second of the
-whole process. Ours take Arrow batches of a source and whole batches of consumed records, as the engine hands them over;
-``rows_*`` is one record at a time. A run is ``exact`` when both sides wrote the same bytes and read them back.
+whole process. Ours take Arrow batches of a source and batches of consumed records, as the engine hands them over, with
+its executors' garbage collection; ``rows_*`` is one record at a time. A run is ``exact`` when both sides wrote the same bytes and read them back.
 """
 
 from __future__ import annotations
@@ -32,12 +32,14 @@ from spark_connect_rt.converters.json import JsonConverter
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.embedded.maven import resolve_jars
 from spark_connect_rt.pipeline.transformation_chain import TransformationChain
+from spark_connect_rt.spark.executor.daemon import collect_rarely
 from spark_connect_rt.testing.java_connect import COORDINATES
 
 TARGET = 2.0
 SOURCE = Path(__file__).parent / "java" / "ConvertBench.java"
 COMPILER = "org.codehaus.janino.SimpleCompiler"  # among Spark's jars: a JDK is not needed
 TOPIC = "lines"
+BATCH = 2_000
 _JAVA = "org.apache.kafka.connect.transforms"
 CHAIN = {
     "transforms": "insert,mask,replace,route",
@@ -143,23 +145,25 @@ def values(rows: int) -> list[dict[str, Any]]:
 
 def ours(rows: int, warm: int, timed: int) -> dict[str, Any]:
     """Return our figures and digests."""
+    collect_rarely()
     converter, one_by_one = JsonConverter(), JsonConverter()
     chain = TransformationChain.from_config(CHAIN, bundled_plugins().class_of)
     column = pa.array(values(rows), pa.struct([(name, kind) for name, _, kind in FIELDS]))
     batch = SourceBatch({"file": "f"}, {"position": rows}, TOPIC, column, SCHEMA)
-    structs = [Struct(SCHEMA, row) for row in values(rows)]
-    records = [SourceRecord({"file": "f"}, {"position": at}, TOPIC, one, SCHEMA) for at, one in enumerate(structs)]
     written = _bytes_of(converter, batch)
     first = converter.to_connect_data(TOPIC, written[0])
 
-    def read() -> Any:
-        return converter.values_to_connect_data(TOPIC, written)
+    def read() -> None:
+        for at in range(0, rows, BATCH):  # as they are consumed
+            assert converter.values_to_connect_data(TOPIC, written[at : at + BATCH]), "the records went one by one"
 
     figures: dict[str, Any] = {
         "write": _rate(lambda: converter.column_from_connect_data(TOPIC, SCHEMA, column), rows, warm, timed),
         "read": _rate(read, rows, warm, timed),
         "chain": _rate(lambda: chain.apply_batch(batch), rows, warm, timed),
     }
+    structs = [Struct(SCHEMA, row) for row in values(rows)]
+    records = [SourceRecord({"file": "f"}, {"position": at}, TOPIC, one, SCHEMA) for at, one in enumerate(structs)]
     few = max(1, timed // 8)  # one at a time is slow, and needs no warming
     write, load = one_by_one.from_connect_data, one_by_one.to_connect_data
     figures |= {
@@ -167,7 +171,7 @@ def ours(rows: int, warm: int, timed: int) -> dict[str, Any]:
         "rows_read": _rate(lambda: [load(TOPIC, one) for one in written], rows, 1, few),
         "rows_chain": _rate(lambda: [chain.apply(one) for one in records], rows, 1, few),
     }
-    found = read()
+    found = converter.values_to_connect_data(TOPIC, written)
     assert found is not None, "the records went one by one"
     assert list(found[1]) == structs == [load(TOPIC, one).value for one in written]
     assert first.value == structs[0]

@@ -67,7 +67,10 @@ BUNDLED: tuple[PluginDesc, ...] = (
     ),
     *(  # their users' configurations name Confluent's classes
         bundled(f"{_REGISTRY}.{target}Converter", "converter", f"io.confluent.connect.{java_class}Converter")
-        for target, java_class in (("avro_converter:Avro", "avro.Avro"),)
+        for target, java_class in (
+            ("avro_converter:Avro", "avro.Avro"),
+            ("json_schema_converter:JsonSchema", "json.JsonSchema"),
+        )
     ),
     bundled(
         f"{_CONVERTERS}.simple_header:SimpleHeaderConverter",

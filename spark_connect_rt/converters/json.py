@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import repeat
 from typing import Any
 
 import orjson
@@ -168,10 +169,12 @@ class JsonConverter(HeaderAndValueConverter):
         start = len(opening)
         if schema is None or not self._schemas_enabled or _has_decimals(schema):
             return None
-        if not all(one is not None and one.startswith(opening) and one.endswith(b"}") for one in data):
+        present = [one for one in data if one is not None]
+        begins, ends = map(bytes.startswith, present, repeat(opening)), map(bytes.endswith, present, repeat(b"}"))
+        if len(present) < len(data) or not all(begins) or not all(ends):
             return None
         try:  # each by itself: two broken ones could make a whole one together
-            trees = [orjson.loads(one[start:-1]) for one in data if one is not None]
+            trees = [orjson.loads(one[start:-1]) for one in present]
         except orjson.JSONDecodeError:
             return None
         structs = structs_of(schema, trees, self._settings)

@@ -28,6 +28,7 @@ _ARROW_TYPES = {
 _SCHEMALESS_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
 _NULL = pa.scalar("null")
 _EMPTY = pa.scalar("")
+_SPECIAL = bytes(range(32)) + b'"\\'
 
 
 def column_json(schema: Schema | None, values: pa.Array, numeric_decimals: bool = False) -> pa.Array | None:
@@ -92,8 +93,7 @@ def _struct_json(schema: Schema | None, values: pa.Array, numeric_decimals: bool
 
 
 def _string_json(values: pa.Array) -> pa.Array:
-    needs_escape = pc.match_substring_regex(values, '["\\\\\x00-\x1f]')
-    if pc.any(needs_escape).as_py():
+    if _may_need_escape(values):
         values = pc.replace_substring(values, "\\", "\\\\")
         values = pc.replace_substring(values, '"', '\\"')
         if pc.any(pc.match_substring_regex(values, "[\x00-\x1f]")).as_py():
@@ -101,6 +101,19 @@ def _string_json(values: pa.Array) -> pa.Array:
                 values = pc.replace_substring(values, chr(code), java_string(chr(code))[1:-1])
     quote = pa.scalar('"')
     return pc.binary_join_element_wise(quote, values, quote, _EMPTY)
+
+
+def _may_need_escape(values: pa.Array) -> bool:
+    """Whether any byte of a column's texts has another form in JSON; looked at as one text."""
+    _, offsets, data = values.buffers()
+    if data is None or not len(values):
+        return False
+    first, last = (
+        pa.Array.from_buffers(pa.int32(), 1, [None, offsets], offset=at)[0].as_py()
+        for at in (values.offset, values.offset + len(values))
+    )
+    text = memoryview(data)[first:last].tobytes()
+    return len(text.translate(None, _SPECIAL)) < len(text)
 
 
 def float_text(values: pa.Array) -> pa.Array | None:

@@ -63,16 +63,17 @@ def structs_of(schema: Schema, trees: Sequence[Any], settings: JsonSettings) -> 
     if schema.type is not Type.STRUCT or len(schema.fields) < _LEAST_FIELDS or not trees:
         return None
     try:
-        rows = list(map(itemgetter(*(one.name for one in schema.fields)), trees))
+        rows = list(map(list, map(itemgetter(*(one.name for one in schema.fields)), trees)))
     except (KeyError, TypeError):  # a field is missing, or that is no object
         return None
-    columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
-    for member in schema.fields:
-        column = _column(member.schema, columns[member.index], settings)
+    for member, values in zip(schema.fields, zip(*rows, strict=True), strict=True):
+        column = _column(member.schema, values, settings)
         if column is None:
             return None
-        columns[member.index] = column
-    return Struct.all_of_checked(schema, map(list, zip(*columns, strict=True)))
+        if column is not values:
+            for row, value in zip(rows, column, strict=True):
+                row[member.index] = value
+    return Struct.all_of_checked(schema, rows)
 
 
 def _column(schema: Schema, values: Sequence[Any], settings: JsonSettings) -> Sequence[Any] | None:

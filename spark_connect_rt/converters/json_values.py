@@ -25,6 +25,8 @@ class JsonSettings:
 
     numeric_decimals: bool = False
     replace_null_with_default: bool = True
+    map_entries: bool = False  # a map whose keys are not text: objects of key and value, not pairs
+    union_name: str | None = None  # structs of this name stand for the one of their fields that is not null
 
 
 def to_tree(schema: Schema | None, value: Any, settings: JsonSettings) -> Any:
@@ -104,10 +106,15 @@ def _write_map(schema: Schema, value: Any, settings: JsonSettings) -> Any:
         raise _mismatch(schema, value)
     keys, values = schema.key_schema, schema.value_schema
     parts = [(to_tree(keys, key, settings), to_tree(values, part, settings)) for key, part in value.items()]
-    return dict(parts) if keys is not None and keys.type is Type.STRING else parts
+    if keys is not None and keys.type is Type.STRING:
+        return dict(parts)
+    return [{"key": key, "value": part} for key, part in parts] if settings.map_entries else parts
 
 
 def _write_struct(schema: Schema, value: Any, settings: JsonSettings) -> Any:
+    if schema.name is not None and schema.name == settings.union_name and isinstance(value, Struct):
+        chosen = next((one for one in schema.fields if value.get_without_default(one.name) is not None), None)
+        return None if chosen is None else to_tree(chosen.schema, value.get(chosen.name), settings)
     if isinstance(value, Struct):
         if value.schema is not schema and value.schema.fields != schema.fields:
             raise DataError("the struct's schema is not the record's")
@@ -185,6 +192,8 @@ def _read_map(schema: Schema, tree: Any, settings: JsonSettings) -> dict[Any, An
         if not isinstance(tree, dict):
             raise _mismatch(schema, tree)
         return {key: from_tree(values, part, settings) for key, part in tree.items()}
+    if settings.map_entries and isinstance(tree, list):
+        tree = [list(map(entry.get, ("key", "value"))) if isinstance(entry, dict) else entry for entry in tree]
     if not isinstance(tree, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in tree):
         raise DataError(f"a map with keys that are not text must be an array of pairs, not {tree!r:.80}")
     try:
@@ -193,7 +202,20 @@ def _read_map(schema: Schema, tree: Any, settings: JsonSettings) -> dict[Any, An
         raise DataError(f"map key: {error}") from error
 
 
+def _read_union(schema: Schema, tree: Any, settings: JsonSettings) -> Struct:
+    for member in schema.fields:
+        values: list[Any] = [None] * len(schema.fields)
+        try:
+            values[member.index] = from_tree(member.schema, tree, settings)
+        except DataError:
+            continue
+        return Struct.of_checked(schema, values)
+    raise DataError(f"Did not find matching oneof field for data: {tree!r:.80}")
+
+
 def _read_struct(schema: Schema, tree: Any, settings: JsonSettings) -> Struct:
+    if schema.name is not None and schema.name == settings.union_name:
+        return _read_union(schema, tree, settings)
     if not isinstance(tree, dict):
         raise _mismatch(schema, tree)
     read = tree.get

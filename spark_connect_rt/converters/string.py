@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import codecs
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -52,6 +52,13 @@ class StringConverter(HeaderAndValueConverter):
     def to_connect_data(self, topic: str, data: bytes | None) -> SchemaAndValue:
         """Return the decoded text; what cannot be decoded becomes U+FFFD, as in Java."""
         return SchemaAndValue(OPTIONAL_STRING, None if data is None else data.decode(self._encoding, "replace"))
+
+    def values_to_connect_data(
+        self, topic: str, data: Sequence[bytes | None]
+    ) -> tuple[Schema | None, Sequence[Any]] | None:
+        """Return the decoded texts."""
+        encoding = self._encoding
+        return OPTIONAL_STRING, [None if one is None else one.decode(encoding, "replace") for one in data]
 
     def column_from_connect_data(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
         """Return text and integer columns as they are; others have no column form."""

@@ -6,14 +6,20 @@ import contextlib
 import json
 import subprocess
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Any
 
 import httpx
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from confluent_kafka import Producer
 
+from spark_connect_rt.api.data.struct import Struct
+from spark_connect_rt.connectors.datagen_values import parse_fields, row_schema, rows
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.testing.schema_registry import SchemaRegistry
 from spark_connect_rt.testing.worker_process import SparkWorkerProcess
 from tests.e2e.commands import until
 from tests.e2e.rest_clients import RestClients
@@ -83,6 +89,42 @@ def test_lines_flow_through_kafka_into_a_file_and_the_connectors_obey(
     until(lambda: rest.request("GET", "/connectors").json() == [], 10, "no connector is left")
     assert rest.request("GET", "/connectors/in/status").status == 404
     assert count_records(broker.bootstrap_servers, "flow") == 5
+
+
+def test_generated_records_flow_as_avro_into_a_file_and_a_tombstone_passes(
+    worker: SparkWorkerProcess, broker: EmbeddedKafka, tmp_path: Path
+) -> None:
+    rest, target, count = worker.rest, tmp_path / "users.txt", 500
+    with SchemaRegistry() as registry:
+        avro = {
+            "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+            "value.converter": "io.confluent.connect.avro.AvroConverter",
+            "value.converter.schema.registry.url": registry.url,
+        }
+        users = {"datagen.schema": "users", "datagen.key.field": "userid", "datagen.max.records": str(count)}
+        rest.create("users", {"connector.class": "DatagenSource", "topic": "users", **users, **avro})
+        until(lambda: count_records(broker.bootstrap_servers, "users") == count, 90, "every record is in the topic")
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        producer.produce("users", None, "User_1")
+        assert producer.flush(30) == 0
+        rest.create("file", {"connector.class": "FileStreamSink", "file": str(target), "topics": "users", **avro})
+        until(
+            lambda: len(lines_of(target)) == count + 1,
+            90,
+            "every record is in the file",
+            lambda: trace_of(worker, "file"),
+        )
+        fields = parse_fields("users")
+        schema = row_schema(fields, None)
+        # Datagen's task 0 with the default seed: record n is known.
+        wanted = [repr(Struct.from_mapping(schema, row)) for row in rows(fields, 0, 0, count).to_pylist()]
+        assert lines_of(target) == [*wanted, "null"]
+        assert list(registry.shelf.subjects) == ["users-value"]
+        offsets = partial(rest.request, "GET", "/connectors/users/offsets")
+        stored = [{"partition": {"task": 0}, "offset": {"n": count}}]
+        until(lambda: offsets().json()["offsets"] == stored, 60, "the source's offset", offsets)
+        for name in ("users", "file"):
+            rest.delete(name)
 
 
 def test_an_unknown_connector_class_is_refused_naming_what_there_is(worker: SparkWorkerProcess) -> None:
@@ -276,13 +318,32 @@ def test_kill_9_loses_no_line_and_duplicates_are_counted(broker: EmbeddedKafka, 
     source, target = tmp_path / "in.txt", tmp_path / "out.txt"
     total = 200_000
     source.write_text("".join(f"{number:08d}\n" for number in range(total)))
+    table = tmp_path / "table"
+    table.mkdir()
+    pq.write_table(pa.table({"id": range(15_000)}), table / "a.parquet")
+    from_spark = {
+        "connector.class": "SparkFormatSource",
+        "spark.format": "parquet",
+        "path": str(table),
+        "spark.mode": "incremental",
+        "spark.incremental.column": "id",
+        "batch.max.records": "3000",
+        "topic": "kill-spark",
+        "value.converter": "org.apache.kafka.connect.converters.LongConverter",
+        "transforms": "id",
+        "transforms.id.type": "org.apache.kafka.connect.transforms.ExtractField$Value",
+        "transforms.id.field": "id",
+    }
     worker = SparkWorkerProcess(tmp_path / "worker", broker.bootstrap_servers, "e2e-kill")
     worker.start()
     try:
         rest = worker.rest
         rest.create("kill-in", {"connector.class": "FileStreamSource", "file": str(source), "topic": "kill"})
         rest.create("kill-out", {"connector.class": "FileStreamSink", "file": str(target), "topics": "kill"})
-        until(lambda: len(lines_of(target)) > 0, 90, "the sink writes", lambda: worker.log_file.read_text()[-2000:])
+        rest.create("kill-spark", from_spark)
+        until(lambda: len(lines_of(target)) > 0, 240, "the sink writes", lambda: worker.log_file.read_text()[-2000:])
+        sent = partial(count_records, broker.bootstrap_servers, "kill-spark")
+        until(lambda: sent() > 0, 240, "Spark's rows arrive", lambda: worker.log_file.read_text()[-2000:])
         worker.kill()
         worker.start()
         until(lambda: len(set(lines_of(target))) == total, 120, "every line", lambda: len(set(lines_of(target))))
@@ -292,5 +353,17 @@ def test_kill_9_loses_no_line_and_duplicates_are_counted(broker: EmbeddedKafka, 
         print(f"lines {total}, in the topic {in_topic}, in the file {len(lines)}")
         assert in_topic - total < total
         assert len(lines) - in_topic < total
+
+        def offset() -> Any:
+            answer = rest.request("GET", "/connectors/kill-spark/offsets")
+            return [one["offset"]["value"] for one in answer.json().get("offsets", ())]
+
+        until(lambda: offset() == [14_999], 240, "the offset of Spark's last row", offset)
+        arrived = [
+            int.from_bytes(value or b"") for value in read_values(broker.bootstrap_servers, "kill-spark", sent())
+        ]
+        assert set(arrived) == set(range(15_000))
+        print(f"rows of Spark 15000, in the topic {len(arrived)}")
+        assert len(arrived) <= 15_000 + 3_000
     finally:
         worker.stop()

@@ -1,0 +1,166 @@
+"""JsonSchemaConverter and a registry over real HTTP: schemas, values, unions, references, what is no JSON Schema."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_connect_rt.api.data import logical
+from spark_connect_rt.api.data import schema as s
+from spark_connect_rt.api.data.schema import Schema, SchemaBuilder, Type
+from spark_connect_rt.api.data.struct import Struct
+from spark_connect_rt.converters.draft_schema import ONE_OF, DraftSettings, connect_schema_of, draft_schema
+from spark_connect_rt.converters.json_bytes import dump_json, load_json
+from spark_connect_rt.converters.json_values import JsonSettings, from_tree, to_tree
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.schema_registry.json_schema_converter import JsonSchemaConverter
+from spark_connect_rt.testing.schema_registry import SchemaRegistry
+from tests.property.test_avro import plain, schemas_and_values
+
+VALUES = JsonSettings(map_entries=True, union_name=ONE_OF)
+DRAFT = DraftSettings(VALUES)
+POINT = (
+    SchemaBuilder.struct().name("geo.Point").version(2).doc("where").field("x", s.INT32).field("n", s.OPTIONAL_STRING)
+)
+POINT_SCHEMA = POINT.build()
+
+
+@pytest.fixture
+def registry() -> Iterator[SchemaRegistry]:
+    with SchemaRegistry() as running:
+        yield running
+
+
+def converter(registry: SchemaRegistry, **more: str) -> JsonSchemaConverter:
+    made = JsonSchemaConverter()
+    given_settings = {name.replace("_", "."): value for name, value in more.items()}
+    made.configure({"schema.registry.url": registry.url, "max.retries": "0", **given_settings}, False)
+    return made
+
+
+def test_schemas_are_written_in_confluents_words(registry: SchemaRegistry) -> None:
+    one = converter(registry)
+    data = one.from_connect_data("t", POINT_SCHEMA, Struct(POINT_SCHEMA, {"x": 5}))
+    assert data == b'\x00\x00\x00\x00\x01{"x":5,"n":null}'
+    assert json.loads(registry.text_of("t-value")) == {
+        "type": "object",
+        "title": "geo.Point",
+        "description": "where",
+        "connect.version": 2,
+        "properties": {
+            "x": {"type": "integer", "connect.type": "int32", "connect.index": 0},
+            "n": {"oneOf": [{"type": "null"}, {"type": "string"}], "connect.index": 1},
+        },
+    }
+    assert registry.shelf.schemas[1]["schemaType"] == "JSON"
+    read = one.to_connect_data("t", data)
+    assert (read.schema, read.value) == (POINT_SCHEMA, Struct(POINT_SCHEMA, {"x": 5}))
+
+
+@pytest.mark.parametrize(
+    ("schema", "tree"),
+    [
+        (s.BYTES, {"type": "string", "connect.type": "bytes"}),
+        (s.FLOAT32, {"type": "number", "connect.type": "float32"}),
+        (
+            SchemaBuilder.map(s.STRING, s.BOOLEAN).build(),
+            {"type": "object", "connect.type": "map", "additionalProperties": {"type": "boolean"}},
+        ),
+        (SchemaBuilder(Type.INT64).default(7).build(), {"type": "integer", "connect.type": "int64", "default": 7}),
+        (
+            logical.decimal_schema(2),
+            {
+                "type": "number",
+                "connect.type": "bytes",
+                "title": logical.DECIMAL,
+                "connect.version": 1,
+                "connect.parameters": {"scale": "2"},
+            },
+        ),
+    ],
+)
+def test_types(schema: Schema, tree: Any) -> None:
+    assert draft_schema(schema, DRAFT) == tree
+    assert connect_schema_of(tree, DRAFT) == schema
+
+
+@settings(deadline=None, max_examples=60)
+@given(st.data())
+def test_what_is_written_is_read_back_with_its_schema(data: st.DataObject) -> None:
+    schema, values = data.draw(schemas_and_values())
+    value = data.draw(values)
+    again = connect_schema_of(json.loads(json.dumps(draft_schema(schema, DRAFT))), DRAFT)
+    assert again == schema
+    tree = load_json(dump_json(to_tree(schema, value, VALUES)))
+    assert plain(from_tree(again, tree, VALUES)) == plain(value)
+
+
+def test_schemas_of_others_with_enum_union_and_references() -> None:
+    tree = {
+        "title": "Order",
+        "properties": {
+            "kind": {"enum": ["A", "B"]},
+            "amount": {"type": ["null", "number"]},
+            "choice": {"oneOf": [{"type": "integer"}, {"type": "string"}]},
+            "to": {"$ref": "#/definitions/place"},
+            "other": {"$ref": "other.json"},
+        },
+        "definitions": {"place": {"type": "object", "properties": {"city": {"type": "string"}}}},
+    }
+    schema = connect_schema_of(tree, DRAFT, 4, {"other.json": {"type": "boolean"}})
+    assert (schema.name, schema.version) == ("Order", 4)
+    kind, amount, choice, to, other = (one.schema for one in schema.fields)
+    assert [name for name, _ in kind.parameters][1:] == [
+        "io.confluent.connect.json.Enum.A",
+        "io.confluent.connect.json.Enum.B",
+    ]
+    assert amount == s.OPTIONAL_FLOAT64
+    assert (choice.name, len(choice.fields)) == (ONE_OF, 2)
+    assert (to, other) == (s.struct_of({"city": s.STRING}), s.BOOLEAN)
+    value = from_tree(schema, {"kind": "A", "choice": "x", "to": {"city": "c"}, "other": True}, VALUES)
+    assert value.get("choice").values() == [None, "x"]
+    assert to_tree(schema, value, VALUES)["choice"] == "x"
+    required = connect_schema_of(
+        tree | {"required": ["kind"]},
+        DraftSettings(VALUES, True, True),
+        None,
+        {"other.json": {}} | {"other.json": {"type": "boolean"}},
+    )
+    assert [one.schema.optional for one in required.fields] == [False, True, True, True, True]
+
+
+@pytest.mark.parametrize(
+    ("tree", "words"),
+    [
+        (True, "no JSON Schema"),
+        ({"type": "array"}, "items"),
+        ({"type": "integer", "connect.type": "int128"}, "int128"),
+        ({"$ref": "#/nowhere"}, "not there"),
+        ({"properties": {"a": {"$ref": "#"}}, "type": "object"}, "holds itself"),
+    ],
+)
+def test_what_has_no_connect_schema_is_a_data_error(tree: Any, words: str) -> None:
+    with pytest.raises(DataError, match=words):
+        connect_schema_of(tree, DRAFT)
+
+
+def test_values_may_be_held_against_their_schema(registry: SchemaRegistry) -> None:
+    tree = {"type": "object", "title": "R", "properties": {"a": {"type": "integer", "minimum": 5}}}
+    registry.shelf.register("t-value", {"schema": json.dumps(tree), "schemaType": "JSON"})
+    data = b'\x00\x00\x00\x00\x01{"a":1}'
+    assert converter(registry).to_connect_data("t", data).value.get("a") == 1
+    with pytest.raises(DataError, match="minimum"):
+        converter(registry, json_fail_invalid_schema="true").to_connect_data("t", data)
+
+
+def test_payloads_that_are_no_json_or_do_not_fit(registry: SchemaRegistry) -> None:
+    one = converter(registry)
+    one.from_connect_data("t", POINT_SCHEMA, Struct(POINT_SCHEMA, {"x": 5}))
+    for payload in (b"{", b'{"n":"y"}', b'{"x":"y"}'):
+        with pytest.raises(DataError):
+            one.to_connect_data("t", b"\x00\x00\x00\x00\x01" + payload)
