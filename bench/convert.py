@@ -2,7 +2,8 @@
 
 No Kafka, no worker: the classes alone, each side in a process of its own, warmed up, records per CPU second of the
 whole process. Ours take Arrow batches of a source and batches of consumed records, as the engine hands them over, with
-its executors' garbage collection; ``rows_*`` is one record at a time. A run is ``exact`` when both sides wrote the same bytes and read them back.
+its executors' garbage collection; ``rows_*`` is one record at a time. A run is ``exact`` when both sides wrote the same
+bytes and read them back.
 """
 
 from __future__ import annotations
