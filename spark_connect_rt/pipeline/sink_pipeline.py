@@ -16,6 +16,7 @@ from spark_connect_rt.api.records import ConsumedRecord, ConsumeRow, Header, Sin
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.pipeline.errant_records import Errant, Stage, StageError
+from spark_connect_rt.pipeline.quick_records import quick_records
 from spark_connect_rt.pipeline.retry_tolerance import RetryTolerance, Waiting
 from spark_connect_rt.pipeline.transformation_chain import TransformationChain
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -120,10 +121,8 @@ class SinkPipeline:
         _, _, offsets, times, _, values, _ = _columns(batch)
         with contextlib.suppress(Exception):  # plug-in code: the long way finds the record and asks errors.tolerance
             key_schema, key = self._converters.key.to_connect_data(topic, None)
-            records = [
-                SinkRecord(topic, partition, offset, value, schema, key, key_schema, time_ms)
-                for offset, time_ms, (schema, value) in zip(offsets, times, self._values(topic, values), strict=True)
-            ]
+            rows = zip(offsets, times, self._values(topic, values), strict=True)
+            records = quick_records(topic, partition, key_schema, key, rows)
             return self._with_originals(records, batch) if self._keeps_originals else records
         return None
 

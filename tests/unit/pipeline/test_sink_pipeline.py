@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+import pickle
+from dataclasses import FrozenInstanceError
 from typing import Any
 
 import pyarrow as pa
 import pytest
 
 from spark_connect_rt.api.data import schema as s
+from spark_connect_rt.api.data.schema import OPTIONAL_STRING, STRING
 from spark_connect_rt.api.records import SinkRecord, altered
 from spark_connect_rt.api.transformation import Transformation
+from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
+from spark_connect_rt.pipeline.quick_records import quick_records
 from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.unit.pipeline.plugins_for_tests import WORKER, find
@@ -104,3 +109,24 @@ def test_tolerance_all_skips_counts_and_goes_past() -> None:
     assert [record.value for record in converted.records] == ["A"]
     assert (converted.skipped, converted.next_offsets) == (2, {TopicPartition("t", 2): 9})
     assert [errant.place for errant in converted.errants] == ["record t-2@6", "record t-2@7"]
+
+
+def test_quick_records_are_sink_records_like_any_other() -> None:
+    rows = [(3, 70, (OPTIONAL_STRING, "a")), (4, None, (None, None))]
+    made = quick_records("t", 1, STRING, "k", rows)
+    assert made == [
+        SinkRecord("t", 1, 3, "a", OPTIONAL_STRING, "k", STRING, 70),
+        SinkRecord("t", 1, 4, None, None, "k", STRING, None),
+    ]
+    assert [type(one) for one in made] == [SinkRecord, SinkRecord]
+    assert pickle.loads(pickle.dumps(made)) == made
+    with pytest.raises(FrozenInstanceError):
+        made[0].value = "b"  # type: ignore[misc]
+
+
+def test_texts_are_read_at_once_as_one_by_one() -> None:
+    for encoding, data in (("UTF-8", [b"a", None, b"\xff", "\u00e9".encode()]), ("ISO-8859-1", [b"\xe9"])):
+        converter = StringConverter()
+        converter.configure({"converter.encoding": encoding})
+        schema, values = converter.values_to_connect_data("t", data) or (None, [])
+        assert [(schema, value) for value in values] == [tuple(converter.to_connect_data("t", one)) for one in data]
