@@ -140,6 +140,12 @@ class _FileConsumer:
                 return None
             time.sleep(0.01)
 
+    def position(self, partition: TopicPartition) -> int:
+        return self._positions[partition]
+
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        return {partition: self._topics.end(partition) for partition in partitions}
+
     def close(self) -> None:
         self._positions = {}
 
