@@ -17,7 +17,21 @@ from pathlib import Path
 from bench.lab import Lab
 from bench.report import Result, print_table, write_result
 
-NAMES = ("source", "eos", "sink", "idle", "latency", "memory", "start", "offsets", "assign", "rest", "sql", "convert")
+NAMES = (
+    "source",
+    "eos",
+    "sink",
+    "idle",
+    "latency",
+    "memory",
+    "start",
+    "offsets",
+    "assign",
+    "rest",
+    "sql",
+    "convert",
+    "tasks",
+)
 # Not in the smoke test: each needs several workers of its own, whose starts would double its time.
 OF_GROUPS = ("failover",)
 

@@ -16,6 +16,7 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from bench.lab import Lab
 from bench.process_cost import CpuMeter
 from bench.report import Result, Run
+from bench.turns import all_exact, note_speed, take_turns
 from spark_connect_rt.testing.worker_process import WorkerProcess
 
 TARGET, TARGET_OF_LIMIT = 1.5, 0.7
@@ -33,33 +34,20 @@ class Given:
 
 
 def run(lab: Lab, short: bool) -> Result:
-    """Warm both, control Java against itself, then three runs each in turn."""
-    records, times = (20_000, 1) if short else (3_000_000, 3)
-    given = _fill_topic(lab, records)
+    """Have both fill a file, and a bare consumer none."""
+    given = _fill_topic(lab, 20_000 if short else 3_000_000)
     target = f">={TARGET},limit>={TARGET_OF_LIMIT}"
     result = Result("sink", "records/s of one FileStreamSink task", "records_per_s", True, target)
-    sides = lab.sides()
-    if not short:
-        result.runs += [_move(lab, f"{who} (warm-up)", worker, given) for who, worker in sides]
-        result.runs += [_move(lab, "java (control)", sides[0][1], given) for _ in range(2)]
-    for _ in range(times):
-        result.runs += [_move(lab, who, worker, given) for who, worker in sides]
-        result.runs.append(Run("limit", _consume(lab, given)))
-    result.conclude()
-    exact = all(one.figures["exact"] for one in result.runs)
-    result.met = (result.ratio or 0) >= TARGET and (result.limit_share or 0) >= TARGET_OF_LIMIT and exact
-    _note(result, lab, exact)
+
+    def limit() -> Run:
+        return Run("limit", _consume(lab, given))
+
+    take_turns(result, lab, short, lambda who, worker: _move(lab, who, worker, given), limit)
+    fast = (result.ratio or 0) >= TARGET and (result.limit_share or 0) >= TARGET_OF_LIMIT
+    result.met = fast and all_exact(result)
+    note_speed(result, lab)
     lab.delete_topic(given.topic)
     return result
-
-
-def _note(result: Result, lab: Lab, exact: bool) -> None:
-    result.note_ratio("counted from the create request", result.ratio_of("with_start"))
-    cpu = result.ratio_of("cpu_s")
-    result.note_ratio("records a CPU second of the worker, which load of others hardly moves", 1 / cpu if cpu else None)
-    if not exact:
-        result.notes.append("NOT EXACT: a file was not what the topic holds (see the runs)")
-    result.notes += lab.complaints
 
 
 def _fill_topic(lab: Lab, records: int) -> Given:

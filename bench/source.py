@@ -17,6 +17,7 @@ from confluent_kafka import Producer
 from bench.lab import Lab, TopicTruth
 from bench.process_cost import CpuMeter
 from bench.report import Result, Run
+from bench.turns import all_exact, note_speed, take_turns
 from spark_connect_rt.testing.worker_process import WorkerProcess
 
 TARGET = 1.5
@@ -34,34 +35,17 @@ class Input:
 
 
 def run(lab: Lab, short: bool) -> Result:
-    """Warm both, control Java against itself, then three runs each in turn."""
-    lines, times = (20_000, 1) if short else (3_000_000, 3)
-    given = write_input(lab.folder / "lines.txt", lines)
+    """Have both move the file, and a bare producer."""
+    given = write_input(lab.folder / "lines.txt", 20_000 if short else 3_000_000)
     result = Result("source", "records/s of one FileStreamSource task", "records_per_s", True, f">={TARGET}")
-    sides = lab.sides()
-    if not short:
-        result.runs += [_move(lab, f"{who} (warm-up)", worker, given) for who, worker in sides]
-        result.runs += [_move(lab, "java (control)", sides[0][1], given) for _ in range(2)]
-    for _ in range(times):
-        result.runs += [_move(lab, who, worker, given) for who, worker in sides]
-        result.runs.append(_measure(lab, "limit", given, lambda topic: _produce(lab, topic, given)))
-    result.conclude()
-    result.met = result.ratio is not None and result.ratio >= TARGET and _all_exact(result)
-    _note(result, lab)
+
+    def limit() -> Run:
+        return _measure(lab, "limit", given, lambda topic: _produce(lab, topic, given))
+
+    take_turns(result, lab, short, lambda who, worker: _move(lab, who, worker, given), limit)
+    result.met = result.ratio is not None and result.ratio >= TARGET and all_exact(result)
+    note_speed(result, lab)
     return result
-
-
-def _note(result: Result, lab: Lab) -> None:
-    result.note_ratio("counted from the create request", result.ratio_of("with_start"))
-    cpu = result.ratio_of("cpu_s")
-    result.note_ratio("records a CPU second of the worker, which load of others hardly moves", 1 / cpu if cpu else None)
-    if not _all_exact(result):
-        result.notes.append("NOT EXACT: a topic did not hold the file (see the runs)")
-    result.notes += lab.complaints
-
-
-def _all_exact(result: Result) -> bool:
-    return all(one.figures["exact"] for one in result.runs)
 
 
 def write_input(file: Path, lines: int) -> Input:
