@@ -13,6 +13,7 @@ ConnectError
 ├── ForbiddenError                 this worker is configured not to do that
 ├── BadConfigError                 correct every key in .problems
 ├── DataError                      fix, skip or dead-letter this record (.stage)
+├── ExternalError                  correct what is there: no record is to blame
 ├── FencedError                    stop: somebody newer owns this work
 ├── ShuttingDownError              ask another worker
 └── StartupError                   correct the environment; .exit_code is the process's
@@ -123,6 +124,12 @@ class DataError(ConnectError):
     def __init__(self, message: str, *, stage: str | None = None) -> None:
         super().__init__(message)
         self.stage = stage
+
+
+class ExternalError(ConnectError):
+    """What a connector reads or writes is away for too long, or does not let it work: no record is to blame."""
+
+    code = "CRT-1062"
 
 
 class FencedError(ConnectError):

@@ -15,7 +15,7 @@ import sqlalchemy as sa
 from sqlalchemy.pool import NullPool
 
 from spark_connect_rt.connectors.sql_urls import POSTGRESQL, SQLITE, URL, sqlalchemy_url
-from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError
+from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, ExternalError, RetriableError
 
 # SQLSTATE: connection lost, out of resources, shut down or starting, deadlock, serialization, lock not available.
 _PASSING_CLASSES = ("08", "53")
@@ -58,7 +58,7 @@ class SqlDatabase:
     def explained(self, what: str) -> Iterator[None]:
         """Turn the driver's errors into ours, and give up the transaction; after a passing one also the connection.
 
-        Raises RetriableError: it may work later; DataError: a value is refused; ConnectError: anything else.
+        Raises RetriableError: it may work later; DataError: a value is refused; ExternalError: anything else.
         """
         driver: Any = self.engine.dialect.dbapi
         try:
@@ -87,7 +87,7 @@ class SqlDatabase:
         said = f"database {self.name()} {what}: {_words(error)}"
         if is_passing(error):
             return RetriableError(said)
-        return DataError(said) if is_about_data(error) else ConnectError(said)
+        return DataError(said) if is_about_data(error) else ExternalError(said)
 
     def name(self) -> str:
         """Return host and database, never a password."""

@@ -22,7 +22,7 @@ from spark_connect_rt.connectors.sql_sink_config import CONFIG, INSERT, UPSERT, 
 from spark_connect_rt.connectors.sql_tables import TableId
 from spark_connect_rt.connectors.sql_target import Targets, table_of
 from spark_connect_rt.connectors.sql_writes import UPSERTS, Writer
-from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError
+from spark_connect_rt.errors import BadConfigError, DataError, ExternalError, RetriableError
 from spark_connect_rt.protocol.ids import TopicPartition
 
 log = logging.getLogger(__name__)
@@ -85,9 +85,9 @@ class SqlSinkTask(SinkTask):
         self._failures, self._retry_at_ms = 0, 0
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Write records. Raises RetriableError: the database is away; DataError, ConnectError: it refuses them.
+        """Write records; one that has no row goes to the errant record reporter, once the others are in their tables.
 
-        A record that has no row goes to the errant record reporter, once the others are in their tables.
+        Raises RetriableError: the database is away; DataError: it refuses records; ExternalError: it refuses to work.
         """
         if not records:
             return
@@ -112,7 +112,7 @@ class SqlSinkTask(SinkTask):
         most: int = self._values["max.retries"]
         if self._failures > most:
             self._failures = 0
-            raise ConnectError(f"{error} (tried {most + 1} times, max.retries={most})") from error
+            raise ExternalError(f"{error} (tried {most + 1} times, max.retries={most})") from error
         self._retry_at_ms = self._clock_ms() + self._values["retry.backoff.ms"]
         raise error
 

@@ -51,7 +51,7 @@ from spark_connect_rt.connectors.sql_tables import (
     tables_of,
     tables_text,
 )
-from spark_connect_rt.errors import ConnectError, RetriableError
+from spark_connect_rt.errors import ExternalError, RetriableError
 
 log = logging.getLogger(__name__)
 
@@ -192,11 +192,11 @@ class SqlSourceTask(SourceTask):
         return None
 
     def _wait_after(self, error: RetriableError, now_ms: int) -> NoReturn:
-        """Raise what is to be told of a failure. Raises ConnectError after the last of ``connection.attempts``."""
+        """Raise what is to be told of a failure. Raises ExternalError after the last of ``connection.attempts``."""
         self._failures += 1
         attempts: int = self._values["connection.attempts"]
         if attempts != NO_LIMIT and self._failures >= attempts:
-            raise ConnectError(f"{error} (connection.attempts={attempts})") from error
+            raise ExternalError(f"{error} (connection.attempts={attempts})") from error
         self._retry_at_ms = now_ms + self._values["connection.backoff.ms"]
         raise error
 

@@ -15,7 +15,7 @@ from spark_connect_rt.connectors.sql_database import SqlDatabase
 from spark_connect_rt.connectors.sql_queries import as_written
 from spark_connect_rt.connectors.sql_rows import Shape
 from spark_connect_rt.connectors.sql_tables import TableId
-from spark_connect_rt.errors import ConnectError, DataError
+from spark_connect_rt.errors import DataError, ExternalError
 
 _NAME_PART = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
 _DIGITS = 38  # of decimals in tables that are created: what most databases have at most
@@ -81,7 +81,7 @@ class Targets:
 
         None: there is none, and a deletion is no reason to create it.
 
-        Raises DataError: it has not, and must not be changed; ConnectError: the database refuses.
+        Raises DataError: it has not, and must not be changed; ExternalError: there is none, or the database refuses.
         """
         target = self._known.get(table) or self._look(table)
         if target is None and self._creates and shape.deletes:
@@ -107,7 +107,7 @@ class Targets:
 
     def _create(self, table: TableId, shape: Shape) -> Target:
         if not self._creates:
-            raise ConnectError(f"database {self._database.name()} has no table {table}, and auto.create is off")
+            raise ExternalError(f"database {self._database.name()} has no table {table}, and auto.create is off")
         made = sa.Table(table.name, sa.MetaData(), *_columns(shape, shape.columns), schema=table.schema)
         return self._change(table, shape, [sa.schema.CreateTable(made, if_not_exists=True)])
 
@@ -143,7 +143,7 @@ class Targets:
             return found
         if failure is not None:
             raise self._database.explanation(failure, f"does not change table {table}") from failure
-        raise ConnectError(f"table {table} has not the columns {', '.join(shape.columns)} after it was changed")
+        raise ExternalError(f"table {table} has not the columns {', '.join(shape.columns)} after it was changed")
 
 
 def _columns(shape: Shape, names: Any) -> list[sa.Column[Any]]:

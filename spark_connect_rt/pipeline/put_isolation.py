@@ -13,10 +13,17 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from spark_connect_rt.api.records import SinkRecord
-from spark_connect_rt.errors import BadConfigError, ConnectError, FencedError, RetriableError, ShuttingDownError
+from spark_connect_rt.errors import (
+    BadConfigError,
+    ConnectError,
+    ExternalError,
+    FencedError,
+    RetriableError,
+    ShuttingDownError,
+)
 
 Put = Callable[[Sequence[SinkRecord]], None]
-NOT_THE_RECORDS_FAULT = (RetriableError, BadConfigError, FencedError, ShuttingDownError)
+NOT_THE_RECORDS_FAULT = (RetriableError, BadConfigError, ExternalError, FencedError, ShuttingDownError)
 """What ``put`` raises without a record to blame: never split."""
 
 

@@ -18,6 +18,7 @@ NOT_THE_RECORDS_FAULT = frozenset(
         "RetriableError",
         "TimedOutError",
         "UnreachableError",
+        "ExternalError",
         "OSError",
         "TimeoutError",
         "ConnectionError",

@@ -27,7 +27,7 @@ from spark_connect_rt.api.data.schema import (
 )
 from spark_connect_rt.api.data.schema import Type as ConnectType
 from spark_connect_rt.connectors.sql_sink import SqlSinkConnector
-from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError
+from spark_connect_rt.errors import BadConfigError, DataError, ExternalError
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.connector_harness import PLAIN_JSON
 from spark_connect_rt.testing.postgres_server import PostgresServer
@@ -249,13 +249,14 @@ def test_settings_that_do_not_fit_are_refused_by_name(
 
 
 def test_a_missing_table_and_a_missing_unique_key_fail_clearly(postgres_database: Database) -> None:
-    with harness(postgres_database, **BY_VALUE) as sink:
+    with harness(postgres_database, **BY_VALUE, **TOLERANT) as sink:
         send_orders(sink, (1, "a"))
-        with pytest.raises(ConnectError, match=r"no table orders, and auto\.create is off"):
+        with pytest.raises(ExternalError, match=r"no table orders, and auto\.create is off"):
             sink.deliver()
         postgres_database.run("CREATE TABLE orders (id INTEGER, word VARCHAR(20))")
-        with pytest.raises(ConnectError, match="no unique or exclusion constraint"):
+        with pytest.raises(ExternalError, match="no unique or exclusion constraint"):
             sink.deliver()
+        assert sink.dead_letters() == [], "no record is to blame"
 
 
 def test_a_lost_server_is_waited_for_and_a_restarted_one_gets_everything(
@@ -271,12 +272,14 @@ def test_a_lost_server_is_waited_for_and_a_restarted_one_gets_everything(
     assert postgres_database.rows("SELECT id FROM orders ORDER BY id") == [(1,), (2,), (3,)]
 
 
-def test_after_the_last_retry_the_task_fails(sqlite_database: Database) -> None:
-    away = Database(sqlite_database.url)
-    config = {"connection.url": "jdbc:postgresql://127.0.0.1:1/none?user=x", "max.retries": "1"}
-    with harness(away, **config, **BY_VALUE) as sink:
-        send_orders(sink, (1, "a"))
+@pytest.mark.parametrize("tolerance", [{}, TOLERANT], ids=["none", "all"])
+def test_after_the_last_retry_the_task_fails_and_no_record_is_to_blame(
+    sqlite_database: Database, tolerance: dict[str, str]
+) -> None:
+    away = {"connection.url": "jdbc:postgresql://127.0.0.1:1/none?user=x", "max.retries": "1"}
+    with harness(sqlite_database, **away, **BY_VALUE, **tolerance) as sink:
+        send_orders(sink, (1, "a"), (2, "b"))
         assert not sink.deliver()
-        with pytest.raises(ConnectError, match=r"tried 2 times, max\.retries=1") as failure:
+        with pytest.raises(ExternalError, match=r"tried 2 times, max\.retries=1"):
             sink.deliver()
-        assert not isinstance(failure.value, RetriableError)
+        assert sink.dead_letters() == []
