@@ -1,9 +1,10 @@
-"""JDBC URLs are read as their drivers read them."""
+"""JDBC URLs are read as their drivers read them, and the JDBC connectors' names are known."""
 
 from __future__ import annotations
 
 import pytest
 
+from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.connectors.sql_urls import adbc_uri, sqlalchemy_url
 from spark_connect_rt.errors import BadConfigError
 
@@ -52,3 +53,10 @@ def test_a_refusal_shows_no_password() -> None:
     with pytest.raises(BadConfigError) as refused:
         sqlalchemy_url("jdbc:mysql://u:secret@db/x")
     assert "secret" not in str(refused.value)
+
+
+@pytest.mark.parametrize("kind", ["Source", "Sink"])
+def test_a_jdbc_connectors_name_finds_the_sql_one(kind: str) -> None:
+    names = ("io.confluent.connect.jdbc.Jdbc{}Connector", "io.aiven.connect.jdbc.Jdbc{}Connector", "Jdbc{}", "Sql{}")
+    found = {bundled_plugins().find(name.format(kind)).target for name in names}
+    assert found == {f"spark_connect_rt.connectors.sql_{kind.lower()}:Sql{kind}Connector"}
