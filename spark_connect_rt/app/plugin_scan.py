@@ -70,6 +70,7 @@ BUNDLED: tuple[PluginDesc, ...] = (
         for target, java_class in (
             ("avro_converter:Avro", "avro.Avro"),
             ("json_schema_converter:JsonSchema", "json.JsonSchema"),
+            ("protobuf_converter:Protobuf", "protobuf.Protobuf"),
         )
     ),
     bundled(
