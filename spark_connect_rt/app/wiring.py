@@ -196,6 +196,4 @@ def spark_runner(raw: Mapping[str, str]) -> TaskRunner:
     from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
 
     clients = clients_factory(raw.get("plugin.path"))
-    return SparkTaskRunner(
-        raw, clients, spark_sinks=SparkSinkRunner(clients), spark_sources=SparkSourceRunner(clients)
-    )
+    return SparkTaskRunner(raw, clients, spark_sinks=SparkSinkRunner(clients), spark_sources=SparkSourceRunner(clients))
