@@ -21,13 +21,16 @@ def metrics_window_ms(worker_config: Mapping[str, str]) -> int:
     return max(1_000, length_ms * int(worker_config.get("metrics.num.samples", "2")))
 
 
+SAMPLES = 12  # a window is forgotten in so many pieces
+
+
 @dataclass(frozen=True, slots=True)
 class _Sample:
-    """What one report added."""
+    """What the reports of one piece of the window added."""
 
     at_ms: int
-    added: Mapping[str, float]
-    longest: Mapping[str, float]
+    added: Counter[str]
+    longest: dict[str, float]
 
 
 class TaskMeasures:
@@ -56,15 +59,13 @@ class TaskMeasures:
         self._calls.pop(event.half, None)
         if event.call:
             self._calls[event.half] = (event.call, now_ms - event.call_ms)
-        self._samples.append(_Sample(now_ms, added, event.longest))
-        self._forget(now_ms)
+        self._keep(now_ms, added, event.longest)
 
     def committed(self, now_ms: int, took_ms: int, *, good: bool) -> None:
         """Count one commit of offsets."""
         added = {"commit.calls": 1, "commit.ms": took_ms, "commit.good" if good else "commit.bad": 1}
         self._totals.update(added)
-        self._samples.append(_Sample(now_ms, added, {"commit.ms_max": took_ms}))
-        self._forget(now_ms)
+        self._keep(now_ms, added, {"commit.ms_max": took_ms})
 
     def calls(self) -> tuple[tuple[str, int], ...]:
         """Return the calls that were long under way when it was last told, and since when."""
@@ -96,6 +97,15 @@ class TaskMeasures:
     def window_s(self, now_ms: int) -> float:
         """Return how long the window is that ``recent`` speaks of: shorter for a young run."""
         return max(1.0, min(self._window_ms, now_ms - self._began_ms) / 1000)
+
+    def _keep(self, now_ms: int, added: Mapping[str, float], longest: Mapping[str, float]) -> None:
+        self._forget(now_ms)
+        if not self._samples or now_ms - self._samples[-1].at_ms >= self._window_ms / SAMPLES:
+            self._samples.append(_Sample(now_ms, Counter(), {}))
+        sample = self._samples[-1]
+        sample.added.update(added)  # type: ignore[arg-type]
+        for name, number in longest.items():
+            sample.longest[name] = max(number, sample.longest.get(name, 0))
 
     def _forget(self, now_ms: int) -> None:
         while self._samples and self._samples[0].at_ms <= now_ms - self._window_ms:
