@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from spark_connect_rt.app.cluster_tables import READ_TABLE, TABLES
+from spark_connect_rt.app.deployed_connectors import DEPLOYED
 from spark_connect_rt.app.executor_clients import FACTORY
 from spark_connect_rt.spark.datasource.connectrt import ConnectRt
 
@@ -15,3 +16,4 @@ class DefaultSource(ConnectRt):
     clients = FACTORY
     tables: ClassVar = {name: table.ddl for name, table in TABLES.items()}
     read_table = READ_TABLE
+    deployed = DEPLOYED

@@ -7,42 +7,25 @@ A table is one partition.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import pyarrow as pa
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+import pyspark
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
 from pyspark.sql.types import StructType
 
-from spark_connect_rt.api.connector import SourceConnector
-from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
-from spark_connect_rt.ports.executor_clients import ExecutorClients
-from spark_connect_rt.spark.datasource.read_options import (
-    ReadLimits,
-    SourceOffset,
-    connector_config,
-    parse_options,
-)
-from spark_connect_rt.spark.datasource.task_read import DDL, ReadContext, poll_rows
-from spark_connect_rt.spark.executor.hosting import load_class, load_clients, load_named
+from spark_connect_rt.spark.datasource.bounded_read import poll_rows
+from spark_connect_rt.spark.datasource.named_connector import NamedConnector
+from spark_connect_rt.spark.datasource.open_task import OpenTask, TaskPartition, open_task
+from spark_connect_rt.spark.datasource.read_options import SourceOffset, parse_options
+from spark_connect_rt.spark.datasource.task_read import DDL
+from spark_connect_rt.spark.executor.hosting import load_named
 
 FORMAT = "connectrt"
+REPEAT_IDLE_MS = 30_000
 ReadTable = Callable[[str, Mapping[str, str]], Iterator[tuple[Any, ...]]]
 """(name of a table, worker properties) -> its rows."""
-
-
-@dataclass
-class TaskPartition(InputPartition):  # type: ignore[misc]
-    """One task of the connector; settings are raw, secrets are looked up where the task runs."""
-
-    task_class: str
-    task_config: Mapping[str, str]
-    config: Mapping[str, str]
-    clients: str
-    limits: ReadLimits
-    starting: tuple[SourceOffset, ...]
 
 
 class ConnectRt(DataSource):  # type: ignore[misc]
@@ -51,6 +34,7 @@ class ConnectRt(DataSource):  # type: ignore[misc]
     clients = ""  # names the factory of what tasks get
     tables: ClassVar[Mapping[str, str]] = {}  # name -> DDL
     read_table = ""  # "package.module:function", a ReadTable
+    deployed = ""  # "package.module:function", a DeployedConnectors
 
     @classmethod
     def name(cls) -> str:
@@ -58,17 +42,40 @@ class ConnectRt(DataSource):  # type: ignore[misc]
         return FORMAT
 
     def schema(self) -> str:
-        """Return the columns. Raises BadConfigError: no such table."""
+        """Return the columns. Raises BadConfigError: no such table, wrong options."""
         table = self._table()
-        return DDL if table is None else self.tables[table]
+        if table is not None:
+            return self.tables[table]
+        parse_options(dict(self.options))  # told by load(), not by a query that fails later
+        return DDL
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader. Raises BadConfigError naming every wrong option."""
         table, options = self._table(), dict(self.options)
         if table is None:
-            return _Reader(options, self.clients)
+            return _Reader(self._connector())
         del options["path"]
         return _TableReader(table, options, self.read_table)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
+        """Return the reader of a stream. Raises BadConfigError naming every wrong option."""
+        if self._table() is not None:
+            raise BadConfigError({"path": ["tables are read as they are now: spark.read, not readStream"]})
+        if tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2):
+            raise BadConfigError({"format": [f"streams need Spark 4.2 or later, this is {pyspark.__version__}"]})
+        from spark_connect_rt.spark.datasource.stream_reader import StreamPlan, StreamReader
+
+        connector = self._connector()
+
+        def open_tasks(starting: Sequence[SourceOffset]) -> list[OpenTask]:
+            return [open_task(task) for task in connector.tasks(starting)]
+
+        book = connector.book if connector.options.commit_offsets else None
+        max_records = connector.options.limits.max_records
+        return StreamReader(StreamPlan(open_tasks, connector.starting, max_records, REPEAT_IDLE_MS, book))
+
+    def _connector(self) -> NamedConnector:
+        return NamedConnector(dict(self.options), self.clients, self.deployed)
 
     def _table(self) -> str | None:
         table: str | None = self.options.get("path")
@@ -87,46 +94,16 @@ class _TableReader(DataSourceReader):  # type: ignore[misc]
 
 
 class _Reader(DataSourceReader):  # type: ignore[misc]
-    def __init__(self, options: Mapping[str, str], clients: str) -> None:
-        self._options = parse_options(options)
-        self._clients = clients
-        self._connector, self._config = self._made(load_clients(clients))
-
-    def _made(self, clients: ExecutorClients) -> tuple[type[SourceConnector], dict[str, str]]:
-        name = self._options.config.get("connector.class")
-        if not name:
-            raise BadConfigError({"connector.class": ["is missing: name a source connector"]})
-        found = clients.plugin(name)
-        if not issubclass(found, SourceConnector):
-            raise BadConfigError({"connector.class": [f"{name} is not a source connector"]})
-        return found, connector_config(self._options.config, found(), clients.plugin)
+    def __init__(self, connector: NamedConnector) -> None:
+        self._connector = connector
 
     def partitions(self) -> Sequence[InputPartition]:
-        clients = load_clients(self._clients)
-        connector = self._connector()
-        task_class = connector.task_class()
-        connector.start(clients.resolve(self._config, self._config))
-        try:
-            tasks = connector.task_configs(int(self._config["tasks.max"]))
-        finally:
-            connector.stop()
-        name = f"{task_class.__module__}:{task_class.__qualname__}"
-        limits, starting = self._options.limits, self._options.starting
-        return [
-            TaskPartition(name, task, self._config, self._clients, limits.share(len(tasks), number), starting)
-            for number, task in enumerate(tasks)
-        ]
+        return self._connector.tasks(self._connector.starting())
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, TaskPartition)
-        clients = load_clients(partition.clients)
-        config = clients.resolve(partition.config, partition.config)
-        task: SourceTask = load_class(partition.task_class)()
-        context = task.context = ReadContext(partition.starting)
-        pipeline = context.pipeline = SourcePipeline.from_config(config, config, clients.plugin)
+        task = open_task(partition)
         try:
-            task.start(clients.resolve(partition.task_config, partition.config))
-            yield from poll_rows(task, pipeline, partition.limits)
+            yield from poll_rows(task, partition.limits)
         finally:
-            task.stop()
-            pipeline.close()
+            task.close()

@@ -19,12 +19,19 @@ from spark_connect_rt.protocol.json_text import decode_json
 
 IDLE, LATEST = "idle", "latest"
 IDLE_MS = 1_000
-OWN = ("config", "until", "idlems", "maxrecords", "maxbytes", "startingoffsets")
-LATER = {  # named by the documentation of the format, not there yet
-    "decode": "values come as bytes: parse them with from_json, from_avro ...",
-    "connector": "name the connector.class and its settings",
-    "connect.url": "name the connector.class and its settings",
-}
+CONNECT = "connect"
+OWN = (
+    "config",
+    "until",
+    "idlems",
+    "maxrecords",
+    "maxbytes",
+    "startingoffsets",
+    "commitoffsets",
+    "connector",
+    "connect.url",
+)
+LATER = {"decode": "values come as bytes: parse them with from_json, from_avro ..."}  # not there yet
 DEFAULTS = {
     "tasks.max": "1",
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -55,7 +62,9 @@ class ReadOptions:
     """One read."""
 
     limits: ReadLimits
-    starting: tuple[SourceOffset, ...]  # offsets that tasks find stored
+    starting: tuple[SourceOffset, ...] | str  # offsets that tasks find stored; CONNECT: those of the offset topic
+    commit_offsets: bool  # to the offset topic, after each batch of a stream
+    connector: str | None  # a deployed one, whose configuration is below the options
     config: Mapping[str, str]  # the connector's, names still in lower case but for those of ``config``
 
 
@@ -65,6 +74,9 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
     problems: dict[str, list[str]] = {
         name: [f"is not served yet: {why}"] for name, why in LATER.items() if name in given
     }
+
+    if "connect.url" in given and "connector" not in given:
+        problems["connect.url"] = ["is where a deployed connector's configuration is asked: name it with connector"]
 
     def take(name: str, parse: Callable[[str], Any], default: Any) -> Any:
         if name not in given:
@@ -82,11 +94,12 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
         take("maxbytes", _count, None),
     )
     starting = take("startingoffsets", _starting, ())
+    commit_offsets = take("commitoffsets", _commit, False)
     whole = take("config", _whole, {})
     if problems:
         raise BadConfigError(problems)
     config = {name: value for name, value in given.items() if name not in OWN and name != "path"}
-    return ReadOptions(limits, starting, {**config, **whole})
+    return ReadOptions(limits, starting, commit_offsets, given.get("connector"), {**config, **whole})
 
 
 def connector_config(
@@ -142,13 +155,21 @@ def _whole(text: str) -> dict[str, str]:
     return tree
 
 
-def _starting(text: str) -> tuple[SourceOffset, ...]:
+def _commit(text: str) -> bool:
+    if text.lower() not in (CONNECT, "none"):
+        raise ValueError(f"{text!r} is none of {CONNECT}, none")
+    return text.lower() == CONNECT
+
+
+def _starting(text: str) -> tuple[SourceOffset, ...] | str:
     if text.strip().lower() == "earliest":
         return ()
+    if text.strip().lower() == CONNECT:
+        return CONNECT
     tree = decode_json(text.encode())
     offsets = tree.get("offsets") if isinstance(tree, dict) else None
     if not isinstance(offsets, list) or not all(isinstance(one, dict) and "partition" in one for one in offsets):
-        raise ValueError('must be earliest or what GET /connectors/{name}/offsets answers: {"offsets": [...]}')
+        raise ValueError('must be earliest, connect or what GET /connectors/{name}/offsets answers: {"offsets": [...]}')
     return tuple((one["partition"], one.get("offset")) for one in offsets)
 
 

@@ -1,9 +1,8 @@
-"""One source task polled inside a Spark task until its limits: rows in the documented columns."""
+"""What a source task polls as rows in the format's columns, and the context of a task that no worker runs."""
 
 from __future__ import annotations
 
 import logging
-import time
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import groupby
 from typing import Any
@@ -12,13 +11,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
-from spark_connect_rt.api.task import OffsetReader, SourceTask, TransactionContext
-from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.api.task import OffsetReader, TransactionContext
 from spark_connect_rt.pipeline.columns import PRODUCE_FIELDS, TOPIC
 from spark_connect_rt.pipeline.errant_records import Errant
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
 from spark_connect_rt.protocol.json_text import encode_json
-from spark_connect_rt.spark.datasource.read_options import LATEST, ReadLimits, SourceOffset
+from spark_connect_rt.spark.datasource.read_options import SourceOffset
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +24,6 @@ DDL = (
     "topic string, partition int, key binary, value binary, headers array<struct<key: string, value: binary>>, "
     "timestamp timestamp, source_partition string, source_offset string"
 )
-_RETRY_S = 0.1
 
 
 class StartingOffsets:
@@ -53,38 +50,6 @@ class ReadContext:
         """See api.task.SourceTaskContext."""
         assert self.pipeline is not None
         self.pipeline.report_errant(place, error, data)
-
-
-def poll_rows(task: SourceTask, pipeline: SourcePipeline, limits: ReadLimits) -> Iterator[pa.RecordBatch]:
-    """Yield batches of DDL's columns until the limits. Raises DataError: a record failed and is not tolerated."""
-    records_left, bytes_left = limits.max_records, limits.max_bytes
-    idle_since_s = time.monotonic()
-    while records_left != 0 and bytes_left != 0:
-        polled = _poll(task)
-        if not polled:
-            idle_ms = (time.monotonic() - idle_since_s) * 1000
-            if limits.until == LATEST or idle_ms >= limits.idle_ms:
-                return
-            time.sleep(min(task.idle_wait_ms(), max(1.0, limits.idle_ms - idle_ms)) / 1000)
-            continue
-        for batch in convert(pipeline, polled):
-            kept, size = _within(batch, records_left, bytes_left)
-            records_left = None if records_left is None else records_left - kept.num_rows
-            bytes_left = None if bytes_left is None else max(0, bytes_left - size)
-            if kept.num_rows:
-                yield kept
-            if kept.num_rows < batch.num_rows or records_left == 0 or bytes_left == 0:
-                return
-        idle_since_s = time.monotonic()
-
-
-def _poll(task: SourceTask) -> Sequence[SourceRecord | SourceBatch]:
-    try:
-        return task.poll() or ()
-    except RetriableError as error:
-        log.warning("poll will be tried again: %s", error)
-        time.sleep(_RETRY_S)
-        return ()
 
 
 def convert(pipeline: SourcePipeline, polled: Sequence[SourceRecord | SourceBatch]) -> Iterator[pa.RecordBatch]:
@@ -127,15 +92,3 @@ def _columns(rows: pa.RecordBatch, partitions: Any, offsets: Any) -> pa.RecordBa
     columns["source_partition"] = pa.array(partitions, pa.string())
     columns["source_offset"] = pa.array(offsets, pa.string())
     return pa.RecordBatch.from_pydict(columns)
-
-
-def _within(batch: pa.RecordBatch, records: int | None, size: int | None) -> tuple[pa.RecordBatch, int]:
-    """Return the rows within both limits, at least one of them while there is room at all, and their bytes."""
-    kept = batch if records is None else batch.slice(0, records)
-    if size is None or not kept.num_rows:
-        return kept, 0
-    lengths = [pc.fill_null(pc.binary_length(kept.column(name)), 0) for name in ("key", "value")]
-    sums = pc.cumulative_sum(pc.add(*lengths)).to_pylist()
-    fitting = sum(total <= size for total in sums)
-    kept = kept.slice(0, max(1, fitting))
-    return kept, sums[kept.num_rows - 1]

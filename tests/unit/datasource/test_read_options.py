@@ -77,7 +77,8 @@ def test_shares_of_all_tasks_keep_to_the_limits() -> None:
         ("startingOffsets", "{}", "GET /connectors"),
         ("startingOffsets", '{"offsets": [{}]}', "GET /connectors"),
         ("decode", "json", "not served yet"),
-        ("connect.url", "http://x", "not served yet"),
+        ("connect.url", "http://x", "name it with connector"),
+        ("commitOffsets", "yes", "none of connect, none"),
     ],
 )
 def test_a_wrong_option_is_named(option: str, value: str, said: str) -> None:

@@ -16,8 +16,10 @@ from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import DataError, RetriableError
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
+from spark_connect_rt.spark.datasource.bounded_read import poll_rows
+from spark_connect_rt.spark.datasource.open_task import OpenTask
 from spark_connect_rt.spark.datasource.read_options import ReadLimits
-from spark_connect_rt.spark.datasource.task_read import ReadContext, poll_rows
+from spark_connect_rt.spark.datasource.task_read import ReadContext
 
 STRINGS = {"key.converter": "String", "value.converter": "String", "header.converter": "Header"}
 
@@ -74,7 +76,7 @@ def rows(task: SourceTask, limits: ReadLimits = AT_ONCE, **config: str) -> list[
     pipeline = SourcePipeline.from_config(STRINGS | config, {}, PLUGINS.__getitem__)
     context = task.context = ReadContext(())
     context.pipeline = pipeline
-    return [row for batch in poll_rows(task, pipeline, limits) for row in batch.to_pylist()]
+    return [row for batch in poll_rows(OpenTask(task, pipeline), limits) for row in batch.to_pylist()]
 
 
 def test_each_record_has_its_own_offset() -> None:

@@ -1,0 +1,46 @@
+"""A batch read of one task: polled until its limits."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_connect_rt.spark.datasource.open_task import OpenTask
+from spark_connect_rt.spark.datasource.read_options import LATEST, ReadLimits
+
+
+def poll_rows(task: OpenTask, limits: ReadLimits) -> Iterator[pa.RecordBatch]:
+    """Yield batches until the limits. Raises DataError: a record failed and is not tolerated."""
+    records_left, bytes_left = limits.max_records, limits.max_bytes
+    idle_since_s = time.monotonic()
+    while records_left != 0 and bytes_left != 0:
+        polled = task.poll()
+        if polled is None:
+            idle_ms = (time.monotonic() - idle_since_s) * 1000
+            if limits.until == LATEST or idle_ms >= limits.idle_ms:
+                return
+            time.sleep(min(task.idle_wait_ms(), max(1.0, limits.idle_ms - idle_ms)) / 1000)
+            continue
+        for batch in polled:
+            kept, size = _within(batch, records_left, bytes_left)
+            records_left = None if records_left is None else records_left - kept.num_rows
+            bytes_left = None if bytes_left is None else max(0, bytes_left - size)
+            yield kept
+            if kept.num_rows < batch.num_rows or records_left == 0 or bytes_left == 0:
+                return
+        idle_since_s = time.monotonic()
+
+
+def _within(batch: pa.RecordBatch, records: int | None, size: int | None) -> tuple[pa.RecordBatch, int]:
+    """Return the rows within both limits, at least one of them while there is room at all, and their bytes."""
+    kept = batch if records is None else batch.slice(0, records)
+    if size is None or not kept.num_rows:
+        return kept, 0
+    lengths = [pc.fill_null(pc.binary_length(kept.column(name)), 0) for name in ("key", "value")]
+    sums = pc.cumulative_sum(pc.add(*lengths)).to_pylist()
+    fitting = sum(total <= size for total in sums)
+    kept = kept.slice(0, max(1, fitting))
+    return kept, sums[kept.num_rows - 1]

@@ -1,0 +1,87 @@
+"""One task of a source connector, started and polled outside any worker."""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import pyarrow as pa
+from pyspark.sql.datasource import InputPartition
+
+from spark_connect_rt.api.records import SourceBatch, SourceRecord
+from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
+from spark_connect_rt.spark.datasource.read_options import ReadLimits, SourceOffset
+from spark_connect_rt.spark.datasource.task_read import ReadContext, convert
+from spark_connect_rt.spark.executor.hosting import load_class, load_clients
+
+log = logging.getLogger(__name__)
+
+_RETRY_S = 0.1
+
+
+@dataclass
+class TaskPartition(InputPartition):  # type: ignore[misc]
+    """One task of the connector; settings are raw, secrets are looked up where the task runs."""
+
+    task_class: str
+    task_config: Mapping[str, str]
+    config: Mapping[str, str]
+    clients: str
+    limits: ReadLimits
+    starting: tuple[SourceOffset, ...]
+
+
+class OpenTask:
+    """A task that runs until ``close``, and the pipeline behind it."""
+
+    def __init__(self, task: SourceTask, pipeline: SourcePipeline) -> None:
+        self._task = task
+        self._pipeline = pipeline
+
+    def poll(self) -> list[pa.RecordBatch] | None:
+        """Return what one poll brings, converted, without empty batches; None: it brought nothing.
+
+        Raises DataError: a record failed and is not tolerated.
+        """
+        polled = self._polled()
+        return [batch for batch in self._converted(polled) if batch.num_rows] if polled else None
+
+    def idle_wait_ms(self) -> int:
+        """Return how long the task wants to be left alone after a poll that brought nothing."""
+        return self._task.idle_wait_ms()
+
+    def close(self) -> None:
+        """Stop it."""
+        self._task.stop()
+        self._pipeline.close()
+
+    def _converted(self, polled: Sequence[SourceRecord | SourceBatch]) -> Iterator[pa.RecordBatch]:
+        return convert(self._pipeline, polled)
+
+    def _polled(self) -> Sequence[SourceRecord | SourceBatch]:
+        try:
+            return self._task.poll() or ()
+        except RetriableError as error:
+            log.warning("poll will be tried again: %s", error)
+            time.sleep(_RETRY_S)
+            return ()
+
+
+def open_task(partition: TaskPartition) -> OpenTask:
+    """Start a task. Raises what it does."""
+    clients = load_clients(partition.clients)
+    config = clients.resolve(partition.config, partition.config)
+    task: SourceTask = load_class(partition.task_class)()
+    context = task.context = ReadContext(partition.starting)
+    pipeline = context.pipeline = SourcePipeline.from_config(config, config, clients.plugin)
+    opened = OpenTask(task, pipeline)
+    try:
+        task.start(clients.resolve(partition.task_config, partition.config))
+    except BaseException:
+        opened.close()
+        raise
+    return opened

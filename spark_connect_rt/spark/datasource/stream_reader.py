@@ -1,0 +1,209 @@
+"""``spark.readStream.format("connectrt")``: a source connector's records in micro-batches.
+
+Owns the tasks of one query: they run in the query's own Python process beside the driver, between batches too, because
+only polling tells where a batch ends, and Spark must write that down before the batch is run. What was polled waits
+there until the batch is done, at most ``maxRecords`` and one poll of each task; executors get it as Arrow.
+
+After a restart Spark asks for the batch again that was under way: the tasks resume where it began and give as many rows
+of each source partition as it had (``stream_position``). Spark's checkpoint decides where a query goes on; the offset
+topic is told after each batch (``commitOffsets=connect``), and asked by a query that has no checkpoint
+(``startingOffsets=connect``).
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
+
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.spark.datasource.named_connector import OffsetBook
+from spark_connect_rt.spark.datasource.open_task import OpenTask
+from spark_connect_rt.spark.datasource.read_options import SourceOffset
+from spark_connect_rt.spark.datasource.stream_position import (
+    Position,
+    advanced,
+    as_position,
+    first_rows,
+    offsets_of,
+    position_at,
+    rows_between,
+)
+
+BATCH_RECORDS = 100_000  # of a micro-batch, unless maxRecords says otherwise
+PARTITION_BYTES = 8 * 1024 * 1024  # of what one Spark task gets
+
+
+@dataclass
+class RowsPartition(InputPartition):  # type: ignore[misc]
+    """Rows that were polled, as an Arrow stream."""
+
+    arrow: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class StreamPlan:
+    """What a query reads."""
+
+    open_tasks: Callable[[Sequence[SourceOffset]], list[OpenTask]]  # started at stored offsets
+    starting: Callable[[], Sequence[SourceOffset]]  # asked once, by a query without a checkpoint
+    max_records: int | None
+    idle_ms: int  # how long a repeated batch waits for rows that must be there
+    book: Callable[[], OffsetBook] | None  # None: Spark's checkpoint is the only memory
+
+
+@dataclass(slots=True)
+class _Polled:
+    """One batch that was polled and is not done."""
+
+    start: Position
+    end: Position
+    batches: list[pa.RecordBatch] = field(default_factory=list)
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type: ignore[misc]
+    """See the module. One thread."""
+
+    def __init__(self, plan: StreamPlan) -> None:
+        self._plan: StreamPlan | None = plan
+        self._tasks: list[OpenTask] = []
+        self._at: Position | None = None  # where the tasks are; None: they do not run
+        self._polled: _Polled | None = None
+        self._book: OffsetBook | None = None
+        self._stored: Position = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Executors get a reader of what was polled, nothing else."""
+        return {"_plan": None}
+
+    def initialOffset(self) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """See DataSourceStreamReader."""
+        return position_at(self._planned.starting())
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
+        """See DataSourceStreamReader."""
+        return ReadMaxRows(self._planned.max_records or BATCH_RECORDS)
+
+    def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
+        """Do nothing: such a query ends with the first poll that brings nothing."""
+
+    def reportLatestOffset(self) -> dict[str, Any] | None:  # noqa: N802 - Spark's name
+        """See DataSourceStreamReader."""
+        return self._at
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
+        """Poll until ``limit``, or until no task has anything more; return where that ends."""
+        begin = as_position(start)
+        self._store(begin)  # Spark commits a batch when it plans the one after the next: never the last one of a query
+        self._resume(begin)
+        limit_rows = None if isinstance(limit, ReadAllAvailable) else limit.max_rows
+        polled = self._polled = _Polled(begin, begin)
+        rows = 0
+        while limit_rows is None or rows < limit_rows:
+            found = [batch for task in self._tasks for batch in task.poll() or ()]
+            if not found:
+                break
+            for batch in found:
+                polled.end = advanced(polled.end, batch)
+                rows += batch.num_rows
+            polled.batches += found
+        self._at = polled.end
+        return polled.end
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Hand out what was polled; after a restart poll it again. Raises DataError: the source has it no more."""
+        begin, until = as_position(start), as_position(end)
+        if begin == until:
+            return []
+        if self._polled is None or (self._polled.start, self._polled.end) != (begin, until):
+            self._polled = self._again(begin, until)
+        return _cut(self._polled.batches)
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        """See DataSourceStreamReader."""
+        assert isinstance(partition, RowsPartition)
+        yield from pa.ipc.open_stream(partition.arrow)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Store the offsets of a batch that is done."""
+        self._store(as_position(end))
+
+    def stop(self) -> None:
+        """Stop the tasks."""
+        self._stop_tasks()
+        if self._book is not None:
+            self._book.close()
+            self._book = None
+
+    @property
+    def _planned(self) -> StreamPlan:
+        assert self._plan is not None
+        return self._plan
+
+    def _resume(self, position: Position) -> None:
+        """Have the tasks run from a position on, anew unless they are there."""
+        if self._at == position:
+            return
+        self._stop_tasks()
+        self._tasks = self._planned.open_tasks(offsets_of(position))
+        self._at = position
+
+    def _store(self, position: Position) -> None:
+        if self._planned.book is None or position == self._stored:
+            return
+        if self._book is None:
+            self._book = self._planned.book()
+        self._book.write(offsets_of(position))
+        self._stored = position
+
+    def _stop_tasks(self) -> None:
+        tasks, self._tasks, self._at = self._tasks, [], None
+        for task in tasks:
+            task.close()
+
+    def _again(self, start: Position, end: Position) -> _Polled:
+        self._resume(start)
+        wanted = rows_between(start, end)
+        polled = _Polled(start, end)
+        moved_s = time.monotonic()
+        while any(wanted.values()):
+            found = [batch for task in self._tasks for batch in task.poll() or ()]
+            if found:
+                moved_s = time.monotonic()
+                polled.batches += [rows for batch in found if (rows := first_rows(batch, wanted)).num_rows]
+            elif (time.monotonic() - moved_s) * 1000 > self._planned.idle_ms:
+                missing = ", ".join(f"{count} of {name or 'no source partition'}" for name, count in wanted.items())
+                raise DataError(
+                    f"the batch under way when the query ended cannot be repeated, the source lacks rows: {missing}. "
+                    "Begin anew with another checkpoint, at startingOffsets=connect or with the offsets to go on from."
+                )
+            else:
+                time.sleep(min(task.idle_wait_ms() for task in self._tasks) / 1000)
+        self._stop_tasks()  # they may be further than the end
+        return polled
+
+
+def _cut(batches: Sequence[pa.RecordBatch]) -> list[RowsPartition]:
+    """Return the rows in pieces of about PARTITION_BYTES, in their order."""
+    pieces: list[list[pa.RecordBatch]] = []
+    size = PARTITION_BYTES
+    for batch in batches:
+        if size >= PARTITION_BYTES:
+            pieces.append([])
+            size = 0
+        pieces[-1].append(batch)
+        size += batch.nbytes
+    return [RowsPartition(_arrow(piece)) for piece in pieces]
+
+
+def _arrow(batches: Sequence[pa.RecordBatch]) -> bytes:
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as writer:
+        for batch in batches:
+            writer.write_batch(batch)
+    return bytes(sink.getvalue())

@@ -1,0 +1,103 @@
+"""readStream.format("connectrt") on a real Spark: checkpoints, repeated batches, the offset topic."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from pyspark.errors import AnalysisException, StreamingQueryException
+from pyspark.sql import DataFrame, SparkSession
+
+from spark_connect_rt.embedded.java import Java
+from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.spark.driver.session import build_session
+from spark_connect_rt.testing.worker_process import worker_properties
+from tests.integration.kafka.stored_group import Group
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+
+
+@pytest.fixture(scope="module")
+def spark(java: Java) -> Iterator[SparkSession]:
+    os.environ["JAVA_HOME"] = str(java.home)
+    session = build_session({"spark.master": "local[2]"})
+    yield session
+    session.stop()
+
+
+class Lines:
+    """A file, and queries that read what is new in it."""
+
+    def __init__(self, spark: SparkSession, folder: Path) -> None:
+        self._spark = spark
+        self.file = folder / "lines.txt"
+        self.file.write_text("")
+        self._folder = folder
+        self.batches: dict[int, list[str]] = {}
+        self.fail_in: int | None = None
+
+    def append(self, *lines: str) -> None:
+        with self.file.open("a") as file:
+            file.writelines(f"{line}\n" for line in lines)
+
+    def run(self, checkpoint: str = "checkpoint", **options: str) -> dict[int, list[str]]:
+        """Run a query over all that is there; return what each of its batches held."""
+        self.batches = {}
+        own = {"connector.class": "FileStreamSource", "file": str(self.file), "topic": "t", "value.converter": STRING}
+        stream = self._spark.readStream.format("connectrt").options(**own).options(**options).load()
+        writer = stream.writeStream.foreachBatch(self._take).trigger(availableNow=True)
+        query = writer.option("checkpointLocation", str(self._folder / checkpoint)).start()
+        query.awaitTermination(120)
+        assert not query.isActive
+        return self.batches
+
+    def _take(self, batch: DataFrame, number: int) -> None:
+        self.batches[number] = [row.value for row in batch.selectExpr("string(value)").collect()]
+        if number == self.fail_in:
+            raise RuntimeError("as told")
+
+
+@pytest.fixture
+def lines(spark: SparkSession, tmp_path: Path) -> Lines:
+    return Lines(spark, tmp_path)
+
+
+def test_a_query_goes_on_where_its_checkpoint_is_and_repeats_the_batch_that_failed(lines: Lines) -> None:
+    lines.append("one", "two", "three")
+    assert lines.run() == {0: ["one", "two", "three"]}
+    lines.append("four", "five")
+    lines.fail_in = 1
+    with pytest.raises(StreamingQueryException, match="as told"):
+        lines.run()
+    assert lines.batches == {1: ["four", "five"]}
+    lines.append("six")
+    lines.fail_in = None
+    assert lines.run() == {1: ["four", "five"], 2: ["six"]}
+
+
+def test_stored_offsets_follow_the_batches_and_outlive_the_checkpoint(
+    lines: Lines, broker: EmbeddedKafka, tmp_path: Path
+) -> None:
+    group = Group(broker.bootstrap_servers, tmp_path)
+    group.create_topics()
+    config = {"connector.class": "FileStreamSource", "file": str(lines.file), "topic": "deployed", "name": "files"}
+    group.write("configs", ("connector-files", {"properties": config}))
+    settings = worker_properties(group.servers, group.group, 8083)
+    options = {**settings, "connector": "files", "startingOffsets": "connect", "commitOffsets": "connect"}
+    lines.append("one", "two")
+    assert lines.run("first", **options) == {0: ["one", "two"]}
+    stored = lines._spark.read.format("connectrt").options(**settings).load("offsets").collect()
+    assert [(row.connector, row.partition, json.loads(row.offset)) for row in stored] == [
+        ("files", json.dumps({"filename": str(lines.file)}, separators=(",", ":")), {"position": 8})
+    ]
+    lines.append("three")
+    assert lines.run("second", **options) == {0: ["three"]}
+
+
+def test_wrong_options_are_told_before_a_query_starts(spark: SparkSession) -> None:
+    stream = spark.readStream.format("connectrt").option("commitOffsets", "yes").option("maxRecords", "-1")
+    with pytest.raises(AnalysisException, match=r"maxrecords: .*; commitoffsets: 'yes' is none of connect, none"):
+        stream.load()
