@@ -9,6 +9,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+import ssl
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -85,10 +86,12 @@ class SchemaRegistry:
     """``with SchemaRegistry() as registry: registry.url``; a free loopback port.
 
     ``user`` is ``name:password``, ``token`` a bearer token: without the right one requests are answered 401.
-    ``failing``: the status of every answer until it is None again. ``asked``: (method, path) of what came.
+    ``tls``: a server's context; the address is https then. ``failing``: the status of every answer until it is None
+    again. ``asked``: (method, path) of what came.
     """
 
-    def __init__(self, user: str | None = None, token: str | None = None) -> None:
+    def __init__(self, user: str | None = None, token: str | None = None, tls: ssl.SSLContext | None = None) -> None:
+        self._tls = tls
         self.shelf = Shelf()
         self.failing: int | None = None
         self.asked: list[tuple[str, str]] = []
@@ -99,12 +102,14 @@ class SchemaRegistry:
     @property
     def url(self) -> str:
         """Return the address."""
-        return f"http://127.0.0.1:{self._port}"
+        return f"{'http' if self._tls is None else 'https'}://127.0.0.1:{self._port}"
 
     def start(self) -> Self:
         """Listen, on the port of last time if there was one."""
         self._server = ThreadingHTTPServer(("127.0.0.1", self._port), _handler(self._answer))
         self._server.daemon_threads = True
+        if self._tls is not None:
+            self._server.socket = self._tls.wrap_socket(self._server.socket, server_side=True)
         self._port = self._server.server_address[1]
         threading.Thread(target=self._server.serve_forever, args=(0.05,), name="schema-registry", daemon=True).start()
         return self

@@ -3,17 +3,22 @@
 from __future__ import annotations
 
 import logging
+import ssl
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
 import pytest
+import trustme
 
 from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.data.schema import Schema, SchemaBuilder, Type
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError
 from spark_connect_rt.schema_registry.avro_converter import AvroConverter
+from spark_connect_rt.schema_registry.registry_client import library
 from spark_connect_rt.testing.schema_registry import SchemaRegistry
 
 TEST_RECORD = SchemaBuilder.struct().name("test").field("a", s.INT64).field("b", s.STRING).build()
@@ -204,6 +209,38 @@ def test_credentials() -> None:
         assert converter(registry, **bearer).from_connect_data("t", s.STRING, "x")
         with pytest.raises(BadConfigError, match=r"bearer\.auth\.token"):
             converter(registry, bearer_auth_credentials_source="STATIC_TOKEN")
+
+
+def test_tls_with_a_trust_store_and_a_key_of_ones_own(tmp_path: Path) -> None:
+    authority = trustme.CA()
+    server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    authority.issue_cert("127.0.0.1").configure_cert(server)
+    authority.configure_trust(server)
+    server.verify_mode = ssl.CERT_REQUIRED
+    authority.cert_pem.write_to_path(str(tmp_path / "trust.pem"))
+    authority.issue_cert("worker").private_key_and_cert_chain_pem.write_to_path(str(tmp_path / "own.pem"))
+    trust = {"schema_registry_ssl_truststore_location": str(tmp_path / "trust.pem")}
+    with SchemaRegistry(tls=server) as registry:
+        own = {"schema_registry_ssl_keystore_location": str(tmp_path / "own.pem")}
+        assert converter(registry, **trust, **own).from_connect_data("t", s.STRING, "x")
+        for less in (trust, {}):
+            with pytest.raises(RetriableError, match="127"):
+                converter(registry, **less).from_connect_data("t", s.STRING, "x")
+    with pytest.raises(BadConfigError, match=r"ssl\.truststore\.location"):
+        converter(registry, schema_registry_ssl_truststore_location="/nowhere.pem").from_connect_data(
+            "t", s.STRING, "x"
+        )
+
+
+def test_without_the_extra_the_error_says_what_to_install(
+    registry: SchemaRegistry, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    library.cache_clear()
+    monkeypatch.setitem(sys.modules, "fastavro", None)
+    with pytest.raises(ConnectError, match=r"spark-connect-rt\[registry\]") as missing:
+        converter(registry).from_connect_data("t", TEST_RECORD, Struct(TEST_RECORD, {"a": 1, "b": "x"}))
+    assert missing.value.code == "CRT-1102"
+    library.cache_clear()
 
 
 def test_settings_that_nobody_knows_are_told(registry: SchemaRegistry, caplog: pytest.LogCaptureFixture) -> None:
