@@ -2,6 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
+from spark_connect_rt.errors import ConnectError
+
 
 class SparkSourceTask:
-    """Marks a task that the driver runs as Spark jobs; never instantiated. ``Connector.task_class`` returns it."""
+    """Marks a task that the driver runs as Spark jobs. ``Connector.task_class`` returns it; nobody runs its code."""
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """Refuse. Raises ConnectError: whoever hosts it, as a DataFrame for one, is no worker's driver."""
+        raise ConnectError("Spark reads this source by itself: in a notebook use its own spark.read.format(...)")

@@ -13,6 +13,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.errors import DataError
+from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import (
     OnTaskEvent,
     PartitionsReleased,
@@ -26,6 +27,7 @@ from spark_connect_rt.ports.task_runner import (
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 
 CANCEL_MARGIN_S = 5.0
+HIDDEN = "[hidden]"
 log = logging.getLogger(__name__)
 
 
@@ -40,6 +42,7 @@ class DriverTask(ABC):
         self._paused = launch.paused
         self._stopping = False
         self._records = 0
+        self._secrets: tuple[str, ...] = ()
         self._thread = threading.Thread(target=self._run, name=f"{kind}-{launch.task}", daemon=True)
 
     def start(self) -> None:
@@ -87,11 +90,25 @@ class DriverTask(ABC):
         except Exception:  # noqa: BLE001 - top of a task's thread: becomes FAILED with its trace
             drained = False
             if not self._stopping:
-                self._on_event(TaskFailed(self.launch.task, self.launch.run, traceback.format_exc()))
+                self._on_event(TaskFailed(self.launch.task, self.launch.run, self._without_secrets()))
         finally:
             self._quietly(lambda: self._obey(0))  # a revocation that came with the stop still wants its answer
             self._quietly(lambda: self._close(drained))
             self._on_event(TaskEnded(self.launch.task, self.launch.run, drained, self._records))
+
+    def _resolved(self, clients: ExecutorClients) -> dict[str, str]:
+        """Return the task's configuration with its secrets, which no trace will show."""
+        raw = self.launch.config
+        resolved = clients.resolve(raw, self.launch.worker_config)
+        self._secrets = tuple(value for name, value in resolved.items() if value and value != raw.get(name))
+        return resolved
+
+    def _without_secrets(self) -> str:
+        """Return the trace of the failure; drivers of databases like to quote what they were given."""
+        trace = traceback.format_exc()
+        for secret in self._secrets:
+            trace = trace.replace(secret, HIDDEN)
+        return trace
 
     def _quietly(self, act: Callable[[], None]) -> None:
         try:

@@ -78,6 +78,10 @@ class SourceFrames:
 
         frame, name = self._load(), self._config.column or ""
         kind = _kind_of(frame, name)
+        if kind == "string" and self._config.format.lower() == "jdbc":
+            raise ConnectError(
+                f"column {name} is text: a database orders it otherwise than Spark (setting 'spark.incremental.column')"
+            )
         column = sql.col(_quoted(name))
         rest = frame.where(column.isNotNull())
         if stored is not None:

@@ -63,15 +63,17 @@ def topic(broker: EmbeddedKafka) -> str:
 class Sink:
     """Plays the worker around one task."""
 
-    def __init__(self, spark: SparkSession, broker: EmbeddedKafka, topic: str, path: Path, **config: str) -> None:
+    def __init__(
+        self, spark: SparkSession, broker: EmbeddedKafka, topic: str, path: Path | None, **config: str
+    ) -> None:
         self.topic = topic
-        self.path = path
         self.events: list[TaskEvent] = []
         self.changed = threading.Condition()
         self.runner = SparkSinkRunner(FACTORY)
         self.runner.open(self._hear, lambda: spark)
         self.task = ConnectorTaskId("table", 0)
-        settings = {"topics": topic, "path": str(path), "flush.interval.ms": "0", **JSON, **config}
+        place = {} if path is None else {"path": str(path)}
+        settings = {"topics": topic, **place, "flush.interval.ms": "0", **JSON, **config}
         self.launch = TaskLaunch(
             self.task,
             1,
@@ -241,6 +243,30 @@ def test_delta_appends_once_even_when_the_commit_to_the_group_was_lost(
         sink.until(lambda sink=sink: sink.committed() == {0: 6})
         sink.stop()
     assert ids(spark, tmp_path / "t", "delta") == [0, 1, 2, 3, 4, 5]
+
+
+def test_any_other_format_is_appended_and_a_lost_commit_repeats_its_batch(
+    spark: SparkSession, broker: EmbeddedKafka, topic: str, tmp_path: Path
+) -> None:
+    produce(broker, topic, rows(0, 5))
+    url = f"jdbc:derby:{tmp_path / 'db'};create=true"  # a database that Spark itself brings
+    spark.sparkContext._jvm.System.setProperty("derby.stream.error.file", os.devnull)  # type: ignore[union-attr]
+    options = {"spark.format": "jdbc", "spark.option.url": url, "spark.option.dbtable": "T"}
+    options["table.schema"] = "id INT, name STRING"
+    for expected in (5, 10):
+        sink = Sink(spark, broker, topic, None, **options)
+        sink.start({0: 0})  # the second time: the commit to the group was lost
+        sink.until(lambda sink=sink: sink.committed() == {0: 5})
+        sink.stop()
+        found = spark.read.format("jdbc").option("url", url).option("dbtable", "T").load().collect()
+        assert sorted(row["id"] for row in found) == sorted([*range(5)] * (expected // 5))
+    options["spark.option.url"] = "jdbc:nowhere:x"
+    sink = Sink(spark, broker, topic, None, **options)
+    sink.start({0: 0})
+    sink.until(lambda: bool(sink.failure()))
+    assert "could not append to jdbc" in sink.failure()
+    sink.until(lambda: isinstance(sink.events[-1], TaskEnded))
+    assert sink.committed() == {}
 
 
 def test_a_value_that_fits_no_column_fails_the_task_naming_its_place(

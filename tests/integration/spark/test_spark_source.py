@@ -77,6 +77,7 @@ class Source:
         self.spark = spark
         self.task = ConnectorTaskId("source", 0)
         self.runs = 0
+        self.worker: dict[str, str] = {}
         given = {name.replace("_", "."): value for name, value in config.items()}
         self.settings = {"topic": topic, "poll.interval.ms": "200", **JSON, **given}
 
@@ -87,7 +88,8 @@ class Source:
         self.runner = SparkSourceRunner(FACTORY)
         self.runner.read_offsets = self._read_offsets
         self.runner.open(self._hear, lambda: self.spark)
-        parts = (TaskKind.SOURCE, TASK_CLASS, self.settings, self.settings, {}, {"bootstrap.servers": self.servers})
+        client = {"bootstrap.servers": self.servers}
+        parts = (TaskKind.SOURCE, TASK_CLASS, self.settings, self.settings, self.worker, client)
         self.runner.start(TaskLaunch(self.task, self.runs, 1, *parts, paused=paused))
 
     def _read_offsets(self, task: ConnectorTaskId, partitions: Sequence[Mapping[str, Any]]) -> list[Any]:
@@ -248,6 +250,11 @@ def test_a_database_by_jdbc_incremental_once_and_in_bulk(
     assert source.offset == {"column": "ID", "type": "int", "value": 3}
     assert source.values(3) == [{"ID": 1, "NAME": "a"}, {"ID": 2, "NAME": None}, {"ID": 3, "NAME": "c"}]
 
+    text = Source(spark, broker, topic, **jdbc, spark_mode="incremental", spark_incremental_column="NAME")
+    text.start()
+    text.until(lambda: "column NAME is text" in text.failure())
+    text.until_last(TaskEnded)
+
     once = Source(spark, broker, topic, **jdbc, spark_mode="once")
     for _ in range(2):
         once.start()
@@ -365,6 +372,18 @@ def test_what_cannot_be_read_fails_the_task_naming_it(
     assert reason in source.failure()
     source.until_last(TaskEnded)
     assert count_records(broker.bootstrap_servers, topic) == 0
+
+
+def test_a_failure_shows_no_secret(spark: SparkSession, broker: EmbeddedKafka, topic: str, tmp_path: Path) -> None:
+    (tmp_path / "secrets.properties").write_text("url=jdbc:nobody:secret-of-mine\n")
+    url = f"${{file:{tmp_path / 'secrets.properties'}:url}}"
+    source = Source(spark, broker, topic, spark_format="jdbc", spark_option_url=url, spark_option_dbtable="T")
+    source.worker = {"config.providers": "file", "config.providers.file.class": "FileConfigProvider"}
+    source.start()
+    source.until(lambda: source.failure() != "")
+    assert "CRT-1059" in source.failure() or "could not be sent" in source.failure()
+    assert "secret-of-mine" not in source.failure()
+    source.until_last(TaskEnded)
 
 
 def test_a_batch_that_does_not_end_by_the_deadline_is_cancelled(
