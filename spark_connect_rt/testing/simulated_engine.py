@@ -109,6 +109,11 @@ class SimulatedTaskRunner:
             side.die_lost()
         return len(sides)
 
+    def fail_tasks(self) -> int:
+        """Let every task that runs here fail by its own code; return how many did."""
+        runs = [run for run in self._runs.values() if run.side is not None and run.side.alive]
+        return sum(run.fail() for run in runs)
+
     @property
     def pinged_ms(self) -> int:
         """When the driver last told its executors to live on."""
@@ -168,6 +173,16 @@ class _Run:
             return
         self._send(side.drain)
         self.engine.process.later(timeout_ms, self._overdue)
+
+    def fail(self) -> bool:
+        """The task's own code raised; return whether it could (it was not being stopped)."""
+        side = self.side
+        if side is None or self._stopping or self._over:
+            return False
+        self._stopping = True
+        self.hear(TaskFailed(self.launch.task, self.launch.run, "ValueError: as ordered"))
+        side.kill()
+        return True
 
     def hear(self, event: TaskEvent) -> None:
         """Take a report of the executor side in."""

@@ -28,6 +28,7 @@ FAULTS = (
     "orderly stop",
     "new worker",
 )
+FAILING_TASKS = "failing tasks"  # not of FAULTS: without a restart policy they stay down, and nothing would settle
 SLOW_TOPIC_MS = 900  # each way
 
 
@@ -61,6 +62,7 @@ class Faults:
             "compaction": self._compact,
             "orderly stop": self._stop,
             "new worker": self._add,
+            FAILING_TASKS: self._fail_tasks,
         }
         if kinds[kind]():
             self.struck[kind] += 1
@@ -159,6 +161,10 @@ class Faults:
         if victim is None:
             return False
         return victim.runner.lose_executors() > 0
+
+    def _fail_tasks(self) -> bool:
+        victim = self._victim()
+        return victim is not None and victim.runner.fail_tasks() > 0
 
     def _lose_group_answer(self) -> bool:
         self._cluster.group.answers_to_lose += 1

@@ -9,8 +9,9 @@ from __future__ import annotations
 import gc
 import logging
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from types import MappingProxyType
 
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.testing.simulated_cluster import SimulatedCluster
@@ -22,6 +23,7 @@ from spark_connect_rt.testing.simulated_users import Users
 SETTLE_LIMIT_MS = 180_000
 TROUBLE_MS = (4_000, 15_000)  # shortest and longest
 LOOK_MS = 500
+NO_CONFIG: Mapping[str, str] = MappingProxyType({})
 
 
 @dataclass(slots=True)
@@ -79,14 +81,20 @@ class ScheduleFailed(AssertionError):
 class Schedule:
     """One seed's run."""
 
-    def __init__(self, seed: int, kinds: Sequence[str] = FAULTS, trouble_ms: tuple[int, int] = TROUBLE_MS) -> None:
-        """Take the seed, the faults it may choose from, and how long they strike at least and at most."""
+    def __init__(
+        self,
+        seed: int,
+        kinds: Sequence[str] = FAULTS,
+        trouble_ms: tuple[int, int] = TROUBLE_MS,
+        worker_config: Mapping[str, str] = NO_CONFIG,
+    ) -> None:
+        """Take the seed, the faults it may choose from, how long they strike at least and at most, settings."""
         self.seed = seed
         self._trouble_ms = trouble_ms
         self._kinds = tuple(kinds)
         scheduler = self._scheduler = Scheduler(seed)
         delay_ms = (0, 0, 3_000, 15_000)[scheduler.between(0, 3)]
-        self.cluster = SimulatedCluster(scheduler, {"scheduled.rebalance.max.delay.ms": str(delay_ms)})
+        self.cluster = SimulatedCluster(scheduler, {"scheduled.rebalance.max.delay.ms": str(delay_ms), **worker_config})
         for number in range(scheduler.between(2, 3)):
             self.cluster.add_worker(f"w{number + 1}")
         self.users = Users(self.cluster)

@@ -18,7 +18,6 @@ from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
 from spark_connect_rt.runtime.worker.worker import FailedWork, Item, Worker
-from spark_connect_rt.state.target_state import TargetState
 
 log = logging.getLogger(__name__)
 
@@ -66,7 +65,7 @@ class Restarting:
             if known.verdict is None:
                 reasons.append(self._take(item, known, failed, now_ms))
             due_ms = known.verdict.at_ms if known.verdict is not None else None
-            if due_ms is None or not self._may_start(item):
+            if due_ms is None:
                 continue
             if due_ms <= now_ms:
                 reasons.append(self._start(item, known))
@@ -119,7 +118,3 @@ class Restarting:
         name = item if isinstance(item, str) else item.connector
         config = self._deps.config_store.snapshot().connector_config(name) or {}
         return RestartPolicy.of(health_settings(config, self._deps.settings.raw))
-
-    def _may_start(self, item: Item) -> bool:
-        name = item if isinstance(item, str) else item.connector
-        return self._deps.config_store.snapshot().target_state(name) is TargetState.STARTED
