@@ -45,31 +45,43 @@ def read_records(bootstrap_servers: str, topic: str, count: int, limit_s: float 
     return records
 
 
-def committed_values(bootstrap_servers: str, topic: str) -> list[bytes]:
-    """Return every value that a reader of committed data gets from partition 0 of a topic now, in order."""
-    return [value for _, value in committed_records(bootstrap_servers, topic)]
+class CommittedReader:
+    """What a reader of committed data gets from partition 0 of a topic: (key, value) in order."""
 
+    def __init__(self, bootstrap_servers: str, topic: str) -> None:
+        self.records: list[tuple[bytes, bytes]] = []
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "group.id": "truth",
+                "isolation.level": "read_committed",
+                "enable.auto.commit": False,
+                "enable.partition.eof": True,
+                "log_level": 0,
+            }
+        )
+        self._consumer.assign([TopicPartition(topic, 0, 0)])
 
-def committed_records(bootstrap_servers: str, topic: str) -> list[tuple[bytes, bytes]]:
-    """Return (key, value) of every record that a reader of committed data gets from partition 0 of a topic now."""
-    consumer = Consumer(
-        {
-            "bootstrap.servers": bootstrap_servers,
-            "group.id": "truth",
-            "isolation.level": "read_committed",
-            "enable.auto.commit": False,
-            "enable.partition.eof": True,
-        }
-    )
-    consumer.assign([TopicPartition(topic, 0, 0)])
-    records: list[tuple[bytes, bytes]] = []
-    at_end = False
-    while not at_end:
-        messages = consumer.consume(1_000, 0.5)
-        records += [(one.key() or b"", one.value() or b"") for one in messages if one.error() is None]
-        at_end = any(one.error() is not None for one in messages)
-    consumer.close()
-    return records
+    def more(self) -> list[tuple[bytes, bytes]]:
+        """Take what is there by now; return everything since the beginning."""
+        self._take()
+        return self.records
+
+    def to_end(self) -> list[tuple[bytes, bytes]]:
+        """Read to the end of a topic that nobody writes; return everything since the beginning. Once."""
+        while not self._take():
+            pass
+        return self.records
+
+    def _take(self) -> bool:
+        """Read on; return whether the end was met, which is told only where nothing more comes."""
+        messages = self._consumer.consume(1_000, 0.2)
+        self.records += [(one.key() or b"", one.value() or b"") for one in messages if one.error() is None]
+        return any(one.error() is not None for one in messages)
+
+    def close(self) -> None:
+        """Close the consumer."""
+        self._consumer.close()
 
 
 def add_partitions(bootstrap_servers: str, topic: str, count: int) -> None:

@@ -17,7 +17,7 @@ import pytest
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from tests.integration.kafka.exactly_once_child import FENCED_EXIT
-from tests.topics import committed_values, count_records
+from tests.topics import CommittedReader, count_records
 
 ROOT = Path(__file__).resolve().parents[3]
 LINES = 50_000
@@ -66,7 +66,10 @@ class Task:
 
     def committed(self) -> list[int]:
         """Return every number that a reader of committed data gets, in order."""
-        return [int(value) for value in committed_values(self.servers, self.topic)]
+        reader = CommittedReader(self.servers, self.topic)
+        numbers = [int(value) for _, value in reader.to_end()]
+        reader.close()
+        return numbers
 
 
 def plans() -> list[Mapping[str, Any]]:
