@@ -139,9 +139,10 @@ def rebuilt(schema: Schema, values: list[Any]) -> Struct:
 
     Raises DataError: null in a required field.
     """
-    for member, value in zip(schema.fields, values, strict=True):
-        if value is None and not member.schema.optional:
-            check_field(member.name, member.schema, None)
+    if None in values:
+        for member, value in zip(schema.fields, values, strict=True):
+            if value is None and not member.schema.optional:
+                check_field(member.name, member.schema, None)
     return Struct.of_checked(schema, values)
 
 
