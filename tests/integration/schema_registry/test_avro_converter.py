@@ -5,7 +5,6 @@ from __future__ import annotations
 import logging
 import ssl
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -20,23 +19,15 @@ from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, Ret
 from spark_connect_rt.schema_registry.avro_converter import AvroConverter
 from spark_connect_rt.schema_registry.registry_client import library
 from spark_connect_rt.testing.schema_registry import SchemaRegistry
+from tests.integration.schema_registry.configured import configured
 
 TEST_RECORD = SchemaBuilder.struct().name("test").field("a", s.INT64).field("b", s.STRING).build()
 WIDER = SchemaBuilder.struct().name("test").field("a", s.INT64).field("b", s.STRING)
 WIDER_RECORD = WIDER.field("c", SchemaBuilder(Type.INT32).default(5).build()).build()
 
 
-@pytest.fixture
-def registry() -> Iterator[SchemaRegistry]:
-    with SchemaRegistry() as running:
-        yield running
-
-
 def converter(registry: SchemaRegistry, is_key: bool = False, **more: str) -> AvroConverter:
-    made = AvroConverter()
-    given = {name.replace("_", "."): value for name, value in more.items()}
-    made.configure({"schema.registry.url": registry.url, "max.retries": "0", **given}, is_key)
-    return made
+    return configured(AvroConverter(), registry, is_key, **more)
 
 
 def test_the_bytes_are_the_wire_formats(registry: SchemaRegistry) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -20,6 +19,7 @@ from spark_connect_rt.converters.json_values import JsonSettings, from_tree, to_
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.schema_registry.json_schema_converter import JsonSchemaConverter
 from spark_connect_rt.testing.schema_registry import SchemaRegistry
+from tests.integration.schema_registry.configured import configured
 from tests.property.test_avro import plain, schemas_and_values
 
 VALUES = JsonSettings(map_entries=True, union_name=ONE_OF)
@@ -30,17 +30,8 @@ POINT = (
 POINT_SCHEMA = POINT.build()
 
 
-@pytest.fixture
-def registry() -> Iterator[SchemaRegistry]:
-    with SchemaRegistry() as running:
-        yield running
-
-
-def converter(registry: SchemaRegistry, **more: str) -> JsonSchemaConverter:
-    made = JsonSchemaConverter()
-    given_settings = {name.replace("_", "."): value for name, value in more.items()}
-    made.configure({"schema.registry.url": registry.url, "max.retries": "0", **given_settings}, False)
-    return made
+def converter(registry: SchemaRegistry, is_key: bool = False, **more: str) -> JsonSchemaConverter:
+    return configured(JsonSchemaConverter(), registry, is_key, **more)
 
 
 def test_schemas_are_written_in_confluents_words(registry: SchemaRegistry) -> None:

@@ -22,6 +22,7 @@ from spark_connect_rt.schema_registry.proto_files import read_indexes, text_of_f
 from spark_connect_rt.schema_registry.proto_schema import message_file
 from spark_connect_rt.schema_registry.protobuf_converter import ProtobufConverter
 from spark_connect_rt.testing.schema_registry import SchemaRegistry
+from tests.integration.schema_registry.configured import configured
 from tests.property.test_avro import PRIMITIVES, plain
 
 INNER = SchemaBuilder.struct().name("x.Inner").field("a", s.INT8).build()
@@ -34,11 +35,8 @@ def registry() -> Iterator[SchemaRegistry]:
         yield running
 
 
-def converter(registry: SchemaRegistry, **more: str) -> ProtobufConverter:
-    made = ProtobufConverter()
-    given_settings = {name.replace("_", "."): value for name, value in more.items()}
-    made.configure({"schema.registry.url": registry.url, "max.retries": "0", **given_settings}, False)
-    return made
+def converter(registry: SchemaRegistry, is_key: bool = False, **more: str) -> ProtobufConverter:
+    return configured(ProtobufConverter(), registry, is_key, **more)
 
 
 def test_the_bytes_are_those_of_the_encoding_guide(registry: SchemaRegistry) -> None:

@@ -1,0 +1,15 @@
+"""A registry for each test."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from spark_connect_rt.testing.schema_registry import SchemaRegistry
+
+
+@pytest.fixture
+def registry() -> Iterator[SchemaRegistry]:
+    with SchemaRegistry() as running:
+        yield running
