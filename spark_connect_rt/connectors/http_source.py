@@ -1,6 +1,6 @@
 """Records of a JSON API, asked again and again (httpx).
 
-Partition ``{"url": address}``; the offset holds what ``http.offset.fields`` names, and within a pass its next page.
+Partition ``{"url": address without query}``; the offset holds what ``http.offset.fields`` names, and within a pass its next page.
 A page is asked for again when not all of it was taken: at-least-once.
 """
 
@@ -17,7 +17,7 @@ import orjson
 
 from spark_connect_rt.api.connector import SourceConnector, SourceOffset
 from spark_connect_rt.api.data.schema import OPTIONAL_STRING
-from spark_connect_rt.api.records import SourceRecord
+from spark_connect_rt.api.records import SourceRecord, altered
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import non_empty, one_of
@@ -170,7 +170,7 @@ class HttpSourceTask(SourceTask):
         """Go on where the offset stands. Raises BadConfigError, ConnectError."""
         values = self._values = CONFIG.parse(config)
         self._url: str = values["http.url"]
-        self._partition = {ADDRESS: self._url}
+        self._partition = {ADDRESS: shown(self._url)}  # offsets are no secrets
         self._pointers = json.loads(values["http.offset.fields"] or "{}")
         self._params = json.loads(values["http.params"] or "{}")
         (stored,) = self.context.offset_reader.offsets([self._partition])
@@ -213,7 +213,7 @@ class HttpSourceTask(SourceTask):
 
     def _take(self, answer: httpx.Response) -> list[SourceRecord]:
         before = self._standing
-        place = f"{shown(str(answer.url))} from offset {before.offset()}"
+        place = f"{shown(str(answer.url))} from offset {dict(before.fields)}"  # a next page's address may hold keys
         try:
             tree = orjson.loads(answer.content)
             found = records_at(tree, self._values["http.records.pointer"])
@@ -233,18 +233,12 @@ class HttpSourceTask(SourceTask):
         passed = self._standing.next is None
         self._wait(self._values["http.poll.interval.ms" if passed else "http.request.interval.ms"])
         if records:  # only behind the last one the page is done
-            records[-1] = self._record(
-                found[-1] if len(records) == len(found) else None, self._standing.offset(), records[-1]
-            )
+            records[-1] = altered(records[-1], source_offset=self._standing.offset())
         return records
 
-    def _record(self, tree: Any, offset: Mapping[str, Any], known: SourceRecord | None = None) -> SourceRecord:
-        """Return the record of a tree, or a known one that ends at another offset. Raises DataError: it has no key."""
+    def _record(self, tree: Any, offset: Mapping[str, Any]) -> SourceRecord:
+        """Return the record of a tree. Raises DataError: it has no key."""
         topic = self._values["topic"]
-        if known is not None:
-            return SourceRecord(
-                self._partition, offset, topic, known.value, known.value_schema, known.key, known.key_schema
-            )
         pointer, key = self._values["http.key.pointer"], None
         if pointer is not None:
             key = pointed(tree, pointer)
