@@ -96,7 +96,13 @@ class SourceFrames:
         return rest.where(column <= sql.lit(end).cast(kind)), offset
 
     def send(self, frame: Any, offset: Mapping[str, Any]) -> Sent:
-        """Send the rows of a batch; when it returns they are acknowledged. Raises what the last attempt raised."""
+        """Send the rows of a batch; when it returns they are acknowledged.
+
+        Raises ConnectError: there is no such key column, or what the last attempt raised.
+        """
+        missing = [name for name in self._config.key_columns if name not in frame.columns]
+        if missing:
+            raise ConnectError(f"there is no column {', '.join(missing)} (setting 'key.columns')")
         for attempt in range(1, ATTEMPTS + 1):
             try:
                 return self._attempt(frame, offset)

@@ -174,17 +174,17 @@ def test_new_rows_follow_in_the_columns_order_and_a_restart_repeats_none(
 def test_a_batch_whose_offset_was_lost_comes_again_and_none_is_left_out(
     spark: SparkSession, broker: EmbeddedKafka, topic: str, tmp_path: Path
 ) -> None:
-    write(tmp_path / "t", "a", list(range(40)))
+    write(tmp_path / "t", "a", list(range(20)))
     incremental = {"spark_mode": "incremental", "spark_incremental_column": "id", "batch_max_records": "10"}
     source = Source(spark, broker, topic, spark_format="parquet", path=str(tmp_path / "t"), **incremental)
     source.start()
-    source.until_records(40)
+    source.until_records(20)
     source.stop()
-    source.offset = {"column": "id", "type": "bigint", "value": 29}  # the last batch's was not stored: kill -9
+    source.offset = {"column": "id", "type": "bigint", "value": 9}  # the last batch's was not stored: kill -9
     source.start()
     source.until_records(10)
     source.stop()
-    assert source.ids(50) == [*range(40), *range(30, 40)]
+    assert source.ids(30) == [*range(20), *range(10, 20)]
 
 
 def test_types_of_spark_are_logical_types_and_typed_offsets_come_back(
@@ -356,7 +356,6 @@ def test_a_row_that_a_transformation_refuses_fails_the_task_or_is_skipped_and_co
     ("config", "reason"),
     [
         ({"spark_format": "parquet", "path": "gone"}, "PATH_NOT_FOUND"),
-        ({"spark_format": "nosuch", "path": "x"}, "DATA_SOURCE_NOT_FOUND"),
         ({"spark_incremental_column": "no", "spark_mode": "incremental"}, "there is no column no"),
         ({"spark_incremental_column": "flag", "spark_mode": "incremental"}, "column flag is boolean"),
         ({"key_columns": "no"}, "there is no column no"),
