@@ -1,7 +1,7 @@
 """Records of a JSON API, asked again and again (httpx).
 
-Partition ``{"url": address without query}``; the offset holds what ``http.offset.fields`` names, and within a pass its next page.
-A page is asked for again when not all of it was taken: at-least-once.
+Partition ``{"url": address without query}``; the offset holds what ``http.offset.fields`` names, and within a pass its
+next page. A page is asked for again when not all of it was taken: at-least-once.
 """
 
 from __future__ import annotations
