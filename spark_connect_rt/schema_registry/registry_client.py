@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import contextlib
 import importlib
+import logging
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Mapping
@@ -57,6 +58,8 @@ class RegistryClient:
         self._settings = settings
         self._type = schema_type
         self._registry = library("confluent_kafka.schema_registry")
+        for name in ("httpx", "httpx2"):  # they tell whole addresses, which may hold user and password
+            logging.getLogger(name).setLevel(logging.WARNING)
         self._places = ", ".join(sorted(urlsplit(url).hostname or url for url in settings.urls))
         with _pem_files(dict(settings.tls)) as files:
             config = {"url": ",".join(settings.urls), **dict(settings.client), **files}
@@ -127,6 +130,9 @@ class RegistryClient:
             raise RetriableError(words, code=UNREACHABLE) from error
         except self._registry.SchemaRegistryError as error:
             raise self._refusal(what, error) from error
+        except library("confluent_kafka.schema_registry.error").OAuthTokenError as error:
+            words = f"Schema Registry {self._places}: no token to {what}: {error.message}"
+            raise RetriableError(words, code=UNREACHABLE) from error
 
     def _refusal(self, what: str, error: Any) -> ConnectError:
         status = error.http_status_code

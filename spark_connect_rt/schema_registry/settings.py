@@ -6,7 +6,7 @@ Names and defaults are Confluent's (``AbstractKafkaSchemaSerDeConfig``), so a Ja
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from spark_connect_rt.api.converter import CONVERTER_TYPE
@@ -122,10 +122,10 @@ BASE = ConfigDef([CONVERTER_TYPE]) + REGISTRY
 class RegistrySettings:
     """How one converter uses the registry. Hashable: converters of the same connection share a client."""
 
-    urls: tuple[str, ...]
-    client: tuple[tuple[str, Any], ...]
-    """The client library's own settings, its secrets among them: never show them."""
-    tls: tuple[tuple[str, str], ...]
+    urls: tuple[str, ...] = field(repr=False)  # they may hold user and password
+    client: tuple[tuple[str, Any], ...] = field(repr=False)
+    """The client library's own settings, its secrets among them."""
+    tls: tuple[tuple[str, str], ...] = field(repr=False)
     auto_register: bool
     use_latest: bool
     normalize: bool

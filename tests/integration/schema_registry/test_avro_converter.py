@@ -202,6 +202,20 @@ def test_credentials() -> None:
             converter(registry, bearer_auth_credentials_source="STATIC_TOKEN")
 
 
+def test_no_token_is_a_passing_fault_and_no_secret_is_told(registry: SchemaRegistry) -> None:
+    oauth = {
+        "bearer_auth_credentials_source": "OAUTHBEARER",
+        "bearer_auth_issuer_endpoint_url": "http://127.0.0.1:1/token",
+        "bearer_auth_client_id": "id",
+        "bearer_auth_client_secret": "s3cret",
+        "bearer_auth_scope": "x",
+    }
+    one = converter(registry, **oauth)
+    with pytest.raises(RetriableError, match="no token") as failed:
+        one.from_connect_data("t", s.STRING, "x")
+    assert "s3cret" not in str(failed.value) + repr(one._settings)
+
+
 def test_tls_with_a_trust_store_and_a_key_of_ones_own(tmp_path: Path) -> None:
     authority = trustme.CA()
     server = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
