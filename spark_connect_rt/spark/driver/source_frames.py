@@ -86,12 +86,15 @@ class SourceFrames:
         rest = frame.where(column.isNotNull())
         if stored is not None:
             rest = frame.where(column > sql.lit(str(stored["value"])).cast(kind))
-        # The batch ends at a value, not at a count: what has the same value stays together.
-        first = rest.select(column).orderBy(column).limit(self._config.batch_max_records)
         self._describe("look")
-        (end,) = first.agg(sql.max(column).cast("string")).collect()[0]
-        if end is None:
+        greatest = sql.max(column).cast("string")
+        rows, end = rest.agg(sql.count(column), greatest).collect()[0]
+        if not rows:
             return None
+        if rows > self._config.batch_max_records:
+            # The batch ends at a value, not at a count: what has the same value stays together.
+            first = rest.select(column).orderBy(column).limit(self._config.batch_max_records)
+            (end,) = first.agg(greatest).collect()[0]
         offset = {"column": name, "type": kind, "value": int(end) if kind in INTEGERS else end}
         return rest.where(column <= sql.lit(end).cast(kind)), offset
 
