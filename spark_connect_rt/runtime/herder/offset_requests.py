@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future
 
-from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError, ShuttingDownError
+from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError, NotLeaderError, ShuttingDownError
 from spark_connect_rt.planning.offset_changes import OffsetPair
 from spark_connect_rt.planning.request_routing import require_leader
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -66,6 +66,9 @@ class OffsetRequests:
                 return
             try:
                 self._check(name)
+            except NotLeaderError:
+                self._again(name, offsets, answer)
+                return
             except ConnectError as refusal:
                 answer.set_exception(refusal)
                 return
@@ -78,6 +81,12 @@ class OffsetRequests:
         refresh = self._deps.config_store.refresh
         self._calls.begin("reading to the end of the config topic", lambda: refresh(limit_ms), checked)
         return answer
+
+    def _again(self, name: str, offsets: Sequence[OffsetPair] | None, answer: Future[str]) -> None:
+        """A rebalance began meanwhile: wait for its end like every request, then see who leads."""
+        del self._under_way[name]
+        queued = self._add(f"modify the offsets of {name}", lambda: self.modify(name, offsets))
+        queued.add_done_callback(lambda done: copy_outcome(done, answer))
 
     def _after(self, before: Future[str], name: str, offsets: Sequence[OffsetPair] | None) -> Future[str]:
         """Wait for the change that is under way, then begin again on the tick thread."""

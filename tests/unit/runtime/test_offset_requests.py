@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
@@ -154,3 +156,28 @@ def test_a_sinks_group_is_changed_and_a_member_of_it_prevents_that(cluster: InPr
     assert "reset" in cluster.on_leader(lambda herder: herder.reset_offsets("s"))
     cluster.leader().resume("s").result(10)
     cluster.until(lambda: [record.value for record in delivered["s"]] == ["one", "two", "three"] * 2)
+
+
+def test_a_rebalance_amid_a_change_is_waited_for(cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch) -> None:
+    partition = stopped_source(cluster)
+    leader = cluster.leader()
+    (other,) = (worker for worker in cluster.workers.values() if worker.herder is not leader)
+    deps = leader._deps  # type: ignore[attr-defined]
+    refresh, disturbed = deps.config_store.refresh, threading.Event()
+
+    def disturbed_refresh(timeout_ms: int) -> Any:
+        if not disturbed.is_set():
+            other.member.reachable = False  # it cannot join: the round lasts
+            deps.member.request_rejoin("as told")
+            while leader.is_leader():
+                time.sleep(0.01)
+            disturbed.set()
+        return refresh(timeout_ms)
+
+    monkeypatch.setattr(deps.config_store, "refresh", disturbed_refresh)
+    answer = leader.alter_offsets("a", [(partition, {"position": 2})])
+    assert disturbed.wait(10)
+    cluster.until(lambda: any("wait for the rebalance" in line.reason for line in leader.story()))
+    other.member.reachable = True
+    assert "altered successfully" in answer.result(20)
+    assert offsets(cluster) == [(partition, {"position": 2})]
