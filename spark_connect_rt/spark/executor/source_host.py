@@ -195,12 +195,10 @@ class SourceHost(threading.Thread):
 
     def _poll_once(self, task: SourceTask, pipeline: SourcePipeline) -> None:
         try:
-            polled = self._metered_poll(task)
+            polled = self._polled(task)
+            if polled is None:
+                return
             pieces = [(pipeline.convert(piece), end) for piece, end in self._cut(polled)]
-        except RetriableError as error:
-            log.warning("task=%s: poll will be tried again: %s", self._launch.task, error)
-            self.switches.wait(_RETRY_WAIT_S)
-            return
         except RetryInterrupted:
             pipeline.give_up()  # what was polled is polled again after the next start
             return
@@ -219,6 +217,15 @@ class SourceHost(threading.Thread):
             self._end_transaction(end)
         if not polled:
             self.switches.wait(task.idle_wait_ms() / 1000)
+
+    def _polled(self, task: SourceTask) -> Sequence[SourceRecord | SourceBatch] | None:
+        """Return what a poll brought; None: it is to be tried again."""
+        try:
+            return self._metered_poll(task)
+        except RetriableError as error:
+            log.warning("task=%s: poll will be tried again: %s", self._launch.task, error)
+            self.switches.wait(_RETRY_WAIT_S)
+            return None
 
     def _metered_poll(self, task: SourceTask) -> Sequence[SourceRecord | SourceBatch]:
         with self.meter.call("poll"):
