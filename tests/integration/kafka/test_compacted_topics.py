@@ -27,6 +27,7 @@ EAGER = {
     "min.cleanable.dirty.ratio": "0.0",
     "delete.retention.ms": "0",
 }
+NOT_YET = {"min.compaction.lag.ms": "3600000"}
 FILLER = records.restart_key("none")  # the last segment is never compacted: this fills it
 
 
@@ -79,7 +80,7 @@ class Cleaned:
         self.settings = worker_properties(servers, self.group, 8083)
         admin = KafkaAdmin({"bootstrap.servers": servers})
         for kind, partitions in (("configs", 1), ("offsets", 2), ("statuses", 2)):
-            admin.create_topic(TopicSpec(f"{self.group}-{kind}", partitions, 1, EAGER))
+            admin.create_topic(TopicSpec(f"{self.group}-{kind}", partitions, 1, {**EAGER, **NOT_YET}))
         admin.close()
 
     def write(self, *changes: Change) -> None:
@@ -90,6 +91,7 @@ class Cleaned:
 
     def await_compaction(self) -> None:
         """Wait until the cleaner has left one record of each key, and no tombstone, before the last segment."""
+        self._let_the_cleaner_in()
 
         def is_compacted() -> bool:
             self.write((FILLER, records.encode_restart_request(include_tasks=False, only_failed=False)))
@@ -98,6 +100,13 @@ class Cleaned:
             return found == live_records(found)
 
         until(is_compacted, limit_s=120)
+
+    def _let_the_cleaner_in(self) -> None:
+        client = AdminClient({"bootstrap.servers": self.servers})
+        (setting,) = NOT_YET
+        entry = ConfigEntry(setting, "0", incremental_operation=AlterConfigOpType.SET)
+        resource = ConfigResource(ConfigResource.Type.TOPIC, f"{self.group}-configs", incremental_configs=[entry])
+        client.incremental_alter_configs([resource])[resource].result(30)
 
     def findings(self) -> set[tuple[str, str]]:
         return {(one.subject, one.code) for one in self._found()}
