@@ -89,6 +89,19 @@ class SinkPipeline:
         errants = self._tolerance.take_errants()
         return SinkConverted(records, next_offsets(batch), len(errants), errants)
 
+    def transform(self, records: Iterable[SinkRecord]) -> SinkConverted:
+        """Return records that need no converter, transformed. Raises DataError as ``convert``."""
+        kept: list[SinkRecord] = []
+        offsets: dict[TopicPartition, int] = {}
+        for record in records:
+            origin: ConsumeRow = (record.topic, record.partition, record.offset, record.timestamp_ms, None, None, None)
+            passed = self._tolerance.run(lambda _, one=record: self._chain.apply(one), origin)  # type: ignore[misc]
+            if passed is not None:
+                kept.append(passed)
+            offsets[TopicPartition(record.topic, record.partition)] = record.offset + 1
+        errants = self._tolerance.take_errants()
+        return SinkConverted(kept, offsets, len(errants), errants)
+
     def take_errants(self) -> tuple[Errant, ...]:
         """Return what was given up by a ``convert`` that raised."""
         return self._tolerance.take_errants()

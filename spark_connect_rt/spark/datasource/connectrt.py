@@ -1,4 +1,4 @@
-"""``spark.read.format("connectrt")``: a source connector's records, or a table of a worker group, as rows.
+"""``format("connectrt")``: a source connector's records, or a table of a worker group, as rows; rows into a sink.
 
 Owns the glue to Spark's Python DataSource API. Each task of the connector is one partition; a read keeps no offsets.
 A table is one partition.
@@ -11,14 +11,24 @@ from typing import Any, ClassVar
 
 import pyarrow as pa
 import pyspark
-from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceStreamReader, InputPartition
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceReader,
+    DataSourceStreamReader,
+    DataSourceStreamWriter,
+    DataSourceWriter,
+    InputPartition,
+)
 from pyspark.sql.types import StructType
 
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.spark.datasource.bounded_read import poll_rows
+from spark_connect_rt.spark.datasource.kafka_write import KafkaPlan
 from spark_connect_rt.spark.datasource.named_connector import NamedConnector
 from spark_connect_rt.spark.datasource.open_task import OpenTask, TaskPartition, open_task
 from spark_connect_rt.spark.datasource.read_options import SourceOffset, parse_options
+from spark_connect_rt.spark.datasource.row_writer import RowStreamWriter, RowWriter, write_plan
+from spark_connect_rt.spark.datasource.sink_write import SinkPlan
 from spark_connect_rt.spark.datasource.task_read import DDL
 from spark_connect_rt.spark.executor.hosting import load_named
 
@@ -73,6 +83,19 @@ class ConnectRt(DataSource):  # type: ignore[misc]
         book = connector.book if connector.options.commit_offsets else None
         max_records = connector.options.limits.max_records
         return StreamReader(StreamPlan(open_tasks, connector.starting, max_records, REPEAT_IDLE_MS, book))
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Return the writer of a batch. Raises BadConfigError naming every wrong option."""
+        return RowWriter(self._write_plan(schema, overwrite))
+
+    def streamWriter(self, schema: StructType, overwrite: bool) -> DataSourceStreamWriter:  # noqa: N802 - Spark's name
+        """Return the writer of a stream. Raises BadConfigError naming every wrong option."""
+        return RowStreamWriter(self._write_plan(schema, overwrite))
+
+    def _write_plan(self, schema: StructType, overwrite: bool) -> SinkPlan | KafkaPlan:
+        if overwrite:
+            raise BadConfigError({"mode": ["rows are added, nothing is replaced: mode append"]})
+        return write_plan(dict(self.options), schema, self.clients)
 
     def _connector(self) -> NamedConnector:
         return NamedConnector(dict(self.options), self.clients, self.deployed)

@@ -10,8 +10,8 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from spark_connect_rt.api.connector import SourceConnector
-from spark_connect_rt.config.config_def import Type, parse_value
+from spark_connect_rt.api.connector import Connector
+from spark_connect_rt.config.config_def import ConfigDef, Type, parse_value
 from spark_connect_rt.config.connector_config import SOURCE
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.pipeline.chain_config import chain_config_def
@@ -89,13 +89,13 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
 
     limits = ReadLimits(
         take("until", _until, IDLE),
-        take("idlems", _count, IDLE_MS),
-        take("maxrecords", _count, None),
-        take("maxbytes", _count, None),
+        take("idlems", count_of, IDLE_MS),
+        take("maxrecords", count_of, None),
+        take("maxbytes", count_of, None),
     )
     starting = take("startingoffsets", _starting, ())
     commit_offsets = take("commitoffsets", _commit, False)
-    whole = take("config", _whole, {})
+    whole = take("config", whole_config, {})
     if problems:
         raise BadConfigError(problems)
     config = {name: value for name, value in given.items() if name not in OWN and name != "path"}
@@ -103,15 +103,17 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
 
 
 def connector_config(
-    config: Mapping[str, str], connector: SourceConnector, plugin: Callable[[str], type[Any]]
+    config: Mapping[str, str], connector: Connector, plugin: Callable[[str], type[Any]], common: ConfigDef = SOURCE
 ) -> dict[str, str]:
     """Return the connector's configuration with its names in their own case, and defaults.
+
+    ``common``: the settings that all connectors of its kind have.
 
     Raises BadConfigError: what the connector declares is missing or wrong.
     """
     cased = _recased(DEFAULTS | {"name": "connectrt"} | dict(config), _alias_names(config))
     declared = connector.config_def()
-    known = [*SOURCE.names(), *declared.names(), *chain_config_def(cased, plugin).names()]
+    known = [*common.names(), *declared.names(), *chain_config_def(cased, plugin).names()]
     cased = _recased(cased, known)
     declared.parse(cased)
     complaints = {name: said for name, said in connector.validate(cased).items() if said}
@@ -142,13 +144,15 @@ def _until(text: str) -> str:
     return text.lower()
 
 
-def _count(text: str) -> int:
+def count_of(text: str) -> int:
+    """Parse a number of 0 or more. Raises ValueError."""
     if not text.strip().isdecimal():
         raise ValueError(f"{text!r} is not a number of 0 or more")
     return int(text)
 
 
-def _whole(text: str) -> dict[str, str]:
+def whole_config(text: str) -> dict[str, str]:
+    """Parse the option ``config``. Raises ValueError, DataError."""
     tree = decode_json(text.encode())
     if not isinstance(tree, dict) or not all(isinstance(value, str) for value in tree.values()):
         raise ValueError("must be a JSON object of texts")

@@ -1,4 +1,4 @@
-"""readStream.format("connectrt") on a real Spark: checkpoints, repeated batches, the offset topic."""
+"""Streams and writes of format("connectrt") on a real Spark: checkpoints, repeated batches, stored offsets, sinks."""
 
 from __future__ import annotations
 
@@ -15,8 +15,14 @@ from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.spark.driver.session import build_session
 from spark_connect_rt.testing.worker_process import worker_properties
+from tests.contract.compacted_log_contract import fresh_name
 from tests.integration.kafka.stored_group import Group
+from tests.topics import CommittedReader
 
+PLAIN_JSON = {
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter.schemas.enable": "false",
+}
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 
 
@@ -95,6 +101,33 @@ def test_stored_offsets_follow_the_batches_and_outlive_the_checkpoint(
     ]
     lines.append("three")
     assert lines.run("second", **options) == {0: ["three"]}
+
+
+def test_rows_are_written_into_a_sink_connector(spark: SparkSession, lines: Lines, tmp_path: Path) -> None:
+    written = tmp_path / "written.txt"
+    sink = {"connector.class": "FileStreamSink", "topic": "t", "file": str(written)}
+    rows = spark.createDataFrame([("a",), ("b",)], "value string").coalesce(1)
+    rows.write.format("connectrt").mode("append").options(**sink).save()
+    assert written.read_text() == "a\nb\n"
+    with pytest.raises(Exception, match="mode append"):
+        rows.write.format("connectrt").mode("overwrite").options(**sink).save()
+    lines.append("one", "two")
+    own = {"connector.class": "FileStreamSource", "file": str(lines.file), "topic": "t", "value.converter": STRING}
+    stream = spark.readStream.format("connectrt").options(**own).load().selectExpr("topic", "string(value) value")
+    writer = stream.writeStream.format("connectrt").options(**sink).trigger(availableNow=True)
+    query = writer.option("checkpointLocation", str(tmp_path / "into a sink")).start()
+    query.awaitTermination(120)
+    assert written.read_text() == "a\nb\none\ntwo\n"
+
+
+def test_rows_are_written_to_kafka_through_converters(spark: SparkSession, broker: EmbeddedKafka) -> None:
+    topic = fresh_name("rows")
+    rows = spark.createDataFrame([(1, "a"), (2, None)], "id long, name string").coalesce(1)
+    kafka = {"kafka.bootstrap.servers": broker.bootstrap_servers, "topic": topic}
+    rows.write.format("connectrt").mode("append").options(**kafka, **PLAIN_JSON).save()
+    reader = CommittedReader(broker.bootstrap_servers, topic)
+    assert [value for _, value in reader.to_end()] == [b'{"id":1,"name":"a"}', b'{"id":2,"name":null}']
+    reader.close()
 
 
 def test_wrong_options_are_told_before_a_query_starts(spark: SparkSession) -> None:

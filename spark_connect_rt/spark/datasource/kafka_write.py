@@ -1,0 +1,54 @@
+"""Rows written to Kafka inside one Spark task: records as they stand, values through a connector's converters."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+import pyarrow as pa
+
+from spark_connect_rt.config.client_properties import SOURCE_PRODUCER_DEFAULTS
+from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
+from spark_connect_rt.spark.datasource.row_form import RecordForm, ValueForm, is_record_form
+from spark_connect_rt.spark.executor.hosting import load_clients
+
+PREFIX = "kafka."
+
+
+@dataclass(frozen=True, slots=True)
+class KafkaPlan:
+    """What every Spark task of a write needs; settings are raw, secrets are looked up where it runs."""
+
+    config: Mapping[str, str]  # converters, transforms; ``kafka.*`` for the producer
+    clients: str
+    topic: str | None
+    patience_ms: int  # of the last flush
+
+
+def write_to_kafka(plan: KafkaPlan, batches: Iterable[pa.RecordBatch]) -> int:
+    """Produce every row and return their count when all are acknowledged.
+
+    Raises DataError (a row that cannot be converted), ConnectError (one that Kafka refuses), TimedOutError.
+    """
+    clients = load_clients(plan.clients)
+    config = clients.resolve(plan.config, plan.config)
+    own = {name.removeprefix(PREFIX): value for name, value in config.items() if name.startswith(PREFIX)}
+    producer = clients.producer({**SOURCE_PRODUCER_DEFAULTS, **own})
+    pipeline = SourcePipeline.from_config(config, config, clients.plugin)
+    form: RecordForm | ValueForm | None = None
+    count = 0
+    try:
+        for batch in batches:
+            if form is None:
+                form = (RecordForm if is_record_form(batch.schema) else ValueForm)(batch.schema, plan.topic)
+            if isinstance(form, RecordForm):
+                producer.produce(form.produced(batch))
+            else:
+                for converted in pipeline.convert([form.as_batch(batch)]):
+                    producer.produce(converted.batch)
+            count += batch.num_rows
+        producer.flush(plan.patience_ms)
+    finally:
+        producer.close()
+        pipeline.close()
+    return count

@@ -1,0 +1,106 @@
+"""What the rows of a DataFrame are when they are written: records as they stand, or values with a schema.
+
+Rows that have only the columns of the read (``topic``, ``partition``, ``key``, ``value``, ``headers``, ``timestamp``)
+and a ``value`` of bytes or text are records. Any other row is the value of a record: a struct of its columns. Pure.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_connect_rt.api.data.schema import Schema
+from spark_connect_rt.api.records import SinkRecord, SourceBatch
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.pipeline.arrow_schema import RowColumns, python_values
+from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PRODUCE_FIELDS
+
+RECORD_COLUMNS = (*PRODUCE_FIELDS, "source_partition", "source_offset")  # the last two are of a read, and left out
+_TEXTS = (pa.types.is_binary, pa.types.is_string, pa.types.is_large_binary, pa.types.is_large_string)
+
+
+def is_record_form(columns: pa.Schema) -> bool:
+    """Tell whether rows of these columns are records as they stand."""
+    own = all(name in RECORD_COLUMNS for name in columns.names)
+    return own and "value" in columns.names and any(test(columns.field("value").type) for test in _TEXTS)
+
+
+def has_text_values(columns: pa.Schema) -> bool:
+    """Tell whether rows in record form have text for values."""
+    kind = columns.field("value").type
+    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
+
+
+class RecordForm:
+    """Rows in record form."""
+
+    def __init__(self, columns: pa.Schema, topic: str | None) -> None:
+        """Take the columns and the topic of rows that name none. Raises DataError: neither names one."""
+        if topic is None and "topic" not in columns.names:
+            raise DataError("name a topic: by the option topic, or in a column topic")
+        self._topic = topic
+
+    def produced(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the batch in produce form. Raises DataError: a column is of another type, a topic is missing."""
+        return pa.RecordBatch.from_pydict({name: self._column(batch, name) for name in PRODUCE_FIELDS})
+
+    def consumed(self, batch: pa.RecordBatch, partition: int, first_offset: int) -> pa.RecordBatch:
+        """Return the batch in consume form, as if read from ``partition`` at ``first_offset``.
+
+        Raises DataError as ``produced``.
+        """
+        columns = {name: self._column(batch, name) for name in PRODUCE_FIELDS}
+        count = batch.num_rows
+        columns["partition"] = pa.repeat(pa.scalar(partition, pa.int32()), count)
+        columns["offset"] = pa.array(range(first_offset, first_offset + count), pa.int64())
+        return pa.RecordBatch.from_pydict({name: columns[name] for name in CONSUME_FIELDS})
+
+    def _column(self, batch: pa.RecordBatch, name: str) -> pa.Array:
+        kind = PRODUCE_FIELDS[name]
+        if name == "topic":
+            return self._topics(batch)
+        if name not in batch.schema.names:
+            return pa.nulls(batch.num_rows, kind)
+        column = batch.column(name)
+        try:
+            if name == "timestamp" and pa.types.is_timestamp(column.type):
+                return column.cast(pa.timestamp("ms", column.type.tz), safe=False).cast(kind)
+            return column.cast(kind)
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError) as error:
+            raise DataError(f"column {name}: {kind} was expected, not {column.type}: {error}") from None
+
+    def _topics(self, batch: pa.RecordBatch) -> pa.Array:
+        given = batch.column("topic").cast(pa.string()) if "topic" in batch.schema.names else None
+        fixed = pa.repeat(pa.scalar(self._topic, pa.string()), batch.num_rows)
+        topics = fixed if given is None else pc.coalesce(given, fixed)
+        if topics.null_count:
+            raise DataError("a row has no topic: name one by the option topic")
+        return topics
+
+
+class ValueForm:
+    """Rows that are values: structs of their columns."""
+
+    def __init__(self, columns: pa.Schema, topic: str | None) -> None:
+        """Take the columns and the topic. Raises DataError: no topic, or a column that has no Connect form."""
+        if topic is None:
+            raise DataError("name a topic by the option topic")
+        self._topic = topic
+        self._columns = RowColumns(columns)
+
+    @property
+    def schema(self) -> Schema:
+        """Return the schema of every value."""
+        return self._columns.schema
+
+    def as_batch(self, batch: pa.RecordBatch) -> SourceBatch:
+        """Return rows as what a source polls. Raises DataError: a value does not fit."""
+        return SourceBatch({}, {}, self._topic, self._columns.structs(batch), self.schema)
+
+    def as_records(self, batch: pa.RecordBatch, partition: int, first_offset: int) -> Iterator[SinkRecord]:
+        """Yield rows as records of ``partition`` from ``first_offset`` on. Raises DataError: a value does not fit."""
+        values = python_values(self._columns.structs(batch))
+        for number, value in enumerate(values):
+            yield SinkRecord(self._topic, partition, first_offset + number, value, self.schema)

@@ -1,0 +1,156 @@
+"""``df.write.format("connectrt")`` and ``writeStream``: rows into a sink connector, or into Kafka through converters.
+
+Owns what the options name and where rows seem to come from: partition n of a write is partition n of the topic, the
+offsets of micro-batch b begin at b * 2**32. So a repeated batch has the offsets it had, and a sink connector that tells
+records by topic, partition and offset writes it once. Other sinks, and Kafka, get a repeated batch again.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+from pyspark import TaskContext
+from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.types import StringType, StructType
+
+from spark_connect_rt.api.connector import SinkConnector
+from spark_connect_rt.config.connector_config import SINK
+from spark_connect_rt.errors import BadConfigError, DataError
+from spark_connect_rt.spark.datasource.kafka_write import KafkaPlan, write_to_kafka
+from spark_connect_rt.spark.datasource.read_options import DEFAULTS, connector_config, count_of, whole_config
+from spark_connect_rt.spark.datasource.row_form import RECORD_COLUMNS
+from spark_connect_rt.spark.datasource.sink_write import SinkPlan, SinkWrite
+from spark_connect_rt.spark.executor.hosting import load_clients
+
+log = logging.getLogger(__name__)
+
+OWN = ("config", "topic", "patiencems", "path")
+PATIENCE_MS = 120_000
+OFFSETS_OF_A_BATCH = 2**32
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+
+
+@dataclass
+class Written(WriterCommitMessage):  # type: ignore[misc]
+    """What one Spark task wrote."""
+
+    rows: int
+    refused: int
+
+
+def write_plan(options: Mapping[str, str], schema: StructType, clients: str) -> SinkPlan | KafkaPlan:
+    """Return what the options name. Raises BadConfigError naming every wrong one, NotFoundError."""
+    given = {name.lower(): value for name, value in options.items()}
+    problems: dict[str, list[str]] = {}
+
+    def take(name: str, parse: Callable[[str], Any], default: Any) -> Any:
+        try:
+            return parse(given[name]) if name in given else default
+        except (ValueError, DataError) as error:
+            problems[name] = [str(error)]
+            return default
+
+    patience_ms = take("patiencems", count_of, PATIENCE_MS)
+    whole = take("config", whole_config, {})
+    topic = given.get("topic")
+    if topic is None and "topic" not in schema.names:
+        problems["topic"] = ["is missing: name one by this option, or in a column topic"]
+    config = {name: value for name, value in given.items() if name not in OWN} | whole
+    if "connector.class" not in config and "kafka.bootstrap.servers" not in config:
+        problems["connector.class"] = [
+            "is missing: name a sink connector, or kafka.bootstrap.servers to write to Kafka"
+        ]
+    if problems:
+        raise BadConfigError(problems)
+    config = _converters(schema) | config
+    if "connector.class" not in config:
+        return KafkaPlan({**DEFAULTS, "name": "connectrt", **config}, clients, topic, patience_ms)
+    return _sink_plan(config, clients, topic, patience_ms)
+
+
+def _converters(schema: StructType) -> dict[str, str]:
+    """Return the converters of rows in record form, by the types of their columns; for values there is JSON's."""
+    if "value" not in schema.names or not set(schema.names) <= set(RECORD_COLUMNS):
+        return {}
+    return {
+        f"{name}.converter": STRING if isinstance(schema[name].dataType, StringType) else BYTES
+        for name in ("key", "value")
+        if name in schema.names
+    }
+
+
+def _sink_plan(config: Mapping[str, str], clients: str, topic: str | None, patience_ms: int) -> SinkPlan:
+    made = load_clients(clients)
+    name = config["connector.class"]
+    found: type[Any] = made.plugin(name)
+    if not issubclass(found, SinkConnector):
+        raise BadConfigError({"connector.class": [f"{name} is not a sink connector"]})
+    connector: SinkConnector = found()
+    cased = connector_config({"topics": topic or "topics of the rows", **config}, connector, made.plugin, SINK)
+    task_class = connector.task_class()
+    connector.start(made.resolve(cased, cased))
+    try:
+        (task_config, *_) = connector.task_configs(1)
+    finally:
+        connector.stop()
+    class_name = f"{task_class.__module__}:{task_class.__qualname__}"
+    return SinkPlan(class_name, task_config, cased, clients, topic, patience_ms)
+
+
+def write_rows(plan: SinkPlan | KafkaPlan, batches: Iterator[pa.RecordBatch]) -> Written:
+    """Write one partition inside a Spark task."""
+    if isinstance(plan, KafkaPlan):
+        return Written(write_to_kafka(plan, batches), 0)
+    context = TaskContext.get()
+    partition, batch = (
+        (0, None)
+        if context is None
+        else (
+            context.partitionId(),
+            context.getLocalProperty("streaming.sql.batchId"),
+        )
+    )
+    sink = SinkWrite(plan, partition, int(batch or 0) * OFFSETS_OF_A_BATCH)
+    rows = sink.write(batches)
+    return Written(rows, sink.refused)
+
+
+class RowWriter(DataSourceArrowWriter):  # type: ignore[misc]
+    """A batch write. Spark tasks that end well have written; what a failed write left is not taken back."""
+
+    def __init__(self, plan: SinkPlan | KafkaPlan) -> None:
+        self._plan = plan
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """See DataSourceArrowWriter."""
+        return write_rows(self._plan, iterator)
+
+    def commit(self, messages: list[Any]) -> None:
+        """Log the counts."""
+        _log_counts(messages)
+
+
+class RowStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
+    """A stream's write, micro-batch by micro-batch."""
+
+    def __init__(self, plan: SinkPlan | KafkaPlan) -> None:
+        self._plan = plan
+
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+        """See DataSourceStreamArrowWriter."""
+        return write_rows(self._plan, iterator)
+
+    def commit(self, messages: list[Any], batchId: int) -> None:  # noqa: N803 - Spark's name
+        """Log the counts."""
+        _log_counts(messages, f"batch {batchId}: ")
+
+
+def _log_counts(messages: list[Any], which: str = "") -> None:
+    written = [one for one in messages if isinstance(one, Written)]
+    rows, refused = sum(one.rows for one in written), sum(one.refused for one in written)
+    log.info("%s%d rows written, %d of them refused and left out", which, rows, refused)

@@ -1,0 +1,239 @@
+"""Rows of a DataFrame into a sink connector or into Kafka, one partition of a write."""
+
+from __future__ import annotations
+
+import pickle
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+import pyarrow as pa
+import pytest
+from pyspark.sql.types import BinaryType, LongType, StringType, StructType
+
+from pyspark_connectrt import DefaultSource
+from spark_connect_rt.api.connector import SinkConnector
+from spark_connect_rt.api.records import SinkRecord
+from spark_connect_rt.api.task import SinkTask, Task
+from spark_connect_rt.app.plugin_scan import bundled_plugins
+from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError, TimedOutError
+from spark_connect_rt.spark.datasource.kafka_write import KafkaPlan, write_to_kafka
+from spark_connect_rt.spark.datasource.row_writer import OFFSETS_OF_A_BATCH, write_plan
+from spark_connect_rt.spark.datasource.sink_write import SinkPlan, SinkWrite
+from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
+
+CLIENTS = "tests.unit.datasource.test_write:clients"
+ROWS = pa.RecordBatch.from_pydict({"id": [1, 2, 3], "name": ["a", None, "c"]})
+TYPED = StructType().add("id", LongType()).add("name", StringType())
+TEXTS = StructType().add("topic", StringType()).add("value", StringType())
+HEADERS = pa.list_(pa.struct([("key", pa.string()), ("value", pa.binary())]))
+
+
+class Keeps(SinkTask):
+    """Keeps what it is given; refuses, asks again and holds back as told."""
+
+    seen: ClassVar[list[SinkRecord]] = []
+    calls: ClassVar[list[str]] = []
+    again: ClassVar[list[int]] = [0]
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """Note it."""
+        self._config = config
+        self.calls.append("start")
+
+    def open(self, partitions: Sequence[Any]) -> None:
+        """Note it."""
+        self.calls.append(f"open {[(one.topic, one.partition) for one in partitions]}")
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        """Keep them."""
+        if self.again[0] > 0:
+            self.again[0] -= 1
+            raise RetriableError("later")
+        if any(record.value == self._config.get("bad", "nothing") for record in records):
+            raise ValueError("not this one")
+        self.seen.extend(records)
+
+    def pre_commit(self, offsets: Mapping[Any, int]) -> Mapping[Any, int]:
+        """Return them, or nothing."""
+        return {} if self._config.get("holds") else offsets
+
+    def close(self, partitions: Sequence[Any]) -> None:
+        """Note it."""
+        self.calls.append("close")
+
+    def stop(self) -> None:
+        """Note it."""
+        self.calls.append("stop")
+
+
+class KeepsConnector(SinkConnector):
+    """Connector of Keeps."""
+
+    def config_def(self) -> ConfigDef:
+        """Nothing of its own."""
+        return ConfigDef()
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """Take it."""
+        self._config = config
+
+    def task_class(self) -> type[Task]:
+        """Return it."""
+        return Keeps
+
+    def task_configs(self, tasks_max: int) -> list[dict[str, str]]:
+        """Return the connector's."""
+        return [dict(self._config)] * tasks_max
+
+    def stop(self) -> None:
+        """Nothing."""
+
+
+TOPICS = MemoryTopics()
+
+
+def clients() -> MemoryExecutorClients:
+    """Return what tasks of these tests get."""
+    plugins = bundled_plugins()
+    return MemoryExecutorClients(TOPICS, lambda name: KeepsConnector if name == "Keeps" else plugins.class_of(name))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_seen() -> None:
+    Keeps.seen.clear()
+    Keeps.calls.clear()
+    Keeps.again[0] = 0
+    TOPICS.partitions.clear()
+
+
+def sink(schema: StructType, **options: str) -> SinkPlan:
+    plan = write_plan({"connector.class": "Keeps", "topic": "t", "patienceMs": "300", **options}, schema, CLIENTS)
+    found: SinkPlan = pickle.loads(pickle.dumps(plan))
+    return found
+
+
+def texts(*values: str | None, topic: str | None = "t") -> pa.RecordBatch:
+    columns = {"topic": pa.array([topic] * len(values), pa.string()), "value": pa.array(values, pa.string())}
+    return pa.RecordBatch.from_pydict(columns)
+
+
+def test_rows_are_structs_with_the_offsets_of_their_batch() -> None:
+    write = SinkWrite(sink(TYPED), 3, 5 * OFFSETS_OF_A_BATCH)
+    assert write.write([ROWS, ROWS.slice(0, 0), ROWS.slice(2)]) == 4
+    assert [(r.topic, r.partition, r.offset - 5 * OFFSETS_OF_A_BATCH, r.value) for r in Keeps.seen] == [
+        ("t", 3, 0, {"id": 1, "name": "a"}),
+        ("t", 3, 1, {"id": 2, "name": None}),
+        ("t", 3, 2, {"id": 3, "name": "c"}),
+        ("t", 3, 3, {"id": 3, "name": "c"}),
+    ]
+    schema = Keeps.seen[0].value_schema
+    assert schema is not None
+    assert [(field.name, field.schema.type.name) for field in schema.fields] == [("id", "INT64"), ("name", "STRING")]
+    assert Keeps.calls == ["start", "open [('t', 3)]", "close", "stop"]
+
+
+def test_transformations_apply_with_their_capitals() -> None:
+    plan = sink(
+        TYPED,
+        transforms="Key",
+        **{"transforms.key.type": "org.apache.kafka.connect.transforms.ValueToKey", "transforms.key.fields": "id"},
+    )
+    SinkWrite(plan, 0, 0).write([ROWS])
+    assert [record.key["id"] for record in Keeps.seen] == [1, 2, 3]
+
+
+def test_rows_in_record_form_go_through_the_converters() -> None:
+    batch = pa.RecordBatch.from_pydict(
+        {
+            "topic": ["x", None],
+            "key": [b"k", None],
+            "value": ["one", None],
+            "headers": pa.array([[{"key": "h", "value": b"7"}], None], HEADERS),
+            "timestamp": pa.array([1_500_000, None], pa.timestamp("us", "UTC")),
+        }
+    )
+    schema = (
+        StructType(list(TEXTS)).add("key", BinaryType()).add("headers", StringType()).add("timestamp", StringType())
+    )
+    SinkWrite(sink(schema), 0, 0).write([batch])
+    first, second = Keeps.seen
+    assert (first.topic, first.key, first.value, first.timestamp_ms) == ("x", b"k", "one", 1_500)
+    assert [(header.key, header.value) for header in first.headers] == [("h", 7)]
+    assert (second.topic, second.key, second.value, second.timestamp_ms) == ("t", None, None, None)
+
+
+def test_refused_rows_are_found_and_counted_where_they_are_tolerated() -> None:
+    with pytest.raises(ValueError, match="not this one"):
+        SinkWrite(sink(TEXTS, bad="b"), 0, 0).write([texts("a", "b", "c")])
+    assert Keeps.calls[-2:] == ["close", "stop"]
+    Keeps.seen.clear()
+    write = SinkWrite(sink(TEXTS, bad="b", **{"errors.tolerance": "all"}), 0, 0)
+    assert write.write([texts("a", "b", "c")]) == 3
+    assert [record.value for record in Keeps.seen] == ["a", "c"]
+    assert write.refused == 1
+
+
+def test_a_put_that_asks_for_it_is_repeated_for_a_while() -> None:
+    Keeps.again[0] = 1
+    SinkWrite(sink(TEXTS), 0, 0).write([texts("a")])
+    assert [record.value for record in Keeps.seen] == ["a"]
+    Keeps.again[0] = 1_000
+    with pytest.raises(TimedOutError, match="asked for 300 ms"):
+        SinkWrite(sink(TEXTS), 0, 0).write([texts("a")])
+
+
+def test_a_write_ends_well_only_when_everything_is_safe() -> None:
+    with pytest.raises(ConnectError, match="did not make everything durable within 300 ms"):
+        SinkWrite(sink(TEXTS, holds="yes"), 0, 0).write([texts("a")])
+
+
+def to_kafka(schema: StructType, batches: list[pa.RecordBatch], **options: str) -> list[tuple[Any, ...]]:
+    plan = write_plan({"kafka.bootstrap.servers": "memory:1", **options}, schema, CLIENTS)
+    assert isinstance(plan, KafkaPlan)
+    count = write_to_kafka(pickle.loads(pickle.dumps(plan)), batches)
+    assert count == sum(batch.num_rows for batch in batches)
+    found = [(one.topic, row) for one in sorted(TOPICS.partitions) for row in TOPICS.read(one, 0, 1 << 30)]
+    return [(topic, row.get("key"), row["value"]) for topic, row in found]
+
+
+def test_records_go_to_kafka_as_they_stand() -> None:
+    assert to_kafka(TEXTS, [texts("a", "b"), texts("c", topic="u")]) == [
+        ("t", None, b"a"),
+        ("t", None, b"b"),
+        ("u", None, b"c"),
+    ]
+
+
+def test_values_go_to_kafka_through_the_converter() -> None:
+    written = to_kafka(TYPED, [ROWS], topic="t", **{"value.converter.schemas.enable": "false"})
+    assert [value for _, _, value in written] == [
+        b'{"id":1,"name":"a"}',
+        b'{"id":2,"name":null}',
+        b'{"id":3,"name":"c"}',
+    ]
+
+
+def test_a_row_without_a_topic_is_told() -> None:
+    with pytest.raises(DataError, match="a row has no topic"):
+        to_kafka(TEXTS, [texts("a", topic=None)])
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"topic": "t"}, "connector.class: is missing: name a sink connector"),
+        ({"connector.class": "Keeps"}, "topic: is missing"),
+        ({"connector.class": "FileStreamSource", "topic": "t"}, "is not a sink connector"),
+        ({"connector.class": "Keeps", "topic": "t", "patienceMs": "soon"}, "patiencems: 'soon' is not a number"),
+    ],
+)
+def test_a_wrong_option_of_a_write_is_named(options: Mapping[str, str], said: str) -> None:
+    with pytest.raises(BadConfigError, match=said):
+        write_plan(options, TYPED, CLIENTS)
+
+
+def test_nothing_is_replaced() -> None:
+    source = DefaultSource({"connector.class": "FileStreamSink", "topic": "t", "file": "x"})
+    with pytest.raises(BadConfigError, match="mode append"):
+        source.writer(TYPED, True)
