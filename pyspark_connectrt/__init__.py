@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from spark_connect_rt.app.cluster_tables import READ_TABLE, TABLES
+from spark_connect_rt.app.cluster_tables import READ_TABLE, TABLE_COLUMNS
 from spark_connect_rt.app.deployed_connectors import DEPLOYED
 from spark_connect_rt.app.executor_clients import FACTORY
 from spark_connect_rt.spark.datasource.connectrt import ConnectRt
@@ -14,6 +14,6 @@ class DefaultSource(ConnectRt):
     """The data source with the plug-ins of this machine's Python."""
 
     clients = FACTORY
-    tables: ClassVar = {name: table.ddl for name, table in TABLES.items()}
+    tables: ClassVar = TABLE_COLUMNS
     read_table = READ_TABLE
     deployed = DEPLOYED

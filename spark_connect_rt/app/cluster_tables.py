@@ -12,6 +12,10 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
+from spark_connect_rt.app.dead_letter_table import DDL as DEAD_LETTERS_DDL
+from spark_connect_rt.app.dead_letter_table import TABLE as DEAD_LETTERS
+from spark_connect_rt.app.dead_letter_table import dead_letters
+from spark_connect_rt.app.deployed_connectors import DEFAULTS, Deployed
 from spark_connect_rt.app.internal_topics import InternalTopics
 from spark_connect_rt.app.store_words import offsets_of
 from spark_connect_rt.errors import DataError
@@ -22,8 +26,6 @@ from spark_connect_rt.state.status_fold import StatusFold
 
 READ_TABLE = "spark_connect_rt.app.cluster_tables:read_table"
 Row = tuple[Any, ...]
-_JSON = "org.apache.kafka.connect.json.JsonConverter"
-DEFAULTS = {"key.converter": _JSON, "value.converter": _JSON}
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,8 +49,13 @@ class ClusterTable:
 def read_table(name: str, settings: Mapping[str, str]) -> Iterator[Row]:
     """Yield a table's rows, as of now.
 
-    Raises BadConfigError (a worker setting is missing or wrong), ConnectError (the brokers cannot be asked).
+    Raises BadConfigError (a worker setting is missing or wrong), NotFoundError (no such connector, or it has no dead
+    letter queue), ConnectError (the brokers cannot be asked).
     """
+    if name.startswith(DEAD_LETTERS):
+        connector = Deployed(settings).config(name.removeprefix(DEAD_LETTERS))
+        yield from dead_letters(connector, DEFAULTS | dict(settings))
+        return
     with InternalTopics(DEFAULTS | dict(settings)) as topics:
         stored = topics.stored()
         urls = tuple(topics.worker_urls()) if name == "workers" else ()
@@ -137,3 +144,5 @@ TABLES = {
     ),
     "workers": ClusterTable("url string, worker_id string, running_tasks int", _workers),
 }
+TABLE_COLUMNS = {name: table.ddl for name, table in TABLES.items()} | {DEAD_LETTERS: DEAD_LETTERS_DDL}
+"""Columns by the table's name, as DDL; a name that ends with a colon has something behind it."""

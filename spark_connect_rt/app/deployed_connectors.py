@@ -11,7 +11,6 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from urllib.parse import quote
 
-from spark_connect_rt.app.cluster_tables import DEFAULTS
 from spark_connect_rt.app.internal_topics import InternalTopics
 from spark_connect_rt.app.rest_tls import client_tls
 from spark_connect_rt.app.wiring import admin_of, internal_topics
@@ -28,6 +27,9 @@ from spark_connect_rt.stores.offset_store import OffsetStore
 
 DEPLOYED = "spark_connect_rt.app.deployed_connectors:Deployed"
 LIMIT_MS = 60_000
+_JSON = "org.apache.kafka.connect.json.JsonConverter"
+DEFAULTS = {"key.converter": _JSON, "value.converter": _JSON}
+"""Worker settings that nothing here depends on and a worker must have."""
 
 
 class Deployed:

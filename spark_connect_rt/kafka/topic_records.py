@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 from confluent_kafka import KafkaError
 from confluent_kafka import TopicPartition as _ClientPartition
@@ -22,13 +22,32 @@ STALLED_MS = 30_000
 _BATCH_COUNT = 10_000
 
 
+class HeadedRecord(NamedTuple):
+    """A record and its headers."""
+
+    record: LogRecord
+    headers: list[tuple[str, bytes | None]]
+
+
 def read_topic(admin: KafkaAdmin, consumer: Mapping[str, str], topic: str, partitions: int) -> list[LogRecord]:
     """Return all records that were there at the call, in order per partition. Raises RetriableError, TimedOutError."""
+    return [one for found in _messages(admin, consumer, topic, partitions) for one in to_records(found)]
+
+
+def read_with_headers(
+    admin: KafkaAdmin, consumer: Mapping[str, str], topic: str, partitions: int
+) -> Iterator[HeadedRecord]:
+    """Yield all records that were there at the call. Raises as ``read_topic``."""
+    for found in _messages(admin, consumer, topic, partitions):
+        for message, record in zip(found, to_records(found), strict=True):
+            yield HeadedRecord(record, message.headers() or [])
+
+
+def _messages(admin: KafkaAdmin, consumer: Mapping[str, str], topic: str, partitions: int) -> Iterator[list[Any]]:
     all_of_them = [TopicPartition(topic, number) for number in range(partitions)]
     positions = {one.partition: offset for one, offset in admin.earliest_offsets(all_of_them).items()}
     ends = {one.partition: offset for one, offset in admin.end_offsets(all_of_them).items()}
     client = make_consumer({"group.id": topic, **consumer}, {"enable.partition.eof": "true"})
-    records: list[LogRecord] = []
     heard_s = time.monotonic()
     try:
         client.assign([_ClientPartition(topic, number, offset) for number, offset in positions.items()])
@@ -37,10 +56,9 @@ def read_topic(admin: KafkaAdmin, consumer: Mapping[str, str], topic: str, parti
             heard_s = time.monotonic() if messages else heard_s
             if time.monotonic() - heard_s > STALLED_MS / 1000:
                 raise TimedOutError(f"topic {topic}: nothing could be read for {STALLED_MS} ms")
-            records += to_records([one for one in messages if _moved(one, positions)])
+            yield [one for one in messages if _moved(one, positions) and one.offset() < ends[one.partition()]]
     finally:
         client.close()
-    return [record for record in records if record.offset < ends[record.partition]]
 
 
 def write_topic(producer: Mapping[str, str], topic: str, records: Sequence[RawRecord], timeout_ms: int) -> None:

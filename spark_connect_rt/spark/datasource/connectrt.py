@@ -42,7 +42,7 @@ class ConnectRt(DataSource):  # type: ignore[misc]
     """The data source; a subclass brings what comes from outside."""
 
     clients = ""  # names the factory of what tasks get
-    tables: ClassVar[Mapping[str, str]] = {}  # name -> DDL
+    tables: ClassVar[Mapping[str, str]] = {}  # name -> DDL; "kind:" is the name of every table "kind:something"
     read_table = ""  # "package.module:function", a ReadTable
     deployed = ""  # "package.module:function", a DeployedConnectors
 
@@ -55,7 +55,7 @@ class ConnectRt(DataSource):  # type: ignore[misc]
         """Return the columns. Raises BadConfigError: no such table, wrong options."""
         table = self._table()
         if table is not None:
-            return self.tables[table]
+            return self.tables[_kind_of(table)]
         parse_options(dict(self.options))  # told by load(), not by a query that fails later
         return DDL
 
@@ -102,9 +102,16 @@ class ConnectRt(DataSource):  # type: ignore[misc]
 
     def _table(self) -> str | None:
         table: str | None = self.options.get("path")
-        if table is not None and table not in self.tables:
-            raise BadConfigError({"path": [f"there is no table {table!r}, only {', '.join(self.tables)}"]})
+        if table is not None and (_kind_of(table) not in self.tables or table.endswith(":")):
+            there = (f"{name}<connector>" if name.endswith(":") else name for name in self.tables)
+            raise BadConfigError({"path": [f"there is no table {table!r}, only {', '.join(there)}"]})
         return table
+
+
+def _kind_of(table: str) -> str:
+    """Return the name by which the columns of a table are known: "dlq:" of "dlq:files"."""
+    kind, colon, _ = table.partition(":")
+    return kind + colon
 
 
 class _TableReader(DataSourceReader):  # type: ignore[misc]

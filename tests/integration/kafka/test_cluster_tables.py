@@ -6,10 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from confluent_kafka import Producer
 
 from spark_connect_rt.app.cluster_tables import TABLES, read_table
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.testing.worker_process import worker_properties
 from tests.integration.kafka.stored_group import FILE_SOURCE, Group
 
@@ -53,3 +54,33 @@ def test_what_a_stopped_group_left_is_in_the_tables(group: Group) -> None:
 def test_a_missing_setting_is_named() -> None:
     with pytest.raises(BadConfigError, match=r"group\.id"):
         list(read_table("connectors", {"bootstrap.servers": "127.0.0.1:1"}))
+
+
+def test_a_dead_letter_queue_is_a_table(group: Group) -> None:
+    group.create_topics()
+    config = {
+        "connector.class": FILE_SOURCE,
+        "name": "files",
+        "errors.deadletterqueue.topic.name": f"{group.group}-dead",
+    }
+    group.write(
+        "configs", ("connector-files", {"properties": config}), ("connector-plain", {"properties": {"name": "plain"}})
+    )
+    assert rows(group, "dlq:files") == []
+    producer = Producer({"bootstrap.servers": group.servers})
+    headers = [
+        ("own", b"1"),
+        ("__connect.errors.stage", b"VALUE_CONVERTER"),
+        ("__connect.errors.exception.message", None),
+    ]
+    producer.produce(f"{group.group}-dead", b"bad", b"k", timestamp=1_500, headers=headers)
+    assert producer.flush(20) == 0
+    (row,) = rows(group, "dlq:files")
+    assert row[1:3] == (0, 0)
+    assert row[3].timestamp() == 1.5
+    errors = {"stage": "VALUE_CONVERTER", "exception.message": None}
+    assert row[4:] == (b"k", b"bad", [("own", b"1")], errors)
+    with pytest.raises(NotFoundError, match="plain has no dead letter queue"):
+        rows(group, "dlq:plain")
+    with pytest.raises(NotFoundError, match="nobody not found"):
+        rows(group, "dlq:nobody")

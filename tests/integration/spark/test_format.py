@@ -79,3 +79,4 @@ def test_a_groups_offsets_are_a_table(spark: SparkSession, broker: EmbeddedKafka
     assert [tuple(row) for row in counted.collect()] == [("files", True, 5), ("gone", False, 5)]
     with pytest.raises(AnalysisException, match="there is no table 'tables', only connectors, tasks"):
         spark.read.format("connectrt").options(**settings).load("tables")
+    assert "errors" in spark.read.format("connectrt").options(**settings).load("dlq:files").columns
