@@ -40,10 +40,11 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class ClusterTable:
-    """Columns as DDL, and their rows."""
+    """Columns as DDL, their rows, and which topics these come from."""
 
     ddl: str
     rows: Callable[[Cluster], Iterator[Row]]
+    kinds: tuple[str, ...]
 
 
 def read_table(name: str, settings: Mapping[str, str]) -> Iterator[Row]:
@@ -57,7 +58,7 @@ def read_table(name: str, settings: Mapping[str, str]) -> Iterator[Row]:
         yield from dead_letters(connector, DEFAULTS | dict(settings))
         return
     with InternalTopics(DEFAULTS | dict(settings)) as topics:
-        stored = topics.stored()
+        stored = topics.stored(TABLES[name].kinds)
         urls = tuple(topics.worker_urls()) if name == "workers" else ()
     configs, _ = fold_configs(stored.configs)
     statuses = StatusFold()
@@ -134,15 +135,21 @@ def _text(fields: Mapping[str, Any] | None) -> str | None:
 _STATUS = "state string, worker_id string, generation int, trace string, version string"
 TABLES = {
     "connectors": ClusterTable(
-        f"name string, class string, config map<string,string>, target_state string, tasks int, {_STATUS}", _connectors
+        f"name string, class string, config map<string,string>, target_state string, tasks int, {_STATUS}",
+        _connectors,
+        ("configs", "statuses"),
     ),
-    "tasks": ClusterTable(f"connector string, task int, config map<string,string>, {_STATUS}", _tasks),
-    "statuses": ClusterTable(f"connector string, task int, {_STATUS}", _statuses),
-    "configs": ClusterTable("connector string, task int, name string, value string", _configs),
+    "tasks": ClusterTable(
+        f"connector string, task int, config map<string,string>, {_STATUS}", _tasks, ("configs", "statuses")
+    ),
+    "statuses": ClusterTable(f"connector string, task int, {_STATUS}", _statuses, ("statuses",)),
+    "configs": ClusterTable("connector string, task int, name string, value string", _configs, ("configs",)),
     "offsets": ClusterTable(
-        "connector string, partition string, offset string, written timestamp, configured boolean", _offsets
+        "connector string, partition string, offset string, written timestamp, configured boolean",
+        _offsets,
+        ("configs", "offsets"),
     ),
-    "workers": ClusterTable("url string, worker_id string, running_tasks int", _workers),
+    "workers": ClusterTable("url string, worker_id string, running_tasks int", _workers, ("configs", "statuses")),
 }
 TABLE_COLUMNS = {name: table.ddl for name, table in TABLES.items()} | {DEAD_LETTERS: DEAD_LETTERS_DDL}
 """Columns by the table's name, as DDL; a name that ends with a colon has something behind it."""

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type, prefixed
 from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
 from spark_connect_rt.errors import BadConfigError
 
@@ -129,7 +129,7 @@ class SparkSourceConfig:
             key_columns=tuple(values["key.columns"]),
             parallelism=values["spark.parallelism"],
             checkpoint=values["spark.checkpoint"],
-            options={k.removeprefix(OPTION_PREFIX): v for k, v in config.items() if k.startswith(OPTION_PREFIX)},
+            options=prefixed(config, OPTION_PREFIX),
         )
 
     def partition(self) -> dict[str, Any]:

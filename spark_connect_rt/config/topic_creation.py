@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from spark_connect_rt.config.config_def import Type, parse_value
+from spark_connect_rt.config.config_def import Type, parse_value, prefixed
 from spark_connect_rt.config.java_regex import java_pattern
 
 PREFIX = "topic.creation."
@@ -70,7 +70,7 @@ def creates_topics(worker: Mapping[str, str], connector: Mapping[str, str]) -> b
 
 def _group(name: str, connector: Mapping[str, str], default: TopicGroup | None) -> TopicGroup:
     prefix = f"{PREFIX}{name}."
-    said = {key[len(prefix) :]: value for key, value in connector.items() if key.startswith(prefix)}
+    said = prefixed(connector, prefix)
     patterns = {key: tuple(parse_value(Type.LIST, said.get(key) or "")) for key in ("include", "exclude")}
     return TopicGroup(
         name,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type, prefixed
 from spark_connect_rt.config.validators import AtLeast, java_regex, non_empty
 
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
@@ -86,9 +86,7 @@ SINK = ConfigDef(
 
 def client_properties(config: Mapping[str, str], side: str, role: str) -> dict[str, str]:
     """Return a client's Java properties: ``<side>.bootstrap.servers`` and everything under ``<side>.<role>.``."""
-    prefix = f"{side}.{role}."
-    own = {name.removeprefix(prefix): value for name, value in config.items() if name.startswith(prefix)}
-    return {**own, "bootstrap.servers": config[f"{side}.bootstrap.servers"]}
+    return {**prefixed(config, f"{side}.{role}."), "bootstrap.servers": config[f"{side}.bootstrap.servers"]}
 
 
 def converter_problems(config: Mapping[str, str]) -> dict[str, list[str]]:

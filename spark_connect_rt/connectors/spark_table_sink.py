@@ -7,11 +7,11 @@ from typing import Any
 
 from spark_connect_rt.api.connector import SparkSinkConnector, SparkSinkTask
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.spark_source_config import OPTION_PREFIX
 from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
 from spark_connect_rt.protocol.ids import TopicPartition
 
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
-OPTION_PREFIX = "spark.option."
 
 CONFIG = ConfigDef(
     [

@@ -29,6 +29,7 @@ from spark_connect_rt.converters.avro_names import (
     avro_name,
     split_name,
 )
+from spark_connect_rt.converters.enum_parameters import enum_members
 from spark_connect_rt.errors import DataError
 
 AvroTree = Any
@@ -174,7 +175,7 @@ class _Writing:
         return {"type": "array", "items": self._define(name, entry, around, make)}
 
     def _enum(self, schema: Schema, around: str | None) -> Any:
-        symbols = [name.removeprefix(f"{ENUM}.") for name, _ in schema.parameters if name.startswith(f"{ENUM}.")]
+        symbols = [symbol for symbol, _ in enum_members(schema, ENUM)]
         simple = split_name(schema.name or "")[1]
 
         def make(head: dict[str, Any], _: str | None) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from typing import Any
 
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Field, Schema, Type
+from spark_connect_rt.converters.enum_parameters import enum_members
 from spark_connect_rt.converters.json_values import JsonSettings, from_tree, to_tree
 from spark_connect_rt.errors import DataError
 
@@ -64,7 +65,7 @@ def _shape(schema: Schema, settings: DraftSettings) -> dict[str, Any]:
     if schema.type is Type.BYTES:
         return {"type": "number" if schema.name == logical.DECIMAL else "string", "connect.type": "bytes"}
     if schema.type is Type.STRING and schema.parameter(ENUM) is not None:
-        symbols = [name.removeprefix(f"{ENUM}.") for name, _ in schema.parameters if name.startswith(f"{ENUM}.")]
+        symbols = [symbol for symbol, _ in enum_members(schema, ENUM)]
         return {"enum": [None if one == _NULL_SYMBOL else one for one in symbols]}
     if schema.type is Type.STRUCT:
         fields = {one.name: draft_schema(one.schema, settings, one.index) for one in schema.fields}

@@ -8,6 +8,7 @@ from typing import Any
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Field, Schema, Type
 from spark_connect_rt.converters.avro_names import scrubbed
+from spark_connect_rt.converters.enum_parameters import enum_members
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.schema_registry.registry_client import library
 
@@ -197,9 +198,7 @@ class _Writing:
         name = str(schema.parameter(ENUM))
         if not any(one.name == name for one in message.enum_type):
             made = message.enum_type.add(name=name)
-            values = [
-                (one.removeprefix(f"{ENUM}."), int(tag)) for one, tag in schema.parameters if one.startswith(f"{ENUM}.")
-            ]
+            values = [(symbol, int(tag)) for symbol, tag in enum_members(schema, ENUM)]
             for symbol, number in sorted(values, key=lambda one: one[1] != 0):  # proto3: the first one is zero
                 made.value.add(name=symbol, number=number)
         return name

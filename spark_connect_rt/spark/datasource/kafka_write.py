@@ -8,8 +8,9 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from spark_connect_rt.config.client_properties import SOURCE_PRODUCER_DEFAULTS
+from spark_connect_rt.config.config_def import prefixed
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
-from spark_connect_rt.spark.datasource.row_form import RecordForm, ValueForm, is_record_form
+from spark_connect_rt.spark.datasource.row_form import RecordForm, ValueForm, form_of
 from spark_connect_rt.spark.executor.hosting import load_clients
 
 PREFIX = "kafka."
@@ -32,15 +33,13 @@ def write_to_kafka(plan: KafkaPlan, batches: Iterable[pa.RecordBatch]) -> int:
     """
     clients = load_clients(plan.clients)
     config = clients.resolve(plan.config, plan.config)
-    own = {name.removeprefix(PREFIX): value for name, value in config.items() if name.startswith(PREFIX)}
-    producer = clients.producer({**SOURCE_PRODUCER_DEFAULTS, **own})
+    producer = clients.producer({**SOURCE_PRODUCER_DEFAULTS, **prefixed(config, PREFIX)})
     pipeline = SourcePipeline.from_config(config, config, clients.plugin)
     form: RecordForm | ValueForm | None = None
     count = 0
     try:
         for batch in batches:
-            if form is None:
-                form = (RecordForm if is_record_form(batch.schema) else ValueForm)(batch.schema, plan.topic)
+            form = form or form_of(batch.schema, plan.topic)
             if isinstance(form, RecordForm):
                 producer.produce(form.produced(batch))
             else:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from spark_connect_rt.api.connector import SourceConnector
+from spark_connect_rt.api.connector import Connector, SourceConnector
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.spark.datasource.open_task import TaskPartition
@@ -53,14 +53,8 @@ class NamedConnector:
     def tasks(self, starting: Sequence[SourceOffset]) -> list[TaskPartition]:
         """Return its tasks, to be started at stored offsets."""
         clients = load_clients(self._clients)
-        connector = self._connector()
-        task_class = connector.task_class()
-        connector.start(clients.resolve(self._config, self._config))
-        try:
-            tasks = connector.task_configs(int(self._config["tasks.max"]))
-        finally:
-            connector.stop()
-        name = f"{task_class.__module__}:{task_class.__qualname__}"
+        most = int(self._config["tasks.max"])
+        name, tasks = planned_tasks(self._connector(), self._config, clients, most)
         limits = self.options.limits
         return [
             TaskPartition(name, task, self._config, self._clients, limits.share(len(tasks), number), tuple(starting))
@@ -98,3 +92,19 @@ class NamedConnector:
         if not issubclass(found, SourceConnector):
             raise BadConfigError({"connector.class": [f"{name} is not a source connector"]})
         return found, connector_config(config, found(), clients.plugin)
+
+
+def planned_tasks(
+    connector: Connector, config: Mapping[str, str], clients: ExecutorClients, most: int
+) -> tuple[str, list[dict[str, str]]]:
+    """Have a connector split its work; return its task class ("package.module:Class") and the tasks' configurations.
+
+    Raises what the connector does.
+    """
+    task_class = connector.task_class()
+    connector.start(clients.resolve(config, config))
+    try:
+        tasks = connector.task_configs(most)
+    finally:
+        connector.stop()
+    return f"{task_class.__module__}:{task_class.__qualname__}", [dict(task) for task in tasks]

@@ -68,24 +68,36 @@ class ReadOptions:
     config: Mapping[str, str]  # the connector's, names still in lower case but for those of ``config``
 
 
-def parse_options(options: Mapping[str, str]) -> ReadOptions:
-    """Return what the options say. Raises BadConfigError naming every wrong one."""
-    given = {name.lower(): value for name, value in options.items()}
-    problems: dict[str, list[str]] = {
-        name: [f"is not served yet: {why}"] for name, why in LATER.items() if name in given
-    }
+class GivenOptions:
+    """Spark's options while they are being read; what is wrong with them is collected."""
 
-    if "connect.url" in given and "connector" not in given:
-        problems["connect.url"] = ["is where a deployed connector's configuration is asked: name it with connector"]
+    def __init__(self, options: Mapping[str, str]) -> None:
+        self.given = {name.lower(): value for name, value in options.items()}
+        self.problems: dict[str, list[str]] = {}
 
-    def take(name: str, parse: Callable[[str], Any], default: Any) -> Any:
-        if name not in given:
+    def take(self, name: str, parse: Callable[[str], Any], default: Any) -> Any:
+        """Return an option parsed, ``default`` when it is not there or wrong."""
+        if name not in self.given:
             return default
         try:
-            return parse(given[name])
+            return parse(self.given[name])
         except (ValueError, DataError) as error:
-            problems[name] = [str(error)]
+            self.problems[name] = [str(error)]
             return default
+
+    def refuse(self) -> None:
+        """Raises BadConfigError naming every wrong option."""
+        if self.problems:
+            raise BadConfigError(self.problems)
+
+
+def parse_options(options: Mapping[str, str]) -> ReadOptions:
+    """Return what the options say. Raises BadConfigError naming every wrong one."""
+    reading = GivenOptions(options)
+    given, problems, take = reading.given, reading.problems, reading.take
+    problems.update({name: [f"is not served yet: {why}"] for name, why in LATER.items() if name in given})
+    if "connect.url" in given and "connector" not in given:
+        problems["connect.url"] = ["is where a deployed connector's configuration is asked: name it with connector"]
 
     limits = ReadLimits(
         take("until", _until, IDLE),
@@ -96,8 +108,7 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
     starting = take("startingoffsets", _starting, ())
     commit_offsets = take("commitoffsets", _commit, False)
     whole = take("config", whole_config, {})
-    if problems:
-        raise BadConfigError(problems)
+    reading.refuse()
     config = {name: value for name, value in given.items() if name not in OWN and name != "path"}
     return ReadOptions(limits, starting, commit_offsets, given.get("connector"), {**config, **whole})
 

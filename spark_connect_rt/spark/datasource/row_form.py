@@ -27,12 +27,6 @@ def is_record_form(columns: pa.Schema) -> bool:
     return own and "value" in columns.names and any(test(columns.field("value").type) for test in _TEXTS)
 
 
-def has_text_values(columns: pa.Schema) -> bool:
-    """Tell whether rows in record form have text for values."""
-    kind = columns.field("value").type
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
-
-
 class RecordForm:
     """Rows in record form."""
 
@@ -104,3 +98,8 @@ class ValueForm:
         values = python_values(self._columns.structs(batch))
         for number, value in enumerate(values):
             yield SinkRecord(self._topic, partition, first_offset + number, value, self.schema)
+
+
+def form_of(columns: pa.Schema, topic: str | None) -> RecordForm | ValueForm:
+    """Return the form of rows. Raises DataError: no topic, or a column that has no Connect form."""
+    return RecordForm(columns, topic) if is_record_form(columns) else ValueForm(columns, topic)

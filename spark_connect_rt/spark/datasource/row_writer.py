@@ -8,7 +8,7 @@ records by topic, partition and offset writes it once. Other sinks, and Kafka, g
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,9 +19,16 @@ from pyspark.sql.types import StringType, StructType
 
 from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.config.connector_config import SINK
-from spark_connect_rt.errors import BadConfigError, DataError
+from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.spark.datasource.kafka_write import KafkaPlan, write_to_kafka
-from spark_connect_rt.spark.datasource.read_options import DEFAULTS, connector_config, count_of, whole_config
+from spark_connect_rt.spark.datasource.named_connector import planned_tasks
+from spark_connect_rt.spark.datasource.read_options import (
+    DEFAULTS,
+    GivenOptions,
+    connector_config,
+    count_of,
+    whole_config,
+)
 from spark_connect_rt.spark.datasource.row_form import RECORD_COLUMNS
 from spark_connect_rt.spark.datasource.sink_write import SinkPlan, SinkWrite
 from spark_connect_rt.spark.executor.hosting import load_clients
@@ -45,16 +52,8 @@ class Written(WriterCommitMessage):  # type: ignore[misc]
 
 def write_plan(options: Mapping[str, str], schema: StructType, clients: str) -> SinkPlan | KafkaPlan:
     """Return what the options name. Raises BadConfigError naming every wrong one, NotFoundError."""
-    given = {name.lower(): value for name, value in options.items()}
-    problems: dict[str, list[str]] = {}
-
-    def take(name: str, parse: Callable[[str], Any], default: Any) -> Any:
-        try:
-            return parse(given[name]) if name in given else default
-        except (ValueError, DataError) as error:
-            problems[name] = [str(error)]
-            return default
-
+    reading = GivenOptions(options)
+    given, problems, take = reading.given, reading.problems, reading.take
     patience_ms = take("patiencems", count_of, PATIENCE_MS)
     whole = take("config", whole_config, {})
     topic = given.get("topic")
@@ -65,8 +64,7 @@ def write_plan(options: Mapping[str, str], schema: StructType, clients: str) -> 
         problems["connector.class"] = [
             "is missing: name a sink connector, or kafka.bootstrap.servers to write to Kafka"
         ]
-    if problems:
-        raise BadConfigError(problems)
+    reading.refuse()
     config = _converters(schema) | config
     if "connector.class" not in config:
         return KafkaPlan({**DEFAULTS, "name": "connectrt", **config}, clients, topic, patience_ms)
@@ -92,13 +90,7 @@ def _sink_plan(config: Mapping[str, str], clients: str, topic: str | None, patie
         raise BadConfigError({"connector.class": [f"{name} is not a sink connector"]})
     connector: SinkConnector = found()
     cased = connector_config({"topics": topic or "topics of the rows", **config}, connector, made.plugin, SINK)
-    task_class = connector.task_class()
-    connector.start(made.resolve(cased, cased))
-    try:
-        (task_config, *_) = connector.task_configs(1)
-    finally:
-        connector.stop()
-    class_name = f"{task_class.__module__}:{task_class.__qualname__}"
+    class_name, (task_config, *_) = planned_tasks(connector, cased, made, 1)
     return SinkPlan(class_name, task_config, cased, clients, topic, patience_ms)
 
 

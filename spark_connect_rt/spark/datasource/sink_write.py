@@ -14,13 +14,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.config.config_def import prefixed
 from spark_connect_rt.config.own_settings import OF_SINKS_ONLY, REFUSALS_MAX
 from spark_connect_rt.errors import ConnectError, TimedOutError
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.pipeline.retry_tolerance import Waiting
 from spark_connect_rt.pipeline.sink_pipeline import SinkConverted, SinkPipeline
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.datasource.row_form import RecordForm, ValueForm, is_record_form
+from spark_connect_rt.spark.datasource.row_form import RecordForm, ValueForm, form_of
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports, SinkErrantReporter
 from spark_connect_rt.spark.executor.hosting import load_class, load_clients, monotonic_ms
 from spark_connect_rt.spark.executor.put_delivery import PutDelivery
@@ -90,9 +91,7 @@ class SinkWrite:
         return self._next - begin
 
     def _converted(self, batch: pa.RecordBatch) -> SinkConverted:
-        if self._form is None:
-            record_form = is_record_form(batch.schema)
-            self._form = (RecordForm if record_form else ValueForm)(batch.schema, self._plan.topic)
+        self._form = self._form or form_of(batch.schema, self._plan.topic)
         if isinstance(self._form, RecordForm):
             return self._pipeline.convert(self._form.consumed(batch, self._partition, self._next))
         return self._pipeline.transform(self._form.as_records(batch, self._partition, self._next))
@@ -143,8 +142,7 @@ class SinkWrite:
 
 def dead_letter_producer(config: Mapping[str, str]) -> dict[str, str]:
     """Return the properties of a dead letter queue's producer: there is no worker to take them from."""
-    prefix = "producer.override."
-    return {name[len(prefix) :]: value for name, value in config.items() if name.startswith(prefix)}
+    return prefixed(config, "producer.override.")
 
 
 def _wait(wait_ms: int) -> bool:

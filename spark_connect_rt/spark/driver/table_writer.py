@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Protocol
 
+from spark_connect_rt.config.config_def import prefixed
+from spark_connect_rt.config.spark_source_config import OPTION_PREFIX
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.table_files import Declared, TableFiles
 
@@ -158,7 +160,7 @@ class PlainTableWriter:
 def writer_for(spark: Any, config: Mapping[str, str], task: ConnectorTaskId) -> TableWriter:
     """Return the writer that a sink's ``spark.format``, ``path`` and ``table`` ask for."""
     format_name = config.get("spark.format", "parquet").lower()
-    options = {k.removeprefix("spark.option."): v for k, v in config.items() if k.startswith("spark.option.")}
+    options = prefixed(config, OPTION_PREFIX)
     if format_name in FILE_FORMATS and config.get("path"):
         return FileTableWriter(spark, format_name, config["path"], task, options)
     if format_name == "delta" and config.get("path") and not _spark_knows_delta(spark):

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,21 +10,14 @@ from chispa import assert_df_equality
 from pyspark.errors import AnalysisException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.spark.driver.session import build_session
 from spark_connect_rt.testing.worker_process import worker_properties
 from tests.integration.kafka.stored_group import Group
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 
 
-@pytest.fixture(scope="module")
-def spark(java: Java) -> Iterator[SparkSession]:
-    os.environ["JAVA_HOME"] = str(java.home)
-    session = build_session({"spark.master": "local[2]"})
-    yield session
-    session.stop()
+SPARK = {"spark.master": "local[2]"}
 
 
 @pytest.fixture

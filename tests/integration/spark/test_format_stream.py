@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, SparkSession
 
-from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.spark.driver.session import build_session
 from spark_connect_rt.testing.worker_process import worker_properties
 from tests.contract.compacted_log_contract import fresh_name
 from tests.integration.kafka.stored_group import Group
@@ -26,12 +22,7 @@ PLAIN_JSON = {
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 
 
-@pytest.fixture(scope="module")
-def spark(java: Java) -> Iterator[SparkSession]:
-    os.environ["JAVA_HOME"] = str(java.home)
-    session = build_session({"spark.master": "local[2]"})
-    yield session
-    session.stop()
+SPARK = {"spark.master": "local[2]"}
 
 
 class Lines:

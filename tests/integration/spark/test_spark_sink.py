@@ -18,7 +18,6 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.app.executor_clients import FACTORY
-from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.ports.task_runner import (
     BatchDurable,
@@ -32,7 +31,6 @@ from spark_connect_rt.ports.task_runner import (
     TaskRunning,
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.driver.session import build_session
 from spark_connect_rt.spark.driver.spark_sink import SparkSinkRunner
 from spark_connect_rt.spark.driver.table_files import Declared, TableFiles
 
@@ -44,12 +42,7 @@ JSON = {
 }
 
 
-@pytest.fixture(scope="module")
-def spark(java: Java) -> Iterator[SparkSession]:
-    os.environ["JAVA_HOME"] = str(java.home)
-    session = build_session({"group.id": "spark-sink-tests"})
-    yield session
-    session.stop()
+SPARK = {"group.id": "spark-sink-tests"}
 
 
 @pytest.fixture

@@ -8,7 +8,7 @@ import os
 import shutil
 import threading
 import uuid
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -21,7 +21,6 @@ from pyspark.sql import SparkSession
 
 from spark_connect_rt.app.executor_clients import FACTORY
 from spark_connect_rt.connectors.spark_format_source import SparkFormatSourceConnector
-from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.ports.task_runner import (
     BatchDurable,
@@ -34,7 +33,6 @@ from spark_connect_rt.ports.task_runner import (
     TaskRunning,
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.spark.driver.session import build_session
 from spark_connect_rt.spark.driver.spark_source import TASK_CLASS, SparkSourceRunner
 from tests.e2e.commands import until
 from tests.topics import count_records, read_records
@@ -48,12 +46,7 @@ JSON = {
 }
 
 
-@pytest.fixture(scope="module")
-def spark(java: Java) -> Iterator[SparkSession]:
-    os.environ["JAVA_HOME"] = str(java.home)
-    session = build_session({"group.id": "spark-source-tests"})
-    yield session
-    session.stop()
+SPARK = {"group.id": "spark-source-tests"}
 
 
 @pytest.fixture

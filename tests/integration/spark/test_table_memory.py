@@ -2,29 +2,20 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.app.spark_tables import SparkTables
-from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.driver.session import build_session
 from spark_connect_rt.spark.driver.table_files import Declared, TableFiles
 from spark_connect_rt.spark.driver.table_writer import writer_for
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
 
 
-@pytest.fixture(scope="module")
-def spark(java: Java) -> Iterator[SparkSession]:
-    os.environ["JAVA_HOME"] = str(java.home)
-    session = build_session({"group.id": "table-memory-tests"})
-    yield session
-    session.stop()
+SPARK = {"group.id": "table-memory-tests"}
 
 
 class _Runner:

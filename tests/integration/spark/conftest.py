@@ -1,0 +1,20 @@
+"""A Spark session for a module; ``SPARK`` in the module: its settings."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from spark_connect_rt.embedded.java import Java
+from spark_connect_rt.spark.driver.session import build_session
+
+
+@pytest.fixture(scope="module")
+def spark(java: Java, request: pytest.FixtureRequest) -> Iterator[SparkSession]:
+    os.environ["JAVA_HOME"] = str(java.home)
+    session = build_session(request.module.SPARK)
+    yield session
+    session.stop()
