@@ -268,8 +268,12 @@ class InProcessCluster:
         self.until(stable)
 
     def leader(self) -> DistributedHerder:
-        """Return the leading herder."""
-        return next(worker.herder for worker in self.workers.values() if worker.herder.is_leader())
+        """Wait until a worker leads (none does during a rebalance); return its herder."""
+        self.until(lambda: self._leading() is not None)
+        return self._leading() or self.leader()  # again: it may have stepped down meanwhile
+
+    def _leading(self) -> DistributedHerder | None:
+        return next((worker.herder for worker in self.workers.values() if worker.herder.is_leader()), None)
 
     def on_leader(self, request: Callable[[DistributedHerder], Future[T]], limit_s: float = LIMIT_S) -> T:
         """Send a request to the leader and wait for the answer."""
