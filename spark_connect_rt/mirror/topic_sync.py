@@ -1,0 +1,94 @@
+"""What the target lacks: topics, partitions, settings, ACLs (Java ``MirrorSourceConnector``). Decisions only."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from spark_connect_rt.mirror.filters import ConfigPropertyFilter, TopicSelection
+from spark_connect_rt.mirror.policy import ReplicationPolicy
+
+
+@dataclass(frozen=True, slots=True)
+class TopicSetting:
+    """One setting of a topic as a broker tells it."""
+
+    name: str
+    value: str | None
+    is_default: bool = False  # nobody set it, neither for the topic nor for its cluster
+    is_static: bool = False  # it stands in the broker's own file
+    is_read_only: bool = False
+    is_sensitive: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TopicAcl:
+    """One ACL of a topic; the words are Kafka's, in capitals."""
+
+    topic: str
+    pattern_type: str  # LITERAL, PREFIXED
+    principal: str
+    host: str
+    operation: str  # READ, WRITE, ALL ...
+    permission: str  # ALLOW, DENY
+
+
+@dataclass(frozen=True, slots=True)
+class MissingPartitions:
+    """What has to be made at the target."""
+
+    topics: dict[str, str]  # name at the source -> at the target
+    grown: dict[str, int]  # name at the target -> partitions it must have
+
+
+def missing_partitions(
+    source: Mapping[str, int], target: Mapping[str, int], policy: ReplicationPolicy, source_alias: str
+) -> MissingPartitions:
+    """Compare topics, name -> number of partitions, of both clusters; topics never shrink."""
+    remote = {topic: policy.format_remote_topic(source_alias, topic) for topic in source}
+    return MissingPartitions(
+        {topic: name for topic, name in remote.items() if name not in target},
+        {name: source[topic] for topic, name in remote.items() if source[topic] > target.get(name, source[topic])},
+    )
+
+
+def settings_of_new(settings: Iterable[TopicSetting], wanted: ConfigPropertyFilter) -> dict[str, str]:
+    """Return the settings that a remote topic is created with."""
+    return {
+        one.name: one.value
+        for one in settings
+        if _copied(one, wanted)
+        and one.value is not None
+        and (not one.is_default or wanted.should_replicate_source_default(one.name))
+    }
+
+
+def settings_to_sync(settings: Iterable[TopicSetting], wanted: ConfigPropertyFilter) -> dict[str, str | None]:
+    """Return what is set at a remote topic that exists; None: the target's own default holds again."""
+    return {
+        one.name: None if one.is_default and not wanted.should_replicate_source_default(one.name) else one.value
+        for one in settings
+        if _copied(one, wanted)
+    }
+
+
+def _copied(one: TopicSetting, wanted: ConfigPropertyFilter) -> bool:
+    own = not (one.is_read_only or one.is_sensitive or one.is_static)
+    return own and wanted.should_replicate_config_property(one.name)
+
+
+def acls_to_sync(
+    acls: Iterable[TopicAcl], selection: TopicSelection, policy: ReplicationPolicy, source_alias: str
+) -> list[TopicAcl]:
+    """Return the ACLs of remote topics: who may read there, never who may write, which only mirrors should."""
+    return [
+        replace(
+            one,
+            topic=policy.format_remote_topic(source_alias, one.topic),
+            operation="READ" if (one.permission, one.operation) == ("ALLOW", "ALL") else one.operation,
+        )
+        for one in acls
+        if one.pattern_type == "LITERAL"
+        and (one.permission, one.operation) != ("ALLOW", "WRITE")
+        and one.topic in selection
+    ]

@@ -1,0 +1,79 @@
+"""Names of remote topics, there and back; loops."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.mirror.filters import DefaultTopicFilter, TopicSelection
+from spark_connect_rt.mirror.policy import (
+    DefaultReplicationPolicy,
+    IdentityReplicationPolicy,
+    ReplicationPolicy,
+    is_cycle,
+    replication_policy,
+)
+
+IDENTITY = "org.apache.kafka.connect.mirror.IdentityReplicationPolicy"
+
+
+class BracketPolicy(DefaultReplicationPolicy):
+    """A user's own: the alias in brackets."""
+
+    def format_remote_topic(self, source_alias: str, topic: str) -> str:
+        return f"{topic}[{source_alias}]"
+
+
+def test_names_go_there_and_back_over_several_hops() -> None:
+    policy = DefaultReplicationPolicy()
+    twice = policy.format_remote_topic("B", policy.format_remote_topic("A", "t.x"))
+    assert twice == "B.A.t.x"
+    assert (policy.topic_source(twice), policy.upstream_topic(twice)) == ("B", "A.t.x")
+    assert policy.original_topic(twice) == "x"  # as Java: every dot looks like a hop
+    assert is_cycle(policy, twice, "A")
+    assert not is_cycle(policy, twice, "C")
+
+
+def test_identity_keeps_names_but_those_of_heartbeats_and_sees_no_loop_by_them() -> None:
+    policy = replication_policy({"replication.policy.class": IDENTITY, "source.cluster.alias": "A"})
+    assert isinstance(policy, IdentityReplicationPolicy)
+    assert (policy.format_remote_topic("A", "t"), policy.topic_source("t"), policy.upstream_topic("t")) == (
+        "t",
+        "A",
+        "t",
+    )
+    assert policy.format_remote_topic("A", "heartbeats") == "A.heartbeats"
+    assert policy.is_heartbeats_topic("B.A.heartbeats")
+    assert is_cycle(policy, "t", "A")
+    assert not is_cycle(policy, "t", "B")
+
+
+def test_internal_topics_are_named_with_the_separator_unless_told_otherwise() -> None:
+    config = {"replication.policy.separator": "_"}
+    assert replication_policy(config).offset_syncs_topic("B") == "mm2-offset-syncs_B_internal"
+    dots = replication_policy({**config, "replication.policy.internal.topic.separator.enabled": "false"})
+    assert dots.offset_syncs_topic("B") == "mm2-offset-syncs.B.internal"
+    assert dots.checkpoints_topic("A") == "A.checkpoints.internal"
+    assert dots.format_remote_topic("A", "t") == "A_t"
+
+
+@pytest.mark.parametrize("name", [f"{__name__}.BracketPolicy", f"{__name__}:BracketPolicy"])
+def test_a_policy_of_ones_own_is_named_by_its_class(name: str) -> None:
+    policy: ReplicationPolicy = replication_policy({"replication.policy.class": name})
+    assert policy.format_remote_topic("A", "t") == "t[A]"
+
+
+def test_a_class_that_is_not_there_and_an_empty_separator_are_named() -> None:
+    for config in ({"replication.policy.class": "no.such.Policy"}, {"replication.policy.separator": ""}):
+        with pytest.raises(BadConfigError) as caught:
+            replication_policy(config)
+        assert list(caught.value.problems) == list(config)
+
+
+def test_a_flow_copies_what_is_wanted_and_heartbeats_and_neither_internal_topics_nor_loops() -> None:
+    wanted = DefaultTopicFilter()
+    wanted.configure({"topics": "orders, B.*", "topics.exclude": ""})
+    topics = ["orders", "other", "B.orders", "heartbeats", "C.heartbeats", "B.heartbeats", "orders-internal", "__x"]
+    for heartbeats, more in ((True, {"heartbeats", "C.heartbeats"}), (False, set())):
+        selection = TopicSelection(wanted, DefaultReplicationPolicy(), "B", heartbeats)
+        assert {one for one in topics if one in selection} == {"orders"} | more
