@@ -88,11 +88,12 @@ class SourcePipeline:
         plugin: Callable[[str], type[Any]],
         waiting: Waiting | None = None,
         dead_letters: DeadLetters | None = None,
+        converters: ConnectorConverters | None = None,
     ) -> SourcePipeline:
-        """Return the path a connector's configuration asks for. Raises BadConfigError."""
+        """Return the path a configuration asks for, or one with these converters. Raises BadConfigError."""
         return cls(
             TransformationChain.from_config(connector_config, plugin),
-            ConnectorConverters.from_config(connector_config, worker_config, plugin),
+            converters or ConnectorConverters.from_config(connector_config, worker_config, plugin),
             RetryTolerance(connector_config, place_of, waiting),
             dead_letters,
         )

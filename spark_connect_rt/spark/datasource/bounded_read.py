@@ -39,8 +39,15 @@ def _within(batch: pa.RecordBatch, records: int | None, size: int | None) -> tup
     kept = batch if records is None else batch.slice(0, records)
     if size is None or not kept.num_rows:
         return kept, 0
-    lengths = [pc.fill_null(pc.binary_length(kept.column(name)), 0) for name in ("key", "value")]
+    lengths = [_lengths(kept.column(name)) for name in ("key", "value")]
     sums = pc.cumulative_sum(pc.add(*lengths)).to_pylist()
     fitting = sum(total <= size for total in sums)
     kept = kept.slice(0, max(1, fitting))
     return kept, sums[kept.num_rows - 1]
+
+
+def _lengths(column: pa.Array) -> pa.Array:
+    """Return the bytes of each element; of decoded ones, on average."""
+    if pa.types.is_binary(column.type) or pa.types.is_string(column.type):
+        return pc.fill_null(pc.cast(pc.binary_length(column), pa.int64()), 0)
+    return pa.repeat(pa.scalar(-(-column.nbytes // len(column)), pa.int64()), len(column))

@@ -23,13 +23,13 @@ from pyspark.sql.types import StructType
 
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.spark.datasource.bounded_read import poll_rows
+from spark_connect_rt.spark.datasource.decoding import columns_ddl, given_kinds
 from spark_connect_rt.spark.datasource.kafka_write import KafkaPlan
 from spark_connect_rt.spark.datasource.named_connector import NamedConnector
 from spark_connect_rt.spark.datasource.open_task import OpenTask, TaskPartition, open_task
 from spark_connect_rt.spark.datasource.read_options import SourceOffset, parse_options
 from spark_connect_rt.spark.datasource.row_writer import RowStreamWriter, RowWriter, write_plan
 from spark_connect_rt.spark.datasource.sink_write import SinkPlan
-from spark_connect_rt.spark.datasource.task_read import DDL
 from spark_connect_rt.spark.executor.hosting import load_named
 
 FORMAT = "connectrt"
@@ -56,14 +56,16 @@ class ConnectRt(DataSource):  # type: ignore[misc]
         table = self._table()
         if table is not None:
             return self.tables[_kind_of(table)]
-        parse_options(dict(self.options))  # told by load(), not by a query that fails later
-        return DDL
+        if parse_options(dict(self.options)).decodes:  # told by load(), not by a query that fails later
+            return self._connector().columns()
+        return columns_ddl((), {})
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Return the reader. Raises BadConfigError naming every wrong option."""
         table, options = self._table(), dict(self.options)
         if table is None:
-            return _Reader(self._connector())
+            connector = self._connector()
+            return _Reader(connector, given_kinds(connector.options.decodes, schema))
         del options["path"]
         return _TableReader(table, options, self.read_table)
 
@@ -76,9 +78,10 @@ class ConnectRt(DataSource):  # type: ignore[misc]
         from spark_connect_rt.spark.datasource.stream_reader import StreamPlan, StreamReader
 
         connector = self._connector()
+        kinds = given_kinds(connector.options.decodes, schema)
 
         def open_tasks(starting: Sequence[SourceOffset]) -> list[OpenTask]:
-            return [open_task(task) for task in connector.tasks(starting)]
+            return [open_task(task) for task in connector.tasks(starting, kinds)]
 
         book = connector.book if connector.options.commit_offsets else None
         max_records = connector.options.limits.max_records
@@ -124,11 +127,11 @@ class _TableReader(DataSourceReader):  # type: ignore[misc]
 
 
 class _Reader(DataSourceReader):  # type: ignore[misc]
-    def __init__(self, connector: NamedConnector) -> None:
-        self._connector = connector
+    def __init__(self, connector: NamedConnector, kinds: Mapping[str, pa.DataType]) -> None:
+        self._connector, self._kinds = connector, kinds
 
     def partitions(self) -> Sequence[InputPartition]:
-        return self._connector.tasks(self._connector.starting())
+        return self._connector.tasks(self._connector.starting(), self._kinds)
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, TaskPartition)

@@ -8,11 +8,15 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+import pyarrow as pa
+
 from spark_connect_rt.api.connector import Connector, SourceConnector
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.ports.executor_clients import ExecutorClients
+from spark_connect_rt.spark.datasource.decoding import columns_ddl
 from spark_connect_rt.spark.datasource.open_task import TaskPartition
 from spark_connect_rt.spark.datasource.read_options import CONNECT, SourceOffset, connector_config, parse_options
+from spark_connect_rt.spark.datasource.sampling import sampled_kinds
 from spark_connect_rt.spark.executor.hosting import load_clients, load_named
 
 
@@ -50,14 +54,32 @@ class NamedConnector:
         self._deployed = deployed
         self._connector, self._config = self._made(load_clients(clients))
 
-    def tasks(self, starting: Sequence[SourceOffset]) -> list[TaskPartition]:
-        """Return its tasks, to be started at stored offsets."""
+    def columns(self) -> str:
+        """Return the columns of its rows, as DDL; what types are not said a sample shows. Raises BadConfigError, ..."""
+        decodes = self.options.decodes
+        unsaid = [one for one in decodes if one.type_ddl is None]
+        kinds = sampled_kinds(self.tasks(self.starting()), unsaid) if unsaid else {}
+        return columns_ddl(decodes, kinds)
+
+    def tasks(
+        self, starting: Sequence[SourceOffset], kinds: Mapping[str, pa.DataType] | None = None
+    ) -> list[TaskPartition]:
+        """Return its tasks, to be started at stored offsets; ``kinds``: the types of decoded columns."""
         clients = load_clients(self._clients)
         most = int(self._config["tasks.max"])
         name, tasks = planned_tasks(self._connector(), self._config, clients, most)
         limits = self.options.limits
         return [
-            TaskPartition(name, task, self._config, self._clients, limits.share(len(tasks), number), tuple(starting))
+            TaskPartition(
+                name,
+                task,
+                self._config,
+                self._clients,
+                limits.share(len(tasks), number),
+                tuple(starting),
+                self.options.decodes,
+                kinds or {},
+            )
             for number, task in enumerate(tasks)
         ]
 

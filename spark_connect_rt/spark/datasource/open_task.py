@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import InputPartition
@@ -13,14 +14,20 @@ from pyspark.sql.datasource import InputPartition
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
-from spark_connect_rt.spark.datasource.read_options import ReadLimits, SourceOffset
+from spark_connect_rt.spark.datasource.decoding import Decoder, Readers
+from spark_connect_rt.spark.datasource.read_options import Decode, ReadLimits, SourceOffset
 from spark_connect_rt.spark.datasource.task_read import ReadContext, convert
+from spark_connect_rt.spark.datasource.value_readers import SCHEMA, HeldValues, value_reader
 from spark_connect_rt.spark.executor.hosting import load_class, load_clients
 
 log = logging.getLogger(__name__)
 
 _RETRY_S = 0.1
+
+BatchStep = Callable[[pa.RecordBatch], pa.RecordBatch]
+MakeStep = Callable[[Readers], BatchStep]
 
 
 @dataclass
@@ -33,21 +40,33 @@ class TaskPartition(InputPartition):  # type: ignore[misc]
     clients: str
     limits: ReadLimits
     starting: tuple[SourceOffset, ...]
+    decodes: tuple[Decode, ...] = ()
+    kinds: Mapping[str, pa.DataType] = field(default_factory=dict)  # of the decoded columns
 
 
 class OpenTask:
     """A task that runs until ``close``, and the pipeline behind it."""
 
-    def __init__(self, task: SourceTask, pipeline: SourcePipeline) -> None:
+    def __init__(
+        self,
+        task: SourceTask,
+        pipeline: SourcePipeline,
+        decode: BatchStep = lambda batch: batch,
+        held: Sequence[HeldValues] = (),
+    ) -> None:
         self._task = task
         self._pipeline = pipeline
+        self._decode = decode
+        self._held = held
 
     def poll(self) -> list[pa.RecordBatch] | None:
-        """Return what one poll brings, converted, without empty batches; None: it brought nothing.
+        """Return what one poll brings, converted and decoded, without empty batches; None: it brought nothing.
 
         Raises DataError: a record failed and is not tolerated.
         """
         polled = self._polled()
+        for held in self._held:
+            held.forget()
         return [batch for batch in self._converted(polled) if batch.num_rows] if polled else None
 
     def idle_wait_ms(self) -> int:
@@ -60,7 +79,7 @@ class OpenTask:
         self._pipeline.close()
 
     def _converted(self, polled: Sequence[SourceRecord | SourceBatch]) -> Iterator[pa.RecordBatch]:
-        return convert(self._pipeline, polled)
+        return map(self._decode, convert(self._pipeline, polled))
 
     def _polled(self) -> Sequence[SourceRecord | SourceBatch]:
         try:
@@ -71,14 +90,19 @@ class OpenTask:
             return ()
 
 
-def open_task(partition: TaskPartition) -> OpenTask:
-    """Start a task. Raises what it does."""
+def open_task(partition: TaskPartition, batch_step: MakeStep | None = None) -> OpenTask:
+    """Start a task; what it polls is decoded as the partition says, or goes another step. Raises what it does."""
     clients = load_clients(partition.clients)
     config = clients.resolve(partition.config, partition.config)
+    held: dict[str, Any] = {one.column: HeldValues() for one in partition.decodes if one.format == SCHEMA}
+    readers = {one.column: value_reader(one, config, clients, held.get(one.column)) for one in partition.decodes}
+    converters = replace(ConnectorConverters.from_config(config, config, clients.plugin), **held)
     task: SourceTask = load_class(partition.task_class)()
     context = task.context = ReadContext(partition.starting)
-    pipeline = context.pipeline = SourcePipeline.from_config(config, config, clients.plugin)
-    opened = OpenTask(task, pipeline)
+    pipeline = context.pipeline = SourcePipeline.from_config(config, config, clients.plugin, converters=converters)
+    tolerate = config.get("errors.tolerance", "").lower() == "all"
+    step = batch_step(readers) if batch_step else Decoder(readers, partition.kinds, tolerate=tolerate).decode
+    opened = OpenTask(task, pipeline, step, tuple(held.values()))
     try:
         task.start(clients.resolve(partition.task_config, partition.config))
     except BaseException:

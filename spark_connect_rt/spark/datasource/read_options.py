@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_connect_rt.api.connector import Connector
-from spark_connect_rt.config.config_def import ConfigDef, Type, parse_value
+from spark_connect_rt.config.config_def import ConfigDef, Type, parse_value, prefixed
 from spark_connect_rt.config.connector_config import SOURCE
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.pipeline.chain_config import chain_config_def
@@ -30,8 +30,13 @@ OWN = (
     "commitoffsets",
     "connector",
     "connect.url",
+    "decode",
+    "decodekey",
+    "valuetype",
+    "keytype",
 )
-LATER = {"decode": "values come as bytes: parse them with from_json, from_avro ..."}  # not there yet
+DECODES = {"value": ("decode", "valueType"), "key": ("decodeKey", "keyType")}
+"""By column: the option that has it decoded, and the one that says its type."""
 DEFAULTS = {
     "tasks.max": "1",
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
@@ -58,6 +63,26 @@ class ReadLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class Decode:
+    """One column, key or value, that is to be typed."""
+
+    column: str
+    format: str
+    settings: Mapping[str, str]  # of the format's converter
+    type_ddl: str | None = None  # None: a sample of the records shows it
+
+    @property
+    def option(self) -> str:
+        """Return the option that asked for it."""
+        return DECODES[self.column][0]
+
+    @property
+    def type_option(self) -> str:
+        """Return the option that says the type."""
+        return DECODES[self.column][1]
+
+
+@dataclass(frozen=True, slots=True)
 class ReadOptions:
     """One read."""
 
@@ -66,6 +91,7 @@ class ReadOptions:
     commit_offsets: bool  # to the offset topic, after each batch of a stream
     connector: str | None  # a deployed one, whose configuration is below the options
     config: Mapping[str, str]  # the connector's, names still in lower case but for those of ``config``
+    decodes: tuple[Decode, ...] = ()
 
 
 class GivenOptions:
@@ -95,7 +121,6 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
     """Return what the options say. Raises BadConfigError naming every wrong one."""
     reading = GivenOptions(options)
     given, problems, take = reading.given, reading.problems, reading.take
-    problems.update({name: [f"is not served yet: {why}"] for name, why in LATER.items() if name in given})
     if "connect.url" in given and "connector" not in given:
         problems["connect.url"] = ["is where a deployed connector's configuration is asked: name it with connector"]
 
@@ -108,9 +133,26 @@ def parse_options(options: Mapping[str, str]) -> ReadOptions:
     starting = take("startingoffsets", _starting, ())
     commit_offsets = take("commitoffsets", _commit, False)
     whole = take("config", whole_config, {})
+    decodes = _decodes(given, problems)
     reading.refuse()
-    config = {name: value for name, value in given.items() if name not in OWN and name != "path"}
-    return ReadOptions(limits, starting, commit_offsets, given.get("connector"), {**config, **whole})
+    config = {name: value for name, value in given.items() if not _is_own(name)}
+    return ReadOptions(limits, starting, commit_offsets, given.get("connector"), {**config, **whole}, decodes)
+
+
+def _is_own(name: str) -> bool:
+    return name in OWN or name == "path" or any(name.startswith(f"{option.lower()}.") for option, _ in DECODES.values())
+
+
+def _decodes(given: Mapping[str, str], problems: dict[str, list[str]]) -> tuple[Decode, ...]:
+    found = []
+    for column, (option, type_option) in DECODES.items():
+        settings = prefixed(given, f"{option.lower()}.")
+        asked, ddl = given.get(option.lower(), "").strip(), given.get(type_option.lower())
+        if asked:
+            found.append(Decode(column, asked.lower() if "." not in asked else asked, settings, ddl))
+        elif ddl is not None or settings:
+            problems[option.lower()] = [f"is missing: it says what the {column} is written in"]
+    return tuple(found)
 
 
 def connector_config(

@@ -12,6 +12,7 @@ import pyarrow.compute as pc
 
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import OffsetReader, TransactionContext
+from spark_connect_rt.errors import DataError
 from spark_connect_rt.pipeline.columns import PRODUCE_FIELDS, TOPIC
 from spark_connect_rt.pipeline.errant_records import Errant
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
@@ -20,10 +21,50 @@ from spark_connect_rt.spark.datasource.read_options import SourceOffset
 
 log = logging.getLogger(__name__)
 
-DDL = (
-    "topic string, partition int, key binary, value binary, headers array<struct<key: string, value: binary>>, "
-    "timestamp timestamp, source_partition string, source_offset string"
-)
+COLUMNS = {
+    "topic": "string",
+    "partition": "int",
+    "key": "binary",
+    "value": "binary",
+    "headers": "array<struct<key: string, value: binary>>",
+    "timestamp": "timestamp",
+    "source_partition": "string",
+    "source_offset": "string",
+}
+"""Spark's types, as DDL."""
+_SPARK_TYPES = {
+    pa.int8(): "tinyint",
+    pa.int16(): "smallint",
+    pa.int32(): "int",
+    pa.int64(): "bigint",
+    pa.float32(): "float",
+    pa.float64(): "double",
+    pa.bool_(): "boolean",
+    pa.string(): "string",
+    pa.binary(): "binary",
+    pa.date32(): "date",
+    pa.timestamp("us", "UTC"): "timestamp",
+}
+
+
+def ddl_of(kind: pa.DataType) -> str:
+    """Return Spark's words for the type of a column. Raises DataError: Spark has none."""
+    if pa.types.is_struct(kind):
+        fields = (kind.field(at) for at in range(kind.num_fields))
+        return f"struct<{', '.join(f'{_quoted(one.name)}: {ddl_of(one.type)}' for one in fields)}>"
+    if pa.types.is_map(kind):
+        return f"map<{ddl_of(kind.key_type)}, {ddl_of(kind.item_type)}>"
+    if pa.types.is_list(kind):
+        return f"array<{ddl_of(kind.value_type)}>"
+    if pa.types.is_decimal(kind):
+        return f"decimal({kind.precision}, {kind.scale})"
+    if kind not in _SPARK_TYPES:
+        raise DataError(f"Spark has no column of {kind}: say its type")
+    return _SPARK_TYPES[kind]
+
+
+def _quoted(name: str) -> str:
+    return "`" + name.replace("`", "``") + "`"
 
 
 class StartingOffsets:
@@ -53,7 +94,7 @@ class ReadContext:
 
 
 def convert(pipeline: SourcePipeline, polled: Sequence[SourceRecord | SourceBatch]) -> Iterator[pa.RecordBatch]:
-    """Yield what was polled in DDL's columns; rows of a SourceBatch all have the offset behind the batch."""
+    """Yield what was polled in the format's columns; rows of a SourceBatch all have the offset behind the batch."""
     for is_batch, pieces in groupby(polled, lambda piece: isinstance(piece, SourceBatch)):
         if not is_batch:
             records = [piece for piece in pieces if isinstance(piece, SourceRecord)]
@@ -80,7 +121,7 @@ def _text(tree: Mapping[str, Any] | None) -> str | None:
 
 
 def _columns(rows: pa.RecordBatch, partitions: Any, offsets: Any) -> pa.RecordBatch:
-    """Return a batch in produce form as DDL's columns."""
+    """Return a batch in produce form as the format's columns."""
     count = rows.num_rows
     topic = (rows.schema.metadata or {}).get(TOPIC)
     columns = {name: pa.nulls(count, kind) for name, kind in PRODUCE_FIELDS.items()}

@@ -8,15 +8,14 @@ from pathlib import Path
 import pytest
 from chispa import assert_df_equality
 from pyspark.errors import AnalysisException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.testing.worker_process import worker_properties
 from tests.integration.kafka.stored_group import Group
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
-
-
+FILE = {"connector.class": "FileStreamSource", "topic": "t", "value.converter": STRING}
 SPARK = {"spark.master": "local[2]"}
 
 
@@ -28,8 +27,7 @@ def lines(tmp_path: Path) -> Path:
 
 
 def read(spark: SparkSession, file: Path, **options: str) -> DataFrame:
-    own = {"connector.class": "FileStreamSource", "file": str(file), "topic": "t", "value.converter": STRING}
-    return spark.read.format("connectrt").options(**own).options(**options).load()
+    return spark.read.format("connectrt").options(**FILE, file=str(file)).options(**options).load()
 
 
 def test_records_of_a_source_connector_are_rows(spark: SparkSession, lines: Path) -> None:
@@ -71,3 +69,24 @@ def test_a_groups_offsets_are_a_table(spark: SparkSession, broker: EmbeddedKafka
     with pytest.raises(AnalysisException, match="there is no table 'tables', only connectors, tasks"):
         spark.read.format("connectrt").options(**settings).load("tables")
     assert "errors" in spark.read.format("connectrt").options(**settings).load("dlq:files").columns
+
+
+def test_values_are_decoded_into_typed_columns(spark: SparkSession, lines: Path) -> None:
+    lines.write_text('{"id":1,"tags":["a"],"at":"2024-02-29T12:00:00Z"}\n{"id":2}\n')
+    found = read(spark, lines, decode="json").select("value.*")
+    assert_df_equality(
+        found,
+        spark.createDataFrame(
+            [(1, ["a"], "2024-02-29T12:00:00Z"), (2, None, None)], "id bigint, tags array<string>, at string"
+        ),
+        ignore_nullable=True,
+        ignore_column_order=True,
+    )
+    said = read(spark, lines, decode="json", valueType="struct<at: timestamp, id: int>")
+    assert said.where("value.at = timestamp'2024-02-29 12:00:00Z'").select("value.id").collect() == [Row(id=1)]
+    own = read(spark, lines, decode="schema").selectExpr("length(value)")
+    assert [row[0] for row in own.collect()] == [49, 8]
+    with pytest.raises(AnalysisException, match="decode: 'xml' is none of json, schema, avro"):
+        read(spark, lines, decode="xml")
+    with pytest.raises(AnalysisException, match="the columns are topic, partition"):
+        spark.read.format("connectrt").schema("id int").options(**FILE, file=str(lines)).load().count()

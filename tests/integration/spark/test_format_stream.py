@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.errors import AnalysisException, StreamingQueryException
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Row, SparkSession
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.testing.worker_process import worker_properties
@@ -43,13 +43,15 @@ class Lines:
     def run(self, checkpoint: str = "checkpoint", **options: str) -> dict[int, list[str]]:
         """Run a query over all that is there; return what each of its batches held."""
         self.batches = {}
-        own = {"connector.class": "FileStreamSource", "file": str(self.file), "topic": "t", "value.converter": STRING}
-        stream = self._spark.readStream.format("connectrt").options(**own).options(**options).load()
-        writer = stream.writeStream.foreachBatch(self._take).trigger(availableNow=True)
+        writer = self.stream(**options).writeStream.foreachBatch(self._take).trigger(availableNow=True)
         query = writer.option("checkpointLocation", str(self._folder / checkpoint)).start()
         query.awaitTermination(120)
         assert not query.isActive
         return self.batches
+
+    def stream(self, **options: str) -> DataFrame:
+        own = {"connector.class": "FileStreamSource", "file": str(self.file), "topic": "t", "value.converter": STRING}
+        return self._spark.readStream.format("connectrt").options(**own).options(**options).load()
 
     def _take(self, batch: DataFrame, number: int) -> None:
         self.batches[number] = [row.value for row in batch.selectExpr("string(value)").collect()]
@@ -94,6 +96,16 @@ def test_stored_offsets_follow_the_batches_and_outlive_the_checkpoint(
     assert lines.run("second", **options) == {0: ["three"]}
 
 
+def test_a_stream_has_decoded_columns(lines: Lines) -> None:
+    lines.append('{"id":1}', '{"id":2}')
+    found = {}
+    stream = lines.stream(decode="json").selectExpr("value.id * 10 as id")
+    writer = stream.writeStream.foreachBatch(lambda batch, number: found.update({number: batch.collect()}))
+    query = writer.option("checkpointLocation", str(lines.file) + ".decoded").trigger(availableNow=True).start()
+    query.awaitTermination(120)
+    assert found == {0: [Row(id=10), Row(id=20)]}
+
+
 def test_rows_are_written_into_a_sink_connector(spark: SparkSession, lines: Lines, tmp_path: Path) -> None:
     written = tmp_path / "written.txt"
     sink = {"connector.class": "FileStreamSink", "topic": "t", "file": str(written)}
@@ -103,8 +115,7 @@ def test_rows_are_written_into_a_sink_connector(spark: SparkSession, lines: Line
     with pytest.raises(Exception, match="mode append"):
         rows.write.format("connectrt").mode("overwrite").options(**sink).save()
     lines.append("one", "two")
-    own = {"connector.class": "FileStreamSource", "file": str(lines.file), "topic": "t", "value.converter": STRING}
-    stream = spark.readStream.format("connectrt").options(**own).load().selectExpr("topic", "string(value) value")
+    stream = lines.stream().selectExpr("topic", "string(value) value")
     writer = stream.writeStream.format("connectrt").options(**sink).trigger(availableNow=True)
     query = writer.option("checkpointLocation", str(tmp_path / "into a sink")).start()
     query.awaitTermination(120)

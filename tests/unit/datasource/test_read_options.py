@@ -76,7 +76,6 @@ def test_shares_of_all_tasks_keep_to_the_limits() -> None:
         ("startingOffsets", "latest", "not JSON"),
         ("startingOffsets", "{}", "GET /connectors"),
         ("startingOffsets", '{"offsets": [{}]}', "GET /connectors"),
-        ("decode", "json", "not served yet"),
         ("connect.url", "http://x", "name it with connector"),
         ("commitOffsets", "yes", "none of connect, none"),
     ],
@@ -89,8 +88,8 @@ def test_a_wrong_option_is_named(option: str, value: str, said: str) -> None:
 
 def test_every_wrong_option_is_named_at_once() -> None:
     with pytest.raises(BadConfigError) as caught:
-        parse_options({"until": "x", "maxRecords": "y", "decode": "json"})
-    assert set(caught.value.problems) == {"until", "maxrecords", "decode"}
+        parse_options({"until": "x", "maxRecords": "y", "valueType": "bigint", "decodeKey.a": "1"})
+    assert set(caught.value.problems) == {"until", "maxrecords", "decode", "decodekey"}
 
 
 @pytest.mark.parametrize(("options", "named"), [({"topic": ""}, "topic"), ({"batch.size": "many"}, "batch.size")])

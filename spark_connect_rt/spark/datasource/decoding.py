@@ -1,0 +1,78 @@
+"""Keys and values as typed columns (option ``decode``), batch by batch.
+
+Owns what happens to a value that cannot be read or does not fit its column: the read fails and names it, or leaves its
+row out where ``errors.tolerance`` is all.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from inspect import signature
+
+import pyarrow as pa
+from pyspark.sql.pandas.types import to_arrow_type
+from pyspark.sql.types import StructType
+
+from spark_connect_rt.errors import BadConfigError, DataError
+from spark_connect_rt.spark.datasource.read_options import Decode
+from spark_connect_rt.spark.datasource.task_read import COLUMNS, ddl_of
+from spark_connect_rt.spark.datasource.value_readers import ValueReader
+
+log = logging.getLogger(__name__)
+
+Readers = Mapping[str, ValueReader]
+"""By column: key, value."""
+PLACE = ("topic", "source_partition", "source_offset")
+
+
+class Decoder:
+    """Turns the columns of batches into typed ones."""
+
+    def __init__(self, readers: Readers, kinds: Mapping[str, pa.DataType], *, tolerate: bool) -> None:
+        self._readers = readers
+        self._kinds = kinds
+        self._tolerate = tolerate
+
+    def decode(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return a batch with its columns decoded. Raises DataError naming the record."""
+        for name, reader in self._readers.items():
+            try:
+                decoded = reader.column(batch.column("topic").to_pylist(), batch.column(name), self._kinds[name])
+            except DataError:
+                batch = self._readable(name, reader, batch)
+                decoded = reader.column(batch.column("topic").to_pylist(), batch.column(name), self._kinds[name])
+            batch = batch.set_column(batch.schema.get_field_index(name), name, decoded)
+        return batch
+
+    def _readable(self, name: str, reader: ValueReader, batch: pa.RecordBatch) -> pa.RecordBatch:
+        mask = []
+        for at in range(batch.num_rows):
+            row = batch.slice(at, 1)
+            try:
+                reader.column(row.column("topic").to_pylist(), row.column(name), self._kinds[name])
+                mask.append(True)
+            except DataError as error:
+                where = ", ".join(f"{column} {row.column(column)[0]}" for column in PLACE)
+                if not self._tolerate:
+                    raise DataError(f"the {name} of the record of {where}: {error}") from None
+                log.warning("skipped the record of %s: its %s: %s", where, name, error)
+                mask.append(False)
+        return batch.filter(pa.array(mask, pa.bool_()))
+
+
+def columns_ddl(decodes: Sequence[Decode], kinds: Mapping[str, pa.DataType]) -> str:
+    """Return the columns of a read; of ``decodes`` with the types that are said, else with those of ``kinds``."""
+    typed = {one.column: one.type_ddl or ddl_of(kinds[one.column]) for one in decodes}
+    return ", ".join(f"{name} {ddl}" for name, ddl in (COLUMNS | typed).items())
+
+
+def given_kinds(decodes: Sequence[Decode], schema: StructType) -> dict[str, pa.DataType]:
+    """Return the Arrow types of decoded columns by Spark's schema of the read.
+
+    Raises BadConfigError: the columns are others, which only ``.schema(...)`` can have said.
+    """
+    if schema.names != list(COLUMNS):
+        raise BadConfigError({"schema": [f"the columns are {', '.join(COLUMNS)}: leave out .schema(), see decode"]})
+    zone = {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}  # since Spark 4.2; before: always
+    return {one.column: to_arrow_type(schema[one.column].dataType, **zone) for one in decodes}
