@@ -4,6 +4,7 @@
 #   ./spark-submit.sh conf/quickstart.properties            the main job, on an embedded Kafka
 #   ./spark-submit.sh conf/connect-distributed.properties   one worker (joins the group of its group.id)
 #   ./spark-submit.sh --standalone conf/connect-standalone.properties [connector.properties|.json ...]
+#   ./spark-submit.sh --mirror conf/connect-mirror-maker.properties [--clusters B ...]
 #   ./spark-submit.sh --environment [dev]                   only prepare: the environment, and Spark's classes for
 #                                                           cheaper starts; print its python
 #
@@ -59,6 +60,10 @@ if [ "${1:-}" = "--environment" ]; then
   printf '%s\n' "$venv/bin/python"
   exit 0
 fi
-[ $# -gt 0 ] || { sed -n '2,10s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
+[ $# -gt 0 ] || { sed -n '2,11s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2; exit 2; }
 make_environment "$here/requirements.lock"
+if [ "$1" = "--mirror" ]; then
+  shift
+  exec "$venv/bin/python" -m spark_connect_rt mirror run "$@"
+fi
 exec "$venv/bin/python" -m spark_connect_rt submit "$@"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
+from spark_connect_rt.app.mirror_commands import add_mirror_commands
 from spark_connect_rt.app.store_commands import add_store_commands
 from spark_connect_rt.errors import BadConfigError, ConnectError, StartupError
 
@@ -101,16 +102,24 @@ def plugins(file: PropertiesFile, check: Check = False, override: Override = Non
     _exit_with(show)
 
 
-add_store_commands(cli, lambda file, override, command: _exit_with(lambda: command(read_settings(file, override))))
+def _act(file: Path | None, override: Sequence[str] | None, command: Callable[[Mapping[str, str]], int]) -> object:
+    return _exit_with(lambda: command(read_settings(file, override)))
 
 
-def read_settings(file: Path, override: Sequence[str] | None = None) -> dict[str, str]:
-    """Return the file's properties with ``name=value`` overrides applied. Raises StartupError (exit code 14)."""
+add_store_commands(cli, _act)
+add_mirror_commands(cli, _act)
+
+
+def read_settings(file: Path | None, override: Sequence[str] | None = None) -> dict[str, str]:
+    """Return a file's properties (no file: none) with ``name=value`` overrides applied.
+
+    Raises StartupError (exit code 14).
+    """
     from spark_connect_rt.app.exit_codes import EXIT_BAD_PROPERTIES
     from spark_connect_rt.config.java_properties import load_properties
 
     try:
-        settings = dict(load_properties(file))
+        settings = dict(load_properties(file)) if file else {}
     except (OSError, ValueError) as error:
         raise StartupError(
             f"cannot read the properties file {file}: {error}", exit_code=EXIT_BAD_PROPERTIES, code="CRT-1084"

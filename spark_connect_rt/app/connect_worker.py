@@ -16,12 +16,13 @@ from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE
 from spark_connect_rt.app.late_runner import LateRunner, with_stores
 from spark_connect_rt.app.plugin_report import tell_broken
 from spark_connect_rt.app.rest_api import RestApi
-from spark_connect_rt.app.wiring import ClusterId, admin_of
+from spark_connect_rt.app.wiring import ClusterId, admin_of, spark_runner
 from spark_connect_rt.app.worker_plugins import plugin_path, plugins_of
 from spark_connect_rt.config.listeners import Advertised, advertised, parse_listeners
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.errors import RetriableError, StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin
+from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 
@@ -69,20 +70,26 @@ class ConnectWorker(ABC, Generic[Herder]):
             raise
 
     def _start(self) -> None:
-        from spark_connect_rt.app.wiring import spark_runner
-
         self._admin = admin_of(self._raw)
-        self._runner = LateRunner(lambda: spark_runner(self._raw), prepare=with_stores)
+        self._runner = LateRunner(self._new_runner, prepare=with_stores)
         dependencies = self._dependencies(self._admin, self._runner)
         self.herder = self._new_herder(dependencies)
-        settings, plugins = dependencies.resolve(self._raw), plugins_of(self._raw)
-        self._rest = RestApi(settings, self.herder, plugins, dependencies.clock.now_ms, dependencies.peers)
-        self._rest.start()
+        self._rest = self._new_rest(dependencies, self.herder)
+        if self._rest is not None:
+            self._rest.start()
         self._reach_broker(self._admin)
         self.herder.start()
         self._runner.build()
         if plugin_path(self._raw):
-            tell_broken(plugins)
+            tell_broken(plugins_of(self._raw))
+
+    def _new_runner(self) -> TaskRunner:
+        return spark_runner(self._raw)
+
+    def _new_rest(self, dependencies: HerderDependencies, herder: Herder) -> RestApi | None:
+        """Return the worker's REST API; None: it has none of its own."""
+        settings = dependencies.resolve(self._raw)
+        return RestApi(settings, herder, plugins_of(self._raw), dependencies.clock.now_ms, dependencies.peers)
 
     def _reach_broker(self, admin: KafkaAdmin) -> None:
         try:

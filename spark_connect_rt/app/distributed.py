@@ -90,13 +90,18 @@ def start_worker(settings: Mapping[str, str]) -> DistributedWorker:
     """Start a worker in this process and wait until it has read the internal topics."""
     set_up_logging(settings)
     worker = DistributedWorker(settings)
+    bring_up(worker)
+    return worker
+
+
+def bring_up(worker: DistributedWorker) -> None:
+    """Start a worker and wait until it has read the internal topics. What was started is stopped when that fails."""
     worker.start()
     try:
         worker.await_started()
     except ConnectError:
         worker.stop()
         raise
-    return worker
 
 
 def run_worker(settings: Mapping[str, str]) -> int:

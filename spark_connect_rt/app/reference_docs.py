@@ -1,4 +1,4 @@
-"""Makes docs/reference/{worker,standalone,connector}_settings, transformations, exit_codes, metrics from declarations.
+"""Makes the pages of docs/reference named in PAGES from declarations.
 
 ``python -m spark_connect_rt.app.reference_docs`` writes them; tests/unit/app/test_reference_docs.py fails when a
 committed page says something else than the declarations.
@@ -31,6 +31,7 @@ from spark_connect_rt.config.group_config import GROUP, SESSION_KEYS
 from spark_connect_rt.config.standalone_config import STANDALONE
 from spark_connect_rt.config.storage_config import STORAGE
 from spark_connect_rt.config.unserved_settings import in_this_version
+from spark_connect_rt.mirror.maker_config import MAKER
 from spark_connect_rt.ports.metric_names import METRICS
 from spark_connect_rt.rest.metrics import prometheus_name
 from spark_connect_rt.transforms import settings as transform_settings
@@ -69,6 +70,19 @@ _WORKER_PREFIXES = (
     ("ssl.*, sasl.*", "How the worker's own clients reach Kafka. Tasks see only what has their prefix."),
     ("config.storage.*, offset.storage.*, status.storage.*", "Topic settings for the creation of that topic."),
     ("spark.*", "Passed to the SparkSession, but for the few that the engine sets itself."),
+)
+_MIRROR_PREFIXES = (
+    ("A.*", "Of cluster A: what its clients need, and of every worker that works there, the worker's settings."),
+    ("A.producer.*, A.consumer.*, A.admin.*", "Of these clients of cluster A."),
+    ("A->B.*", "Of that flow's connectors; wins over the same name without it."),
+    ("(a connector's setting)", "Of the connectors of all flows."),
+    ("(security.protocol, ssl.*, sasl.*)", "Of all clients of all clusters."),
+    ("offset.storage.*, config.storage.*, status.storage.*", "Of all workers: their topics."),
+    ("key.converter.*, value.converter.*, header.converter.*", "Of all workers; better left alone: bytes stay bytes."),
+    ("task*, worker*, replication.policy*", "Of all workers."),
+    ("config.providers.<alias>.class, .param.*", "Class and settings of one config provider."),
+    ("listeners, rest.advertised.*, listeners.https.*", "Of the internal REST server of the process."),
+    ("spark.*, connectrt.*, plugin.path", "Of the process and all its flows (only here, not in Java)."),
 )
 _CONNECTOR_PREFIXES = (
     ("key.converter.*, value.converter.*, header.converter.*", "Settings of a converter that the connector names."),
@@ -156,6 +170,17 @@ def _plugin_section(java_class: str, cls: type[Any]) -> str:
     return f"### `{title}`\n\n{_cell(purpose)}{note}\n\n{table}"
 
 
+def mirror_maker_settings() -> str:
+    """Return the page of what a dedicated MirrorMaker's file may hold."""
+    return (
+        f"# Settings of a dedicated MirrorMaker\n\n{_MADE_BY}\n\n"
+        "What connect-mirror-maker.properties may hold: Kafka's file works here. `A` and `B` stand for aliases.\n"
+        "The connectors' own settings are on [their page](connector_settings.md), the workers' on\n"
+        "[theirs](worker_settings.md).\n\n"
+        f"{settings_table(MAKER)}\n## Names by prefix\n\n{_prefix_table(_MIRROR_PREFIXES)}"
+    )
+
+
 def exit_codes() -> str:
     """Return the page of the process's exit codes."""
     rows = "\n".join(f"| {code} | {_cell(meaning)} |" for code, meaning in sorted(EXIT_CODES.items()))
@@ -188,6 +213,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "worker_settings.md": worker_settings,
     "standalone_settings.md": standalone_settings,
     "connector_settings.md": connector_settings,
+    "mirror_maker_settings.md": mirror_maker_settings,
     "exit_codes.md": exit_codes,
     "metrics.md": metrics,
     "transformations.md": transformations,

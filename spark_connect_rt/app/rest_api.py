@@ -64,9 +64,9 @@ class RestApi:
             app = ResponseHeaders(app, rules, now_ms)
         if origins := _parts(values["access.control.allow.origin"]):
             app = CrossOrigin(app, origins, _parts(values["access.control.allow.methods"]))
-        servers = _servers(app, parse_listeners(values["listeners"]), raw, LISTENERS)
+        servers = servers_of(app, parse_listeners(values["listeners"]), raw, LISTENERS)
         if admin:
-            servers += _servers(create_admin_app(herder, report), parse_listeners(admin), raw, ADMIN)
+            servers += servers_of(create_admin_app(herder, report), parse_listeners(admin), raw, ADMIN)
         self._servers = RestServers(servers)
 
     def start(self) -> None:
@@ -84,7 +84,8 @@ class RestApi:
                 log.exception("extension=%s close failed, ignored", type(extension).__name__)
 
 
-def _servers(app: Asgi, listeners: Sequence[Listener], raw: Mapping[str, str], prefix: str) -> list[RestServer]:
+def servers_of(app: Asgi, listeners: Sequence[Listener], raw: Mapping[str, str], prefix: str) -> list[RestServer]:
+    """Return a server for each listener, not started; ``prefix`` is that of their TLS settings."""
     tls: ssl.SSLContext | None = None
     if any(one.scheme == "https" for one in listeners):
         tls = server_tls(raw, prefix)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
 from spark_connect_rt.app.clock import SystemClock
@@ -189,11 +190,20 @@ def admin_of(raw: Mapping[str, str]) -> KafkaAdmin:
     return KafkaAdmin(shared_admin_properties(providers.resolve(raw)))
 
 
-def spark_runner(raw: Mapping[str, str]) -> TaskRunner:
-    """Return the real execution engine; its SparkSession is being built when this returns."""
+def spark_runner(raw: Mapping[str, str], session: Callable[[], Any] | None = None) -> TaskRunner:
+    """Return the real execution engine; its SparkSession is being built when this returns.
+
+    ``session`` returns one that others use, too; it stays theirs.
+    """
     from spark_connect_rt.spark.driver.spark_sink import SparkSinkRunner
     from spark_connect_rt.spark.driver.spark_source import SparkSourceRunner
     from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
 
     clients = clients_factory(raw.get("plugin.path"))
-    return SparkTaskRunner(raw, clients, spark_sinks=SparkSinkRunner(clients), spark_sources=SparkSourceRunner(clients))
+    return SparkTaskRunner(
+        raw,
+        clients,
+        session_factory=session,
+        spark_sinks=SparkSinkRunner(clients),
+        spark_sources=SparkSourceRunner(clients),
+    )

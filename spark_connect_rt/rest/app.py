@@ -61,6 +61,14 @@ def create_admin_app(
     return _application([admin.router(herder, plugins)], lambda: None, version)
 
 
+def create_internal_app(
+    herder: HerderApi, peers: PeerClient, *, version: str = CONNECT_VERSION, request_limit_ms: int = REQUEST_LIMIT_MS
+) -> FastAPI:
+    """Return the application of a worker that only its peers talk to (a flow of MirrorMaker, KIP-710)."""
+    context = RestContext(herder, version, "unknown", peers, request_limit_ms)
+    return _application([internal.router(context)], context.close, version)
+
+
 def _application(routers: Sequence[APIRouter], close: Callable[[], None], version: str) -> FastAPI:
 
     @asynccontextmanager

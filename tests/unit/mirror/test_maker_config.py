@@ -1,0 +1,48 @@
+"""The file of a dedicated MirrorMaker; what Java makes of whole files is in tests/parity/golden."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.mirror.maker_config import MirrorMakerConfig, SourceAndTarget
+
+A_TO_B, B_TO_A = SourceAndTarget("A", "B"), SourceAndTarget("B", "A")
+FILE = {"clusters": "A,B", "A.bootstrap.servers": "a:1", "B.bootstrap.servers": "b:1", "A->B.enabled": "true"}
+
+
+def test_the_flow_back_runs_for_its_heartbeats_and_replicates_nothing() -> None:
+    config = MirrorMakerConfig(FILE)
+    assert (config.flows(), config.replicating()) == ([A_TO_B, B_TO_A], [A_TO_B])
+    assert MirrorMakerConfig({**FILE, "emit.heartbeats.enabled": "false"}).flows() == [A_TO_B]
+
+
+def test_targets_choose_the_flows() -> None:
+    assert MirrorMakerConfig(FILE).flows(["A"]) == [B_TO_A]
+    with pytest.raises(BadConfigError, match=r"C .--clusters. is not one of them"):
+        MirrorMakerConfig(FILE).flows(["A", "C"])
+
+
+def test_a_file_without_flows_or_addresses_is_refused() -> None:
+    with pytest.raises(BadConfigError, match="no flow"):
+        MirrorMakerConfig({"clusters": "A"}).flows()
+    with pytest.raises(BadConfigError) as refused:
+        MirrorMakerConfig({"clusters": "A,B"}).flows()
+    assert sorted(refused.value.problems) == ["A.bootstrap.servers", "B.bootstrap.servers"]
+    with pytest.raises(BadConfigError, match="clusters"):
+        MirrorMakerConfig({})
+
+
+def test_settings_of_the_process_reach_every_flow_and_no_connector() -> None:
+    config = MirrorMakerConfig({**FILE, "spark.master": "local[*]", "connectrt.log.level": "DEBUG"})
+    for flow in config.flows():
+        worker = config.worker_config(flow)
+        assert (worker["spark.master"], worker["connectrt.log.level"]) == ("local[*]", "DEBUG")
+        assert not {"spark.master", "connectrt.log.level"} & config.connector_config(flow, "any").keys()
+
+
+def test_a_clients_settings_are_the_clusters_and_its_references_looked_up() -> None:
+    config = MirrorMakerConfig({**FILE, "A.sasl.mechanism": "PLAIN"}, lambda settings: {**settings, "seen": "yes"})
+    properties = config.client_properties("A")
+    assert (properties["bootstrap.servers"], properties["consumer.sasl.mechanism"]) == ("a:1", "PLAIN")
+    assert properties["seen"] == "yes"
