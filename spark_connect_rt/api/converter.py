@@ -61,6 +61,13 @@ class Converter(ABC):
         """
         return None
 
+    def column_to_connect_data(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
+        """Return the one schema and the values of a binary column, or None: this converter or column needs rows.
+
+        Its elements must be what ``to_connect_data`` gives for each. Raises nothing.
+        """
+        return None
+
 
 class HeaderConverter(ABC):
     """Turns header values into bytes and back."""

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef
 
 if TYPE_CHECKING:  # the driver imports this at its start and needs no Arrow for that
@@ -27,7 +27,7 @@ class Predicate(ABC):
     def test(self, record: SourceRecord | SinkRecord) -> bool:
         """Answer whether the transformation applies."""
 
-    def test_batch(self, batch: SourceBatch) -> pa.BooleanArray | bool | None:
+    def test_batch(self, batch: B) -> pa.BooleanArray | bool | None:
         """Return the answer for each record of a batch, or one for all; None: ask row by row."""
         return None
 

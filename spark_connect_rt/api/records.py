@@ -13,6 +13,7 @@ if TYPE_CHECKING:  # the driver imports this at its start and needs no Arrow for
 
 
 R = TypeVar("R", "SourceRecord", "SinkRecord")
+B = TypeVar("B", "SourceBatch", "SinkBatch")
 _set = object.__setattr__
 
 ConsumeRow = tuple[str, int, int, int | None, bytes | None, bytes | None, list[dict[str, Any]] | None]
@@ -79,13 +80,17 @@ class SourceBatch:
         return self._each(lambda column: column.filter(mask))
 
     def _each(self, change: Callable[[pa.Array], pa.Array]) -> SourceBatch:
-        keys, times = self.keys, self.timestamps_ms
-        return replace(
-            self,
-            values=change(self.values),
-            keys=None if keys is None else change(keys),
-            timestamps_ms=None if times is None else change(times),
-        )
+        return _each_column(self, change)
+
+
+def _each_column(batch: B, change: Callable[[pa.Array], pa.Array]) -> B:
+    keys, times = batch.keys, batch.timestamps_ms
+    return replace(
+        batch,
+        values=change(batch.values),
+        keys=None if keys is None else change(keys),
+        timestamps_ms=None if times is None else change(times),
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +106,35 @@ class SinkRecord:
     key_schema: Schema | None = None
     timestamp_ms: int | None = None
     headers: tuple[Header, ...] = field(default=())
+
+
+@dataclass(frozen=True, slots=True)
+class SinkBatch:
+    """Many records of ONE topic partition in Arrow columns, without headers: what ``SinkTask.put_batch`` gets.
+
+    ``values`` and ``offsets`` (int64, ascending) hold one element a record; ``keys`` and ``timestamps_ms`` (int64) are
+    as long, or None where every record has null there. The schemas are those of every value and key, None: schemaless.
+    """
+
+    topic: str
+    partition: int
+    offsets: pa.Array
+    values: pa.Array
+    value_schema: Schema | None = None
+    keys: pa.Array | None = None
+    key_schema: Schema | None = None
+    timestamps_ms: pa.Array | None = None
+
+    def slice(self, start: int, count: int) -> SinkBatch:
+        """Return some of the records."""
+        return self._each(lambda column: column.slice(start, count))
+
+    def where(self, mask: pa.BooleanArray) -> SinkBatch:
+        """Return the records for which ``mask`` is true."""
+        return self._each(lambda column: column.filter(mask))
+
+    def _each(self, change: Callable[[pa.Array], pa.Array]) -> SinkBatch:
+        return replace(_each_column(self, change), offsets=change(self.offsets))
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_connect_rt._version import __version__
-from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import SinkBatch, SinkRecord, SourceBatch, SourceRecord
 from spark_connect_rt.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -151,6 +151,15 @@ class SinkTask(Task):
         With ``errors.tolerance=all`` any other error makes the same records come again in halves, until those to blame
         are found: ``may_put_halves``.
         """
+
+    def put_batch(self, batch: SinkBatch) -> bool:
+        """Take the records of one partition as columns; False (the default): they come to ``put`` instead.
+
+        Overriding it is all a task has to do to be asked; ``put`` stays, for what has no column form (headers, a
+        converter or transformation that needs rows) and for finding the records to blame when ``put_batch`` raised.
+        True means what the return of ``put`` means. Raises as ``put``.
+        """
+        return False
 
     def may_put_halves(self) -> bool:
         """Tell whether records of a ``put`` that raised may be put again in smaller batches.

@@ -6,7 +6,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from typing import TypeVar
 
-from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef
 
 R = TypeVar("R", SourceRecord, SinkRecord)
@@ -26,7 +26,7 @@ class Transformation(ABC):
     def apply(self, record: R) -> R | None:
         """Return the record to go on with, None to drop it. Raises DataError."""
 
-    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+    def apply_batch(self, batch: B) -> B | None:
         """Return a whole batch transformed, fewer records if some were dropped; None: it has to go row by row.
 
         What comes out must be what ``apply`` makes of each record. Raises nothing: rows find whom to blame.

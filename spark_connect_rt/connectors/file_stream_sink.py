@@ -11,7 +11,7 @@ from typing import Any
 
 from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.data.java_text import java_text
-from spark_connect_rt.api.records import SinkRecord
+from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.errors import ConnectError
@@ -70,7 +70,23 @@ class FileStreamSinkTask(SinkTask):
             return
         lines = [value if type(value := record.value) is str else java_text(value) for record in records]
         lines.append("")
-        left = memoryview("\n".join(lines).encode("utf-8", "replace"))
+        self._append("\n".join(lines).encode("utf-8", "replace"))
+
+    def put_batch(self, batch: SinkBatch) -> bool:
+        """Append text columns, all lines at once; others go by records. Raises as ``put``."""
+        import pyarrow as pa
+        import pyarrow.compute as pc
+
+        if not pa.types.is_string(batch.values.type):
+            return False
+        lines = pc.binary_join_element_wise(pc.fill_null(batch.values, "null"), "", "\n")
+        _, ends, text = lines.buffers()
+        limits = memoryview(ends).cast("i")[lines.offset : lines.offset + len(lines) + 1]
+        self._append(memoryview(text)[limits[0] : limits[-1]])
+        return True
+
+    def _append(self, data: bytes | memoryview) -> None:
+        left = memoryview(data)
         try:
             while left:
                 left = left[os.write(self._descriptor, left) :]

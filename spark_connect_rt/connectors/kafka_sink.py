@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import pyarrow as pa
+
 from spark_connect_rt.api.connector import SinkConnector
-from spark_connect_rt.api.records import SinkRecord
+from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors import kafka_settings as settings
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
-from spark_connect_rt.pipeline.produce_rows import ProduceRows
+from spark_connect_rt.pipeline.produce_rows import ProduceRows, columns_batch
 from spark_connect_rt.protocol.ids import TopicPartition
 
 DELIVERY_TIMEOUT_MS = 120_000  # Java's delivery.timeout.ms
@@ -69,6 +71,16 @@ class KafkaSinkTask(SinkTask):
             )
         if len(rows):
             self._producer.produce(rows.take())
+
+    def put_batch(self, batch: SinkBatch) -> bool:
+        """Queue columns of bytes; others go by records. Raises ConnectError: a delivery failed."""
+        kinds = [column.type for column in (batch.keys, batch.values) if column is not None]
+        if not all(pa.types.is_binary(kind) or pa.types.is_null(kind) for kind in kinds):
+            return False
+        topic = settings.target_topic(self._values["topic.format"], batch.topic)
+        partition = batch.partition if self._values["partition.keep"] else None
+        self._producer.produce(columns_batch(topic, batch.values, batch.keys, batch.timestamps_ms, partition))
+        return True
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Return when everything put so far is acknowledged."""

@@ -28,6 +28,10 @@ class ByteArrayConverter(HeaderAndValueConverter):
         """Return the bytes as optional BYTES."""
         return SchemaAndValue(OPTIONAL_BYTES, data)
 
+    def column_to_connect_data(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
+        """Return the column as it is."""
+        return OPTIONAL_BYTES, data
+
     def column_from_connect_data(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
         """Return a binary column as it is; others fail row by row."""
         fits = pa.types.is_binary(values.type) and (schema is None or schema.type is Type.BYTES)

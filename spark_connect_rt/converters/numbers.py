@@ -8,7 +8,9 @@ from __future__ import annotations
 import struct
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from spark_connect_rt.api.data import schema as schemas
 from spark_connect_rt.api.data.schema import Schema, SchemaAndValue, Type
@@ -59,6 +61,16 @@ class NumberConverter(HeaderAndValueConverter):
         swapped = values.to_numpy().astype(f">{values.to_numpy().dtype.str[1:]}").tobytes()
         fixed = pa.Array.from_buffers(pa.binary(size), len(values), [None, pa.py_buffer(swapped)])
         return fixed.cast(pa.binary())
+
+    def column_to_connect_data(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
+        """Return the numbers of a column without nulls, each of just as many bytes as it has."""
+        size = struct.calcsize(self.format)
+        if data.null_count or set(pc.unique(pc.binary_length(data)).to_pylist()) != {size}:
+            return None
+        fixed, kind = pc.cast(data, pa.binary(size)), np.dtype(self.arrow_type.to_pandas_dtype())
+        plain = memoryview(fixed.buffers()[1])[fixed.offset * size :]
+        numbers = np.frombuffer(plain, dtype=kind.newbyteorder(">"), count=len(data))
+        return self.schema, pa.array(numbers.astype(kind), self.arrow_type)
 
 
 class ShortConverter(NumberConverter):

@@ -60,21 +60,25 @@ class StringConverter(HeaderAndValueConverter):
         encoding = self._encoding
         return OPTIONAL_STRING, [None if one is None else one.decode(encoding, "replace") for one in data]
 
+    def column_to_connect_data(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
+        """Return the texts, None where U+FFFD would have to stand for something."""
+        text = _as_text(data) if self._encoding == "utf-8" else None
+        return None if text is None else (OPTIONAL_STRING, text)
+
     def column_from_connect_data(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
         """Return text and integer columns as they are; others have no column form."""
         kind = values.type
         if self._encoding != "utf-8":
             return None
         if pa.types.is_string(kind) or pa.types.is_binary(kind):
-            return values if pa.types.is_string(kind) or _is_utf8(values) else None
+            return values if pa.types.is_string(kind) or _as_text(values) is not None else None
         if pa.types.is_integer(kind) or pa.types.is_boolean(kind):
             return pc.cast(values, pa.string())
         return None
 
 
-def _is_utf8(values: pa.Array) -> bool:
+def _as_text(values: pa.Array) -> pa.Array | None:
     try:
-        pc.cast(values, pa.string())
-    except pa.ArrowInvalid:
-        return False
-    return True
+        return pc.cast(values, pa.string())
+    except pa.ArrowInvalid:  # not UTF-8
+        return None

@@ -6,7 +6,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_connect_rt.pipeline.columns import PRODUCE_FIELDS, TOPIC
+from spark_connect_rt.pipeline.columns import PARTITION, PRODUCE_FIELDS, TOPIC
 
 ProduceRow = tuple[str, int | None, bytes | None, bytes | None, list[tuple[str, bytes | None]] | None, int | None]
 """(topic, partition, key, value, headers, timestamp in ms)"""
@@ -15,12 +15,16 @@ _ROW_BYTES = 48  # what a row costs beside its key and value, about
 
 
 def columns_batch(
-    topic: str, values: pa.Array, keys: pa.Array | None = None, timestamps_ms: pa.Array | None = None
+    topic: str,
+    values: pa.Array,
+    keys: pa.Array | None = None,
+    timestamps_ms: pa.Array | None = None,
+    partition: int | None = None,
 ) -> pa.RecordBatch:
     """Return a produce-form batch of one topic; ``values`` and ``keys`` are binary or string arrays."""
     given = {"key": keys, "value": values, "timestamp": timestamps_ms}
     columns = {name: column.cast(PRODUCE_FIELDS[name]) for name, column in given.items() if column is not None}
-    return _batch(columns, topic)
+    return _batch(columns, topic, partition)
 
 
 class ProduceRows:
@@ -63,7 +67,9 @@ def _headers(values: tuple[list[tuple[str, bytes | None]] | None, ...]) -> list[
     return [value and [{"key": key, "value": data} for key, data in value] for value in values]
 
 
-def _batch(columns: dict[str, pa.Array], topic: str | None) -> pa.RecordBatch:
-    metadata = None if topic is None else {TOPIC: topic.encode()}
+def _batch(columns: dict[str, pa.Array], topic: str | None, partition: int | None = None) -> pa.RecordBatch:
+    metadata = {} if topic is None else {TOPIC: topic.encode()}
+    if partition is not None:
+        metadata[PARTITION] = str(partition).encode()
     schema = pa.schema([pa.field(name, PRODUCE_FIELDS[name]) for name in columns], metadata=metadata)
     return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)

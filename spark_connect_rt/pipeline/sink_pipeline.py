@@ -11,8 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from spark_connect_rt.api.converter import Converter
 from spark_connect_rt.api.data.schema import Schema
-from spark_connect_rt.api.records import ConsumedRecord, ConsumeRow, Header, SinkRecord
+from spark_connect_rt.api.records import ConsumedRecord, ConsumeRow, Header, SinkBatch, SinkRecord
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.pipeline.errant_records import Errant, Stage, StageError
@@ -35,6 +36,12 @@ class SinkConverted:
     next_offsets: dict[TopicPartition, int]
     skipped: int
     errants: tuple[Errant, ...] = ()
+    columns: SinkBatch | None = None  # instead of records
+
+    @property
+    def count(self) -> int:
+        """Return how many records there are."""
+        return len(self.records) if self.columns is None else len(self.columns.values)
 
 
 class SinkPipeline:
@@ -89,6 +96,35 @@ class SinkPipeline:
         errants = self._tolerance.take_errants()
         return SinkConverted(records, next_offsets(batch), len(errants), errants)
 
+    def columns(self, batch: pa.RecordBatch) -> SinkConverted | None:
+        """Return a batch of one partition in consume form as columns; None: it has to go by records, for any reason."""
+        topic, number = _constant(batch, "topic"), _constant(batch, "partition")
+        if topic is None or number is None or _has(batch, "headers"):
+            return None
+        with contextlib.suppress(Exception):  # plug-in code: by records finds the one to blame
+            value = self._column(self._converters.value, topic, batch, "value")
+            key = self._column(self._converters.key, topic, batch, "key")
+            if value is None or key is None:
+                return None
+            (value_schema, values), (key_schema, keys) = value, key
+            times = batch.column("timestamp") if _has(batch, "timestamp") else None
+            offsets = batch.column("offset")
+            made = SinkBatch(topic, int(number), offsets, values, value_schema, keys, key_schema, times)
+            transformed = self._chain.apply_batch(made) if self._chain.steps else made
+            if transformed is not None:
+                return SinkConverted([], next_offsets(batch), 0, columns=transformed)
+        return None
+
+    def _column(
+        self, converter: Converter, topic: str, batch: pa.RecordBatch, name: str
+    ) -> tuple[Schema | None, pa.Array | None] | None:
+        if _has(batch, name):
+            return converter.column_to_connect_data(topic, batch.column(name))
+        schema, same = converter.to_connect_data(topic, None)
+        if same is not None:
+            return None
+        return schema, pa.nulls(batch.num_rows) if name == "value" else None
+
     def transform(self, records: Iterable[SinkRecord]) -> SinkConverted:
         """Return records that need no converter, transformed. Raises DataError as ``convert``."""
         kept: list[SinkRecord] = []
@@ -125,9 +161,7 @@ class SinkPipeline:
         The most common batch, without what the others cost per record. An error as well is left to the long way.
         """
         topic, number = _constant(batch, "topic"), _constant(batch, "partition")
-        has_more = any(
-            name in batch.schema.names and batch.column(name).null_count < batch.num_rows for name in _EXTRAS
-        )
+        has_more = any(_has(batch, name) for name in _EXTRAS)
         if topic is None or number is None or has_more or self._chain.steps:
             return None
         partition = int(number)
@@ -228,6 +262,11 @@ def _constant(batch: pa.RecordBatch, name: str) -> str | None:
     metadata = batch.schema.metadata or {}
     stored = metadata.get(TOPIC if name == "topic" else PARTITION)
     return None if name in batch.schema.names or stored is None else stored.decode()
+
+
+def _has(batch: pa.RecordBatch, name: str) -> bool:
+    """Return whether any row has something in a column."""
+    return name in batch.schema.names and batch.column(name).null_count < batch.num_rows
 
 
 def _rows(batch: pa.RecordBatch) -> Iterator[ConsumeRow]:

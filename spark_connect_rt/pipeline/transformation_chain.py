@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 
 from spark_connect_rt.api.plugin_modules import versioned
 from spark_connect_rt.api.predicate import Predicate
-from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import Type, parse_value, prefixed
 from spark_connect_rt.errors import BadConfigError, NotFoundError
@@ -39,7 +39,7 @@ class Step:
             return record
         return self.transformation.apply(record)
 
-    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+    def apply_batch(self, batch: B) -> B | None:
         """Return the transformed batch, None where it has to go row by row."""
         answer = True if self.predicate is None else self.predicate.test_batch(batch)
         if answer is None:
@@ -90,7 +90,7 @@ class TransformationChain:
             record = transformed
         return record
 
-    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+    def apply_batch(self, batch: B) -> B | None:
         """Return the batch after every step, with fewer records if some were dropped; None: it needs rows."""
         for step in self.steps:
             transformed = step.apply_batch(batch)

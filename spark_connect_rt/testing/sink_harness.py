@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Self
 
+import pyarrow as pa
+
 from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.task import SinkTask
@@ -19,8 +21,9 @@ from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports, SinkErrantReporter
-from spark_connect_rt.spark.executor.put_delivery import PutDelivery
+from spark_connect_rt.spark.executor.put_delivery import Outcome, PutDelivery
 from spark_connect_rt.spark.executor.sink_context import TaskContext
+from spark_connect_rt.spark.executor.sink_rows import by_partition
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
 from spark_connect_rt.testing.connector_harness import PLAIN_JSON, FindPlugin, HostedConnector
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics, Row, consume_batch
@@ -82,7 +85,7 @@ class SinkHarness:
             task_id, self.task, self._pipeline, self._reports, most_refusals, lambda: False, TaskMeter("writer")
         )
         self._positions = dict(self.committed)
-        self._refused: list[Row] | None = None
+        self._refused: list[pa.RecordBatch] = []
         try:
             self.task.start(config)
         except Exception:
@@ -131,15 +134,27 @@ class SinkHarness:
 
         Raises what fails the task: DataError of a converter, and what ``put`` raised where it is not tolerated.
         """
-        rows = self._refused if self._refused is not None else self._new_rows()
-        if self._refused is None:
+        if not self._refused:
             self._delivery.forget()
+            rows = self._new_rows()
             self._open(frozenset(TopicPartition(row["topic"], row["partition"]) for row in rows))
-        converted = self._pipeline.convert(consume_batch(rows))
-        if not self._delivery.put(converted.records):
-            self._refused = rows
+            batch = consume_batch(rows)
+            self._refused = by_partition(batch) if self._delivery.takes_batches and rows else [batch]
+        while self._refused:
+            if not self._deliver(self._refused[0]):
+                return False
+            del self._refused[0]
+        return True
+
+    def _deliver(self, batch: pa.RecordBatch) -> bool:
+        columns = self._pipeline.columns(batch) if self._delivery.takes_batches else None
+        converted = columns or self._pipeline.convert(batch)
+        outcome = self._delivery.deliver(converted)
+        if outcome is Outcome.BY_RECORDS:
+            converted = self._pipeline.convert(batch)
+            outcome = self._delivery.deliver(converted)
+        if outcome is Outcome.AGAIN:
             return False
-        self._refused = None
         self._reports.tell(converted.errants)
         self._positions.update(converted.next_offsets)
         return True

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from spark_connect_rt.api.data.schema import Schema, Type, copy_basics
-from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey
 from spark_connect_rt.config.config_def import Type as ConfigType
 from spark_connect_rt.transforms.cast_values import OUTPUT_TYPES, cast_value, type_names
@@ -122,7 +122,7 @@ class Cast(SideTransformation):
                 parts[member.index] = cast_value(member.schema, parts[member.index], kind)
         return self.changed(record, updated, rebuilt(updated, parts))
 
-    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+    def apply_batch(self, batch: B) -> B | None:
         """Return the batch by columns."""
         from spark_connect_rt.transforms.cast_columns import cast_batch  # Arrow is imported where batches are
 

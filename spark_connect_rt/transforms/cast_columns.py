@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_connect_rt.api.data.schema import Type
-from spark_connect_rt.api.records import SourceBatch
+from spark_connect_rt.api.records import B
 from spark_connect_rt.transforms.cast import Cast
 from spark_connect_rt.transforms.cast_values import FLOATS, INTEGER_BITS
 from spark_connect_rt.transforms.columns import ARROW_TYPES, agrees, flat_columns, struct_column
@@ -18,7 +18,7 @@ _LONG_LIMIT = float(1 << 63)
 _EXACT_IN_DOUBLE = 1 << 53
 
 
-def cast_batch(cast: Cast, batch: SourceBatch) -> SourceBatch | None:
+def cast_batch(cast: Cast, batch: B) -> B | None:
     """Return the batch with its fields cast."""
     schema, column = cast.batch_side(batch)
     if column is None:

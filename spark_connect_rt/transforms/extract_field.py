@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.transforms.field_path import (
@@ -56,7 +56,7 @@ class ExtractField(SideTransformation):
         part = struct and value_in_struct(struct, self.steps, with_default=self.replace_null)
         return self.changed(record, member.schema, part)
 
-    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+    def apply_batch(self, batch: B) -> B | None:
         """Return the batch by columns."""
         from spark_connect_rt.transforms.field_columns import extract_batch  # Arrow is imported where batches are
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_connect_rt.api.data.schema import Schema, Type
-from spark_connect_rt.api.records import SourceBatch
+from spark_connect_rt.api.records import B, SinkBatch
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.transforms.columns import TIMESTAMP_TYPE, Columns, agrees, arrow_type, flat_columns, struct_column
 from spark_connect_rt.transforms.extract_field import ExtractField
@@ -30,7 +30,7 @@ _SAMPLES: tuple[tuple[Any, Any, pa.DataType], ...] = (  # told by, an example, t
 )
 
 
-def replace_batch(replacing: ReplaceField, batch: SourceBatch) -> SourceBatch | None:
+def replace_batch(replacing: ReplaceField, batch: B) -> B | None:
     """Return the batch with some columns only, under their new names."""
     schema, column = replacing.batch_side(batch)
     if column is None:
@@ -44,7 +44,7 @@ def replace_batch(replacing: ReplaceField, batch: SourceBatch) -> SourceBatch | 
     return None if made is None else replacing.changed_batch(batch, schema and replacing.updated_schema(schema), made)
 
 
-def insert_batch(inserting: InsertField, batch: SourceBatch) -> SourceBatch | None:
+def insert_batch(inserting: InsertField, batch: B) -> B | None:
     """Return the batch with more columns."""
     schema, column = inserting.batch_side(batch)
     if column is None:
@@ -61,7 +61,7 @@ def insert_batch(inserting: InsertField, batch: SourceBatch) -> SourceBatch | No
     return None if made is None else inserting.changed_batch(batch, schema and inserting.updated_schema(schema), made)
 
 
-def _inserted(one: Insertion, inserting: InsertField, batch: SourceBatch, schema: Schema | None) -> pa.Array | None:
+def _inserted(one: Insertion, inserting: InsertField, batch: B, schema: Schema | None) -> pa.Array | None:
     count = len(batch.values)
     if one.source in ("topic", "static"):
         return pa.repeat(pa.scalar(batch.topic if one.source == "topic" else inserting.static_value), count)
@@ -71,6 +71,8 @@ def _inserted(one: Insertion, inserting: InsertField, batch: SourceBatch, schema
             return times
         as_time = pc.cast(times, TIMESTAMP_TYPE)
         return as_time if _within_years(times) else None
+    if isinstance(batch, SinkBatch) and one.source in ("partition", "offset"):
+        return batch.offsets if one.source == "offset" else pa.repeat(pa.scalar(batch.partition, pa.int32()), count)
     missing = one.source == "partition" or (one.source == "timestamp" and times is None)
     if missing and schema is not None and one.schema.optional:
         return pa.nulls(count, arrow_type(one.schema))
@@ -85,7 +87,7 @@ def _within_years(times: pa.Array) -> bool:
     return limits["min"] is None or (limits["min"] >= _FIRST_MS and limits["max"] <= _LAST_MS)
 
 
-def mask_batch(masking: MaskField, batch: SourceBatch) -> SourceBatch | None:
+def mask_batch(masking: MaskField, batch: B) -> B | None:
     """Return the batch with some columns masked."""
     schema, column = masking.batch_side(batch)
     columns = flat_columns(schema, column)
@@ -117,7 +119,7 @@ def _masked(schema: Schema | None, array: pa.Array, replacement: str | None) -> 
     return pc.if_else(array.is_valid(), pa.scalar(mask, of), pa.scalar(None, of))
 
 
-def hoist_batch(hoisting: HoistField, batch: SourceBatch) -> SourceBatch | None:
+def hoist_batch(hoisting: HoistField, batch: B) -> B | None:
     """Return the batch with its column inside of a struct."""
     schema, column = hoisting.batch_side(batch)
     if column is None or not hoisting.field:
@@ -128,7 +130,7 @@ def hoist_batch(hoisting: HoistField, batch: SourceBatch) -> SourceBatch | None:
     return None if made is None else hoisting.changed_batch(batch, schema and hoisting.updated_schema(schema), made)
 
 
-def extract_batch(extracting: ExtractField, batch: SourceBatch) -> SourceBatch | None:
+def extract_batch(extracting: ExtractField, batch: B) -> B | None:
     """Return the batch with one of its columns."""
     schema, column = extracting.batch_side(batch)
     columns = flat_columns(schema, column)
@@ -141,7 +143,7 @@ def extract_batch(extracting: ExtractField, batch: SourceBatch) -> SourceBatch |
     return extracting.changed_batch(batch, member.schema if member else None, found)
 
 
-def flatten_batch(flattening: Flatten, batch: SourceBatch) -> SourceBatch | None:
+def flatten_batch(flattening: Flatten, batch: B) -> B | None:
     """Return the batch with the columns of inner structs among the outer ones."""
     schema, column = flattening.batch_side(batch)
     if column is None:
@@ -179,7 +181,7 @@ def _same_names(schema: Schema | None, column: pa.Array) -> bool:
     return schema.type is Type.STRUCT and [one.name for one in schema.fields] == names
 
 
-def set_metadata_batch(setting: SetSchemaMetadata, batch: SourceBatch) -> SourceBatch | None:
+def set_metadata_batch(setting: SetSchemaMetadata, batch: B) -> B | None:
     """Return the batch under its new schema."""
     schema, column = setting.batch_side(batch)
     if schema is None or flat_columns(schema, column) is None:
@@ -187,7 +189,7 @@ def set_metadata_batch(setting: SetSchemaMetadata, batch: SourceBatch) -> Source
     return setting.changed_batch(batch, setting.updated_schema(schema), column)
 
 
-def key_batch(making: ValueToKey, batch: SourceBatch) -> SourceBatch | None:
+def key_batch(making: ValueToKey, batch: B) -> B | None:
     """Return the batch with some columns of its values as keys."""
     columns = flat_columns(batch.value_schema, batch.values)
     if columns is None or not set(making.fields) <= {name for name, _ in columns}:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TypeVar
 
-from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
 from spark_connect_rt.api.transformation import Transformation
 
 R = TypeVar("R", SourceRecord, SinkRecord)
@@ -17,6 +17,6 @@ class Filter(Transformation):
         """Return nothing."""
         return None
 
-    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+    def apply_batch(self, batch: B) -> B | None:
         """Return none of the records."""
         return batch.slice(0, 0)

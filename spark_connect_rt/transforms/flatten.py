@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 from spark_connect_rt.api.data.schema import Schema, SchemaBuilder, Type, copy_basics
 from spark_connect_rt.api.data.schema_inference import schema_type
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey
 from spark_connect_rt.config.config_def import Type as ConfigType
 from spark_connect_rt.errors import DataError
@@ -87,7 +87,7 @@ class Flatten(SideTransformation):
             if inner is not None:
                 self._flatten_struct(require_struct(member.schema, inner, _PURPOSE), name, result)
 
-    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+    def apply_batch(self, batch: B) -> B | None:
         """Return the batch by columns."""
         from spark_connect_rt.transforms.field_columns import flatten_batch  # Arrow is imported where batches are
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TypeVar
 
 from spark_connect_rt.api.data.values_parse import parse_string
-from spark_connect_rt.api.records import Header, SinkRecord, SourceBatch, SourceRecord, altered
+from spark_connect_rt.api.records import B, Header, SinkRecord, SourceRecord, altered
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.transforms.settings import given, required_list, required_text
@@ -55,6 +55,6 @@ class DropHeaders(Transformation):
         kept = tuple(header for header in record.headers if header.key not in self._names)
         return record if len(kept) == len(record.headers) else altered(record, headers=kept)
 
-    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+    def apply_batch(self, batch: B) -> B | None:
         """Return the batch: its records have no headers."""
         return batch

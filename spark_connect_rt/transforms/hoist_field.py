@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from spark_connect_rt.api.data.schema import Schema, SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.transforms.record_side import OfKey, OfValue, SchemaCache, SideTransformation
 from spark_connect_rt.transforms.settings import MEDIUM, required_text
@@ -28,7 +28,7 @@ class HoistField(SideTransformation):
         self.field: str = CONFIG.parse(config)["field"]
         self._schemas = SchemaCache[Schema]()
 
-    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+    def apply_batch(self, batch: B) -> B | None:
         """Return the batch by columns."""
         from spark_connect_rt.transforms.field_columns import hoist_batch  # Arrow is imported where batches are
 

@@ -11,7 +11,7 @@ from spark_connect_rt.api.data.java_numbers import big_decimal
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.values_check import check_field
 from spark_connect_rt.api.data.values_convert import convert_to_float, convert_to_integer
-from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.transforms.record_side import (
@@ -121,7 +121,7 @@ class MaskField(SideTransformation):
                 parts[member.index] = hidden
         return self.changed(record, schema, rebuilt(struct.schema, parts))
 
-    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+    def apply_batch(self, batch: B) -> B | None:
         """Return the batch by columns."""
         from spark_connect_rt.transforms.field_columns import mask_batch  # Arrow is imported where batches are
 

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.api.predicate import Predicate
-from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.config.java_regex import java_pattern
 from spark_connect_rt.transforms.settings import MEDIUM, non_empty_text, required_text, valid_regex
@@ -39,7 +39,7 @@ class HasHeaderKey(Predicate):
         """Look for the header."""
         return any(header.key == self._name for header in record.headers)
 
-    def test_batch(self, batch: SourceBatch) -> pa.BooleanArray | bool | None:
+    def test_batch(self, batch: B) -> pa.BooleanArray | bool | None:
         """No: the records of a batch have no headers."""
         return False
 
@@ -51,7 +51,7 @@ class RecordIsTombstone(Predicate):
         """Look at the value."""
         return record.value is None
 
-    def test_batch(self, batch: SourceBatch) -> pa.BooleanArray | bool | None:
+    def test_batch(self, batch: B) -> pa.BooleanArray | bool | None:
         """Look at the column."""
         return batch.values.is_null() if batch.values.null_count else False
 
@@ -71,6 +71,6 @@ class TopicNameMatches(Predicate):
         """Look at the topic."""
         return self._pattern.fullmatch(record.topic) is not None
 
-    def test_batch(self, batch: SourceBatch) -> pa.BooleanArray | bool | None:
+    def test_batch(self, batch: B) -> pa.BooleanArray | bool | None:
         """Look at the one topic."""
         return self._pattern.fullmatch(batch.topic) is not None

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from spark_connect_rt.api.data.schema import Field, Schema, Type
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.data.values_check import check_field
-from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord, altered
+from spark_connect_rt.api.records import B, SinkRecord, SourceRecord, altered
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.errors import DataError
 
@@ -35,11 +35,11 @@ class SideTransformation(Transformation):
         """Return the record with something else on the side."""
         raise NotImplementedError
 
-    def batch_side(self, batch: SourceBatch) -> tuple[Schema | None, pa.Array | None]:
+    def batch_side(self, batch: B) -> tuple[Schema | None, pa.Array | None]:
         """Return schema and column of the side; no column: every record has null there."""
         raise NotImplementedError
 
-    def changed_batch(self, batch: SourceBatch, schema: Schema | None, column: pa.Array) -> SourceBatch:
+    def changed_batch(self, batch: B, schema: Schema | None, column: pa.Array) -> B:
         """Return the batch with something else on the side."""
         raise NotImplementedError
 
@@ -61,11 +61,11 @@ class OfKey(SideTransformation):
         """Return the record with another key."""
         return altered(record, key_schema=schema, key=value)
 
-    def batch_side(self, batch: SourceBatch) -> tuple[Schema | None, pa.Array | None]:
+    def batch_side(self, batch: B) -> tuple[Schema | None, pa.Array | None]:
         """Return the keys."""
         return batch.key_schema, batch.keys
 
-    def changed_batch(self, batch: SourceBatch, schema: Schema | None, column: pa.Array) -> SourceBatch:
+    def changed_batch(self, batch: B, schema: Schema | None, column: pa.Array) -> B:
         """Return the batch with other keys."""
         return replace(batch, key_schema=schema, keys=column)
 
@@ -87,11 +87,11 @@ class OfValue(SideTransformation):
         """Return the record with another value."""
         return altered(record, value_schema=schema, value=value)
 
-    def batch_side(self, batch: SourceBatch) -> tuple[Schema | None, pa.Array | None]:
+    def batch_side(self, batch: B) -> tuple[Schema | None, pa.Array | None]:
         """Return the values."""
         return batch.value_schema, batch.values
 
-    def changed_batch(self, batch: SourceBatch, schema: Schema | None, column: pa.Array) -> SourceBatch:
+    def changed_batch(self, batch: B, schema: Schema | None, column: pa.Array) -> B:
         """Return the batch with other values."""
         return replace(batch, value_schema=schema, values=column)
 

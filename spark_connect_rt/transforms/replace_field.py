@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from spark_connect_rt.api.data.schema import Schema, Type, copy_basics
-from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey
 from spark_connect_rt.config.config_def import Type as ConfigType
 from spark_connect_rt.errors import DataError
@@ -97,7 +97,7 @@ class ReplaceField(SideTransformation):
         parts = struct.values(with_defaults=self.replace_null)
         return self.changed(record, updated, rebuilt(updated, [parts[index] for index in origins]))
 
-    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+    def apply_batch(self, batch: B) -> B | None:
         """Return the batch by columns."""
         from spark_connect_rt.transforms.field_columns import replace_batch  # Arrow is imported where batches are
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from spark_connect_rt.api.data.simple_date_format import format_ms, pattern_parts
-from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord, altered
+from spark_connect_rt.api.records import B, SinkRecord, SourceRecord, altered
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Type
 from spark_connect_rt.config.java_regex import java_pattern
@@ -74,7 +74,7 @@ class RegexRouter(Transformation):
         topic = self.topic_for(record.topic)
         return record if topic == record.topic else altered(record, topic=topic)
 
-    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+    def apply_batch(self, batch: B) -> B | None:
         """Return the batch for its new topic; None: the replacement is wrong, as rows will say."""
         try:
             return replace(batch, topic=self.topic_for(batch.topic))
@@ -108,7 +108,7 @@ class TimestampRouter(Transformation):
         stamp = format_ms(self._date_format, ms)
         return self._topic_format.replace("${topic}", topic).replace("${timestamp}", stamp)
 
-    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+    def apply_batch(self, batch: B) -> B | None:
         """Return the batch for its new topic, if all its records are of the same."""
         from spark_connect_rt.transforms.time_columns import common_ms  # Arrow is imported where batches are
 

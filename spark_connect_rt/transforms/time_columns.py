@@ -7,7 +7,7 @@ import pyarrow.compute as pc
 
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.data.simple_date_format import PatternPart
-from spark_connect_rt.api.records import SourceBatch
+from spark_connect_rt.api.records import B
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.transforms.columns import TIMESTAMP_TYPE, agrees, flat_columns, struct_column
 from spark_connect_rt.transforms.timestamp_converter import TimestampConverter
@@ -20,7 +20,7 @@ _LONG_MAX = (1 << 63) - 1
 _TIME_LETTERS = "HkKhmsSa"
 
 
-def convert_batch(converter: TimestampConverter, batch: SourceBatch) -> SourceBatch | None:
+def convert_batch(converter: TimestampConverter, batch: B) -> B | None:
     """Return the batch with its moments in their new form."""
     schema, column = converter.batch_side(batch)
     if column is None or converter.kind not in (UNIX, DATE, TIMESTAMP):

@@ -10,7 +10,7 @@ from spark_connect_rt.api.data.schema import Schema, Type, copy_basics
 from spark_connect_rt.api.data.simple_date_format import pattern_parts
 from spark_connect_rt.api.data.simple_date_parse import NOT_READ
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.records import SinkRecord, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey
 from spark_connect_rt.config.config_def import Type as ConfigType
 from spark_connect_rt.config.validators import one_of
@@ -120,7 +120,7 @@ class TimestampConverter(SideTransformation):
             return None
         return from_ms(self.kind, to_ms(kind or kind_of_value(value), value, self.form), self.form)
 
-    def apply_batch(self, batch: SourceBatch) -> SourceBatch | None:
+    def apply_batch(self, batch: B) -> B | None:
         """Return the batch by columns."""
         from spark_connect_rt.transforms.time_columns import convert_batch  # Arrow is imported where batches are
 

@@ -4,18 +4,27 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
+from enum import Enum, auto
 
-from spark_connect_rt.api.records import SinkRecord
+from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.pipeline.errant_records import Errant, errant_put
 from spark_connect_rt.pipeline.put_isolation import NOT_THE_RECORDS_FAULT, PutIsolation
-from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline, place_of, place_of_record
+from spark_connect_rt.pipeline.sink_pipeline import SinkConverted, SinkPipeline, place_of, place_of_record
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 log = logging.getLogger(__name__)
+
+
+class Outcome(Enum):
+    """What became of a delivery."""
+
+    TAKEN = auto()
+    AGAIN = auto()  # the task asks for it again
+    BY_RECORDS = auto()  # columns that the task leaves, or refused: convert them to records
 
 
 class PutDelivery:
@@ -49,12 +58,48 @@ class PutDelivery:
         self._refused_in_a_row = 0
         self.refused = 0  # of the batch delivered last
 
+    @property
+    def takes_batches(self) -> bool:
+        """Whether the task may take columns."""
+        return type(self._task).put_batch is not SinkTask.put_batch
+
+    def deliver(self, converted: SinkConverted) -> Outcome:
+        """Put what was converted, or go on with it. Raises what fails the task."""
+        if converted.columns is not None:
+            return self._put_batch(converted.columns)
+        return Outcome.TAKEN if self.put(converted.records) else Outcome.AGAIN
+
+    def _put_batch(self, batch: SinkBatch) -> Outcome:
+        self.refused = 0
+        if not len(batch.values):
+            return Outcome.TAKEN
+        try:
+            with self._meter.call("put"):
+                taken = self._task.put_batch(batch)
+        except RetriableError as error:
+            self._say_again(error)
+            return Outcome.AGAIN
+        except NOT_THE_RECORDS_FAULT:
+            raise
+        except Exception:
+            if not self._isolates or not self._task.may_put_halves():
+                raise
+            return Outcome.BY_RECORDS  # whoever is to blame is found there
+        if not taken:
+            return Outcome.BY_RECORDS
+        self._meter.moved("put", len(batch.values))
+        self._refused_in_a_row = 0
+        return Outcome.TAKEN
+
+    def _say_again(self, error: Exception) -> None:
+        log.warning("task=%s: put will be tried again: %s", self._task_id, error)
+
     def put(self, records: Sequence[SinkRecord]) -> bool:
         """Put a batch, or go on with it; False: the task asks for it again. Raises what fails the task."""
         try:
             self._put(records)
         except RetriableError as error:
-            log.warning("task=%s: put will be tried again: %s", self._task_id, error)
+            self._say_again(error)
             return False
         return True
 

@@ -29,9 +29,9 @@ from spark_connect_rt.spark.executor.errant_reports import (
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, decode_partitions, decode_records
 from spark_connect_rt.spark.executor.hosting import load_class, monotonic_ms
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
-from spark_connect_rt.spark.executor.put_delivery import PutDelivery
+from spark_connect_rt.spark.executor.put_delivery import Outcome, PutDelivery
 from spark_connect_rt.spark.executor.sink_context import TaskContext
-from spark_connect_rt.spark.executor.sink_rows import first_offsets, without_partitions
+from spark_connect_rt.spark.executor.sink_rows import by_partition, first_offsets, without_partitions
 
 COMMIT_EACH_S = 1.0  # at most; less if offset.flush.interval.ms is less
 COMMIT_APART_S = 0.2  # reader idle: pre_commit at once unless the last was this recently
@@ -148,24 +148,33 @@ class SinkLane(Lane):
             self._obey()
 
     def _put(self, row: Row) -> None:
-        """Deliver one batch; tried again for as long as the task asks, or until its partitions leave."""
+        """Deliver what was read; a task that takes columns gets each partition for itself."""
         assert row.data is not None
-        batch, wait_s = self._wanted(decode_records(row.data)), RETRY_FIRST_S
+        batch = decode_records(row.data)
+        for part in by_partition(batch) if self._delivery.takes_batches else [batch]:
+            self._put_part(self._wanted(part), row.data.size * part.num_rows // max(1, batch.num_rows))
+
+    def _put_part(self, batch: pa.RecordBatch, data_bytes: int) -> None:
+        """Deliver one batch; tried again for as long as the task asks, or until its partitions leave."""
+        wait_s, by_records = RETRY_FIRST_S, not self._delivery.takes_batches
         while not self._ending:  # what is not put is read again by the next owner
             leaving = self._leaving
             self._release(leaving - self._released)  # a target that refuses must not hold them
             batch = without_partitions(batch, leaving)
             if not batch.num_rows:
                 return
-            converted = self._convert(batch)
+            converted = self._convert(batch, by_records)
             if converted is None:
                 continue
             self._delivery.forget()
             self._put_without = leaving
             while not self._must_not_wait():
-                if self._delivery.put(converted.records):
-                    self._took(converted, row.data.size)
+                outcome = self._delivery.deliver(converted)
+                if outcome is Outcome.TAKEN:
+                    self._took(converted, data_bytes)
                     return
+                if by_records := by_records or outcome is Outcome.BY_RECORDS:
+                    break
                 self._obey()
                 self._hurry.wait(self._until_called_s(wait_s))
                 self._hurry.clear()
@@ -204,9 +213,11 @@ class SinkLane(Lane):
     def _must_not_wait(self) -> bool:
         return self._ending or self._leaving is not self._put_without
 
-    def _convert(self, batch: pa.RecordBatch) -> SinkConverted | None:
+    def _convert(self, batch: pa.RecordBatch, by_records: bool) -> SinkConverted | None:
         """Convert a batch; None: something could not wait for an attempt, look at the batch anew."""
         assert self._reports is not None
+        if not by_records and (columns := self._pipeline.columns(batch)) is not None:
+            return columns
         try:
             converted = self._pipeline.convert(batch)
         except RetryInterrupted:
@@ -222,7 +233,7 @@ class SinkLane(Lane):
 
     def _took(self, converted: SinkConverted, data_bytes: int) -> None:
         self._offsets.update(converted.next_offsets)
-        self._records += len(converted.records) - self._delivery.refused
+        self._records += converted.count - self._delivery.refused
         self._data_bytes += data_bytes
         self._skipped += converted.skipped + self._delivery.refused
         self._dirty = True

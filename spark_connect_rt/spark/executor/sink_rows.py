@@ -1,4 +1,4 @@
-"""Rows of a consumed batch by their topic partition: which there are, and a batch without some of them. Pure."""
+"""Rows of a consumed batch by their topic partition: apart, and a batch without some of them. Pure."""
 
 from __future__ import annotations
 
@@ -16,6 +16,22 @@ def without_partitions(batch: pa.RecordBatch, leaving: AbstractSet[TopicPartitio
         return batch
     kept = [place not in leaving for place in _places(batch)]
     return batch if all(kept) else batch.filter(pa.array(kept))
+
+
+def by_partition(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+    """Return a batch in consume form as one of each partition, topic and partition in the metadata."""
+    if not {"topic", "partition"} & set(batch.schema.names):
+        return [batch]
+    rows: dict[TopicPartition, list[int]] = {}
+    for row, place in enumerate(_places(batch)):
+        rows.setdefault(place, []).append(row)
+    plain = batch.select([name for name in batch.schema.names if name not in ("topic", "partition")])
+    return [
+        plain.take(pa.array(chosen)).replace_schema_metadata(
+            {TOPIC: place.topic.encode(), PARTITION: str(place.partition).encode()}
+        )
+        for place, chosen in rows.items()
+    ]
 
 
 def first_offsets(batch: pa.RecordBatch, partitions: AbstractSet[TopicPartition]) -> dict[TopicPartition, int]:

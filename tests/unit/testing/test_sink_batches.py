@@ -1,0 +1,139 @@
+"""A sink task that takes columns: what it leaves, refuses or asks for again is delivered once, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar
+
+import pytest
+
+from spark_connect_rt.api.connector import SinkConnector
+from spark_connect_rt.api.records import SinkBatch, SinkRecord
+from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.connectors.file_stream_sink import FileStreamSinkConnector
+from spark_connect_rt.errors import DataError, RetriableError
+from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.testing.sink_harness import SinkHarness
+
+TEXT = dict.fromkeys(("key.converter", "value.converter"), "org.apache.kafka.connect.storage.StringConverter")
+
+
+class ColumnsTask(SinkTask):
+    """Keeps text; ``moods`` says what becomes of each batch, then they are taken."""
+
+    taken: ClassVar[list[tuple[str, Any]]] = []
+    moods: ClassVar[list[str]] = []
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """Begin."""
+
+    def stop(self) -> None:
+        """End."""
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        if any(record.value == "bad" for record in records):
+            raise DataError("bad")
+        self.taken.extend(("record", record.value) for record in records)
+
+    def put_batch(self, batch: SinkBatch) -> bool:
+        values = batch.values.to_pylist()
+        mood = self.moods.pop(0) if self.moods else "take"
+        if mood == "again":
+            raise RetriableError("later")
+        if mood == "leave":
+            return False
+        if "bad" in values:
+            raise DataError("bad")
+        self.taken.extend(("column", value) for value in values)
+        return True
+
+
+class ColumnsSink(SinkConnector):
+    """One task."""
+
+    def config_def(self) -> ConfigDef:
+        return ConfigDef()
+
+    def task_class(self) -> type[Any]:
+        return ColumnsTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        return [dict(self.config)]
+
+
+@pytest.fixture(autouse=True)
+def _fresh() -> None:
+    ColumnsTask.taken.clear()
+    ColumnsTask.moods.clear()
+
+
+def sink(**config: str) -> SinkHarness:
+    return SinkHarness(ColumnsSink, {"topics": "t", **{k.replace("_", "."): v for k, v in config.items()}}, TEXT)
+
+
+def test_every_partition_comes_for_itself_and_is_committed() -> None:
+    with sink() as one:
+        for partition, text in ((0, "a"), (1, "b"), (0, "c")):
+            one.send("t", text, partition=partition)
+        assert one.deliver()
+        assert ColumnsTask.taken == [("column", "a"), ("column", "c"), ("column", "b")]
+        assert one.commit() == {TopicPartition("t", 0): 2, TopicPartition("t", 1): 1}
+
+
+def test_what_is_asked_for_again_comes_again_and_what_was_taken_does_not() -> None:
+    ColumnsTask.moods += ["take", "again"]
+    with sink() as one:
+        one.send("t", "a", partition=0)
+        one.send("t", "b", partition=1)
+        assert not one.deliver()
+        assert one.commit() == {TopicPartition("t", 0): 1}
+        assert one.deliver()
+        assert ColumnsTask.taken == [("column", "a"), ("column", "b")]
+        assert one.commit() == {TopicPartition("t", 0): 1, TopicPartition("t", 1): 1}
+
+
+def test_what_it_leaves_comes_by_records() -> None:
+    ColumnsTask.moods += ["leave"]
+    with sink() as one:
+        one.send("t", "a")
+        assert one.deliver()
+        assert ColumnsTask.taken == [("record", "a")]
+
+
+def test_a_bad_record_is_found_and_the_others_are_delivered() -> None:
+    with sink(errors_tolerance="all", errors_deadletterqueue_topic_name="dlq") as one:
+        for text in ("a", "bad", "c"):
+            one.send("t", text)
+        assert one.deliver()
+        assert ColumnsTask.taken == [("record", "a"), ("record", "c")]
+        assert [row["value"] for row in one.dead_letters()] == [b"bad"]
+        assert one.commit() == {TopicPartition("t", 0): 3}
+
+
+def test_without_tolerance_it_fails() -> None:
+    with sink() as one:
+        one.send("t", "bad")
+        with pytest.raises(DataError):
+            one.deliver()
+        assert one.commit() == {}
+
+
+def test_headers_come_by_records() -> None:
+    with sink() as one:
+        one.topics.append([{"topic": "t", "partition": 0, "value": b"a", "headers": [{"key": "h", "value": b"1"}]}])
+        assert one.deliver()
+        assert ColumnsTask.taken == [("record", "a")]
+
+
+def test_a_file_has_the_same_lines_either_way(tmp_path: Path) -> None:
+    files = [tmp_path / "columns", tmp_path / "records"]
+    for file, header in zip(files, (None, [{"key": "h", "value": b"1"}]), strict=True):
+        with SinkHarness(FileStreamSinkConnector, {"topics": "t", "file": str(file)}, TEXT) as one:
+            rows = [
+                {"topic": "t", "partition": 0, "value": value} for value in (b"a", None, "é".encode(), b"", b"x\ny")
+            ]
+            one.topics.append([{**row, "headers": header} for row in rows])
+            assert one.deliver()
+    assert files[0].read_bytes() == files[1].read_bytes() == "a\nnull\né\n\nx\ny\n".encode()
