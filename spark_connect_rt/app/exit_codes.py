@@ -4,7 +4,7 @@ from __future__ import annotations
 
 EXIT_CODES: dict[int, str] = {
     0: "ended in order",
-    1: "the quickstart's counts disagree, or a connector or task failed",
+    1: "the quickstart's counts disagree, or a connector or task failed; mirror verify: a fail-over would lose records",
     2: "wrong command line",
     3: "the worker's tick loop crashed",
     10: "no Python >= 3.11, or its venv module is missing (spark-submit.sh)",

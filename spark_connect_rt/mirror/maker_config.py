@@ -160,6 +160,10 @@ class MirrorMakerConfig:
         }
         return {**defaults, **chosen, **prefixed(self.raw, f"{flow}.")}
 
+    def connector_settings(self, flow: SourceAndTarget, connector: str) -> dict[str, str]:
+        """Return the same with references resolved, as the connector itself sees it."""
+        return dict(self._resolve(self.connector_config(flow, connector)))
+
     def _has_worker(self, flow: SourceAndTarget) -> bool:
         emits = self.raw.get(f"{flow}.{EMIT_HEARTBEATS}", self.raw.get(EMIT_HEARTBEATS, "true"))
         return self.is_enabled(flow) or _is_true(emits)

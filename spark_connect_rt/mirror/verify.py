@@ -1,0 +1,173 @@
+"""Whether two partitions hold the same records, and what a group would miss or see again at the other one.
+
+Pure: records come in as digests, in order. Records are compared as bags, since a flow that delivers at least once may
+have copied some twice, and a topic that is cleaned up is not cleaned at the same moment on both sides.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import pairwise
+from typing import NamedTuple
+
+DIGEST_BYTES = 16
+
+
+class Seen(NamedTuple):
+    """One record as it is compared."""
+
+    offset: int
+    digest: bytes
+    key: bytes | None
+    deletes: bool  # a tombstone: in a compacted topic it may be gone at any time
+
+
+@dataclass(frozen=True, slots=True)
+class Compared:
+    """What two sequences of records of one partition are to each other; counts of records."""
+
+    same: int = 0
+    missing: int = 0  # at the source, should be at the target, are not
+    not_copied_yet: int = 0
+    expired: int = 0  # cleaned up on one side only
+    repeated: int = 0  # more often at the target
+    foreign: int = 0  # at the target, never at the source
+    out_of_order: int = 0
+
+    @property
+    def is_right(self) -> bool:
+        """Return whether everything copied is there, unchanged and in order."""
+        return not (self.missing or self.foreign or self.out_of_order)
+
+
+@dataclass(frozen=True, slots=True)
+class Sides:
+    """Records of one partition on both sides, and what is known about it.
+
+    Args:
+        position: source offset of the last record that the flow has surely copied; None: not known.
+        source_begins, target_begins: where the logs begin now; above 0, older records have been deleted.
+    """
+
+    source: Sequence[Seen]
+    target: Sequence[Seen]
+    position: int | None = None
+    source_begins: int = 0
+    target_begins: int = 0
+    compacted: bool = False
+
+
+def digest(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, bytes | None]], time_ms: int) -> bytes:
+    """Return the digest of a record; everything that a copy keeps goes into it."""
+    content = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    parts = [key, value, *(part for name, data in headers for part in (name.encode(), data))]
+    for part in parts:
+        content.update(b"-" if part is None else b"%d:%b" % (len(part), part))
+    content.update(b"@%d" % time_ms)
+    return content.digest()
+
+
+def compare(sides: Sides) -> Compared:
+    """Compare whole partitions."""
+    if sides.compacted:
+        sides = _newest_of_each_key(sides)
+    left = Counter(one.digest for one in sides.target)
+    matched, unmatched = _taken(sides.source, left)
+    known = {one.digest for one in sides.source}
+    copied_to = max((one.offset for one in matched), default=-1)
+    copied_to = copied_to if sides.position is None else max(copied_to, sides.position)
+    first_copy = min((one.offset for one in matched), default=copied_to + 1)
+    expired = [one for one in unmatched if one.offset < first_copy and sides.target_begins > 0]
+    late = [one for one in unmatched if one.offset > copied_to]
+    first_known = min((one.offset for one in sides.target if one.digest in known), default=-1)
+    older = [
+        one for one in sides.target if sides.source_begins > 0 and one.offset < first_known and one.digest not in known
+    ]
+    foreign = sum(count for content, count in left.items() if content not in known) - len(older)
+    return Compared(
+        same=len(matched),
+        missing=len(unmatched) - len(expired) - len(late),
+        not_copied_yet=len(late),
+        expired=len(expired) + len(older),
+        repeated=sum(count for content, count in left.items() if content in known),
+        foreign=foreign,
+        out_of_order=0 if sides.compacted else _out_of_order(sides.source, sides.target),
+    )
+
+
+def contains(sides: Sides) -> Compared:
+    """Compare a window: every record of the source's must be in the target's, which may hold others too."""
+    matched, unmatched = _taken(sides.source, Counter(one.digest for one in sides.target))
+    return Compared(same=len(matched), missing=len(unmatched))
+
+
+@dataclass(frozen=True, slots=True)
+class FailOver:
+    """What a group would meet in one partition if it went on at the target now; counts of records.
+
+    ``lost`` are neither seen yet nor to come; ``not_copied_yet`` are those of them that the flow may still bring.
+    """
+
+    lost: int = 0
+    not_copied_yet: int = 0
+    repeated: int = 0
+
+
+def fail_over(sides: Sides) -> FailOver:
+    """Return what failing over means, given the records from the group's offset on, at the source and at the target."""
+    if sides.compacted:
+        sides = _newest_of_each_key(sides)
+    left = Counter(one.digest for one in sides.target)
+    matched, unmatched = _taken(sides.source, left)
+    copied_to = max((one.offset for one in matched), default=-1) if sides.position is None else sides.position
+    late = sum(one.offset > copied_to for one in unmatched)
+    return FailOver(lost=len(unmatched), not_copied_yet=late, repeated=sum(left.values()))
+
+
+def total(parts: Iterable[Compared]) -> Compared:
+    """Return the sums."""
+    summed = Compared()
+    for part in parts:
+        summed = replace(summed, **{name: getattr(summed, name) + getattr(part, name) for name in Compared.__slots__})
+    return summed
+
+
+def _taken(source: Sequence[Seen], left: Counter[bytes]) -> tuple[list[Seen], list[Seen]]:
+    """Return the source's records that ``left`` has, each taken out of it once, and those that it has not."""
+    matched, unmatched = [], []
+    for one in source:
+        if left[one.digest] > 0:
+            left[one.digest] -= 1
+            matched.append(one)
+        else:
+            unmatched.append(one)
+    left += Counter()  # drops what is used up
+    return matched, unmatched
+
+
+def _out_of_order(source: Sequence[Seen], target: Sequence[Seen]) -> int:
+    """Return how many records first came to the target before one that precedes them at the source."""
+    once = {content for content, count in Counter(one.digest for one in source).items() if count == 1}
+    first: dict[bytes, int] = {}
+    for one in target:
+        first.setdefault(one.digest, one.offset)
+    places = [first[one.digest] for one in source if one.digest in once and one.digest in first]
+    return sum(later < earlier for earlier, later in pairwise(places))
+
+
+def _newest_of_each_key(sides: Sides) -> Sides:
+    """Return what compaction leaves in the end; of the source only what has been copied counts as newest."""
+    limit = sides.position
+    copied = [one for one in sides.source if limit is None or one.offset <= limit]
+    late = [one for one in sides.source if limit is not None and one.offset > limit]
+    source = {one.key: one for one in copied}
+    target = {one.key: one for one in sides.target}
+    gone = {key for key in source.keys() ^ target.keys() if (source.get(key) or target[key]).deletes}
+    return replace(
+        sides,
+        source=[*(one for key, one in source.items() if key not in gone), *late],
+        target=[one for key, one in target.items() if key not in gone],
+    )

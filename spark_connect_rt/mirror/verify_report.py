@@ -1,0 +1,166 @@
+"""What ``connectrt mirror verify`` says: partitions and groups of a flow, their verdicts, as rows and as JSON. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from spark_connect_rt.mirror.verify import Compared, FailOver
+from spark_connect_rt.protocol.ids import TopicPartition
+
+PARTITION_COLUMNS = ("partition", "source", "target", "compared", "same", "not copied yet", "wrong")
+GROUP_COLUMNS = ("group", "failing over now", "lost", "of these not copied yet", "repeated")
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionReport:
+    """One partition of the source and its copy. ``target`` None: there is no such topic or partition there."""
+
+    partition: TopicPartition
+    remote: TopicPartition
+    source: range  # the offsets that are there
+    target: range | None
+    position: int | None  # source offset of the last record that has surely been copied
+    compared: Compared | None  # None: nothing was
+    note: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupPartition:
+    """Where a group is: at the source, and where it would go on at the target (None: nothing is known there)."""
+
+    partition: TopicPartition
+    upstream: int
+    downstream: int | None
+    outcome: FailOver | None
+
+
+@dataclass(frozen=True, slots=True)
+class GroupReport:
+    """One group; ``is_active``: it is being used at the target already, so it is not for us to judge."""
+
+    group: str
+    partitions: Sequence[GroupPartition]
+    is_active: bool = False
+
+    @property
+    def outcome(self) -> FailOver:
+        """Return the sums."""
+        met = [one.outcome for one in self.partitions if one.outcome is not None]
+        lost, late = sum(one.lost for one in met), sum(one.not_copied_yet for one in met)
+        return FailOver(lost, late, sum(one.repeated for one in met))
+
+    @property
+    def unknown(self) -> list[TopicPartition]:
+        """Return the partitions without an offset at the target: auto.offset.reset decides there."""
+        return [one.partition for one in self.partitions if one.downstream is None]
+
+    @property
+    def is_safe(self) -> bool:
+        """Return whether it loses nothing."""
+        return self.is_active or not (self.outcome.lost or self.unknown)
+
+    @property
+    def verdict(self) -> str:
+        """Return the sentence about it."""
+        if self.is_active:
+            return "is used at the target already"
+        outcome, unknown = self.outcome, self.unknown
+        if unknown:
+            return f"has no offset at the target for {len(unknown)} partitions: auto.offset.reset decides there"
+        if outcome.lost:
+            return f"would lose {outcome.lost} records"
+        return f"would repeat {outcome.repeated} records" if outcome.repeated else "would go on exactly where it was"
+
+
+@dataclass(frozen=True, slots=True)
+class FlowReport:
+    """Everything found out about one flow."""
+
+    flow: str
+    partitions: Sequence[PartitionReport]
+    groups: Sequence[GroupReport] = field(default_factory=tuple)
+
+    @property
+    def is_good(self) -> bool:
+        """Return whether what was copied is right and no group would lose anything by failing over now."""
+        return all(one.is_safe for one in self.groups) and all(
+            one.compared is None or one.compared.is_right for one in self.partitions
+        )
+
+
+def partition_rows(report: FlowReport) -> list[tuple[str, ...]]:
+    """Return a row for each partition."""
+    return [_partition_row(one) for one in report.partitions]
+
+
+def group_rows(report: FlowReport) -> list[tuple[str, ...]]:
+    """Return a row for each group."""
+    return [
+        (one.group, one.verdict, *map(str, (one.outcome.lost, one.outcome.not_copied_yet, one.outcome.repeated)))
+        for one in report.groups
+    ]
+
+
+def as_json(report: FlowReport) -> dict[str, Any]:
+    """Return the same as one JSON document."""
+    return {
+        "flow": report.flow,
+        "good": report.is_good,
+        "partitions": [_partition_json(one) for one in report.partitions],
+        "groups": [_group_json(one) for one in report.groups],
+    }
+
+
+def _partition_row(one: PartitionReport) -> tuple[str, ...]:
+    compared = one.compared or Compared()
+    wrong = {name: count for name, count in _wrong(compared).items() if count}
+    return (
+        str(one.partition),
+        _span(one.source),
+        "-" if one.target is None else _span(one.target),
+        one.note or ("-" if one.compared is None else "yes"),
+        str(compared.same),
+        str(compared.not_copied_yet),
+        ", ".join(f"{count} {name}" for name, count in wrong.items()) or "-",
+    )
+
+
+def _wrong(compared: Compared) -> Mapping[str, int]:
+    return {"missing": compared.missing, "foreign": compared.foreign, "out of order": compared.out_of_order}
+
+
+def _span(offsets: range) -> str:
+    return f"{offsets.start}..{offsets.stop}"
+
+
+def _partition_json(one: PartitionReport) -> dict[str, Any]:
+    return {
+        "topic": one.partition.topic,
+        "partition": one.partition.partition,
+        "remote_topic": one.remote.topic,
+        "source": {"begin": one.source.start, "end": one.source.stop},
+        "target": None if one.target is None else {"begin": one.target.start, "end": one.target.stop},
+        "copied_to": one.position,
+        "compared": None if one.compared is None else asdict(one.compared),
+        "note": one.note,
+    }
+
+
+def _group_json(one: GroupReport) -> dict[str, Any]:
+    return {
+        "group": one.group,
+        "verdict": one.verdict,
+        "safe": one.is_safe,
+        **asdict(one.outcome),
+        "partitions": [
+            {
+                "topic": part.partition.topic,
+                "partition": part.partition.partition,
+                "upstream": part.upstream,
+                "downstream": part.downstream,
+            }
+            for part in one.partitions
+        ],
+    }

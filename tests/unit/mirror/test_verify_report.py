@@ -1,0 +1,86 @@
+"""What is compared of a partition, and what is said about it."""
+
+from __future__ import annotations
+
+from spark_connect_rt.mirror.records import OffsetSync
+from spark_connect_rt.mirror.verify import Compared, FailOver
+from spark_connect_rt.mirror.verify_report import (
+    FlowReport,
+    GroupPartition,
+    GroupReport,
+    PartitionReport,
+    as_json,
+    group_rows,
+    partition_rows,
+)
+from spark_connect_rt.mirror.verify_sample import Window, windows
+from spark_connect_rt.protocol.ids import TopicPartition
+
+HERE, THERE = TopicPartition("t", 0), TopicPartition("A.t", 0)
+
+
+def syncs(*pairs: tuple[int, int]) -> list[OffsetSync]:
+    return [OffsetSync(HERE, upstream, downstream) for upstream, downstream in pairs]
+
+
+def partition(compared: Compared | None, target: range | None = range(5)) -> PartitionReport:
+    return PartitionReport(HERE, THERE, range(5), target, 4, compared)
+
+
+def group(*parts: tuple[int | None, FailOver | None], active: bool = False) -> GroupReport:
+    return GroupReport("g", [GroupPartition(HERE, 3, where, outcome) for where, outcome in parts], active)
+
+
+def test_windows_lie_between_syncs_and_within_both_logs() -> None:
+    known = syncs((0, 0), (10, 8), (20, 30), (15, 40), (25, 50))
+    assert windows(known, 1_000, range(30), range(60)) == [
+        Window(range(10), range(8)),
+        Window(range(10, 20), range(8, 30)),
+        Window(range(15, 25), range(40, 50)),
+        Window(range(25, 30), range(50, 60)),
+    ]
+    assert windows(known, 1_000, range(12, 22), range(45)) == []
+    assert windows([], 1_000, range(30), range(60)) == []
+
+
+def test_fewer_records_take_windows_apart_and_always_the_newest() -> None:
+    known = syncs(*((n * 10, n * 10) for n in range(10)))
+    chosen = windows(known, 30, range(100), range(100))
+    assert [one.source.start for one in chosen] == [10, 50, 90]
+
+
+def test_a_group_is_told_what_failing_over_would_mean() -> None:
+    told = {
+        "would go on exactly where it was": group((3, FailOver())),
+        "would repeat 7 records": group((3, FailOver(repeated=5)), (2, FailOver(repeated=2))),
+        "would lose 2 records": group((3, FailOver(2, 1, 9))),
+        "has no offset at the target for 1 partitions: auto.offset.reset decides there": group((None, None)),
+        "is used at the target already": group((3, FailOver(2, 1, 9)), active=True),
+    }
+    assert {one.verdict: one.is_safe for one in told.values()} == dict(
+        zip(told, [True, True, False, False, True], strict=True)
+    )
+
+
+def test_a_flow_is_good_when_its_copies_are_right_and_its_groups_safe() -> None:
+    right, safe = partition(Compared(same=4, not_copied_yet=1, repeated=2, expired=1)), group((3, FailOver(repeated=1)))
+    assert FlowReport("A->B", [right, partition(None)], [safe]).is_good
+    for wrong in (Compared(missing=1), Compared(foreign=1), Compared(out_of_order=1)):
+        assert not FlowReport("A->B", [partition(wrong)], [safe]).is_good
+    assert not FlowReport("A->B", [right], [group((3, FailOver(lost=1, not_copied_yet=1)))]).is_good
+
+
+def test_rows_and_json_say_the_same() -> None:
+    report = FlowReport(
+        "A->B", [partition(Compared(same=3, missing=2)), partition(None, None)], [group((2, FailOver()))]
+    )
+    assert partition_rows(report) == [
+        ("t-0", "0..5", "0..5", "yes", "3", "0", "2 missing"),
+        ("t-0", "0..5", "-", "-", "0", "0", "-"),
+    ]
+    assert group_rows(report) == [("g", "would go on exactly where it was", "0", "0", "0")]
+    document = as_json(report)
+    assert (document["flow"], document["good"]) == ("A->B", False)
+    assert document["partitions"][0]["compared"]["missing"] == 2
+    assert document["partitions"][1]["target"] is None
+    assert document["groups"][0]["partitions"] == [{"topic": "t", "partition": 0, "upstream": 3, "downstream": 2}]
