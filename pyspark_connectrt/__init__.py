@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from spark_connect_rt.app.cluster_tables import READ_TABLE, TABLE_COLUMNS
+from spark_connect_rt.app.cluster_tables import FILTERED, READ_TABLE, TABLE_COLUMNS
 from spark_connect_rt.app.deployed_connectors import DEPLOYED
 from spark_connect_rt.app.executor_clients import FACTORY
 from spark_connect_rt.spark.datasource.connectrt import ConnectRt
@@ -15,5 +15,6 @@ class DefaultSource(ConnectRt):
 
     clients = FACTORY
     tables: ClassVar = TABLE_COLUMNS
+    filtered: ClassVar = FILTERED
     read_table = READ_TABLE
     deployed = DEPLOYED

@@ -7,7 +7,7 @@ properties; no worker is asked but for ``workers``, whose addresses are in the g
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -20,6 +20,7 @@ from spark_connect_rt.app.internal_topics import InternalTopics
 from spark_connect_rt.app.store_words import offsets_of
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.planning.store_check import Stored, fold_configs
+from spark_connect_rt.spark.datasource.pushed_filters import PUSHED, Condition
 from spark_connect_rt.state.cluster_config import ClusterConfigState
 from spark_connect_rt.state.connector_status import ConnectorStatus
 from spark_connect_rt.state.status_fold import StatusFold
@@ -47,15 +48,15 @@ class ClusterTable:
     kinds: tuple[str, ...]
 
 
-def read_table(name: str, settings: Mapping[str, str]) -> Iterator[Row]:
-    """Yield a table's rows, as of now.
+def read_table(name: str, settings: Mapping[str, str], conditions: Sequence[Condition] = ()) -> Iterator[Row]:
+    """Yield a table's rows, as of now; ``conditions`` on the columns of FILTERED, which its rows keep to.
 
     Raises BadConfigError (a worker setting is missing or wrong), NotFoundError (no such connector, or it has no dead
     letter queue), ConnectError (the brokers cannot be asked).
     """
     if name.startswith(DEAD_LETTERS):
         connector = Deployed(settings).config(name.removeprefix(DEAD_LETTERS))
-        yield from dead_letters(connector, DEFAULTS | dict(settings))
+        yield from dead_letters(connector, DEFAULTS | dict(settings), conditions)
         return
     with InternalTopics(DEFAULTS | dict(settings)) as topics:
         stored = topics.stored(TABLES[name].kinds)
@@ -153,3 +154,5 @@ TABLES = {
 }
 TABLE_COLUMNS = {name: table.ddl for name, table in TABLES.items()} | {DEAD_LETTERS: DEAD_LETTERS_DDL}
 """Columns by the table's name, as DDL; a name that ends with a colon has something behind it."""
+FILTERED = {DEAD_LETTERS: tuple(PUSHED)}
+"""By the table's name: the columns on which conditions bound what is read."""

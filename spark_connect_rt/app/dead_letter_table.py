@@ -6,7 +6,7 @@ as a map without that prefix (Java ``DeadLetterQueueReporter``).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -14,8 +14,9 @@ from spark_connect_rt.app.wiring import admin_of
 from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.config.distributed_config import parse_distributed
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.kafka.topic_records import HeadedRecord, read_with_headers
+from spark_connect_rt.kafka.topic_records import HeadedRecord, TopicPart, read_with_headers
 from spark_connect_rt.pipeline.dead_letters import PREFIX
+from spark_connect_rt.spark.datasource.pushed_filters import Condition, bounds_of
 
 TABLE = "dlq:"
 DDL = (
@@ -23,11 +24,14 @@ DDL = (
     "headers array<struct<key: string, value: binary>>, errors map<string,string>"
 )
 _QUEUE = "errors.deadletterqueue.topic.name"
+_PLACES = {"topic": 0, "partition": 1, "offset": 2, "timestamp": 3}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
-def dead_letters(connector: Mapping[str, str], settings: Mapping[str, str]) -> Iterator[tuple[Any, ...]]:
-    """Yield the rows of a connector's queue, as of now; none while the topic is not there.
+def dead_letters(
+    connector: Mapping[str, str], settings: Mapping[str, str], conditions: Sequence[Condition] = ()
+) -> Iterator[tuple[Any, ...]]:
+    """Yield the rows of a connector's queue that keep to the conditions, as of now; none while the topic is not there.
 
     Raises NotFoundError: the connector has no queue; ConnectError: the brokers cannot be asked.
     """
@@ -39,10 +43,27 @@ def dead_letters(connector: Mapping[str, str], settings: Mapping[str, str]) -> I
     try:
         count = admin.partition_count(topic) or 0
         consumer = log_client_properties(config.raw, "dead-letters").consumer
-        for one in read_with_headers(admin, consumer, topic, count):
-            yield _row(topic, one)
+        for one in read_with_headers(admin, consumer, topic, part_of(topic, count, conditions)):
+            row = _row(topic, one)
+            if all(condition.lets(row[_PLACES[condition.column]]) for condition in conditions):
+                yield row
     finally:
         admin.close()
+
+
+def part_of(topic: str, count: int, conditions: Sequence[Condition]) -> TopicPart:
+    """Return what has to be read of a topic of ``count`` partitions for rows that keep to the conditions."""
+    places = [{"topic": topic, "partition": number} for number in range(count)]
+    partitions = [
+        number
+        for number, place in enumerate(places)
+        if all(one.lets(place[one.column]) for one in conditions if one.column in place)
+    ]
+    since = [
+        one.value for one in conditions if one.column == "timestamp" and one.comparison.startswith(("Equal", "Greater"))
+    ]
+    since_ms = max(((one - _EPOCH) // timedelta(milliseconds=1) for one in since), default=None)
+    return TopicPart(partitions, *bounds_of(conditions, "offset"), since_ms)
 
 
 def _row(topic: str, one: HeadedRecord) -> tuple[Any, ...]:

@@ -6,6 +6,7 @@ A table is one partition.
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar
 
@@ -27,6 +28,7 @@ from spark_connect_rt.spark.datasource.decoding import columns_ddl, given_kinds
 from spark_connect_rt.spark.datasource.kafka_write import KafkaPlan
 from spark_connect_rt.spark.datasource.named_connector import NamedConnector
 from spark_connect_rt.spark.datasource.open_task import OpenTask, TaskPartition, open_task
+from spark_connect_rt.spark.datasource.pushed_filters import Condition, kept_rows, taken
 from spark_connect_rt.spark.datasource.read_options import SourceOffset, parse_options
 from spark_connect_rt.spark.datasource.row_writer import RowStreamWriter, RowWriter, write_plan
 from spark_connect_rt.spark.datasource.sink_write import SinkPlan
@@ -34,8 +36,9 @@ from spark_connect_rt.spark.executor.hosting import load_named
 
 FORMAT = "connectrt"
 REPEAT_IDLE_MS = 30_000
-ReadTable = Callable[[str, Mapping[str, str]], Iterator[tuple[Any, ...]]]
-"""(name of a table, worker properties) -> its rows."""
+ReadTable = Callable[[str, Mapping[str, str], Sequence[Condition]], Iterator[tuple[Any, ...]]]
+"""(name of a table, worker properties, conditions that all its rows must keep to) -> its rows."""
+FILTERED = ("topic", "partition", "timestamp")  # columns of a read whose filters are taken
 
 
 class ConnectRt(DataSource):  # type: ignore[misc]
@@ -43,6 +46,7 @@ class ConnectRt(DataSource):  # type: ignore[misc]
 
     clients = ""  # names the factory of what tasks get
     tables: ClassVar[Mapping[str, str]] = {}  # name -> DDL; "kind:" is the name of every table "kind:something"
+    filtered: ClassVar[Mapping[str, Sequence[str]]] = {}  # name, as above -> columns whose filters its reader takes
     read_table = ""  # "package.module:function", a ReadTable
     deployed = ""  # "package.module:function", a DeployedConnectors
 
@@ -65,8 +69,12 @@ class ConnectRt(DataSource):  # type: ignore[misc]
         table, options = self._table(), dict(self.options)
         if table is None:
             connector = self._connector()
-            return _Reader(connector, given_kinds(connector.options.decodes, schema))
+            reader = _FilteringReader if filters_are_handed_over() else _Reader
+            return reader(connector, given_kinds(connector.options.decodes, schema))
         del options["path"]
+        columns = self.filtered.get(_kind_of(table), ())
+        if columns and filters_are_handed_over():
+            return _FilteringTableReader(table, options, self.read_table, columns)
         return _TableReader(table, options, self.read_table)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: N802 - Spark's name
@@ -117,18 +125,35 @@ def _kind_of(table: str) -> str:
     return kind + colon
 
 
+def filters_are_handed_over() -> bool:
+    """Tell whether this process plans a read with filters (``spark.sql.python.filterPushdown.enabled``, Spark 4.1).
+
+    Without that setting Spark refuses every reader that could take some, so readers that do are made only there.
+    """
+    return "pyspark.sql.worker.data_source_pushdown_filters" in sys.modules
+
+
 class _TableReader(DataSourceReader):  # type: ignore[misc]
-    def __init__(self, table: str, options: Mapping[str, str], read_table: str) -> None:
+    def __init__(self, table: str, options: Mapping[str, str], read_table: str, columns: Sequence[str] = ()) -> None:
         self._table, self._options, self._read_table = table, options, read_table
+        self._columns = columns
+        self._conditions: list[Condition] = []
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         read: ReadTable = load_named(self._read_table)
-        return read(self._table, self._options)
+        return read(self._table, self._options, self._conditions)
+
+
+class _FilteringTableReader(_TableReader):
+    def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802 - Spark's name
+        self._conditions, left = taken(filters, self._columns)
+        return left
 
 
 class _Reader(DataSourceReader):  # type: ignore[misc]
     def __init__(self, connector: NamedConnector, kinds: Mapping[str, pa.DataType]) -> None:
         self._connector, self._kinds = connector, kinds
+        self._conditions: list[Condition] = []
 
     def partitions(self) -> Sequence[InputPartition]:
         return self._connector.tasks(self._connector.starting(), self._kinds)
@@ -137,6 +162,15 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
         assert isinstance(partition, TaskPartition)
         task = open_task(partition)
         try:
-            yield from poll_rows(task, partition.limits)
+            for batch in poll_rows(task, partition.limits):
+                kept = kept_rows(batch, self._conditions)
+                if kept.num_rows:
+                    yield kept
         finally:
             task.close()
+
+
+class _FilteringReader(_Reader):
+    def pushFilters(self, filters: list[Any]) -> list[Any]:  # noqa: N802 - Spark's name
+        self._conditions, left = taken(filters, FILTERED)
+        return left

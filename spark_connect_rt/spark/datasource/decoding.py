@@ -74,5 +74,7 @@ def given_kinds(decodes: Sequence[Decode], schema: StructType) -> dict[str, pa.D
     """
     if schema.names != list(COLUMNS):
         raise BadConfigError({"schema": [f"the columns are {', '.join(COLUMNS)}: leave out .schema(), see decode"]})
-    zone = {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}  # since Spark 4.2; before: always
+    zone = (
+        {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
+    )  # since Spark 4.2; before: always
     return {one.column: to_arrow_type(schema[one.column].dataType, **zone) for one in decodes}

@@ -11,6 +11,8 @@ from confluent_kafka import Producer
 from spark_connect_rt.app.cluster_tables import TABLES, read_table
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import BadConfigError, NotFoundError
+from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.topic_records import TopicPart, read_with_headers
 from spark_connect_rt.testing.worker_process import worker_properties
 from tests.integration.kafka.stored_group import FILE_SOURCE, Group
 
@@ -84,3 +86,22 @@ def test_a_dead_letter_queue_is_a_table(group: Group) -> None:
         rows(group, "dlq:plain")
     with pytest.raises(NotFoundError, match="nobody not found"):
         rows(group, "dlq:nobody")
+
+
+def test_conditions_bound_what_is_read_of_a_topic(group: Group) -> None:
+    topic, admin = f"{group.group}-part", KafkaAdmin({"bootstrap.servers": group.servers})
+    admin.create_topic(TopicSpec(topic, 2, 1, {}))
+    producer = Producer({"bootstrap.servers": group.servers})
+    for number in range(10):
+        for partition in (0, 1):
+            producer.produce(topic, b"", partition=partition, timestamp=(number + 1) * 1_000)
+    assert producer.flush(20) == 0
+
+    def offsets(*bounds: int | None) -> list[tuple[int, int]]:
+        found = read_with_headers(admin, {"bootstrap.servers": group.servers}, topic, TopicPart([1], *bounds))
+        return [one.record[:2] for one in found]
+
+    assert offsets(2, 4) == [(1, 2), (1, 3), (1, 4)]
+    assert offsets(None, 5, 4_500) == [(1, 4), (1, 5)]
+    assert offsets(None, None, 60_000) == []
+    admin.close()

@@ -30,7 +30,8 @@ class Orders(SourceTask):
 
     def poll(self) -> Sequence[SourceRecord | SourceBatch]:
         """Return them once."""
-        values = () if self._done else (Struct(ORDER, {"id": 1, "by": "me"}), None, Struct(ORDER, {"id": 2, "by": "you"}))
+        mine, yours = ({"id": 1, "by": "me"}, {"id": 2, "by": "you"})
+        values = () if self._done else (Struct(ORDER, mine), None, Struct(ORDER, yours))
         self._done = True
         return [SourceRecord({}, {}, "orders", value, ORDER if value else None) for value in values]
 

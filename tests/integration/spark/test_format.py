@@ -59,6 +59,21 @@ def test_every_wrong_option_is_named(spark: SparkSession, lines: Path) -> None:
         read(spark, lines, **{"connector.class": "Nope"}).count()
 
 
+def test_filters_are_applied_where_the_rows_are_read(spark: SparkSession, lines: Path) -> None:
+    filters = "topic = 't' and timestamp is null and length(value) > 3"
+
+    def found() -> tuple[list[Row], bool]:
+        frame = read(spark, lines, until="latest").where(filters)
+        plan = frame._jdf.queryExecution().executedPlan().toString()
+        return frame.select("value").collect(), "topic" in plan.partition("Filter")[2].split("\n")[0]
+
+    assert found() == ([Row(value=b"three")], True)
+    spark.conf.set("spark.sql.python.filterPushdown.enabled", "true")
+    assert found() == ([Row(value=b"three")], False)
+    assert read(spark, lines, until="latest").where("topic = 'u'").count() == 0
+    spark.conf.unset("spark.sql.python.filterPushdown.enabled")
+
+
 def test_a_groups_offsets_are_a_table(spark: SparkSession, broker: EmbeddedKafka, tmp_path: Path) -> None:
     group = Group(broker.bootstrap_servers, tmp_path)
     group.fill()

@@ -1,0 +1,122 @@
+"""Filters that Spark hands to a read (4.1 and later): which are taken, and what rows and offsets they leave.
+
+Taken are comparisons of ``topic``, ``partition``, ``offset`` and ``timestamp`` with values, where the read has such a
+column; all others go back to Spark.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+PUSHED = {
+    "topic": pa.string(),
+    "partition": pa.int32(),
+    "offset": pa.int64(),
+    "timestamp": pa.timestamp("us", "UTC"),
+}
+NOT_NULL = "IsNotNull"
+_COMPARISONS: Mapping[str, tuple[Callable[[Any, Any], pa.Array], Callable[[Any, Any], bool]]] = {
+    "EqualTo": (pc.equal, operator.eq),
+    "GreaterThan": (pc.greater, operator.gt),
+    "GreaterThanOrEqual": (pc.greater_equal, operator.ge),
+    "LessThan": (pc.less, operator.lt),
+    "LessThanOrEqual": (pc.less_equal, operator.le),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Condition:
+    """One filter: a column compared with a value (``In``: with a tuple of them). Null is never let through.
+
+    Spark says ``IsNotNull`` of every column that it compares.
+    """
+
+    column: str
+    comparison: str  # the name of Spark's class: IsNotNull, In, or one of the comparisons
+    value: Any = None
+    negated: bool = False
+
+    def lets(self, value: Any) -> bool:
+        """Tell whether a row with this value stays."""
+        if value is None:
+            return False
+        if self.comparison == NOT_NULL:
+            return True
+        if self.comparison == "In":
+            return bool((value in self.value) is not self.negated)
+        return _COMPARISONS[self.comparison][1](value, self.value) is not self.negated
+
+    def mask(self, column: pa.Array) -> pa.Array:
+        """Tell which rows stay."""
+        kind = column.type
+        if self.comparison == NOT_NULL:
+            return pc.is_valid(column)
+        if self.comparison == "In":
+            found = pc.is_in(column, value_set=pa.array(self.value, kind))
+            found = pc.and_(found, pc.is_valid(column)) if not self.negated else pc.or_(found, pc.is_null(column))
+        else:
+            found = pc.fill_null(_COMPARISONS[self.comparison][0](column, pa.scalar(self.value, kind)), self.negated)
+        return pc.invert(found) if self.negated else found
+
+
+def taken(filters: Iterable[Any], columns: Sequence[str]) -> tuple[list[Condition], list[Any]]:
+    """Return the conditions that a read of these columns keeps to, and the filters that Spark has to apply."""
+    conditions, left = [], []
+    for one in filters:
+        condition = _condition(one)
+        if condition is not None and condition.column in columns:
+            conditions.append(condition)
+        else:
+            left.append(one)
+    return conditions, left
+
+
+def kept_rows(batch: pa.RecordBatch, conditions: Sequence[Condition]) -> pa.RecordBatch:
+    """Return the rows of a batch that all conditions let through."""
+    for one in conditions:
+        batch = batch.filter(one.mask(batch.column(one.column)))
+    return batch
+
+
+def bounds_of(conditions: Sequence[Condition], column: str) -> tuple[int | None, int | None]:
+    """Return (first, last) of the whole numbers that conditions can let through, None: open on that side."""
+    first: int | None = None
+    last: int | None = None
+    for one in conditions:
+        if one.column != column or one.negated:
+            continue
+        values = one.value if one.comparison == "In" else (one.value,)
+        if one.comparison in ("EqualTo", "In", "GreaterThan", "GreaterThanOrEqual"):
+            least = min(values) + (one.comparison == "GreaterThan")
+            first = least if first is None else max(first, least)
+        if one.comparison in ("EqualTo", "In", "LessThan", "LessThanOrEqual"):
+            most = max(values) - (one.comparison == "LessThan")
+            last = most if last is None else min(last, most)
+    return first, last
+
+
+def _condition(one: Any) -> Condition | None:
+    """Return what one of Spark's filters says, None where it is not taken."""
+    negated = type(one).__name__ == "Not"
+    plain = one.child if negated else one
+    name = type(plain).__name__
+    column = ".".join(getattr(plain, "attribute", ()))
+    if column not in PUSHED:
+        return None
+    if name == NOT_NULL and not negated:
+        return Condition(column, name)
+    if name != "In" and name not in _COMPARISONS:
+        return None
+    values = tuple(plain.value) if name == "In" else (plain.value,)
+    try:
+        if not values or pa.array(values, PUSHED[column]).null_count:
+            return None
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+    return Condition(column, name, values if name == "In" else plain.value, negated)
