@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeVar
 
 from spark_connect_rt.api.data.schema import Schema
 
@@ -37,6 +37,15 @@ class Header:
     schema: Schema | None = None
 
 
+class Delivered(NamedTuple):
+    """So many records of a task, which lie in a partition at ``offset`` and the offsets behind it."""
+
+    topic: str
+    partition: int
+    offset: int
+    records: int
+
+
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
     """One record a source task read; ``source_offset`` is where to resume *after* it."""
@@ -57,9 +66,10 @@ class SourceRecord:
 class SourceBatch:
     """Many records of ONE source partition and ONE topic in Arrow columns: what a fast ``poll()`` returns.
 
-    ``values`` holds one element a record (string, binary, struct ...); ``keys`` and ``timestamps_ms`` (int64)
-    are as long or None. ``source_offset`` is where to resume after the LAST record. ``value_schema`` is the
-    Connect schema of every value, None for schemaless.
+    ``values`` holds one element a record (string, binary, struct ...); ``keys``, ``timestamps_ms`` (int64) and
+    ``headers`` (lists of {key, value} with values of bytes) are as long or None. ``partition`` None: the key decides.
+    ``source_offset`` is where to resume after the LAST record. ``value_schema`` is the Connect schema of every value,
+    None for schemaless.
     """
 
     source_partition: Mapping[str, Any]
@@ -70,6 +80,8 @@ class SourceBatch:
     keys: pa.Array | None = None
     key_schema: Schema | None = None
     timestamps_ms: pa.Array | None = None
+    partition: int | None = None
+    headers: pa.Array | None = None
 
     def slice(self, start: int, count: int) -> SourceBatch:
         """Return some of the records; the offset stays where all of them end."""
@@ -80,7 +92,8 @@ class SourceBatch:
         return self._each(lambda column: column.filter(mask))
 
     def _each(self, change: Callable[[pa.Array], pa.Array]) -> SourceBatch:
-        return _each_column(self, change)
+        headers = None if self.headers is None else change(self.headers)
+        return replace(_each_column(self, change), headers=headers)
 
 
 def _each_column(batch: B, change: Callable[[pa.Array], pa.Array]) -> B:

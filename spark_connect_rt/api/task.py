@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_connect_rt._version import __version__
-from spark_connect_rt.api.records import SinkBatch, SinkRecord, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import Delivered, SinkBatch, SinkRecord, SourceBatch, SourceRecord
 from spark_connect_rt.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -128,6 +128,13 @@ class SourceTask(Task):
         Default 100. Lower is prompter and costs CPU; the wait ends early on stop and pause.
         """
         return 100
+
+    def commit_offsets(self, delivered: Sequence[Delivered]) -> None:
+        """These records are acknowledged and lie at these offsets: for each partition in the order they were returned.
+
+        Called before ``commit``. Overriding it has the broker's answer looked at for every record, a third of the
+        producer's speed.
+        """
 
     def commit(self) -> None:
         """Everything returned by earlier polls whose offsets were committed is durable (after each batch)."""

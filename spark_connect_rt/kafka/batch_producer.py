@@ -20,17 +20,20 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import KafkaException
 
+from spark_connect_rt.api.records import Delivered
 from spark_connect_rt.errors import ConnectError, TimedOutError
 from spark_connect_rt.kafka.client_factory import make_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
+from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
+from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS
 
 FULL_WAIT_S = 0.05  # one wait for room; ends early when a report arrives
 MAX_BLOCK_MS = 60_000  # Java's default of max.block.ms
 ANY_PARTITION = -1
 NOW = 0  # librdkafka's timestamp for a record that brings none
 
-_DEFAULTS = {"delivery.report.only.error": True}
+_ONLY_ERRORS = {"delivery.report.only.error": True}
 _Send = Callable[[Iterator[Any]], tuple[Any] | None]
 
 
@@ -46,8 +49,11 @@ class KafkaBatchProducer:
         self._max_block_s = int(config.get("max.block.ms", MAX_BLOCK_MS)) / 1000
         self._failure: ConnectError | None = None
         self._last_error = ""
-        settings = {**_DEFAULTS, "on_delivery": self._failed, "error_cb": self._note}
-        self._producer: Any = make_producer(config, settings)
+        self._runs = DeliveryRuns()
+        tells = TELLS_OFFSETS.items() <= config.items()
+        reports = {"on_delivery": self._reported} if tells else {**_ONLY_ERRORS, "on_delivery": self._failed}
+        properties = {name: value for name, value in config.items() if name not in TELLS_OFFSETS}
+        self._producer: Any = make_producer(properties, {**reports, "error_cb": self._note})
 
     def produce(self, batch: pa.RecordBatch) -> None:
         """See the port."""
@@ -72,6 +78,10 @@ class KafkaBatchProducer:
         self._raise_failure()
         if left:
             raise TimedOutError(f"{left} records not acknowledged in {timeout_ms} ms{self._why()}")
+
+    def delivered(self) -> list[Delivered]:
+        """See the port."""
+        return self._runs.take()
 
     def close(self) -> None:
         """See the port."""
@@ -102,6 +112,12 @@ class KafkaBatchProducer:
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
+
+    def _reported(self, error: Any, message: Any) -> None:
+        if error is None:
+            self._runs.note(message.topic(), message.partition(), message.offset())
+        else:
+            self._failed(error, message)
 
     def _failed(self, error: Any, message: Any) -> None:
         if self._failure is None:

@@ -20,9 +20,10 @@ def columns_batch(
     keys: pa.Array | None = None,
     timestamps_ms: pa.Array | None = None,
     partition: int | None = None,
+    headers: pa.Array | None = None,
 ) -> pa.RecordBatch:
     """Return a produce-form batch of one topic; ``values`` and ``keys`` are binary or string arrays."""
-    given = {"key": keys, "value": values, "timestamp": timestamps_ms}
+    given = {"key": keys, "value": values, "headers": headers, "timestamp": timestamps_ms}
     columns = {name: column.cast(PRODUCE_FIELDS[name]) for name, column in given.items() if column is not None}
     return _batch(columns, topic, partition)
 

@@ -14,7 +14,9 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_connect_rt.api.records import SourceBatch, SourceRecord
+from spark_connect_rt.api.data.schema import BYTES
+from spark_connect_rt.api.records import Header, SourceBatch, SourceRecord
+from spark_connect_rt.converters.byte_array import ByteArrayConverter
 from spark_connect_rt.pipeline.columns import TOPIC
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.pipeline.dead_letters import DeadLetters
@@ -171,6 +173,8 @@ class SourcePipeline:
         key, value = self._converters.key, self._converters.value
         try:
             if self._chain.steps:
+                if piece.headers is not None:
+                    return None
                 transformed = self._chain.apply_batch(piece)
                 if transformed is None:
                     return None
@@ -187,7 +191,9 @@ class SourcePipeline:
                 keys = None if same is None else pa.repeat(pa.scalar(same, pa.binary()), len(values))
         except Exception:  # noqa: BLE001 - plug-in code: row by row finds the record to blame
             return None
-        return columns_batch(piece.topic, values, keys, piece.timestamps_ms)
+        if piece.headers is not None and not isinstance(self._converters.header, ByteArrayConverter):
+            return None
+        return columns_batch(piece.topic, values, keys, piece.timestamps_ms, piece.partition, piece.headers)
 
     def _convert_row(self, record: SourceRecord, offset: Mapping[str, Any] | None) -> None:
         row = self._tolerance.run(self._path, record)
@@ -236,6 +242,7 @@ def _rows_of(piece: SourceRecord | SourceBatch) -> Iterator[tuple[SourceRecord, 
     count = len(piece.values)
     keys = [None] * count if piece.keys is None else piece.keys.to_pylist()
     times = [None] * count if piece.timestamps_ms is None else piece.timestamps_ms.to_pylist()
+    headers = [None] * count if piece.headers is None else piece.headers.to_pylist()
     for index, value in enumerate(piece.values.to_pylist()):
         record = SourceRecord(
             piece.source_partition,
@@ -245,6 +252,8 @@ def _rows_of(piece: SourceRecord | SourceBatch) -> Iterator[tuple[SourceRecord, 
             value_schema=piece.value_schema,
             key=keys[index],
             key_schema=piece.key_schema,
+            partition=piece.partition,
             timestamp_ms=times[index],
+            headers=tuple(Header(one["key"], one["value"], BYTES) for one in headers[index] or ()),
         )
         yield record, piece.source_offset if index == count - 1 else None

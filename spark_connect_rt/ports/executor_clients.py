@@ -11,8 +11,12 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
+from spark_connect_rt.api.records import Delivered
 from spark_connect_rt.config.topic_creation import TopicGroup
 from spark_connect_rt.protocol.ids import TopicPartition
+
+TELLS_OFFSETS = {"connectrt.delivery.offsets": "true"}
+"""Of a producer's configuration: it remembers where its records went."""
 
 
 class BatchProducer(Protocol):
@@ -26,6 +30,12 @@ class BatchProducer(Protocol):
 
     def flush(self, timeout_ms: int) -> None:
         """Return when everything queued is acknowledged. Raises the first failure, TimedOutError."""
+
+    def delivered(self) -> list[Delivered]:
+        """Return where records went that were acknowledged since the last call, in order for each partition.
+
+        Only of a producer made with TELLS_OFFSETS.
+        """
 
     def close(self) -> None:
         """Give up what is queued and close."""

@@ -7,6 +7,7 @@ offsets are kept as the offset topic keeps them, as JSON. Sinks: testing.sink_ha
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -15,11 +16,12 @@ import orjson
 import pyarrow as pa
 
 from spark_connect_rt.api.connector import Connector, SourceConnector
-from spark_connect_rt.api.records import SourceBatch, SourceRecord
+from spark_connect_rt.api.records import Delivered, SourceBatch, SourceRecord
 from spark_connect_rt.api.task import OffsetReader, SourceTask
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
+from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
 from spark_connect_rt.pipeline.errant_records import Errant
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
 from spark_connect_rt.planning.task_configs import checked_count
@@ -155,6 +157,7 @@ class SourceHarness:
         self.tasks: list[SourceTask] = []
         self._worker_config = worker_config
         self._find_plugin = find_plugin or bundled_plugins().class_of
+        self._ends: Counter[tuple[str, int]] = Counter()  # of each partition, how many records it holds
         self._pipelines: list[SourcePipeline] = []
 
     def __enter__(self) -> Self:
@@ -248,8 +251,17 @@ class SourceHarness:
             for partition, offset in one.source_offsets if durable else ():
                 self.offsets.put(partition, offset)
         if durable and batches:
+            task.commit_offsets(self._delivered(produced))
             _tell_durable(task, polled)
         return produced
+
+    def _delivered(self, produced: Sequence[ProducedRecord]) -> list[Delivered]:
+        runs = DeliveryRuns()
+        for one in produced:
+            place = (one.topic, one.partition or 0)
+            runs.note(*place, self._ends[place])
+            self._ends[place] += 1
+        return runs.take()
 
     def _bury(self, errants: Sequence[Errant], batch: pa.RecordBatch, records: int) -> None:
         self.errants += errants

@@ -15,6 +15,7 @@ import orjson
 import pyarrow as pa
 
 from spark_connect_rt.api.plugin_modules import public_name
+from spark_connect_rt.api.records import Delivered
 from spark_connect_rt.config.topic_creation import TopicGroup
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.ports.executor_clients import TransactionalProducer
@@ -106,6 +107,9 @@ class _FileProducer:
             self._topics.append(queued[: values.index(self._fail_value)])
             raise ConnectError(f"delivery of {self._fail_value!r} was refused")
         self._topics.append(queued)
+
+    def delivered(self) -> list[Delivered]:
+        return []  # nobody asks these clients
 
     def close(self) -> None:
         self._queued = []

@@ -15,10 +15,12 @@ from typing import Any
 import pyarrow as pa
 
 from spark_connect_rt.api.plugin_modules import public_name
+from spark_connect_rt.api.records import Delivered
 from spark_connect_rt.config.topic_creation import TopicGroup
 from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.errors import BadConfigError, FencedError, NotFoundError
 from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
+from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
 from spark_connect_rt.protocol.ids import TopicPartition
 
 Row = dict[str, Any]
@@ -57,12 +59,14 @@ class MemoryTopics:
             self.epochs[transactional_id] = self.epochs.get(transactional_id, 0) + 1
             return self.epochs[transactional_id]
 
-    def append(self, rows: Sequence[Row]) -> None:
-        """Write rows; those without a partition go to partition 0."""
+    def append(self, rows: Sequence[Row], runs: DeliveryRuns | None = None) -> None:
+        """Write rows; those without a partition go to partition 0. ``runs`` notes where they went."""
         with self.changed:
             for row in rows:
                 partition = TopicPartition(row["topic"], row.get("partition") or 0)
                 log = self.partitions.setdefault(partition, [])
+                if runs is not None:
+                    runs.note(partition.topic, partition.partition, len(log))
                 log.append({**row, "partition": partition.partition, "offset": len(log)})
             self.changed.notify_all()
 
@@ -89,6 +93,7 @@ class _MemoryProducer:
     def __init__(self, topics: MemoryTopics) -> None:
         self._topics = topics
         self._queued: list[Row] = []
+        self._runs = DeliveryRuns()
 
     def produce(self, batch: pa.RecordBatch) -> None:
         self._queued.extend(rows_of(batch))
@@ -98,9 +103,12 @@ class _MemoryProducer:
         for index, row in enumerate(queued):
             error = self._topics.fail_produce(row)
             if error is not None:
-                self._topics.append(queued[:index])
+                self._topics.append(queued[:index], self._runs)
                 raise error
-        self._topics.append(queued)
+        self._topics.append(queued, self._runs)
+
+    def delivered(self) -> list[Delivered]:
+        return self._runs.take()
 
     def close(self) -> None:
         self._queued = []
@@ -139,7 +147,7 @@ class MemoryTransactionalProducer(_MemoryProducer):
             error = self._topics.fail_produce(row)
             if error is not None:
                 raise error
-        self._topics.append(self._queued)
+        self._topics.append(self._queued, self._runs)
         self._queued, self._open = [], False
 
     def abort(self, timeout_ms: int) -> None:

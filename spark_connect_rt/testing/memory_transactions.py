@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
 from spark_connect_rt.ports.transactions import ProducerProperties
 from spark_connect_rt.testing.memory_compacted_log import MemoryLogTopic
 from spark_connect_rt.testing.memory_executor_clients import MemoryTopics, Row
@@ -20,12 +21,12 @@ class TopicsWithLogs(MemoryTopics):
         super().__init__()
         self.logs: dict[str, MemoryLogTopic] = {}
 
-    def append(self, rows: Sequence[Row]) -> None:
+    def append(self, rows: Sequence[Row], runs: DeliveryRuns | None = None) -> None:
         """Write rows, those of a log into it."""
         for row in rows:
             if row["topic"] in self.logs:
                 self.logs[row["topic"]].write([(row["key"], row["value"])])
-        super().append([row for row in rows if row["topic"] not in self.logs])
+        super().append([row for row in rows if row["topic"] not in self.logs], runs)
 
 
 class MemoryTransactions:

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_connect_rt.pipeline.columns import PARTITION, PRODUCE_FIELDS, TOPIC, produce_batch
-from spark_connect_rt.ports.executor_clients import BatchConsumer, BatchProducer
+from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS, BatchConsumer, BatchProducer
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.compacted_log_contract import fresh_name, until
 
@@ -43,7 +43,7 @@ class BatchClientsContract:
     def new_topic(self, name: str, partitions: int) -> None:
         raise NotImplementedError
 
-    def new_producer(self) -> BatchProducer:
+    def new_producer(self, **properties: str) -> BatchProducer:
         raise NotImplementedError
 
     def new_consumer(self) -> BatchConsumer:
@@ -85,6 +85,16 @@ class BatchClientsContract:
         batch = rows_batch([{"value": v} for v in values], {TOPIC: topic.encode(), PARTITION: b"1"})
         self.written(batch.slice(0, 2_000), batch.slice(2_000))
         assert self.values(topic, 3_000) == values
+
+    def test_a_producer_that_was_asked_to_tells_where_its_records_went(self, topic: str) -> None:
+        producer = self.new_producer(**TELLS_OFFSETS)
+        for partition, count in ((1, 3), (0, 2), (1, 4)):
+            place = {TOPIC: topic.encode(), PARTITION: b"%d" % partition}
+            producer.produce(rows_batch([{"value": b"v"}] * count, place))
+        producer.flush(LIMIT_MS)
+        assert sorted(producer.delivered()) == [(topic, 0, 0, 2), (topic, 1, 0, 7)]
+        assert producer.delivered() == []
+        producer.close()
 
     def test_a_batch_of_one_topic_without_partition_arrives_whole(self, topic: str) -> None:
         self.written(produce_batch(topic, pa.array(["a", "b", "c"])))

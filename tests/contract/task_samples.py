@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from spark_connect_rt.api.records import SinkRecord, SourceRecord
+from spark_connect_rt.api.records import Delivered, SinkRecord, SourceRecord
 from spark_connect_rt.api.task import SinkTask, SourceTask
 from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -86,6 +86,14 @@ class CommittedSource(CountingSource):
 
     def commit_record(self, record: SourceRecord, offset: int | None) -> None:
         note(self.folder, f"committed {record.value}")
+
+
+class ToldSource(CountingSource):
+    """Notes where its records went."""
+
+    def commit_offsets(self, delivered: Sequence[Delivered]) -> None:
+        for one in delivered:
+            note(self.folder, f"at {one.topic}-{one.partition}: {one.offset} and {one.records} in all")
 
 
 class CollectingSink(SinkTask):

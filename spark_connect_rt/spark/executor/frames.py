@@ -20,6 +20,7 @@ import pyarrow as pa
 ROW_DDL = "host long, kind int, head binary, data binary"
 ROW_SCHEMA = pa.schema([("host", pa.int64()), ("kind", pa.int32()), ("head", pa.binary()), ("data", pa.binary())])
 EXACT = b"exact"
+TELL_OFFSETS = b"tell"
 _LAST = 100  # added to the kind of a row behind which the reader had nothing queued
 
 
@@ -35,7 +36,7 @@ class RowKind(IntEnum):
     ENDED = 6  # nothing more comes from this host
     ASSIGNED = 7  # sinks: head: partitions to open
     REVOKED = 8  # sinks: head: partitions to flush and close
-    CLAIM = 9  # exactly-once sources: shut out earlier producers, then report "claimed"
+    CLAIM = 9  # exactly-once sources: shut out earlier producers, report "claimed"; head: b"" or TELL_OFFSETS
     COMMIT = 10  # exactly-once sources: a transaction may end here; head EXACT: it must
     ABORT = 11  # exactly-once sources: drop the records since the last end, keep their offsets
 
@@ -68,17 +69,18 @@ class BatchHead:
     source_offsets: tuple[tuple[Any, Any], ...] = ()  # (partition, offset)
     skipped: int = 0
     topics: tuple[str, ...] = ()
+    tell_offsets: bool = False  # the task wants to know where its records went
 
     def encode(self) -> bytes:
         """Return the JSON of this head."""
-        fields = [self.records, self.source_offsets, self.skipped, self.topics]
+        fields = [self.records, self.source_offsets, self.skipped, self.topics, self.tell_offsets]
         return orjson.dumps(fields, option=orjson.OPT_NON_STR_KEYS)
 
     @staticmethod
     def decode(head: bytes) -> BatchHead:
         """Return the value of ``encode``'s bytes."""
-        records, offsets, skipped, topics = orjson.loads(head)
-        return BatchHead(records, tuple((p, o) for p, o in offsets), skipped, tuple(topics))
+        records, offsets, skipped, topics, tell_offsets = orjson.loads(head)
+        return BatchHead(records, tuple((p, o) for p, o in offsets), skipped, tuple(topics), tell_offsets)
 
 
 def encode_records(batch: pa.RecordBatch) -> pa.Buffer:

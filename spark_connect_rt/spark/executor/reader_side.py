@@ -16,6 +16,7 @@ from typing import Any
 
 import orjson
 
+from spark_connect_rt.api.records import Delivered
 from spark_connect_rt.errors import TimedOutError
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
@@ -124,7 +125,7 @@ class ReaderSide:
                 host.claimed.set()
                 host.switches.nudge()
             case "durable" if isinstance(host, SourceHost):
-                host.durable(message["rows"])
+                host.durable(message["rows"], [Delivered(*one) for one in message["delivered"]])
             case other:
                 log.error("unknown control message %s for host %s, ignored", other, message["host"])
 

@@ -12,7 +12,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
-from spark_connect_rt.api.records import SourceBatch, SourceRecord
+from spark_connect_rt.api.records import Delivered, SourceBatch, SourceRecord
 from spark_connect_rt.api.task import OffsetReader, SourceTask, SourceTaskContext
 from spark_connect_rt.config.exactly_once import Boundary, interval_ms
 from spark_connect_rt.errors import ConnectError, DataError, RetriableError, ShuttingDownError
@@ -23,7 +23,7 @@ from spark_connect_rt.pipeline.transaction_boundaries import End, TransactionBou
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.errant_reports import ErrantLog, ensure_dead_letter_queue
-from spark_connect_rt.spark.executor.frames import EXACT, BatchHead, Row, RowKind, encode_records
+from spark_connect_rt.spark.executor.frames import EXACT, TELL_OFFSETS, BatchHead, Row, RowKind, encode_records
 from spark_connect_rt.spark.executor.hosting import (
     Switches,
     load_class,
@@ -88,13 +88,14 @@ class SourceHost(threading.Thread):
         self._context = _Context(launch, _OffsetReader(host, driver))
         self._driver = driver
         self._sent: deque[Sequence[SourceRecord]] = deque()  # per BATCH row, only for tasks with commit_record
-        self._durable_rows: deque[int] = deque()  # BATCH rows the driver said are durable, untold to the task
+        self._durable: deque[tuple[int, Sequence[Delivered]]] = deque()  # BATCH rows and where they went, untold yet
+        self._tell_offsets = False
         self._boundaries: TransactionBoundaries | None = None  # exactly-once only
         self.claimed = threading.Event()  # the writer has shut out earlier producers of this task
 
-    def durable(self, rows: int) -> None:
-        """Take note that so many more BATCH rows are durable (channel thread)."""
-        self._durable_rows.append(rows)
+    def durable(self, rows: int, delivered: Sequence[Delivered]) -> None:
+        """Take note that so many more BATCH rows are durable, and where their records are (channel thread)."""
+        self._durable.append((rows, delivered))
         self.switches.nudge()
 
     def news(self, now_s: float) -> Mapping[str, Any] | None:
@@ -120,9 +121,11 @@ class SourceHost(threading.Thread):
             self._wait_while_paused()
         if self.switches.stopping:
             return
+        task_class = load_class(self._launch.task_class)
+        self._tell_offsets = _wants_offsets(task_class)
         if self._launch.offsets_topic and not self._claim():
             return
-        task: SourceTask = load_class(self._launch.task_class)()
+        task: SourceTask = task_class()
         if _wants_commits(type(task)):
             self._driver.wants_commits(self._host)
         task.context = self._context
@@ -147,7 +150,7 @@ class SourceHost(threading.Thread):
 
         T1: only then may it read where it is; what an earlier producer left open is aborted by now.
         """
-        self._rows.put(Row(self._host, RowKind.CLAIM))
+        self._rows.put(Row(self._host, RowKind.CLAIM, TELL_OFFSETS if self._tell_offsets else b""))
         while not self.claimed.is_set():
             if self.switches.stopping:
                 return False
@@ -180,7 +183,7 @@ class SourceHost(threading.Thread):
     def _poll_until_stopped(self, task: SourceTask, pipeline: SourcePipeline) -> None:
         switches = self.switches
         while not switches.stopping:
-            if self._durable_rows:
+            if self._durable:
                 self._tell_durable(task)
             if switches.paused:
                 self._wait_while_paused()
@@ -265,6 +268,7 @@ class SourceHost(threading.Thread):
             tuple(converted.source_offsets),
             converted.skipped,
             tuple(sorted(converted.topics)),
+            self._tell_offsets,
         )
         data = encode_records(converted.batch) if converted.batch.num_rows else None
         self._rows.put(Row(self._host, RowKind.BATCH, head.encode(), data))
@@ -277,14 +281,18 @@ class SourceHost(threading.Thread):
 
     def _tell_durable(self, task: SourceTask) -> None:
         """Call the task's commit hooks on its own thread."""
-        rows = 0
-        while self._durable_rows:
-            rows += self._durable_rows.popleft()
+        rows, delivered = 0, list[Delivered]()
+        while self._durable:
+            more, where = self._durable.popleft()
+            rows += more
+            delivered += where
         if not rows:
             return
         for _ in range(min(rows, len(self._sent))):
             for record in self._sent.popleft():
                 task.commit_record(record, None)
+        if delivered:
+            task.commit_offsets(delivered)
         task.commit()
 
 
@@ -294,7 +302,11 @@ def _count(polled: Sequence[SourceRecord | SourceBatch]) -> int:
 
 def _wants_commits(task_class: type[SourceTask]) -> bool:
     """Tell whether the task has a hook to be called when batches are durable."""
-    return task_class.commit is not SourceTask.commit or _wants_records(task_class)
+    return task_class.commit is not SourceTask.commit or _wants_records(task_class) or _wants_offsets(task_class)
+
+
+def _wants_offsets(task_class: type[SourceTask]) -> bool:
+    return task_class.commit_offsets is not SourceTask.commit_offsets
 
 
 def _wants_records(task_class: type[SourceTask]) -> bool:

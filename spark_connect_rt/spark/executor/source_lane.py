@@ -10,7 +10,7 @@ from typing import Any
 
 import orjson
 
-from spark_connect_rt.ports.executor_clients import BatchProducer, ExecutorClients
+from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS, BatchProducer, ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, decode_records
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
@@ -49,7 +49,7 @@ class SourceLane(Lane):
         head = BatchHead.decode(row.head)
         if row.data is not None:
             self._new_topics.ensure(head.topics)
-            self._open_producer().produce(decode_records(row.data))
+            self._open_producer(head.tell_offsets).produce(decode_records(row.data))
         self._pending.add(head, row.data.size if row.data is not None else 0)
         now = now_s()
         if self._flush_at_s is None:
@@ -57,11 +57,11 @@ class SourceLane(Lane):
         if now >= self._flush_at_s:
             self.drain()
 
-    def _open_producer(self) -> BatchProducer:
+    def _open_producer(self, tell_offsets: bool) -> BatchProducer:
         if self._producer is None:
             config = self._clients.resolve(self.launch.client_config, self.launch.worker_config)
             self._timeout_ms = int(config.get("delivery.timeout.ms", _DELIVERY_TIMEOUT_MS))
-            self._producer = self._clients.producer(config)
+            self._producer = self._clients.producer({**config, **TELLS_OFFSETS} if tell_offsets else config)
         return self._producer
 
     def on_reader_idle(self) -> None:
@@ -88,7 +88,8 @@ class SourceLane(Lane):
         self._flush_at_s = None
         self._flushed_s = now_s()
         pending, self._pending = self._pending, Pending()
-        self.report_durable(pending.records, **pending.fields())
+        delivered = self._producer.delivered() if self._producer is not None else []
+        self.report_durable(pending.records, **pending.fields(), delivered=list(map(tuple, delivered)))
 
     def finish(self) -> None:
         """Close the producer; what is not flushed is given up, it will be read again."""

@@ -11,11 +11,12 @@ import logging
 
 import pyarrow as pa
 
+from spark_connect_rt.api.records import Delivered
 from spark_connect_rt.pipeline.produce_rows import columns_batch
-from spark_connect_rt.ports.executor_clients import ExecutorClients, TransactionalProducer
+from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS, ExecutorClients, TransactionalProducer
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.offset_records import encode_key, encode_value
-from spark_connect_rt.spark.executor.frames import EXACT, BatchHead, Row, RowKind, decode_records
+from spark_connect_rt.spark.executor.frames import EXACT, TELL_OFFSETS, BatchHead, Row, RowKind, decode_records
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
 from spark_connect_rt.spark.executor.new_topics import NewTopics
 from spark_connect_rt.spark.executor.source_lane import Pending
@@ -55,14 +56,14 @@ class TransactionalLane(Lane):
             case RowKind.ABORT:
                 self._abort()
             case RowKind.CLAIM:
-                self._claim()
+                self._claim(tell_offsets=row.head == TELL_OFFSETS)
             case RowKind.RUNNING | RowKind.PAUSED:
                 self._end_if_due(now_s(), at_once=True)
                 self.report(row.kind.name.lower())
 
-    def _claim(self) -> None:
+    def _claim(self, *, tell_offsets: bool) -> None:
         config = self._clients.resolve(self.launch.client_config, self.launch.worker_config)
-        self._producer = self._clients.transactional_producer(config)
+        self._producer = self._clients.transactional_producer({**config, **TELLS_OFFSETS} if tell_offsets else config)
         # T1: from here on no earlier producer of this task can commit, and what it left open is aborted; only then
         # may the task read where it is.
         self._producer.claim(CLAIM_LIMIT_MS)
@@ -100,7 +101,7 @@ class TransactionalLane(Lane):
 
     def _commit(self) -> None:
         """T2: records and the offsets behind them become visible together, or not at all."""
-        pending = self._pending
+        pending, delivered = self._pending, list[Delivered]()
         offsets = [(encode_key(self.launch.task.connector, p), encode_value(o)) for p, o in pending.source_offsets()]
         if offsets or self._open:
             producer = self._opened()
@@ -108,9 +109,10 @@ class TransactionalLane(Lane):
                 keys, values = (pa.array(column, pa.binary()) for column in zip(*offsets, strict=True))
                 producer.produce(columns_batch(self.launch.offsets_topic, values, keys))
             producer.commit(END_LIMIT_MS)
+            delivered = producer.delivered()
         self._open, self._due_s, self._pending = False, None, Pending()
         self._ended_s = now_s()
-        self.report_durable(pending.records, **pending.fields())
+        self.report_durable(pending.records, **pending.fields(), delivered=list(map(tuple, delivered)))
 
     def _abort(self) -> None:
         if self._open:
@@ -121,6 +123,7 @@ class TransactionalLane(Lane):
     def _drop(self, limit_ms: int) -> None:
         assert self._producer is not None
         self._producer.abort(limit_ms)
+        self._producer.delivered()  # nobody sees these records
         self._open = False
 
     def on_reader_idle(self) -> None:

@@ -106,6 +106,14 @@ def test_a_busy_task_leaves_a_shared_slot(tmp_path: Path, monkeypatch: pytest.Mo
     worker.runner.close(2_000)
 
 
+def test_a_task_that_asks_hears_where_its_records_went(tmp_path: Path) -> None:
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
+    launch = worker.start("a", "ToldSource", count="3", per_poll="3")
+    worker.until(lambda: "at numbers-0: 0 and 3 in all" in worker.notes("a"))
+    worker.end(launch)
+    worker.runner.close(2_000)
+
+
 def test_losses_without_progress_fail_the_task(tmp_path: Path) -> None:
     settings = EngineSettings(housekeeping_ms=20, loss_backoff_ms=1, losses_max=2)
     worker = new_worker(tmp_path, settings)

@@ -14,8 +14,8 @@ class TestMemoryBatchClients(BatchClientsContract):
     def new_topic(self, name: str, partitions: int) -> None:
         """Topics come to be by writing."""
 
-    def new_producer(self) -> BatchProducer:
-        return self.clients.producer({})
+    def new_producer(self, **properties: str) -> BatchProducer:
+        return self.clients.producer(properties)
 
     def new_consumer(self) -> BatchConsumer:
         return self.clients.consumer({})
