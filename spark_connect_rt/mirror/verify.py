@@ -159,12 +159,16 @@ def _out_of_order(source: Sequence[Seen], target: Sequence[Seen]) -> int:
 
 
 def _newest_of_each_key(sides: Sides) -> Sides:
-    """Return what compaction leaves in the end; of the source only what has been copied counts as newest."""
-    limit = sides.position
-    copied = [one for one in sides.source if limit is None or one.offset <= limit]
-    late = [one for one in sides.source if limit is not None and one.offset > limit]
-    source = {one.key: one for one in copied}
+    """Return what compaction leaves in the end. Of the source what has been copied counts, or has just arrived."""
     target = {one.key: one for one in sides.target}
+    source: dict[bytes | None, Seen] = {}
+    late: list[Seen] = []
+    for one in sides.source:
+        has_arrived = one.key in target and target[one.key].digest == one.digest
+        if sides.position is None or one.offset <= sides.position or has_arrived:
+            source[one.key] = one
+        else:
+            late.append(one)
     gone = {key for key in source.keys() ^ target.keys() if (source.get(key) or target[key]).deletes}
     return replace(
         sides,

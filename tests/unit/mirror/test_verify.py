@@ -53,6 +53,8 @@ def test_of_a_compacted_partition_the_newest_of_each_key_counts() -> None:
     stale = log("k=1 l=1", keyed=True)
     assert compare(Sides(source, stale, 4, compacted=True)) == Compared(same=1, missing=1, foreign=1)
     assert compare(Sides(source, stale, 1, compacted=True)) == Compared(same=2, not_copied_yet=3)
+    ahead = log("k=1 l=1 k=2", keyed=True)  # what is there though nobody has committed it yet
+    assert compare(Sides(source, ahead, 1, compacted=True)) == Compared(same=2, not_copied_yet=2)
 
 
 def test_a_window_must_be_in_the_other_which_may_hold_more() -> None:
