@@ -129,6 +129,13 @@ class SourceTask(Task):
         """
         return 100
 
+    def has_more(self) -> bool:
+        """Tell whether there is more, though a poll brought nothing: asked by a read that ends when nothing is left.
+
+        Default False. For tasks whose records may be on their way to them while ``poll`` returns.
+        """
+        return False
+
     def commit_offsets(self, delivered: Sequence[Delivered]) -> None:
         """These records are acknowledged and lie at these offsets: for each partition in the order they were returned.
 

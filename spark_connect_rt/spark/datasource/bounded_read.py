@@ -20,7 +20,7 @@ def poll_rows(task: OpenTask, limits: ReadLimits) -> Iterator[pa.RecordBatch]:
         polled = task.poll()
         if polled is None:
             idle_ms = (time.monotonic() - idle_since_s) * 1000
-            if limits.until == LATEST or idle_ms >= limits.idle_ms:
+            if not task.has_more() and (limits.until == LATEST or idle_ms >= limits.idle_ms):
                 return
             time.sleep(min(task.idle_wait_ms(), max(1.0, limits.idle_ms - idle_ms)) / 1000)
             continue

@@ -69,6 +69,10 @@ class OpenTask:
             held.forget()
         return [batch for batch in self._converted(polled) if batch.num_rows] if polled else None
 
+    def has_more(self) -> bool:
+        """Tell whether there is more, though a poll brought nothing."""
+        return self._task.has_more()
+
     def idle_wait_ms(self) -> int:
         """Return how long the task wants to be left alone after a poll that brought nothing."""
         return self._task.idle_wait_ms()

@@ -106,7 +106,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         rows = 0
         while limit_rows is None or rows < limit_rows:
             found = [batch for task in self._tasks for batch in task.poll() or ()]
-            if not found:
+            if not found and not any(task.has_more() for task in self._tasks):
                 break
             for batch in found:
                 polled.end = advanced(polled.end, batch)

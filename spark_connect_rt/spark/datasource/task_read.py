@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import OffsetReader, TransactionContext
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.pipeline.columns import PRODUCE_FIELDS, TOPIC
+from spark_connect_rt.pipeline.columns import PARTITION, PRODUCE_FIELDS, TOPIC
 from spark_connect_rt.pipeline.errant_records import Errant
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
 from spark_connect_rt.protocol.json_text import encode_json
@@ -123,11 +123,14 @@ def _text(tree: Mapping[str, Any] | None) -> str | None:
 def _columns(rows: pa.RecordBatch, partitions: Any, offsets: Any) -> pa.RecordBatch:
     """Return a batch in produce form as the format's columns."""
     count = rows.num_rows
-    topic = (rows.schema.metadata or {}).get(TOPIC)
+    metadata = rows.schema.metadata or {}
+    topic, partition = metadata.get(TOPIC), metadata.get(PARTITION)
     columns = {name: pa.nulls(count, kind) for name, kind in PRODUCE_FIELDS.items()}
     columns |= {name: rows.column(name) for name in rows.schema.names}
     if topic is not None:
         columns["topic"] = pa.repeat(pa.scalar(topic.decode(), pa.string()), count)
+    if partition is not None:
+        columns["partition"] = pa.repeat(pa.scalar(int(partition), pa.int32()), count)
     at_us = pc.multiply(columns["timestamp"], 1000)
     columns["timestamp"] = at_us.cast(pa.timestamp("us")).cast(pa.timestamp("us", "UTC"))
     columns["source_partition"] = pa.array(partitions, pa.string())

@@ -125,6 +125,19 @@ def test_until_latest_ends_at_the_first_poll_that_brings_nothing() -> None:
     assert len(rows(Script([record(1)], [], [record(2)]))) == 1
 
 
+def test_a_read_goes_on_while_the_task_knows_of_more() -> None:
+    class Fetching(Script):
+        def has_more(self) -> bool:
+            return bool(self._polls)
+
+    assert len(rows(Fetching([], [record(1)], [], [record(2)]))) == 2
+
+
+def test_rows_of_a_batch_have_its_partition() -> None:
+    batch = SourceBatch({"file": "f"}, {"line": 1}, "t", pa.array(["a"]), partition=3)
+    assert [row["partition"] for row in rows(Script([batch]))] == [3]
+
+
 def test_until_idle_bears_empty_polls_and_trouble_that_passes() -> None:
     polls = ([record(1)], [], RetriableError("soon"), [], [record(2)])
     found = rows(Script(*polls), ReadLimits("idle", idle_ms=60_000, max_records=2))
