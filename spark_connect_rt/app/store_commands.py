@@ -1,6 +1,6 @@
-"""The words ``connectrt store check|backup|restore|repair`` and ``connectrt offsets list|prune|alter|reset``.
+"""The words ``connectrt store check|backup|restore|repair`` and ``offsets list|prune|alter|reset|reconcile``.
 
-What they do is app/store_actions.py and app/offset_actions.py, imported when they are needed.
+What they do is app/store_actions.py, offset_actions.py and stream_offsets.py, imported when they are needed.
 """
 
 from __future__ import annotations
@@ -27,6 +27,8 @@ Name = Annotated[str, typer.Argument(help="The connector.")]
 OffsetsFile = Annotated[Path, typer.Argument(help='JSON: {"offsets": [...]}, as GET /connectors/NAME/offsets has it.')]
 NewFile = Annotated[Path | None, typer.Option("--backup", help="A new file; needed while no worker runs.")]
 Url = Annotated[str | None, typer.Option("--url", help="The worker to ask, instead of one that the group names.")]
+Checkpoint = Annotated[Path, typer.Argument(help="The query's checkpoint folder.")]
+Source = Annotated[int, typer.Option("--source", help="Which of the query's sources, from 0.")]
 Connector = Annotated[str | None, typer.Option("--connector", help="Only this connector.")]
 
 
@@ -122,6 +124,25 @@ def _add_offsets(offsets: typer.Typer, act: Act) -> None:
     ) -> None:
         """Forget all offsets of a connector: a running worker is asked, without one this command does it."""
         act(file, override, lambda settings: changes().reset(settings, name, _options(apply, safety, url)))
+
+    @offsets.command()
+    def reconcile(
+        file: PropertiesFile,
+        name: Name,
+        checkpoint: Checkpoint,
+        source: Source = 0,
+        safety: NewFile = None,
+        apply: Apply = False,
+        override: Override = None,
+    ) -> None:
+        """Show where a stream of format("connectrt") is, beside its offsets in the topic; write those as it is."""
+
+        def run(settings: Mapping[str, str]) -> int:
+            from spark_connect_rt.app.stream_offsets import Reconciling, reconcile
+
+            return reconcile(settings, name, checkpoint, Reconciling(source, apply, safety))
+
+        act(file, override, run)
 
 
 def actions() -> ModuleType:

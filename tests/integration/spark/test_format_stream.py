@@ -78,7 +78,7 @@ def test_a_query_goes_on_where_its_checkpoint_is_and_repeats_the_batch_that_fail
 
 
 def test_stored_offsets_follow_the_batches_and_outlive_the_checkpoint(
-    lines: Lines, broker: EmbeddedKafka, tmp_path: Path
+    lines: Lines, broker: EmbeddedKafka, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     group = Group(broker.bootstrap_servers, tmp_path)
     group.create_topics()
@@ -88,10 +88,23 @@ def test_stored_offsets_follow_the_batches_and_outlive_the_checkpoint(
     options = {**settings, "connector": "files", "startingOffsets": "connect", "commitOffsets": "connect"}
     lines.append("one", "two")
     assert lines.run("first", **options) == {0: ["one", "two"]}
-    stored = lines._spark.read.format("connectrt").options(**settings).load("offsets").collect()
-    assert [(row.connector, row.partition, json.loads(row.offset)) for row in stored] == [
-        ("files", json.dumps({"filename": str(lines.file)}, separators=(",", ":")), {"position": 8})
-    ]
+
+    def stored() -> list[tuple[str, str, str]]:
+        table = lines._spark.read.format("connectrt").options(**settings).load("offsets")
+        return [(row.connector, row.partition, row.offset) for row in table.collect()]
+
+    partition = json.dumps({"filename": str(lines.file)}, separators=(",", ":"))
+    assert stored() == [("files", partition, '{"position":8}')]
+    group.write("offsets", (f'["files",{partition}]', {"position": 4}))
+    reconcile = ("offsets", "reconcile", "files", str(tmp_path / "first"))
+    assert group.run(*reconcile) == 0
+    told = capsys.readouterr().out
+    assert "differs" in told
+    assert "say --apply" in told
+    assert stored() == [("files", partition, '{"position":4}')]
+    assert group.run(*reconcile, "--apply") == 1  # never without a backup
+    assert group.run(*reconcile, "--apply", "--backup", str(tmp_path / "before.jsonl")) == 0
+    assert stored() == [("files", partition, '{"position":8}')]
     lines.append("three")
     assert lines.run("second", **options) == {0: ["three"]}
 
