@@ -75,7 +75,8 @@ class MirroredCluster:
         """Return the records with these offsets, as digests. Raises TimedOutError, ConnectError."""
         if not offsets:
             return []
-        own = {"group.id": "connectrt-mirror-verify", **self._consumer}
+        # What is deleted meanwhile is passed over, whatever the flow's own consumers do.
+        own = {"group.id": "connectrt-mirror-verify", **self._consumer, "auto.offset.reset": "earliest"}
         client = make_consumer(own, {"enable.partition.eof": "true"})
         try:
             client.assign([ClientPartition(partition.topic, partition.partition, offsets.start)])

@@ -32,6 +32,7 @@ from spark_connect_rt.runtime.herder.herder import DistributedHerder
 LOOK_EVERY_S = 0.5
 TRY_AGAIN_S = 5.0  # a cluster that cannot be reached keeps only its own flows waiting
 WRITE_LIMIT_S = 90.0
+DEFAULTS = {"errors.restart.policy": "backoff"}  # nobody could restart a FAILED task by hand: there is no REST API
 
 log = logging.getLogger(__name__)
 
@@ -54,7 +55,8 @@ class FlowWorker(DistributedWorker):
         """Take the flow. Raises BadConfigError."""
         settings = around.config.worker_config(flow)
         # Java's worker has them, too, and makes nothing of them; here they would be reported as misspelt.
-        super().__init__({k: v for k, v in settings.items() if not k.startswith("replication.policy")})
+        known = {name: value for name, value in settings.items() if not name.startswith("replication.policy")}
+        super().__init__({**DEFAULTS, **known})
         self._flow = flow
         self._around = around
         nowhere = Advertised("NOTUSED", f"{socket.getfqdn()}/{flow}/{uuid.uuid4()}")
