@@ -12,6 +12,7 @@ _CONVERTERS = "spark_connect_rt.converters"
 _REGISTRY = "spark_connect_rt.schema_registry"
 _CONFIG_PROVIDERS = "spark_connect_rt.config_providers"
 _JAVA = "org.apache.kafka.connect"
+_MIRROR = "org.apache.kafka.connect.mirror"
 _NUMBERS = ("Boolean", "Double", "Float", "Integer", "Long", "Short")
 _JAVA_CONFIG_PROVIDERS = "org.apache.kafka.common.config.provider"
 
@@ -37,6 +38,12 @@ BUNDLED: tuple[PluginDesc, ...] = (
     bundled(f"{_CONNECTORS}.directory_source:DirectorySourceConnector", "source"),
     bundled(f"{_CONNECTORS}.kafka_sink:KafkaSinkConnector", "sink"),
     bundled(f"{_CONNECTORS}.kafka_source:KafkaSourceConnector", "source"),
+    *(
+        bundled(
+            f"{_CONNECTORS}.mirror_{name.lower()}:Mirror{name}Connector", "source", f"{_MIRROR}.Mirror{name}Connector"
+        )
+        for name in ("Source", "Checkpoint", "Heartbeat")
+    ),
     bundled(f"{_CONNECTORS}.spark_format_source:SparkFormatSourceConnector", "source"),
     bundled(f"{_CONNECTORS}.http_source:HttpSourceConnector", "source"),
     bundled(f"{_CONNECTORS}.http_sink:HttpSinkConnector", "sink"),

@@ -15,8 +15,8 @@ import pyarrow.compute as pc
 from confluent_kafka import KafkaException
 
 from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceConnector, SourceOffset
-from spark_connect_rt.api.data.schema import BYTES, OPTIONAL_BYTES
-from spark_connect_rt.api.records import Header, SourceBatch, SourceRecord
+from spark_connect_rt.api.data.schema import OPTIONAL_BYTES
+from spark_connect_rt.api.records import SourceBatch
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.config.java_regex import java_pattern
@@ -131,15 +131,30 @@ class KafkaSourceTask(SourceTask):
             one: begin if offset is None else _last_offset(offset) + 1
             for one, offset in zip(partitions, stored, strict=True)
         }
+        self._partitions = partitions
         self._consumer = KafkaBatchConsumer(properties)
         self._consumer.assign(starts)
 
-    def poll(self) -> Sequence[SourceRecord | SourceBatch] | None:
-        """Return what is there, a batch of columns for each partition where that keeps everything."""
+    def has_more(self) -> bool:
+        """Tell whether a partition's end lies behind what was handed on: a fetch may be under way."""
+        ends = self._consumer.end_offsets(self._partitions)
+        return any(self._consumer.position(one) < ends[one] for one in self._partitions)
+
+    def poll(self) -> Sequence[SourceBatch] | None:
+        """Return what is there, a batch of columns for each partition."""
         batch = self._consumer.poll(self._values["poll.max.records"], POLL_MS)
         if batch is None:
             return None
-        return [piece for partition, rows in by_partition(batch) for piece in self._pieces(partition, rows)]
+        keep, form = self._values["partition.keep"], self._values["topic.format"]
+        return [
+            source_batch(
+                self._place(partition),
+                settings.target_topic(form, partition.topic),
+                rows,
+                partition.partition if keep else None,
+            )
+            for partition, rows in by_partition(batch)
+        ]
 
     def idle_wait_ms(self) -> int:
         """Return a short wait: ``poll`` waits by itself."""
@@ -154,39 +169,23 @@ class KafkaSourceTask(SourceTask):
         alias = self._values["source.cluster.alias"]
         return {CLUSTER: alias, TOPIC_KEY: partition.topic, PARTITION_KEY: partition.partition}
 
-    def _pieces(self, partition: TopicPartition, rows: pa.RecordBatch) -> Sequence[SourceRecord | SourceBatch]:
-        place = self._place(partition)
-        topic = settings.target_topic(self._values["topic.format"], partition.topic)
-        names = rows.schema.names
-        if "headers" in names or self._values["partition.keep"]:  # a SourceBatch has neither
-            number = partition.partition if self._values["partition.keep"] else None
-            return [_record(place, topic, number, row) for row in rows.to_pylist()]
-        return [
-            SourceBatch(
-                place,
-                {OFFSET: rows.column("offset")[-1].as_py()},
-                topic,
-                rows.column("value"),
-                OPTIONAL_BYTES,
-                rows.column("key") if "key" in names else None,
-                OPTIONAL_BYTES,
-                rows.column("timestamp"),
-            )
-        ]
 
-
-def _record(place: Mapping[str, Any], topic: str, partition: int | None, row: Mapping[str, Any]) -> SourceRecord:
-    return SourceRecord(
+def source_batch(
+    place: Mapping[str, Any], topic: str, rows: pa.RecordBatch, partition: int | None = None
+) -> SourceBatch:
+    """Return the rows of one partition, in consume form, as they go to ``topic``; ``partition`` None: by their keys."""
+    names = rows.schema.names
+    return SourceBatch(
         place,
-        {OFFSET: row["offset"]},
+        {OFFSET: rows.column("offset")[-1].as_py()},
         topic,
-        row["value"],
+        rows.column("value"),
         OPTIONAL_BYTES,
-        row.get("key"),
+        rows.column("key") if "key" in names else None,
         OPTIONAL_BYTES,
+        rows.column("timestamp"),
         partition,
-        row["timestamp"],
-        tuple(Header(one["key"], one["value"], BYTES) for one in row.get("headers") or ()),
+        rows.column("headers") if "headers" in names else None,
     )
 
 

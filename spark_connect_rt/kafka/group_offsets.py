@@ -51,13 +51,19 @@ class KafkaGroupOffsets:
 
     def committed(self, properties: Mapping[str, str], group: str) -> dict[TopicPartition, int]:
         """See the port."""
+        return {place: offset for place, (offset, _) in self.committed_with_metadata(properties, group).items()}
+
+    def committed_with_metadata(
+        self, properties: Mapping[str, str], group: str
+    ) -> dict[TopicPartition, tuple[int, str]]:
+        """Return what ``committed`` returns, each with the text that was committed beside it."""
         every: Any = None
         request = OffsetFetchRequest(group, every)
         answer = self._ask(properties, group, request, f"listing the offsets of group {group}", _fetch_errors)
         return {
-            TopicPartition(topic, number): offset
+            TopicPartition(topic, number): (offset, metadata or "")
             for topic, partitions in answer.topics
-            for number, offset, _, _ in partitions
+            for number, offset, metadata, _ in partitions
             if offset >= 0
         }
 

@@ -24,7 +24,7 @@ USE_DEFAULTS_FROM = "use.defaults.from"
 TOPIC_FILTER, GROUP_FILTER, PROPERTY_FILTER = "topic.filter.class", "group.filter.class", "config.property.filter.class"
 DEFAULTS = {
     TOPICS: ".*",
-    TOPICS_EXCLUDE: r".*[\-\.]internal, .*\.replica, __.*",
+    TOPICS_EXCLUDE: r"mm2.*\.internal, .*\.replica, __.*",
     GROUPS: ".*",
     GROUPS_EXCLUDE: "console-consumer-.*, connect-.*, __.*",
     PROPERTIES_EXCLUDE: r"follower\.replication\.throttled\.replicas, leader\.replication\.throttled\.replicas, "

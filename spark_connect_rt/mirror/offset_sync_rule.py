@@ -78,6 +78,10 @@ class OffsetSyncQueue:
         self._pending.update(self._delayed)
         self._delayed.clear()
 
+    def __len__(self) -> int:
+        """Return how many are pending."""
+        return len(self._pending)
+
     def take(self) -> OffsetSync | None:
         """Return the next sync to write, None: there is none."""
         for partition in self._pending:

@@ -61,15 +61,11 @@ class ReplicationPolicy(ABC):
 
     def is_mm2_internal_topic(self, topic: str) -> bool:
         """Tell whether it is one of MirrorMaker's own."""
-        return topic.endswith(".internal")
+        return (topic.startswith("mm2") and topic.endswith(".internal")) or self.is_checkpoints_topic(topic)
 
     def is_internal_topic(self, topic: str) -> bool:
-        """Tell whether it is one of Kafka's, Connect's or MirrorMaker's own: these are never replicated."""
-        return (
-            self.is_mm2_internal_topic(topic)
-            or topic.startswith(("__", "."))
-            or topic.endswith(("-internal", ".internal"))
-        )
+        """Tell whether it is one of Kafka's or MirrorMaker's own: these are never replicated."""
+        return topic.startswith(("__", ".")) or self.is_mm2_internal_topic(topic)
 
 
 class DefaultReplicationPolicy(ReplicationPolicy):
@@ -116,7 +112,8 @@ class DefaultReplicationPolicy(ReplicationPolicy):
 
     def is_mm2_internal_topic(self, topic: str) -> bool:
         """See ReplicationPolicy."""
-        return topic.endswith(f"{self._internal()}internal")
+        mm2 = topic.startswith("mm2") and topic.endswith(f"{self._internal()}internal")
+        return mm2 or self.is_checkpoints_topic(topic)
 
     def _internal(self) -> str:
         return self._separator if self._internal_separator else "."

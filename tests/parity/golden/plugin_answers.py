@@ -34,8 +34,9 @@ Answer = dict[str, Any]
 
 
 def javas_plugins() -> Plugins:
-    """Return those bundled plug-ins that Java has, under Java's version."""
-    return Plugins(replace(one, version=JAVA_VERSION) for one in BUNDLED if one.java_class.startswith("org.apache."))
+    """Return those bundled plug-ins that the recorded Java worker had, under Java's version; no MirrorMaker."""
+    found = (one for one in BUNDLED if one.java_class.startswith("org.apache.") and ".mirror." not in one.java_class)
+    return Plugins(replace(one, version=JAVA_VERSION) for one in found)
 
 
 def worker_with(cluster: InProcessCluster, policy: str) -> ASGIApp:

@@ -96,7 +96,7 @@ def test_the_topic_of_offset_syncs_is_named_after_the_other_cluster() -> None:
 def test_an_empty_list_of_patterns_matches_nothing_and_a_bad_one_is_named() -> None:
     assert not topic_filter({"topics": ""}).should_replicate_topic("t")
     assert topic_filter({"topics": "t|u,v.*"}).should_replicate_topic("vw")
-    assert not topic_filter({}).should_replicate_topic("x.internal")
+    assert not topic_filter({}).should_replicate_topic("mm2-configs.A.internal")
     assert not group_filter({}).should_replicate_group("connect-x")
     assert group_filter({"groups.exclude": ""}).should_replicate_group("connect-x")
     with pytest.raises(BadConfigError, match="topics"):
@@ -178,7 +178,7 @@ def test_a_checkpoint_goes_forward_unless_the_group_itself_went_back() -> None:
     back = rules.checkpoints("g", {P0: GroupOffset(10)}, {place: Checkpoint("g", place, 50, 500)})
     assert back == [Checkpoint("g", place, 10, 110)]
     assert rules.checkpoints("g", {P0: GroupOffset(9)}, {}) == []
-    assert rules.checkpoints("g", {TopicPartition("x-internal", 0): GroupOffset(10)}, {}) == []
+    assert rules.checkpoints("g", {TopicPartition("x.replica", 0): GroupOffset(10)}, {}) == []
 
 
 def test_a_topic_that_came_from_the_target_is_checkpointed_under_its_own_name() -> None:

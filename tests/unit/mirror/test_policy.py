@@ -72,8 +72,17 @@ def test_a_class_that_is_not_there_and_an_empty_separator_are_named() -> None:
 
 def test_a_flow_copies_what_is_wanted_and_heartbeats_and_neither_internal_topics_nor_loops() -> None:
     wanted = DefaultTopicFilter()
-    wanted.configure({"topics": "orders, B.*", "topics.exclude": ""})
-    topics = ["orders", "other", "B.orders", "heartbeats", "C.heartbeats", "B.heartbeats", "orders-internal", "__x"]
+    wanted.configure({"topics": "orders.*, B.*", "topics.exclude": ""})
+    topics = [
+        "orders",
+        "other",
+        "B.orders",
+        "heartbeats",
+        "C.heartbeats",
+        "B.heartbeats",
+        "B.checkpoints.internal",
+        "__x",
+    ]
     for heartbeats, more in ((True, {"heartbeats", "C.heartbeats"}), (False, set())):
         selection = TopicSelection(wanted, DefaultReplicationPolicy(), "B", heartbeats)
         assert {one for one in topics if one in selection} == {"orders"} | more

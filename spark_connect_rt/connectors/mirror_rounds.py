@@ -1,0 +1,72 @@
+"""What a mirror connector does now and then beside its tasks: one thread, job after job (Java ``Scheduler``)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from spark_connect_rt.errors import ConnectError
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Job:
+    what: str
+    run: Callable[[], None]
+    interval_s: float
+    due_s: float
+
+
+class Rounds:
+    """Jobs that are run again and again until ``stop``; a job that fails is logged and tried at its next turn."""
+
+    def __init__(self, name: str) -> None:
+        """Take the thread's name; nothing runs yet."""
+        self._jobs: list[_Job] = []
+        self._ended = threading.Event()
+        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+
+    def add(self, what: str, run: Callable[[], None], interval_ms: int | None, *, at_once: bool = False) -> None:
+        """Add a job, first due ``at_once`` or after one interval; an interval of None: it is not wanted."""
+        if interval_ms is not None:
+            wait_s = interval_ms / 1000
+            self._jobs.append(_Job(what, run, wait_s, time.monotonic() + (0 if at_once else wait_s)))
+
+    def start(self) -> None:
+        """Begin."""
+        if self._jobs:
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Begin no other job; the one under way ends by its own time limits."""
+        self._ended.set()
+
+    @property
+    def stopped(self) -> bool:
+        """Whether ``stop`` was called."""
+        return self._ended.is_set()
+
+    def _run(self) -> None:
+        while True:
+            job = min(self._jobs, key=lambda one: one.due_s)
+            if self._ended.wait(max(0.0, job.due_s - time.monotonic())):
+                return
+            done(job.what, job.run)
+            job.due_s = time.monotonic() + job.interval_s
+
+
+def done(what: str, job: Callable[[], None]) -> bool:
+    """Run a job; return whether it succeeded. Why it did not is logged."""
+    try:
+        job()
+    except ConnectError as error:
+        log.warning("%s: tried again later: %s", what, error)
+    except Exception:  # the top of a thread: the other jobs go on
+        log.exception("%s failed, tried again later", what)
+    else:
+        return True
+    return False

@@ -1,0 +1,220 @@
+"""The mirror connectors between two real clusters: every byte, no loop, no gap, groups that fail over."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import (
+    AclBinding,
+    AclBindingFilter,
+    AclOperation,
+    AclPermissionType,
+    ResourcePatternType,
+    ResourceType,
+)
+
+from spark_connect_rt.embedded.java import Java
+from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.mirror.records import Checkpoint, Heartbeat, OffsetSync
+from spark_connect_rt.testing.worker_process import WorkerProcess
+from tests.integration.kafka.mirrored import LIMIT_S, Cluster, Flow, unique, until
+from tests.integration.kafka.mixed_worker import OurWorkerProcess
+from tests.topics import add_partitions
+
+ODD = b"\x00\xff{"  # neither text nor JSON
+AUTHORIZER = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+}
+
+
+@pytest.fixture(scope="module")
+def west(tmp_path_factory: pytest.TempPathFactory, java: Java) -> Iterator[Cluster]:
+    folder = tmp_path_factory.mktemp("west")
+    with EmbeddedKafka(folder, java=java, properties=AUTHORIZER, die_with_parent=True) as kafka:
+        yield Cluster("A", kafka.bootstrap_servers)
+
+
+@pytest.fixture(scope="module")
+def east(broker: EmbeddedKafka) -> Cluster:
+    return Cluster("B", broker.bootstrap_servers)
+
+
+@pytest.fixture(scope="module")
+def eastward(tmp_path_factory: pytest.TempPathFactory, west: Cluster, east: Cluster) -> Iterator[Flow]:
+    with OurWorkerProcess(tmp_path_factory.mktemp("eastward"), east.servers, unique("eastward")) as worker:
+        yield Flow(west, east, worker)
+
+
+@pytest.fixture(scope="module")
+def westward(tmp_path_factory: pytest.TempPathFactory, west: Cluster, east: Cluster) -> Iterator[Flow]:
+    with OurWorkerProcess(tmp_path_factory.mktemp("westward"), west.servers, unique("westward")) as worker:
+        yield Flow(east, west, worker)
+
+
+def abort(cluster: Cluster, topic: str) -> None:
+    producer = Producer({"bootstrap.servers": cluster.servers, "transactional.id": topic})
+    producer.init_transactions()
+    for value, end in ((b"no", producer.abort_transaction), (b"yes", producer.commit_transaction)):
+        producer.begin_transaction()
+        producer.produce(topic, value, key=value, partition=0)
+        end()
+
+
+def test_every_byte_arrives_in_its_partition_with_the_topics_settings(eastward: Flow) -> None:
+    source, target = eastward.source, eastward.target
+    topic = source.create(unique("t"), 3, retention_ms="3600000", cleanup_policy="compact")
+    source.write(topic, [ODD, None, b""], 0, key=ODD, headers=[("h", ODD), ("h", None)], timestamp=1_234)
+    source.write(topic, [b"plain"], 1, key=b"k", timestamp=1_235)
+    abort(source, topic)
+    eastward.start("Source", 2, topics=topic, consumer_isolation_level="read_committed")
+    copy = f"A.{topic}"
+    expected = [row for row in source.rows(topic) if row[2] != b"no"]
+    assert len(expected) == 5
+    until(
+        lambda: target.rows(copy) == expected, f"{copy} holds {expected}", lambda: (target.rows(copy), eastward.logs())
+    )
+    assert target.partitions(copy) == 3  # the third one is empty
+    assert (target.setting(copy, "retention.ms"), target.setting(copy, "cleanup.policy")) == ("3600000", "compact")
+
+    source.set(topic, "retention.ms", "7200000")
+    until(lambda: target.setting(copy, "retention.ms") == "7200000", "a changed setting is copied", eastward.logs)
+
+    add_partitions(source.servers, topic, 5)
+    source.write(topic, [b"late"], 4, key=b"k", timestamp=1_236)
+    until(lambda: (4, b"k", b"late", 1_236, ()) in target.rows(copy), "a new partition is copied", eastward.logs)
+    assert target.partitions(copy) == 5
+
+    def synced() -> dict[tuple[str, int], OffsetSync]:
+        decoded = [OffsetSync.decode(one.key(), one.value()) for one in source.messages("mm2-offset-syncs.B.internal")]
+        return {(one.partition.topic, one.partition.partition): one for one in decoded}
+
+    # Of partition 0 the last record, "yes", has three markers and an aborted record before it at the source.
+    last = (5, 3)
+    until(
+        lambda: (lambda one: one and (one.upstream_offset, one.downstream_offset) == last)(synced().get((topic, 0))),
+        f"offsets {last} are synced",
+        lambda: (synced(), eastward.logs()),
+    )
+
+
+def test_a_worker_killed_in_mid_flow_leaves_no_gap(eastward: Flow) -> None:
+    source, target = eastward.source, eastward.target
+    topic = source.create(unique("t"), 2)
+    values = [b"%06d" % number for number in range(60_000)]
+    for partition in (0, 1):
+        source.write(topic, values[:30_000], partition)
+    eastward.start("Source", 2, topics=topic)
+    copy = f"A.{topic}"
+    until(lambda: target.partitions(copy) == 2 and len(target.messages(copy)) > 0, "records flow", eastward.logs)
+    eastward.worker.kill()
+    for partition in (0, 1):
+        source.write(topic, values[30_000:], partition)
+    eastward.worker.start()
+    for partition in (0, 1):
+
+        def arrived(partition: int = partition) -> list[bytes | None]:
+            return list(dict.fromkeys(row[2] for row in target.rows(copy) if row[0] == partition))
+
+        until(lambda: len(arrived()) == len(values), "all of it arrives", eastward.logs)
+        assert arrived() == values  # in order, first copies
+
+
+def test_two_flows_between_two_clusters_make_no_loop(eastward: Flow, westward: Flow) -> None:
+    west, east = eastward.source, eastward.target
+    topic = unique("both")
+    for cluster in (west, east):
+        cluster.create(topic)
+        cluster.write(topic, [cluster.alias.encode()])
+    beats = [flow.start("Heartbeat") for flow in (eastward, westward)]
+    for flow in (eastward, westward):
+        flow.start("Source", topics=f".*{topic}")
+    until(lambda: [row[2] for row in east.rows(f"A.{topic}")] == [b"A"], "A's topic is at B", eastward.logs)
+    until(lambda: [row[2] for row in west.rows(f"B.{topic}")] == [b"B"], "B's topic is at A", westward.logs)
+    until(
+        lambda: bool(east.partitions("A.heartbeats") and west.partitions("B.heartbeats")), "heartbeats", eastward.logs
+    )
+    until(lambda: bool(east.messages("A.heartbeats")), "heartbeats are copied", eastward.logs)
+    heard = [Heartbeat.decode(one.key(), one.value()) for one in east.messages("A.heartbeats")]
+    assert {(one.source_alias, one.target_alias) for one in heard} == {("B", "A")}
+    looked = {name for cluster in (west, east) for name in cluster.admin.list_topics(timeout=10).topics}
+    assert {name for name in looked if topic in name} == {topic, f"A.{topic}", f"B.{topic}"}
+    for flow, name in zip((eastward, westward), beats, strict=True):
+        flow.rest.delete(name)
+
+
+def test_a_group_goes_on_at_the_other_cluster_without_a_gap(eastward: Flow) -> None:
+    source, target = eastward.source, eastward.target
+    topic, group = source.create(unique("orders")), unique("readers")
+    copy = f"A.{topic}"
+    target.create(copy)
+    target.write(copy, [b"older"] * 7)  # so that offsets differ
+    source.write(topic, [b"%03d" % number for number in range(500)])
+    source.commit(group, topic, {0: 400})
+    eastward.start("Source", topics=topic)
+    until(lambda: len(target.messages(copy)) == 507, "all of it arrives", eastward.logs)
+    eastward.start("Checkpoint", topics=topic, groups=group, sync_group_offsets_enabled="true")
+
+    def checkpoints() -> list[Checkpoint]:
+        found = [Checkpoint.decode(one.key(), one.value()) for one in target.messages("A.checkpoints.internal")]
+        return [one for one in found if one.group == group]
+
+    until(lambda: bool(checkpoints()), "a checkpoint is written", eastward.logs)
+    first = checkpoints()[0]
+    assert (first.partition.topic, first.upstream_offset) == (copy, 400)
+    assert 8 <= first.downstream_offset <= 407  # never past the record that is read next
+    until(
+        lambda: target.committed(group, copy) == checkpoints()[-1].downstream_offset, "it is committed", eastward.logs
+    )
+
+    source.commit(group, topic, {0: 500})
+    until(
+        lambda: target.committed(group, copy) == 507,
+        "the end is translated exactly",
+        lambda: (checkpoints(), eastward.logs()),
+    )
+    target.commit(group, copy, {0: 508})  # ahead of the source: never set back
+    source.write(topic, [b"500"])
+    source.commit(group, topic, {0: 501})
+    seen = len(checkpoints())
+    until(lambda: len(checkpoints()) > seen or checkpoints()[-1].upstream_offset == 501, "it goes on", eastward.logs)
+    assert target.committed(group, copy) == 508
+
+
+def test_acls_are_copied_and_a_cluster_without_an_authorizer_does_not_mind(
+    tmp_path_factory: pytest.TempPathFactory, westward: Flow
+) -> None:
+    here = westward.target  # both ends are the cluster with an authorizer, under two names
+    topic = here.create(unique("t"))
+    given = [
+        AclBinding(
+            ResourceType.TOPIC, topic, ResourcePatternType.LITERAL, "User:u", "*", operation, AclPermissionType.ALLOW
+        )
+        for operation in (AclOperation.ALL, AclOperation.WRITE)
+    ]
+    for done in here.admin.create_acls(given).values():
+        done.result(10)
+    flow = Flow(Cluster("there", here.servers), here, westward.worker)
+    flow.start("Source", topics=topic)
+    wanted = AclBindingFilter(
+        ResourceType.TOPIC,
+        f"there.{topic}",
+        ResourcePatternType.LITERAL,
+        None,
+        None,
+        AclOperation.ANY,
+        AclPermissionType.ANY,
+    )
+
+    def copied() -> list[str]:
+        return [one.operation.name for one in here.admin.describe_acls(wanted).result(10)]
+
+    until(lambda: copied() == ["READ"], "who may read is copied", lambda: (copied(), westward.logs()))
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _workers_are_awaited(eastward: Flow) -> WorkerProcess:
+    eastward.worker.await_answer("/connectors", LIMIT_S)
+    return eastward.worker
