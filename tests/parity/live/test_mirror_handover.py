@@ -1,0 +1,68 @@
+"""A MirrorSource connector moves from our worker to Java's and back: nothing is copied twice, bytes are the other's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+import pytest
+
+from spark_connect_rt.embedded.java import Java
+from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.embedded.maven import resolve_jars
+from spark_connect_rt.mirror.records import OffsetSync
+from spark_connect_rt.testing.java_connect import JavaConnect
+from spark_connect_rt.testing.mirror_maker_process import COORDINATES
+from tests.integration.kafka.mirrored import LIMIT_S, Cluster, Flow, unique, until
+from tests.integration.kafka.mixed_worker import OurWorkerProcess
+
+EACH = 150  # more than offset.lag.max: syncs in between
+WORKER = {"offset.flush.interval.ms": "500"}
+
+
+@pytest.fixture(scope="module")
+def west(tmp_path_factory: pytest.TempPathFactory, java: Java) -> Iterator[Cluster]:
+    with EmbeddedKafka(tmp_path_factory.mktemp("west"), java=java, die_with_parent=True) as kafka:
+        yield Cluster("A", kafka.bootstrap_servers)
+
+
+def test_a_connector_moves_to_java_and_back(tmp_path: Path, west: Cluster, broker: EmbeddedKafka) -> None:
+    east, group = Cluster("B", broker.bootstrap_servers), unique("handed-over")
+    ours = OurWorkerProcess(tmp_path / "ours", east.servers, group, properties=WORKER)
+    theirs = JavaConnect(tmp_path / "java", east.servers, group, properties=WORKER, jars=resolve_jars(COORDINATES))
+    topic = west.create(unique("t"), 2)
+    copy, name, written = f"A.{topic}", "", 0
+    for worker in (ours, theirs, ours):
+        for partition in (0, 1):
+            west.write(topic, [b"%d" % (written + number) for number in range(EACH)], partition, key=b"k")
+        written += EACH
+        with worker:
+            worker.await_answer("/connectors", LIMIT_S)
+            flow = Flow(west, east, worker)
+            name = name or flow.start("Source", topics=topic)
+            until(lambda: len(east.messages(copy)) >= 2 * written, f"{2 * written} records arrive", flow.logs)  # noqa: B023
+            until(lambda: offsets(east, group, name) == [written - 1] * 2, "offsets are stored", flow.logs)  # noqa: B023
+        assert east.rows(copy) == west.rows(topic)  # none twice, none missing
+
+    stored = [one for one in east.messages(f"{group}-offsets") if one.key() is not None]
+    place = '"cluster":"A","partition":{},"topic":"{}"'
+    expected = {f'["{name}",{{{place.format(number, topic)}}}]'.encode() for number in (0, 1)}
+    assert {one.key() for one in stored} == expected  # Java's and ours: the very same bytes
+    tasks = [one for one in east.messages(f"{group}-configs") if one.key() == f"task-{name}-0".encode()]
+    assert {one.value() for one in tasks} == {tasks[0].value()}
+    (assigned,) = {orjson.loads(one.value())["properties"]["task.assigned.partitions"] for one in tasks}
+    assert assigned == f"{topic}-0,{topic}-1"
+    syncs = [OffsetSync.decode(one.key(), one.value()) for one in west.messages("mm2-offset-syncs.B.internal")]
+    assert all(one.upstream_offset == one.downstream_offset for one in syncs)
+    reached = {(one.partition.topic, one.upstream_offset // EACH) for one in syncs}
+    assert {(topic, run) for run in range(3)} <= reached  # each of the three wrote some
+
+
+def offsets(cluster: Cluster, group: str, connector: str) -> list[int]:
+    """Return the last stored offset of each partition, in order of their numbers."""
+    last: dict[bytes, int] = {}
+    for one in cluster.messages(f"{group}-offsets"):
+        if one.key().startswith(f'["{connector}"'.encode()):
+            last[one.key()] = orjson.loads(one.value())["offset"]
+    return [last[key] for key in sorted(last)]
