@@ -103,15 +103,16 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._resume(begin)
         limit_rows = None if isinstance(limit, ReadAllAvailable) else limit.max_rows
         polled = self._polled = _Polled(begin, begin)
-        rows = 0
+        rows, asked = 0, self._tasks
         while limit_rows is None or rows < limit_rows:
-            found = [batch for task in self._tasks for batch in task.poll() or ()]
-            if not found and not any(task.has_more() for task in self._tasks):
-                break
-            for batch in found:
+            brought = [(task, found) for task in asked if (found := task.poll())]
+            for batch in (one for _, found in brought for one in found):
                 polled.end = advanced(polled.end, batch)
+                polled.batches.append(batch)
                 rows += batch.num_rows
-            polled.batches += found
+            if not brought and len(asked) == len(self._tasks) and not any(task.has_more() for task in asked):
+                break
+            asked = [task for task, _ in brought] or self._tasks  # a task that has nothing may take its time to say so
         self._at = polled.end
         return polled.end
 
