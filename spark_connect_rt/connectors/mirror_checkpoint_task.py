@@ -15,7 +15,8 @@ from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.errors import ConnectError, DataError
 from spark_connect_rt.kafka.batch_consumer import KafkaBatchConsumer
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
-from spark_connect_rt.mirror.checkpoints import GroupOffset, Translation, offsets_to_set
+from spark_connect_rt.kafka.mirror_admin import MirrorAdmin
+from spark_connect_rt.mirror.checkpoints import IDLE_STATES, GroupOffset, Translation, offsets_to_set
 from spark_connect_rt.mirror.config import MIRROR_CHECKPOINT, SOURCE, TARGET, interval_ms
 from spark_connect_rt.mirror.filters import topic_filter
 from spark_connect_rt.mirror.flow import Flow
@@ -45,6 +46,7 @@ class MirrorCheckpointTask(SourceTask):
         self._topics = topic_filter(config)
         self._clusters = {side: flow.client(side, "admin", f"checkpoint-{side}-admin") for side in (SOURCE, TARGET)}
         self._offsets = KafkaGroupOffsets(values["admin.timeout.ms"])
+        self._target = MirrorAdmin(self._clusters[TARGET], values["admin.timeout.ms"])
         self._emit = _Turn(interval_ms(values, "emit.checkpoints"))
         self._set = _Turn(interval_ms(values, "sync.group.offsets"))
         at_target = flow.client(TARGET, "consumer", "checkpoints-target-consumer")
@@ -62,8 +64,7 @@ class MirrorCheckpointTask(SourceTask):
             return None
         records = list(self._due_checkpoints()) if self._emit.has_come() else None
         if self._set.has_come():
-            for group in self._groups:
-                self._set_offsets(group)
+            self._set_offsets_of_idle_groups()
         return records
 
     def idle_wait_ms(self) -> int:
@@ -133,12 +134,20 @@ class MirrorCheckpointTask(SourceTask):
         topic = self._flow.checkpoints_topic()
         return SourceRecord(one.source_partition(), ONLY_ZERO, topic, one.value(), BYTES, one.key(), BYTES, 0, now_ms)
 
+    def _set_offsets_of_idle_groups(self) -> None:
+        try:
+            states = self._target.groups()
+        except ConnectError as error:
+            log.warning("no group's offsets are set this time: %s", error)
+            return
+        for group in self._groups:
+            if self._last[group] and states.get(group, "DEAD") in IDLE_STATES:
+                self._set_offsets(group)
+
     def _set_offsets(self, group: str) -> None:
-        """Set a group's offsets at the target forward, if nobody uses it there."""
+        """Set a group's offsets at the target forward."""
         target = self._clusters[TARGET]
         try:
-            if self._offsets.is_in_use(target, group):
-                return
             wanted = offsets_to_set(self._last[group], self._offsets.committed(target, group))
             if wanted:
                 self._offsets.alter(target, group, wanted)

@@ -112,10 +112,10 @@ class MirrorAdmin:
             made = self._admin.create_acls(bindings, request_timeout=self._timeout_s)
             self._each({one.name: future for one, future in made.items()}, "creating an ACL of")
 
-    def groups(self) -> list[str]:
-        """Return the ids of all consumer groups."""
+    def groups(self) -> dict[str, str]:
+        """Return all consumer groups, id -> state in capitals."""
         asked = self._admin.list_consumer_groups(request_timeout=self._timeout_s)
-        return [one.group_id for one in self._answer(asked, "listing groups").valid]
+        return {one.group_id: one.state.name for one in self._answer(asked, "listing groups").valid}
 
     def close(self) -> None:
         """Hand over what is left of the library's log; it closes the client when nothing refers to it."""

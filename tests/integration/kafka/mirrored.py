@@ -88,7 +88,13 @@ class Cluster:
 
     def consumer(self, group: str) -> Consumer:
         return Consumer(
-            {"bootstrap.servers": self.servers, "group.id": group, "auto.offset.reset": "earliest", "log_level": 0}
+            {
+                "bootstrap.servers": self.servers,
+                "group.id": group,
+                "auto.offset.reset": "earliest",
+                "enable.auto.commit": False,
+                "log_level": 0,
+            }
         )
 
     def commit(self, group: str, topic: str, offsets: Mapping[int, int]) -> None:

@@ -18,6 +18,7 @@ from confluent_kafka.admin import (
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.mirror.records import Checkpoint, Heartbeat, OffsetSync
+from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.worker_process import WorkerProcess
 from tests.integration.kafka.mirrored import LIMIT_S, Cluster, Flow, unique, until
 from tests.integration.kafka.mixed_worker import OurWorkerProcess
@@ -60,6 +61,7 @@ def abort(cluster: Cluster, topic: str) -> None:
     for value, end in ((b"no", producer.abort_transaction), (b"yes", producer.commit_transaction)):
         producer.begin_transaction()
         producer.produce(topic, value, key=value, partition=0)
+        producer.flush(30)  # an abort drops what was not sent
         end()
 
 
@@ -87,17 +89,13 @@ def test_every_byte_arrives_in_its_partition_with_the_topics_settings(eastward: 
     until(lambda: (4, b"k", b"late", 1_236, ()) in target.rows(copy), "a new partition is copied", eastward.logs)
     assert target.partitions(copy) == 5
 
-    def synced() -> dict[tuple[str, int], OffsetSync]:
+    def synced() -> list[tuple[int, int]]:
         decoded = [OffsetSync.decode(one.key(), one.value()) for one in source.messages("mm2-offset-syncs.B.internal")]
-        return {(one.partition.topic, one.partition.partition): one for one in decoded}
+        wanted = TopicPartition(topic, 0)
+        return [(one.upstream_offset, one.downstream_offset) for one in decoded if one.partition == wanted]
 
-    # Of partition 0 the last record, "yes", has three markers and an aborted record before it at the source.
-    last = (5, 3)
-    until(
-        lambda: (lambda one: one and (one.upstream_offset, one.downstream_offset) == last)(synced().get((topic, 0))),
-        f"offsets {last} are synced",
-        lambda: (synced(), eastward.logs()),
-    )
+    # At the source "yes" has an aborted record and a marker before it.
+    until(lambda: synced()[-1:] == [(5, 3)], "the last offsets are synced", lambda: (synced(), eastward.logs()))
 
 
 def test_a_worker_killed_in_mid_flow_leaves_no_gap(eastward: Flow) -> None:
@@ -152,10 +150,15 @@ def test_a_group_goes_on_at_the_other_cluster_without_a_gap(eastward: Flow) -> N
     target.create(copy)
     target.write(copy, [b"older"] * 7)  # so that offsets differ
     source.write(topic, [b"%03d" % number for number in range(500)])
-    source.commit(group, topic, {0: 400})
+    active = f"a-{group}"  # first in every round
+    for one in (group, active):
+        source.commit(one, topic, {0: 400})
+    member = target.consumer(active)
+    member.subscribe([copy])
+    until(lambda: member.poll(0.1) is not None and bool(member.assignment()), "a member reads at the target")
     eastward.start("Source", topics=topic)
     until(lambda: len(target.messages(copy)) == 507, "all of it arrives", eastward.logs)
-    eastward.start("Checkpoint", topics=topic, groups=group, sync_group_offsets_enabled="true")
+    eastward.start("Checkpoint", topics=topic, groups=f".*{group}", sync_group_offsets_enabled="true")
 
     def checkpoints() -> list[Checkpoint]:
         found = [Checkpoint.decode(one.key(), one.value()) for one in target.messages("A.checkpoints.internal")]
@@ -168,6 +171,9 @@ def test_a_group_goes_on_at_the_other_cluster_without_a_gap(eastward: Flow) -> N
     until(
         lambda: target.committed(group, copy) == checkpoints()[-1].downstream_offset, "it is committed", eastward.logs
     )
+
+    assert target.committed(active, copy) < 0  # somebody uses it there
+    member.close()
 
     source.commit(group, topic, {0: 500})
     until(
