@@ -16,7 +16,7 @@ from typing import Any
 from spark_connect_rt.app.distributed import DistributedWorker, bring_up
 from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE, EXIT_TICK_CRASHED
 from spark_connect_rt.app.late_runner import LateRunner
-from spark_connect_rt.app.mirror_rest import FlowApplications, FlowPeers, NoPeers
+from spark_connect_rt.app.mirror_rest import FlowApplications, FlowPeers
 from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.wiring import spark_runner
 from spark_connect_rt.config.listeners import Advertised
@@ -24,7 +24,6 @@ from spark_connect_rt.errors import ConnectError, NotFoundError, NotLeaderError,
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.mirror.maker_config import CONNECTORS, MirrorMakerConfig, SourceAndTarget
 from spark_connect_rt.ports.herder import WorkerProgress
-from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
@@ -64,10 +63,8 @@ class FlowWorker(DistributedWorker):
 
     def _dependencies(self, admin: KafkaAdmin, runner: LateRunner) -> HerderDependencies:
         dependencies = super()._dependencies(admin, runner)
-        peers: PeerClient = NoPeers()
-        if self._around.address is not None:
-            peers = FlowPeers(dependencies.peers, self._flow)
-        return replace(dependencies, peers=peers)
+        can_ask = self._around.address is not None
+        return replace(dependencies, peers=FlowPeers(dependencies.peers, self._flow, internal_rest=can_ask))
 
     def _new_runner(self) -> TaskRunner:
         return spark_runner(self._raw, self._around.session)

@@ -36,9 +36,11 @@ def flow_path(flow: SourceAndTarget) -> str:
 class FlowPeers:
     """A PeerClient of one flow: a leader's URL is that of its process, which has a path for each flow."""
 
-    def __init__(self, peers: PeerClient, flow: SourceAndTarget) -> None:
+    def __init__(self, peers: PeerClient, flow: SourceAndTarget, internal_rest: bool = True) -> None:
+        """Take how to ask another process; ``internal_rest`` False: none can be asked, which is said instead."""
         self._peers = peers
         self._path = flow_path(flow)
+        self._internal_rest = internal_rest
 
     def request(
         self,
@@ -48,37 +50,20 @@ class FlowPeers:
         headers: Mapping[str, str] | None = None,
         timeout_ms: int = 90_000,
     ) -> PeerAnswer:
-        """See the port."""
+        """See the port. Raises ConnectError: there is no internal REST."""
+        if not self._internal_rest:
+            raise ConnectError(
+                f"{method} {url}: another process with this file leads the flow, and it cannot be asked: set "
+                f"{INTERNAL_REST}=true in all of them",
+                code="CRT-1110",
+            )
         parts = urlsplit(url)
-        return self._peers.request(
-            method, urlunsplit(parts._replace(path=self._path + parts.path)), body, headers, timeout_ms
-        )
+        below = urlunsplit(parts._replace(path=self._path + parts.path))
+        return self._peers.request(method, below, body, headers, timeout_ms)
 
     def close(self) -> None:
         """See the port."""
         self._peers.close()
-
-
-class NoPeers:
-    """A PeerClient where no internal REST is: says so."""
-
-    def request(
-        self,
-        method: str,
-        url: str,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout_ms: int = 90_000,
-    ) -> PeerAnswer:
-        """Raise ConnectError."""
-        raise ConnectError(
-            f"{method} {url}: another process with this file leads the flow, and it cannot be asked: set "
-            f"{INTERNAL_REST}=true in all of them",
-            code="CRT-1110",
-        )
-
-    def close(self) -> None:
-        """See the port."""
 
 
 class FlowApplications:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from spark_connect_rt.app import mirror_maker
 from spark_connect_rt.app.cli import cli
-from spark_connect_rt.app.mirror_rest import FlowApplications, FlowPeers, NoPeers
+from spark_connect_rt.app.mirror_rest import FlowApplications, FlowPeers
 from spark_connect_rt.app.mirror_view import flow_lines, flows_table
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.mirror.maker_config import SourceAndTarget
@@ -23,29 +23,11 @@ from spark_connect_rt.ports.peer_client import PeerAnswer
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.internal_request import sign
 from tests.unit.rest.fake_herder import FakeHerder
+from tests.unit.rest.test_forwarding import FakePeers
 
 A_TO_B, B_TO_A = SourceAndTarget("A", "B"), SourceAndTarget("B", "A")
 KEY = b"of the session"
 SPACED = SourceAndTarget("over there", "B")
-
-
-class Asked:
-    def __init__(self) -> None:
-        self.urls: list[str] = []
-
-    def request(
-        self,
-        method: str,
-        url: str,
-        body: bytes | None = None,
-        headers: Mapping[str, str] | None = None,
-        timeout_ms: int = 90_000,
-    ) -> PeerAnswer:
-        self.urls.append(f"{method} {url}")
-        return PeerAnswer(204, b"")
-
-    def close(self) -> None:
-        pass
 
 
 @pytest.mark.parametrize(
@@ -75,7 +57,7 @@ def test_a_request_reaches_the_herder_of_the_flow_in_its_path_and_no_other() -> 
     herders = {flow: FakeHerder() for flow in (A_TO_B, B_TO_A, SPACED)}
     applications = FlowApplications()
     for flow, herder in herders.items():
-        applications.add(flow, herder, NoPeers())
+        applications.add(flow, herder, FakePeers())
         herder.key = InternalKey(required=True, key=KEY)
     client = TestClient(applications, headers={"Content-Type": "application/json"})
     headers = sign(KEY, "HmacSHA256", b"[]")
@@ -88,14 +70,16 @@ def test_a_request_reaches_the_herder_of_the_flow_in_its_path_and_no_other() -> 
 
 
 def test_a_leader_is_asked_below_the_flows_path() -> None:
-    asked = Asked()
-    FlowPeers(asked, SPACED).request("POST", "http://127.0.0.1:8084/connectors/c/tasks?forward=true")
-    assert asked.urls == ["POST http://127.0.0.1:8084/over%20there/B/connectors/c/tasks?forward=true"]
+    asked = FakePeers(PeerAnswer(204, b""))
+    FlowPeers(asked, SPACED).request("POST", "http://127.0.0.1:8084/connectors/c/tasks?forward=true", b"[]")
+    path = "/over%20there/B/connectors/c/tasks"
+    assert asked.asked == [("POST", f"http://127.0.0.1:8084{path}?forward=true", b"[]", {})]
 
 
 def test_without_internal_rest_the_leader_cannot_be_asked_and_the_setting_is_named() -> None:
+    peers = FlowPeers(FakePeers(), A_TO_B, internal_rest=False)
     with pytest.raises(ConnectError, match=r"enable\.internal\.rest=true"):
-        NoPeers().request("POST", "NOTUSED/connectors/c/tasks")
+        peers.request("POST", "NOTUSED/connectors/c/tasks")
 
 
 def test_flows_are_shown_with_their_tasks() -> None:

@@ -1,0 +1,35 @@
+"""How far a flow has surely copied, as the target's offset topic has it; the offset syncs of each partition."""
+
+from __future__ import annotations
+
+from spark_connect_rt.app.mirror_verify import positions_in, syncs_in
+from spark_connect_rt.mirror.records import OffsetSync
+from spark_connect_rt.ports.compacted_log import LogRecord
+from spark_connect_rt.protocol.ids import TopicPartition
+
+HERE, NEXT = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+def stored(connector: str, cluster: str, partition: int, value: bytes | None) -> LogRecord:
+    key = f'["{connector}",{{"cluster":"{cluster}","partition":{partition},"topic":"t"}}]'
+    return LogRecord(0, 0, key.encode(), value)
+
+
+def test_the_last_offset_of_each_partition_counts_and_a_tombstone_forgets_it() -> None:
+    records = [
+        stored("mirror", "A", 0, b'{"offset":4}'),
+        stored("mirror", "A", 1, b'{"offset":9}'),
+        stored("mirror", "A", 0, b'{"offset":7}'),
+        stored("mirror", "A", 1, None),
+        stored("mirror", "Z", 0, b'{"offset":99}'),
+        stored("other", "A", 0, b'{"offset":99}'),
+        LogRecord(0, 0, b"unreadable", b"{}"),
+        LogRecord(0, 0, b'["mirror",null]', b'{"offset":1}'),
+    ]
+    assert positions_in(records, "mirror", "A") == {HERE: 7}
+
+
+def test_syncs_are_kept_by_partition_in_their_order() -> None:
+    syncs = [OffsetSync(HERE, 0, 0), OffsetSync(NEXT, 3, 2), OffsetSync(HERE, 5, 9)]
+    records = [LogRecord(0, 0, one.key(), one.value()) for one in syncs]
+    assert syncs_in([*records, LogRecord(0, 0, b"?", None)]) == {HERE: [syncs[0], syncs[2]], NEXT: [syncs[1]]}
