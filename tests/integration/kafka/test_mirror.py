@@ -25,6 +25,8 @@ from tests.integration.kafka.mixed_worker import OurWorkerProcess
 from tests.topics import add_partitions
 
 ODD = b"\x00\xff{"  # neither text nor JSON
+NUMBERS = [b"%06d" % number for number in range(60_000)]
+EXACTLY_ONCE = {"exactly.once.source.support": "enabled"}
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
     "super.users": "User:ANONYMOUS",
@@ -51,7 +53,8 @@ def eastward(tmp_path_factory: pytest.TempPathFactory, west: Cluster, east: Clus
 
 @pytest.fixture(scope="module")
 def westward(tmp_path_factory: pytest.TempPathFactory, west: Cluster, east: Cluster) -> Iterator[Flow]:
-    with OurWorkerProcess(tmp_path_factory.mktemp("westward"), west.servers, unique("westward")) as worker:
+    folder = tmp_path_factory.mktemp("westward")
+    with OurWorkerProcess(folder, west.servers, unique("westward"), properties=EXACTLY_ONCE) as worker:
         yield Flow(east, west, worker)
 
 
@@ -98,26 +101,34 @@ def test_every_byte_arrives_in_its_partition_with_the_topics_settings(eastward: 
     until(lambda: synced()[-1:] == [(5, 3)], "the last offsets are synced", lambda: (synced(), eastward.logs()))
 
 
+def killed_in_mid_flow(flow: Flow, **settings: str) -> list[list[bytes | None]]:
+    """Kill the worker of a flow while it copies; return what is there in each partition when all of it has come."""
+    topic = flow.source.create(unique("t"), 2)
+    for partition in (0, 1):
+        flow.source.write(topic, NUMBERS[:30_000], partition)
+    flow.start("Source", 2, topics=topic, **settings)
+    copy = f"{flow.source.alias}.{topic}"
+
+    def arrived() -> list[list[bytes | None]]:
+        rows = flow.target.rows(copy)
+        return [[row[2] for row in rows if row[0] == partition] for partition in (0, 1)]
+
+    until(lambda: any(arrived()), "records flow", flow.logs)
+    flow.worker.kill()
+    for partition in (0, 1):
+        flow.source.write(topic, NUMBERS[30_000:], partition)
+    flow.worker.start()
+    until(lambda: all(len(set(found)) == len(NUMBERS) for found in arrived()), "all of it arrives", flow.logs)
+    return arrived()
+
+
 def test_a_worker_killed_in_mid_flow_leaves_no_gap(eastward: Flow) -> None:
-    source, target = eastward.source, eastward.target
-    topic = source.create(unique("t"), 2)
-    values = [b"%06d" % number for number in range(60_000)]
-    for partition in (0, 1):
-        source.write(topic, values[:30_000], partition)
-    eastward.start("Source", 2, topics=topic)
-    copy = f"A.{topic}"
-    until(lambda: target.partitions(copy) == 2 and len(target.messages(copy)) > 0, "records flow", eastward.logs)
-    eastward.worker.kill()
-    for partition in (0, 1):
-        source.write(topic, values[30_000:], partition)
-    eastward.worker.start()
-    for partition in (0, 1):
+    for found in killed_in_mid_flow(eastward):
+        assert list(dict.fromkeys(found)) == NUMBERS  # first copies, in order
 
-        def arrived(partition: int = partition) -> list[bytes | None]:
-            return list(dict.fromkeys(row[2] for row in target.rows(copy) if row[0] == partition))
 
-        until(lambda: len(arrived()) == len(values), "all of it arrives", eastward.logs)
-        assert arrived() == values  # in order, first copies
+def test_exactly_once_a_kill_leaves_neither_gap_nor_duplicate(westward: Flow) -> None:
+    assert killed_in_mid_flow(westward, consumer_isolation_level="read_committed") == [NUMBERS, NUMBERS]
 
 
 def test_two_flows_between_two_clusters_make_no_loop(eastward: Flow, westward: Flow) -> None:

@@ -72,6 +72,7 @@ def test_polls_that_come_quickly_share_a_transaction_and_one_offset_record(lane:
     assert (lane.values(), lane.offsets()) == (["x", "y", "z"], ["z"])
     durable = lane.reports[1]
     assert (durable["n"], durable["source_offsets"]) == (3, [({"p": 1}, {"o": "z"})])
+    assert durable["delivered"] == [("t", 0, 0, 3), ("offsets", 0, 0, 1)]
     assert lane.ops() == ["claimed", "durable", "ended"]
 
 
