@@ -32,8 +32,8 @@ NAMES = (
     "convert",
     "tasks",
 )
-# Not in the smoke test: each needs several workers of its own, whose starts would double its time.
-OF_GROUPS = ("failover",)
+# Not in the smoke test: several workers of its own, another Spark; they would double its time.
+OF_GROUPS = ("failover", "format")
 
 
 def main() -> int:

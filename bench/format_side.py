@@ -1,0 +1,110 @@
+"""One side of the benchmark ``format``, in a process of its own: ``format("connectrt")`` or ``format("kafka")``.
+
+Reads a topic as a batch, then as a stream, in one Spark session; prints a line of JSON. Both sides give the same
+columns; all of them are looked at.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+import tempfile
+import time
+from collections.abc import Callable
+from typing import Any
+
+import psutil
+from pyspark.sql import DataFrame, SparkSession
+
+from bench.process_cost import CpuMeter
+
+BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+COLUMNS = ("topic", "partition", "key", "value", "timestamp")
+LOOK = (
+    "count(*) AS records",
+    "sum(crc32(value)) AS checksum",
+    "count(key) AS keys",
+    "max(partition) AS partitions",
+    "max(timestamp) AS newest",
+    "max(length(topic)) AS topics",
+)
+
+
+def options_of(who: str, servers: str, topic: str, tasks: int) -> dict[str, str]:
+    """Return the options by which a side reads the topic."""
+    if who == "java":
+        return {"kafka.bootstrap.servers": servers, "subscribe": topic, "startingOffsets": "earliest"}
+    return {
+        "connector.class": "KafkaSource",
+        "tasks.max": str(tasks),
+        "source.bootstrap.servers": servers,
+        "topics": topic,
+        "key.converter": BYTES,
+        "value.converter": BYTES,
+        "header.converter": BYTES,
+        "partition.keep": "true",
+        "until": "latest",
+        "poll.max.records": "20000",
+    }
+
+
+def read_batch(spark: SparkSession, form: str, options: dict[str, str]) -> dict[str, Any]:
+    """Return what is in the topic."""
+    frame = spark.read.format(form).options(**options).load()
+    return dict(looked_at(frame).first().asDict())
+
+
+def looked_at(frame: DataFrame) -> DataFrame:
+    """Return one row for all of a frame's."""
+    return frame.select(*COLUMNS).selectExpr(*LOOK)
+
+
+def read_stream(spark: SparkSession, form: str, options: dict[str, str], rows_of_a_batch: int) -> dict[str, Any]:
+    """Return what a query until now finds, micro-batch by micro-batch."""
+    limit = {"kafka": "maxOffsetsPerTrigger", "connectrt": "maxRecords"}[form]
+    found = {"records": 0, "checksum": 0, "batches": 0}
+
+    def add(batch: DataFrame, _: int) -> None:
+        seen = looked_at(batch).first()
+        found["records"] += seen.records
+        found["checksum"] += seen.checksum or 0
+        found["batches"] += 1
+
+    frame = spark.readStream.format(form).options(**options).option(limit, str(rows_of_a_batch)).load()
+    with tempfile.TemporaryDirectory() as folder:
+        writer = frame.writeStream.foreachBatch(add).option("checkpointLocation", folder)
+        writer.trigger(availableNow=True).start().awaitTermination()
+    return found
+
+
+def timed(work: Callable[[], dict[str, Any]]) -> dict[str, Any]:
+    """Return what the work does, with its seconds: of the clock, and of all processors for this process's family."""
+    begun = time.monotonic()
+    with CpuMeter(_family) as meter:
+        found = work()
+        seconds = time.monotonic() - begun
+    return {**found, "seconds": seconds, "cpu_s": meter.used_s}
+
+
+def _family() -> list[psutil.Process]:
+    own = psutil.Process()
+    return [own, *own.children(recursive=True)]
+
+
+def main(who: str, servers: str, topic: str, small: str, rows_of_a_batch: int, jars: str) -> None:
+    """Warm up on a small topic, then read the large one."""
+    builder = SparkSession.builder.master("local[2]").config("spark.ui.enabled", "false")
+    builder = builder.config("spark.python.unix.domain.socket.enabled", "true")
+    spark = (builder.config("spark.jars", jars) if jars else builder).getOrCreate()
+    spark.sparkContext.setLogLevel("ERROR")
+    form = {"java": "kafka", "ours": "connectrt"}[who]
+    for name in (small, topic):
+        options = options_of(who, servers, name, 2)
+        batch = timed(lambda options=options: read_batch(spark, form, options))
+        stream = timed(lambda options=options: read_stream(spark, form, options, rows_of_a_batch))
+    print(json.dumps({"batch": batch, "stream": stream}, default=str))
+    spark.stop()
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:5], int(sys.argv[5]), sys.argv[6] if len(sys.argv) > 6 else "")
