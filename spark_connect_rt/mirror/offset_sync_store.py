@@ -39,10 +39,6 @@ class OffsetSyncStore:
         else:
             self._syncs[sync.partition] = _with(kept, sync)
 
-    def partitions(self) -> frozenset[TopicPartition]:
-        """Return the partitions, as named at the source, of which something is known."""
-        return frozenset(self._syncs)
-
     def translate_downstream(self, partition: TopicPartition, upstream_offset: int) -> int | None:
         """Return what an upstream offset is at the target; TOO_OLD, or None: not known (yet).
 
