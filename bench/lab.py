@@ -13,8 +13,10 @@ from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.embedded.maven import resolve_jars
 from spark_connect_rt.errors import StartupError
 from spark_connect_rt.testing.java_connect import JavaConnect
+from spark_connect_rt.testing.mirror_maker_process import COORDINATES
 from spark_connect_rt.testing.worker_process import SparkWorkerProcess, WorkerProcess
 
 
@@ -50,7 +52,10 @@ class Lab:
     def java(self, **properties: str) -> JavaConnect:
         """Return a Java worker, not started, of a new group."""
         group = self.fresh("java")
-        worker = JavaConnect(self.folder / group, self.bootstrap_servers, group, properties=_dotted(properties))
+        jars = resolve_jars(COORDINATES)  # with MirrorMaker's connectors
+        worker = JavaConnect(
+            self.folder / group, self.bootstrap_servers, group, properties=_dotted(properties), jars=jars
+        )
         self._workers.append(worker)
         return worker
 
