@@ -13,7 +13,7 @@ import threading
 import time
 from dataclasses import dataclass
 
-from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, Producer, TopicPartition
+from confluent_kafka import OFFSET_BEGINNING, OFFSET_END, Consumer, KafkaException, Producer, TopicPartition
 
 from bench.lab import Lab
 from bench.process_cost import CpuMeter
@@ -87,6 +87,7 @@ def _copy(lab: Lab, who: str, worker: WorkerProcess, given: Given) -> Run:
     name, copy = f"mirror-{alias}", f"{alias}.{given.topic}"
     lab.create_topic(copy, PARTITIONS)
     ends = _Ends(lab, copy)
+    ends.end()
     measured = Run(who, {})
     with CpuMeter(worker.processes) as meter:
         begun = time.monotonic()
@@ -125,8 +126,12 @@ class _Ends:
         self._partitions = [TopicPartition(topic, number) for number in range(PARTITIONS)]
 
     def end(self) -> int:
-        """Return the sum of the partitions' ends: nothing was ever deleted."""
-        return sum(self._consumer.get_watermark_offsets(one, timeout=20, cached=False)[1] for one in self._partitions)
+        """Return the sum of the partitions' ends: nothing was ever deleted; 0 while the new topic has no leaders."""
+        try:
+            ends = [self._consumer.get_watermark_offsets(one, timeout=20, cached=False) for one in self._partitions]
+        except KafkaException:
+            return 0
+        return sum(high for _, high in ends)
 
     def close(self) -> None:
         """Close the client."""
