@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
+from spark_connect_rt.testing.consumed import consumed
+
 
 def count_records(bootstrap_servers: str, topic: str) -> int:
     """Return the sum of the partitions' end offsets less their beginnings; 0 for no such topic."""
@@ -39,7 +41,7 @@ def read_records(bootstrap_servers: str, topic: str, count: int, limit_s: float 
         partitions = consumer.list_topics(topic, timeout=10).topics[topic].partitions
         consumer.assign([TopicPartition(topic, number, 0) for number in partitions])
         while len(records) < count and time.monotonic() < deadline:
-            records += [one for one in consumer.consume(1000, 0.5) if one.error() is None]
+            records += [one for one in consumed(consumer, 1000, 0.5) if one.error() is None]
     finally:
         consumer.close()
     return records
@@ -75,7 +77,7 @@ class CommittedReader:
 
     def _take(self) -> bool:
         """Read on; return whether the end was met, which is told only where nothing more comes."""
-        messages = self._consumer.consume(1_000, 0.2)
+        messages = consumed(self._consumer, 1_000, 0.2)
         self.records += [(one.key() or b"", one.value() or b"") for one in messages if one.error() is None]
         return any(one.error() is not None for one in messages)
 

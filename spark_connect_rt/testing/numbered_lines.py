@@ -18,6 +18,8 @@ import orjson
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
+from spark_connect_rt.testing.consumed import consumed
+
 NEVER_MS = 3_600_000
 
 
@@ -75,7 +77,7 @@ class Topics:
         while any(len(self.arrivals[name].numbers) < end for name, end in missing.items()):
             if time.monotonic() > deadline:
                 raise AssertionError(f"the topics could not be read to {missing}")
-            for message in self._consumer.consume(5_000, 0.2):
+            for message in consumed(self._consumer, 5_000, 0.2):
                 if message.error() is None:
                     arrivals = self.arrivals[message.topic()]
                     arrivals.numbers.append(int(message.value().split()[1]))
@@ -155,22 +157,26 @@ class Entry:
 def read_all(bootstrap_servers: str, topic: str) -> list[Entry]:
     """Return every record, partition by partition."""
     consumer = Consumer({"bootstrap.servers": bootstrap_servers, "group.id": "truth-internal", "log_level": 0})
-    records = []
+    found: dict[int, list[Entry]] = {}
     try:
-        for number in consumer.list_topics(topic, timeout=20).topics[topic].partitions:
-            partition = TopicPartition(topic, number, 0)
-            _, high = consumer.get_watermark_offsets(partition, timeout=20)
-            consumer.assign([partition])
-            deadline, position = time.monotonic() + 30, 0
-            while position < high:
-                assert time.monotonic() < deadline, f"{topic} could not be read to its end"
-                for message in consumer.consume(1_000, 0.5):
-                    if message.error() is None:
-                        records.append(Entry(message.key(), message.value(), message.timestamp()[1]))
-                        position = message.offset() + 1
+        numbers = consumer.list_topics(topic, timeout=20).topics[topic].partitions
+        partitions = [TopicPartition(topic, number, 0) for number in numbers]
+        left = {one.partition: consumer.get_watermark_offsets(one, timeout=20)[1] for one in partitions}
+        left = {number: end for number, end in left.items() if end}
+        found = {number: [] for number in left}
+        consumer.assign([TopicPartition(topic, number, 0) for number in left])
+        deadline = time.monotonic() + 30
+        while left:
+            assert time.monotonic() < deadline, f"{topic} could not be read to its end"
+            for message in consumed(consumer, 1_000, 0.5):
+                if message.error() is None:
+                    number = message.partition()
+                    found[number].append(Entry(message.key(), message.value(), message.timestamp()[1]))
+                    if message.offset() + 1 >= left.get(number, 0):
+                        left.pop(number, None)
     finally:
         consumer.close()
-    return records
+    return [entry for number in sorted(found) for entry in found[number]]
 
 
 def offsets_that_went_back(records: Iterable[Entry]) -> list[str]:

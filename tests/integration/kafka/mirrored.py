@@ -12,6 +12,7 @@ from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
 from spark_connect_rt.testing.connect_rest import ConnectRest
+from spark_connect_rt.testing.consumed import consumed
 from spark_connect_rt.testing.worker_process import WorkerProcess
 
 LIMIT_S = 240.0
@@ -64,7 +65,7 @@ class Cluster:
             left = self.partitions(topic)
             consumer.assign([TopicPartition(topic, number, 0) for number in range(left)])
             while left:
-                for one in consumer.consume(1_000, 0.2):
+                for one in consumed(consumer, 1_000, 0.2):
                     if one.error() is None:
                         found.append(one)
                     else:

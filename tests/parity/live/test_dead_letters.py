@@ -13,6 +13,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.testing.consumed import consumed
 from spark_connect_rt.testing.java_connect import JavaConnect
 from spark_connect_rt.testing.worker_process import SparkWorkerProcess, WorkerProcess
 
@@ -116,7 +117,7 @@ def _read(servers: str, topic: str, count: int, limit_s: float = 240.0) -> tuple
                 continue
             if not consumer.assignment():
                 consumer.assign([TopicPartition(topic, number, 0) for number in range(partitions)])
-            found += [_record(one) for one in consumer.consume(100, 0.5) if one.error() is None]
+            found += [_record(one) for one in consumed(consumer, 100, 0.5) if one.error() is None]
     finally:
         consumer.close()
     assert len(found) == count, f"{len(found)} records in {topic} after {limit_s} s"
