@@ -20,7 +20,7 @@ FACTORY = "spark_connect_rt.app.executor_clients:executor_clients"
 
 
 class KafkaExecutorClients:
-    """ExecutorClients on confluent-kafka."""
+    """ExecutorClients on confluent-kafka, and on aiokafka where whole columns are sent."""
 
     def __init__(self, folders: tuple[str, ...] = ()) -> None:
         """Take the folders of ``plugin.path``, as they are on this machine."""
@@ -28,6 +28,15 @@ class KafkaExecutorClients:
 
     def producer(self, config: Mapping[str, str]) -> BatchProducer:
         """Return a new producer."""
+        from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS
+
+        if TELLS_OFFSETS.items() <= config.items():  # a mirror's: also the partition of each record is given
+            from spark_connect_rt.kafka.column_producer import ColumnProducer
+            from spark_connect_rt.kafka.column_settings import column_settings
+
+            settings = column_settings(config)
+            if settings is not None:
+                return ColumnProducer(settings)
         from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
 
         return KafkaBatchProducer(config)
@@ -40,9 +49,9 @@ class KafkaExecutorClients:
 
     def consumer(self, config: Mapping[str, str]) -> BatchConsumer:
         """Return a new consumer."""
-        from spark_connect_rt.kafka.batch_consumer import KafkaBatchConsumer
+        from spark_connect_rt.kafka.consumers import batch_consumer
 
-        return KafkaBatchConsumer(config)
+        return batch_consumer(config)
 
     def ensure_topic(self, config: Mapping[str, str], topic: str, replication_factor: int) -> bool:
         """Create a topic of one partition when it is missing; return whether it was."""

@@ -34,6 +34,7 @@ ANY_PARTITION = -1
 NOW = 0  # librdkafka's timestamp for a record that brings none
 
 _ONLY_ERRORS = {"delivery.report.only.error": True}
+_NO_HEADERS: list[Any] = []
 _Send = Callable[[Iterator[Any]], tuple[Any] | None]
 
 
@@ -151,7 +152,7 @@ def _send_rows(send: Callable[..., None], rows: Iterator[Any]) -> tuple[Any] | N
     """Queue rows of every column; as ``_send_values``."""
     for row in rows:
         topic, value, key, partition, timestamp_ms, headers = row
-        pairs = [(one["key"], one["value"]) for one in headers or ()]
+        pairs = [(one["key"], one["value"]) for one in headers] if headers else _NO_HEADERS
         try:
             send(
                 topic,

@@ -20,9 +20,10 @@ from aiokafka.protocol.metadata import MetadataRequest
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.kafka.group_connection import connect
 from spark_connect_rt.kafka.group_security import connection_arguments
-from spark_connect_rt.kafka.record_batches import Latest, latest_of
+from spark_connect_rt.kafka.latest_records import Latest, latest_of
+from spark_connect_rt.kafka.record_batches import offset_behind
 
-ANSWER_BYTES = 24 * 1024 * 1024  # a quarter of a second's work
+ANSWER_BYTES = 8 * 1024 * 1024  # of two at a time: what one brings is taken apart while the next is on its way
 PARTITION_BYTES = 2 * 1024 * 1024
 ANSWER_LIMIT_MS = 10_000  # also how long a stopping worker may have to wait for a broker that hangs
 CONNECT_LIMIT_S = 10.0
@@ -59,23 +60,50 @@ class BulkRead:
         for (host, port), numbers in (await self._leaders()).items():
             connection = await self._connect(host, port)
             try:
-                asked = [number for number in numbers if number in ends]
-                while wanted := [number for number in asked if positions[number] < ends[number]]:
-                    answer = await self._ask(
-                        connection, self._request({number: positions[number] for number in wanted})
-                    )
-                    before = dict(positions)
-                    for number, latest in self._answered(answer, positions):
-                        on_latest(number, latest)
-                        positions[number] = latest.next_offset
-                    if before == positions or self._is_over():
-                        break
+                led = {number: end for number, end in ends.items() if number in numbers}
+                await self._read_from(connection, positions, led, on_latest)
             finally:
                 connection.close()
 
+    async def _read_from(
+        self, connection: Any, positions: dict[int, int], ends: Mapping[int, int], on_latest: OnLatest
+    ) -> None:
+        """Read what one broker leads. The next answer is asked for before one is taken apart: both sides are busy."""
+        coming = self._next(connection, positions, ends)
+        while coming is not None:
+            answer = await self._arrived(coming)
+            reached = positions | {
+                number: offset_behind(batches, positions[number]) for number, batches in _parts(answer)
+            }
+            stuck = reached == positions or self._is_over()
+            coming = None if stuck else self._next(connection, reached, ends)
+            try:
+                for number, latest in self._answered(answer, positions):
+                    on_latest(number, latest)
+                    positions[number] = latest.next_offset
+            except BaseException:
+                if coming is not None:
+                    coming.close()
+                raise
+
+    def _next(self, connection: Any, positions: Mapping[int, int], ends: Mapping[int, int]) -> Any:
+        """Send a request for what is missing; return the answer to be awaited, None: nothing is missing."""
+        wanted = {number: positions[number] for number, end in ends.items() if positions[number] < end}
+        return self._sent(connection, self._request(wanted)) if wanted else None
+
     async def _ask(self, connection: Any, request: Any) -> Any:
+        return await self._arrived(self._sent(connection, request))
+
+    def _sent(self, connection: Any, request: Any) -> Any:
+        """Send a request; return the answer to be awaited."""
         try:
-            return await connection.send(request)
+            return connection.send(request)
+        except _NETWORK_ERRORS as error:
+            raise self._ended(error) from error
+
+    async def _arrived(self, coming: Any) -> Any:
+        try:
+            return await coming
         except _NETWORK_ERRORS as error:
             raise self._ended(error) from error
 
@@ -128,3 +156,10 @@ class BulkRead:
                 except (DataError, KafkaError) as error:
                     raise self._ended(error) from error
                 yield number, latest
+
+
+def _parts(answer: Any) -> Iterator[tuple[int, bytes]]:
+    """Yield partition and record batches of an answer."""
+    for _, partitions in answer.topics or ():
+        for partition in partitions:
+            yield partition[0], partition[-1] or b""

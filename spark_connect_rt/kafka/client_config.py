@@ -201,6 +201,7 @@ _SASL_USED = frozenset(
         "sasl.oauthbearer.token.endpoint.url",
     }
 )
+SECURITY_USED = _TLS_USED | _SASL_USED | {"security.protocol"}
 _LEVELS = ("compression.gzip.level", "compression.lz4.level", "compression.zstd.level")
 
 

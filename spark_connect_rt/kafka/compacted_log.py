@@ -30,8 +30,8 @@ from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.bulk_read import BulkRead, BulkReadEndedError
 from spark_connect_rt.kafka.client_factory import make_consumer, make_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.latest_records import Latest
 from spark_connect_rt.kafka.log_load import LOAD_BATCH_COUNT, LOAD_WAIT_S, LatestLoad, to_records
-from spark_connect_rt.kafka.record_batches import Latest
 from spark_connect_rt.planning.log_snapshot import LogFacts
 from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
 from spark_connect_rt.protocol.ids import TopicPartition

@@ -13,7 +13,7 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from spark_connect_rt.kafka.record_batches import Latest
+from spark_connect_rt.kafka.latest_records import Latest
 from spark_connect_rt.planning.log_snapshot import LogFacts
 from spark_connect_rt.ports.compacted_log import LogRecord
 from spark_connect_rt.protocol.checked_lines import checksum

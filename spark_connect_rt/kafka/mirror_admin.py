@@ -54,12 +54,12 @@ class MirrorAdmin:
         return {name: len(one.partitions) for name, one in found.items() if one.error is None and one.partitions}
 
     def settings(self, topics: Iterable[str]) -> dict[str, list[TopicSetting]]:
-        """Return all settings of topics; of those only whose client may know."""
+        """Return all settings of topics; of those only whose client may know, and that are still there."""
         resources = [ConfigResource(ConfigResource.Type.TOPIC, name) for name in topics]
         if not resources:
             return {}
         asked = self._admin.describe_configs(resources, request_timeout=self._timeout_s)
-        found = {one.name: self._answer(future, f"describing topic {one.name}") for one, future in asked.items()}
+        found = {one.name: self._answer(future, f"describing topic {one.name}", _GONE) for one, future in asked.items()}
         return {
             name: [_setting(entry) for entry in entries.values()]
             for name, entries in found.items()
@@ -141,6 +141,7 @@ class MirrorAdmin:
 
 
 _EXISTS = ("TOPIC_ALREADY_EXISTS",)
+_GONE = ("UNKNOWN_TOPIC_OR_PART",)
 
 
 def _setting(entry: Any) -> TopicSetting:

@@ -1,90 +1,138 @@
-"""Record batches as a broker stores them -> the last record of each key in them.
+"""Record batches as a broker stores them: where each begins, and which of them count.
 
-Owns: which batches count. Transaction markers never do, those of aborted transactions not for a reader of committed
-records. aiokafka's reader in C takes the batches apart: two to three times as fast as a client that hands over one
-message after the other. Pure.
+Transaction markers never count, the batches of aborted transactions not for a reader of committed records. Pure.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
-from itertools import dropwhile
-from typing import Any
+import struct
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, NamedTuple
 
 from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
 from aiokafka.record.memory_records import MemoryRecords
 
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.ports.compacted_log import LogRecord
+
+PRESENT_FORMAT = 2  # "magic"; brokers since Kafka 4.0 store no other
+# Below these, one object a record is cheaper than the work that columns need whatever their length.
+LEAST_RECORDS = 1_000
+LEAST_IN_BATCH = 16
+_HEAD = struct.Struct(">qiibIhiqqqhii")
+_SIZES = struct.Struct(">8xi4xb40xi")
+_LENGTH_ENDS, _CRC_ENDS = 12, 21
+_CODEC, _LOG_APPEND_TIME, _TRANSACTIONAL, _CONTROL = 0x07, 0x08, 0x10, 0x20
 
 
-@dataclass(frozen=True, slots=True)
-class Latest:
-    """What one answer of a broker holds of one partition."""
+class Batch(NamedTuple):
+    """One whole batch: what its head says, and where its records lie in the answer (compressed, perhaps)."""
 
-    records: list[LogRecord]  # the last one of each key, in the order of their keys' first ones
-    first: LogRecord | None
-    last: LogRecord | None
-    next_offset: int  # to go on at
+    base_offset: int
+    length: int
+    leader_epoch: int
+    magic: int
+    crc: int  # of what follows it
+    attributes: int
+    last_delta: int
+    first_timestamp: int
+    max_timestamp: int
+    producer_id: int
+    producer_epoch: int
+    base_sequence: int
+    record_count: int
+    start: int  # of the batch in the answer
+    records: int  # in the answer, as are all ends
+    end: int
+
+    @property
+    def next_offset(self) -> int:
+        """Return the offset behind it, also when compaction took its last records."""
+        return self.base_offset + self.last_delta + 1
+
+    @property
+    def codec(self) -> int:
+        """Return how its records are compressed, 0: not at all."""
+        return self.attributes & _CODEC
+
+    @property
+    def has_append_time(self) -> bool:
+        """Tell whether every record's timestamp is the batch's last one (message.timestamp.type)."""
+        return bool(self.attributes & _LOG_APPEND_TIME)
+
+    @property
+    def is_transactional(self) -> bool:
+        """Tell whether it belongs to a transaction."""
+        return bool(self.attributes & _TRANSACTIONAL)
+
+    @property
+    def is_control(self) -> bool:
+        """Tell whether it is the marker that ends a transaction."""
+        return bool(self.attributes & _CONTROL)
+
+    def checked_by(self) -> slice:
+        """Return the part of the answer that ``crc`` is of."""
+        return slice(self.start + _CRC_ENDS, self.end)
 
 
-def latest_of(
-    partition: int, position: int, batches: bytes, aborted: Iterable[tuple[int, int]] | None = None
-) -> Latest:
-    """Return the last record of each key.
+class Transactions:
+    """Tells of batches, shown one after the other, which count."""
 
-    Args:
-        partition: whose batches these are.
-        position: the offset that was asked for; a batch may begin before it.
-        batches: record batches, the last one perhaps cut off.
-        aborted: (producer id, first offset) of the aborted transactions in them; None: they count, too.
+    def __init__(self, aborted: Iterable[tuple[int, int]] | None) -> None:
+        """Take (producer id, first offset) of the aborted transactions; None: they count, too."""
+        self._waiting = sorted(aborted or (), key=lambda one: one[1])
+        self._bad_producers: set[int] = set()
 
-    Raises:
-        DataError: a batch is damaged (CRC) or of a codec that is not installed.
+    def counts(self, batch: Any, is_control: bool, aborts: Callable[[], bool]) -> bool:
+        """Tell whether a batch's records are to be read; ``aborts``: whether a marker ends an aborted transaction."""
+        while self._waiting and self._waiting[0][1] <= batch.base_offset:
+            self._bad_producers.add(self._waiting.pop(0)[0])
+        if is_control:
+            if batch.producer_id in self._bad_producers and aborts():
+                self._bad_producers.discard(batch.producer_id)
+            return False
+        return not (batch.is_transactional and batch.producer_id in self._bad_producers)
+
+
+def whole_batches(batches: bytes) -> Iterator[Batch]:
+    """Yield the batches of the present format, up to one that is cut off or older. Raises DataError: none at all."""
+    start, size = 0, len(batches)
+    while start + _HEAD.size <= size:
+        head = _HEAD.unpack_from(batches, start)
+        end = start + _LENGTH_ENDS + head[1]
+        if head[3] != PRESENT_FORMAT or end > size:
+            break
+        if end < start + _HEAD.size:
+            raise DataError(f"the record batch at offset {head[0]} is damaged (length {head[1]})")
+        yield Batch._make((*head, start, start + _HEAD.size, end))
+        start = end
+
+
+def pay_as_columns(batches: bytes) -> bool:
+    """Tell whether an answer holds enough records, in batches long enough, and all of the present format."""
+    start, size, count, records = 0, len(batches), 0, 0
+    while start + _HEAD.size <= size:
+        length, magic, held = _SIZES.unpack_from(batches, start)
+        if magic != PRESENT_FORMAT:
+            return False
+        start += _LENGTH_ENDS + max(length, 0)
+        count, records = count + 1, records + max(held, 0)
+    return records >= LEAST_RECORDS and records >= LEAST_IN_BATCH * count
+
+
+def offset_behind(batches: bytes, position: int) -> int:
+    """Return the offset to go on at by the batches' heads alone; ``position`` where there is no whole batch.
+
+    Only of batches of the present format: older ones end it.
     """
-    waiting = sorted(aborted or (), key=lambda one: one[1])
-    bad_producers: set[int] = set()
-    latest: dict[bytes | None, Any] = {}
-    first = last = None
-    reader, at = MemoryRecords(batches), position
-    while (batch := _next_batch(reader)) is not None:
-        while waiting and waiting[0][1] <= batch.base_offset:
-            bad_producers.add(waiting.pop(0)[0])
-        if batch.is_control_batch:
-            if _aborts(batch):
-                bad_producers.discard(batch.producer_id)
-        elif not (batch.is_transactional and batch.producer_id in bad_producers):
-            records: Iterator[Any] = batch
-            if first is None:
-                records = dropwhile(lambda record: record.offset < position, batch)
-                first = last = next(records, None)
-                if first is not None:
-                    latest[first.key] = first
-            for record in records:  # one at a time: kept together, they cost twice as much
-                latest[record.key] = last = record
-        at = max(at, batch.next_offset)
-
-    def log_record(record: Any) -> LogRecord:
-        return LogRecord(partition, record.offset, record.key, record.value, record.timestamp)
-
-    return Latest(
-        records=[log_record(record) for record in latest.values()],
-        first=None if first is None else log_record(first),
-        last=None if last is None else log_record(last),
-        next_offset=at,
-    )
+    return max((position, *(batch.next_offset for batch in whole_batches(batches))))
 
 
-def _next_batch(reader: MemoryRecords) -> Any:
-    if not reader.has_next():
-        return None
-    batch = reader.next_batch()
-    if batch is not None and not batch.validate_crc():
-        raise DataError(f"the record batch at offset {batch.base_offset} is damaged (CRC)")
-    return batch
+def aborts(marker: Any) -> bool:
+    """Tell whether a control batch of aiokafka's ends an aborted transaction."""
+    record = next(iter(marker), None)  # compaction may have emptied it
+    return record is not None and bool(ControlRecord.parse(record.key) == ABORT_MARKER)
 
 
-def _aborts(batch: Any) -> bool:
-    marker = next(iter(batch), None)  # compaction may have emptied it
-    return marker is not None and bool(ControlRecord.parse(marker.key) == ABORT_MARKER)
+def marker_aborts(batches: bytes, batch: Batch) -> bool:
+    """Tell whether a control batch ends an aborted transaction."""
+    return aborts(MemoryRecords(batches[batch.start : batch.end]).next_batch())

@@ -12,6 +12,7 @@ from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, Tim
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.batch_consumer import KafkaBatchConsumer
 from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
+from spark_connect_rt.kafka.fetch_consumer import FetchConsumer
 from spark_connect_rt.pipeline.columns import produce_batch
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.batch_clients_contract import BEGINNING, LIMIT_MS, BatchClientsContract, rows_batch
@@ -19,7 +20,11 @@ from tests.contract.compacted_log_contract import fresh_name, until
 from tests.topics import add_partitions
 
 
-class TestKafkaBatchClients(BatchClientsContract):
+class KafkaClients(BatchClientsContract):
+    """The contract on a real broker."""
+
+    consumer_kind: type[KafkaBatchConsumer | FetchConsumer] = KafkaBatchConsumer
+
     @pytest.fixture(autouse=True)
     def _cluster(self, broker: EmbeddedKafka) -> None:
         self.worker = {"bootstrap.servers": broker.bootstrap_servers}
@@ -28,12 +33,14 @@ class TestKafkaBatchClients(BatchClientsContract):
     def new_topic(self, name: str, partitions: int) -> None:
         self.admin.create_topic(TopicSpec(name, partitions, 1))
 
+    def new_consumer(self) -> KafkaBatchConsumer | FetchConsumer:
+        return self.consumer_kind(sink_consumer_properties(self.worker, {}, "c", 0))
+
+
+class TestKafkaBatchClients(KafkaClients):
     def new_producer(self, **overrides: str) -> KafkaBatchProducer:
         given = {f"producer.override.{name}": value for name, value in overrides.items()}
         return KafkaBatchProducer(source_producer_properties(self.worker, given, "c", 0))
-
-    def new_consumer(self) -> KafkaBatchConsumer:
-        return KafkaBatchConsumer(sink_consumer_properties(self.worker, {}, "c", 0))
 
     def test_a_full_buffer_delays_but_loses_and_reorders_nothing(self, topic: str) -> None:
         producer = self.new_producer(**{"queue.buffering.max.messages": "100"})
@@ -120,6 +127,12 @@ class TestKafkaBatchClients(BatchClientsContract):
         with pytest.raises(ConnectError, match=r"none-.*UNKNOWN_"):
             consumer.assign({TopicPartition(fresh_name("none"), 3): -1})
         consumer.close()
+
+
+class TestFetchConsumer(TestKafkaBatchClients):
+    """Whole record batches instead of one message after the other: the same contract."""
+
+    consumer_kind = FetchConsumer
 
 
 def test_nothing_is_lost_silently_when_no_broker_answers() -> None:

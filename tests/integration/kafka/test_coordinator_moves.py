@@ -9,13 +9,18 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 import pytest
+from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient
 
 from spark_connect_rt.embedded.cluster import EmbeddedKafkaCluster
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import free_ports
+from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.fetch_consumer import FetchConsumer
 from spark_connect_rt.kafka.group_member import KafkaGroupMember
 from spark_connect_rt.ports.group_member import ContactLost
+from spark_connect_rt.protocol.ids import TopicPartition
+from tests.contract.batch_clients_contract import rows_of
 from tests.contract.group_member_contract import Herder, settled, until
 
 MOVED_NODE = 2  # the one whose going leaves a controller
@@ -138,6 +143,33 @@ def test_a_coordinator_that_goes_costs_neither_generation_nor_work(cluster: Clus
         cluster.bring_back(MOVED_NODE)
         for herder in herders:
             herder.member.stop()
+
+
+def test_a_reader_follows_leaders_that_move(cluster: Cluster) -> None:
+    topic, servers = f"led-{uuid.uuid4().hex[:8]}", cluster.kafka.bootstrap_servers
+    KafkaAdmin({"bootstrap.servers": servers}).create_topic(TopicSpec(topic, 4, 2))
+    producer = Producer({"bootstrap.servers": servers, "log_level": 0, "acks": "1"})
+    consumer = FetchConsumer({"bootstrap.servers": servers, "reconnect.backoff.max.ms": "200"})
+    consumer.assign({TopicPartition(topic, number): 0 for number in range(4)})
+    places: set[tuple[int, int]] = set()
+
+    def has_read(count: int) -> bool:
+        for number in range(4):
+            producer.produce(topic, b"x", partition=number)
+        producer.poll(0)
+        batch = consumer.poll(100, 100)
+        places.update((row["partition"], row["offset"]) for row in (rows_of(batch) if batch is not None else []))
+        return all(len([1 for place in places if place[0] == number]) >= count for number in range(4))
+
+    until(lambda: has_read(5), [], limit_s=60)
+    try:
+        cluster.kafka.broker(MOVED_NODE).kill()
+        before = len(places)
+        until(lambda: has_read(before), [], limit_s=90)
+    finally:
+        cluster.bring_back(MOVED_NODE)
+    assert producer.flush(60) == 0
+    consumer.close()
 
 
 def test_the_brokers_log_says_why_members_join_and_leave(cluster: Cluster) -> None:

@@ -3,7 +3,13 @@ from __future__ import annotations
 import importlib
 from pathlib import Path
 
+import pytest
+
 from spark_connect_rt.app.executor_clients import FACTORY, executor_clients
+from spark_connect_rt.config.client_properties import source_producer_properties
+from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
+from spark_connect_rt.kafka.column_producer import ColumnProducer
+from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS
 
 
 def test_the_factory_name_in_launches_is_importable() -> None:
@@ -24,3 +30,19 @@ def test_references_are_replaced_by_the_worker_s_own_providers(tmp_path: Path) -
 
 def test_without_providers_nothing_is_touched() -> None:
     assert executor_clients().resolve({"a": "${file:/x:y}"}, {}) == {"a": "${file:/x:y}"}
+
+
+@pytest.mark.parametrize(
+    ("more", "kind"),
+    [
+        ({}, KafkaBatchProducer),
+        (TELLS_OFFSETS, ColumnProducer),
+        ({**TELLS_OFFSETS, "enable.idempotence": "true"}, KafkaBatchProducer),
+    ],
+)
+def test_columns_are_sent_for_tasks_that_hear_of_deliveries(more: dict[str, str], kind: type[object]) -> None:
+    producer = executor_clients().producer(
+        {**source_producer_properties({"bootstrap.servers": "127.0.0.1:1"}, {}, "c", 0), **more}
+    )
+    assert type(producer) is kind
+    producer.close()

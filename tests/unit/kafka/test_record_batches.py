@@ -8,10 +8,18 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.kafka.record_batches import latest_of
+from spark_connect_rt.kafka import record_batches
+from spark_connect_rt.kafka.latest_records import latest_of
+from spark_connect_rt.kafka.record_batches import offset_behind
 from spark_connect_rt.ports.compacted_log import LogRecord
 
 COMMIT, ABORT = 1, 0
+
+
+@pytest.fixture(autouse=True, params=["rows", "columns"])
+def _both_ways(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(record_batches, "LEAST_RECORDS", 0 if request.param == "columns" else 2**62)
+    monkeypatch.setattr(record_batches, "LEAST_IN_BATCH", 0)
 
 
 def batch(
@@ -51,6 +59,20 @@ def _crc32c(data: bytes) -> int:
     from aiokafka.record.util import calc_crc32c
 
     return int(calc_crc32c(data))
+
+
+@pytest.mark.parametrize("cut", [0, 1, 30, 100])
+@pytest.mark.parametrize("position", [0, 8, 40])
+def test_the_heads_tell_where_batches_end(position: int, cut: int) -> None:
+    whole = batch(0, (b"a", b"1"), (b"b", b"2")) + marker(5, 7, COMMIT) + batch(9, (b"c", b"x" * 50), codec=3)
+    batches = whole[: len(whole) - cut]
+    assert offset_behind(batches, position) == latest_of(0, position, batches).next_offset
+
+
+def test_an_older_format_is_not_told_by_its_head() -> None:
+    old = bytearray(batch(0, (b"a", b"1")))
+    old[16] = 1
+    assert offset_behind(bytes(old), 3) == 3
 
 
 def test_the_last_record_of_each_key_wins_across_batches() -> None:

@@ -1,0 +1,202 @@
+"""ColumnProducer keeps the contract of batch producers, and what only a real broker can show."""
+
+from __future__ import annotations
+
+import pyarrow as pa
+import pytest
+
+from spark_connect_rt.config.client_properties import source_producer_properties
+from spark_connect_rt.embedded.kafka import free_ports
+from spark_connect_rt.errors import DataError, NotFoundError, TimedOutError
+from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
+from spark_connect_rt.kafka.column_producer import ColumnProducer
+from spark_connect_rt.kafka.column_settings import column_settings
+from spark_connect_rt.pipeline.columns import PARTITION, TOPIC, produce_batch
+from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS
+from spark_connect_rt.protocol.ids import TopicPartition
+from tests.contract.batch_clients_contract import LIMIT_MS, rows_batch
+from tests.contract.compacted_log_contract import fresh_name, until
+from tests.integration.kafka.secure_kafka import SCRAM, SecureKafka
+from tests.integration.kafka.test_batch_clients import KafkaClients
+from tests.integration.kafka.test_group_security import jaas
+from tests.topics import add_partitions
+
+LONG_MS = 60_000
+
+
+def new_producer(bootstrap_servers: str, **overrides: str) -> ColumnProducer:
+    given = {f"producer.override.{name}": value for name, value in overrides.items()}
+    properties = source_producer_properties({"bootstrap.servers": bootstrap_servers}, given, "c", 0)
+    settings = column_settings(properties)
+    assert settings is not None
+    return ColumnProducer(settings)
+
+
+def values_batch(topic: str, values: list[bytes]) -> pa.RecordBatch:
+    """Return rows of partition 0."""
+    return rows_batch([{"value": value} for value in values], {TOPIC: topic.encode(), PARTITION: b"0"})
+
+
+class TestColumnProducer(KafkaClients):
+    def new_producer(self, **overrides: str) -> ColumnProducer:
+        return new_producer(self.worker["bootstrap.servers"], **overrides)
+
+    def first_partition(self, topic: str, count: int) -> list[bytes | None]:
+        consumer = self.new_consumer()
+        consumer.assign({TopicPartition(topic, 0): 0})
+        values = [row["value"] for row in self.read(consumer, count)]
+        consumer.close()
+        return values
+
+    @pytest.mark.parametrize(
+        "settings",
+        [{"buffer.memory": "20000"}, {"batch.size": "500"}, {"batch.size": "0"}, {"max.request.size": "4000"}],
+    )
+    def test_small_buffers_and_batches_delay_but_lose_and_reorder_nothing(
+        self, topic: str, settings: dict[str, str]
+    ) -> None:
+        values = [b"%d" % n for n in range(1_000)]
+        producer = self.new_producer(**settings, **TELLS_OFFSETS)
+        for first in range(0, 1_000, 100):
+            producer.produce(values_batch(topic, values[first : first + 100]))
+        producer.flush(LONG_MS)
+        assert producer.delivered() == [(topic, 0, 0, 1_000)]
+        producer.close()
+        assert self.first_partition(topic, 1_000) == values
+
+    @pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+    def test_a_broker_reads_every_codec(self, topic: str, codec: str) -> None:
+        values = [b"%d" % n + b"x" * 100 for n in range(2_000)]
+        producer = self.new_producer(**{"compression.type": codec})
+        producer.produce(values_batch(topic, values))
+        producer.flush(LIMIT_MS)
+        producer.close()
+        assert self.first_partition(topic, 2_000) == values
+
+    def test_rows_of_many_partitions_keep_their_order_in_each(self) -> None:
+        topic = fresh_name("many")
+        self.new_topic(topic, 5)
+        rows = [{"topic": topic, "partition": n % 5, "value": b"%d" % n} for n in range(5_000)]
+        self.written(rows_batch(rows[:3_000]), rows_batch(rows[3_000:]))
+        for partition in range(5):
+            consumer = self.new_consumer()
+            consumer.assign({TopicPartition(topic, partition): 0})
+            got = [row["value"] for row in self.read(consumer, 1_000)]
+            consumer.close()
+            assert got == [b"%d" % n for n in range(partition, 5_000, 5)]
+
+    def test_keys_go_where_the_other_producer_sends_them(self, topic: str) -> None:
+        keys = pa.array([f"key-{n}" for n in range(50)])
+        self.written(produce_batch(topic, keys, keys))
+        other = fresh_name("batch")
+        self.new_topic(other, 2)
+        librdkafka = KafkaBatchProducer(self.worker)
+        librdkafka.produce(produce_batch(other, keys, keys))
+        librdkafka.flush(LIMIT_MS)
+        librdkafka.close()
+        placed = []
+        for one in (topic, other):
+            consumer = self.new_consumer()
+            consumer.assign({TopicPartition(one, number): 0 for number in range(2)})
+            placed.append({row["key"]: row["partition"] for row in self.read(consumer, 50)})
+            consumer.close()
+        assert placed[0] == placed[1]
+        assert set(placed[0].values()) == {0, 1}
+
+    def test_batches_larger_than_the_topic_takes_are_halved(self) -> None:
+        topic = fresh_name("small")
+        self.admin.create_topic(TopicSpec(topic, 1, 1, {"max.message.bytes": "2000"}))
+        values = [b"%04d" % n * 30 for n in range(200)]
+        producer = self.new_producer()
+        producer.produce(values_batch(topic, values))
+        producer.flush(LONG_MS)
+        producer.close()
+        assert self.first_partition(topic, 200) == values
+
+    def test_a_partition_that_is_added_later_is_found(self, topic: str) -> None:
+        producer = self.new_producer()
+        producer.produce(values_batch(topic, [b"known now"]))
+        producer.flush(LIMIT_MS)
+        add_partitions(self.worker["bootstrap.servers"], topic, 3)
+        producer.produce(rows_batch([{"topic": topic, "partition": 2, "value": b"added"}]))
+        producer.flush(LONG_MS)
+        producer.close()
+
+    def test_a_partition_that_does_not_exist_is_a_data_error_that_stays(self, topic: str) -> None:
+        producer = self.new_producer()
+        producer.produce(rows_batch([{"topic": topic, "partition": 9, "value": b"x"}]))
+        for _ in range(2):
+            with pytest.raises(DataError, match=rf"producing to {topic}-9.*_UNKNOWN_PARTITION"):
+                producer.flush(LONG_MS)
+        with pytest.raises(DataError, match="_UNKNOWN_PARTITION"):
+            producer.produce(values_batch(topic, [b"x"]))
+        producer.close()
+
+    def test_a_topic_that_does_not_exist_is_not_found(self) -> None:
+        producer = self.new_producer(**{"request.timeout.ms": "1000"})
+        topic = fresh_name("not a name")  # blanks: no broker makes it
+        producer.produce(values_batch(topic, [b"x"]))
+        with pytest.raises(NotFoundError, match="UNKNOWN_TOPIC_OR_PART"):
+            producer.flush(LONG_MS)
+        producer.close()
+
+    def test_a_record_too_large_for_the_client_is_a_data_error(self, topic: str) -> None:
+        producer = self.new_producer()
+        with pytest.raises(DataError, match="MSG_SIZE_TOO_LARGE"):
+            producer.produce(values_batch(topic, [b"x" * 2_000_000]))
+        producer.close()
+
+    def test_a_record_too_large_for_the_topic_fails_the_flush_and_stays_failed(self) -> None:
+        topic = fresh_name("small")
+        self.admin.create_topic(TopicSpec(topic, 1, 1, {"max.message.bytes": "2000"}))
+        producer = self.new_producer()
+        producer.produce(values_batch(topic, [b"small", b"x" * 50_000]))
+        for _ in range(2):
+            with pytest.raises(DataError, match=f"producing to {topic}-0.*MSG_SIZE_TOO_LARGE"):
+                producer.flush(LIMIT_MS)
+        producer.close()
+
+
+class TestNobodyAnswers:
+    """All of it without a broker."""
+
+    @pytest.fixture
+    def nowhere(self) -> str:
+        return f"127.0.0.1:{free_ports(1)[0]}"
+
+    def test_nothing_is_lost_silently(self, nowhere: str) -> None:
+        producer = new_producer(nowhere)
+        producer.produce(produce_batch("t", pa.array(["x"])))
+        with pytest.raises(TimedOutError, match="1 records not acknowledged in 300 ms"):
+            producer.flush(300)
+        until(lambda: "Unable to bootstrap" in _complaint(producer))
+        producer.close()
+
+    def test_a_full_buffer_is_waited_for_no_longer_than_told(self, nowhere: str) -> None:
+        producer = new_producer(nowhere, **{"max.block.ms": "100", "buffer.memory": "1000"})
+        producer.produce(produce_batch("t", pa.array(["x" * 900])))
+        with pytest.raises(TimedOutError, match=r"no room in the producer's buffer for max\.block\.ms=100"):
+            producer.produce(produce_batch("t", pa.array(["x" * 900])))
+        producer.close()
+
+
+def _complaint(producer: ColumnProducer) -> str:
+    with pytest.raises(TimedOutError) as raised:
+        producer.flush(1)
+    return str(raised.value)
+
+
+def test_it_speaks_tls_and_scram(secure: SecureKafka) -> None:
+    topic = fresh_name("secret")
+    KafkaAdmin({"bootstrap.servers": secure.kafka.bootstrap_servers}).create_topic(TopicSpec(topic, 1, 1))
+    own = {"ssl.keystore.type": "PEM", "ssl.keystore.location": str(secure.client)}
+    scram = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.jaas.config": jaas(SCRAM)}
+    trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(secure.authority)}
+    for number, (listener, protocol, more) in enumerate([("TLS", "SSL", own), ("SCRAM", "SASL_SSL", scram)]):
+        servers = f"127.0.0.1:{secure.ports[listener]}"
+        producer = new_producer(servers, **TELLS_OFFSETS, **trust, **more, **{"security.protocol": protocol})
+        producer.produce(values_batch(topic, [b"x"]))
+        producer.flush(LONG_MS)
+        assert producer.delivered() == [(topic, 0, number, 1)]
+        producer.close()

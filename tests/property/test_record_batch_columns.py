@@ -1,0 +1,81 @@
+"""Columns laid out as a record batch: the bytes are those that aiokafka's builder makes of the rows, one by one."""
+
+from __future__ import annotations
+
+from typing import Any
+from unittest.mock import patch
+
+import pyarrow as pa
+import pytest
+from aiokafka.record.default_records import DefaultRecordBatchBuilder
+from aiokafka.record.memory_records import MemoryRecords
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from spark_connect_rt.kafka import record_batch_columns
+from spark_connect_rt.kafka.record_batch_columns import BATCH_OVERHEAD, CODECS, Compression, record_batch, record_bytes
+from spark_connect_rt.pipeline.columns import PRODUCE_FIELDS
+
+NOW_MS = 1_700_000_000_000
+NAMES = ("key", "value", "headers", "timestamp")
+Row = tuple[bytes | None, bytes | None, list[tuple[str, bytes | None]] | None, int | None]
+
+some_bytes = st.none() | st.binary(max_size=80) | st.integers(60, 20_000).map(lambda size: b"x" * size)
+some_headers = st.none() | st.lists(st.tuples(st.text(max_size=70), st.none() | st.binary(max_size=70)), max_size=3)
+some_times = st.none() | st.integers(0, 2**53) | st.integers(NOW_MS - 100, NOW_MS + 100)
+rows_of_any_kind = st.lists(st.tuples(some_bytes, some_bytes, some_headers, some_times), min_size=1, max_size=40)
+
+
+def columns(rows: list[Row], names: tuple[str, ...] = NAMES) -> pa.RecordBatch:
+    """Return rows in produce form, behind rows that are sliced away."""
+    held = [(b"before", None, [("before", b"")], 5), *rows]
+    values = {name: list(column) for name, column in zip(NAMES, zip(*held, strict=True), strict=True)}
+    values["headers"] = [some and [{"key": key, "value": value} for key, value in some] for some in values["headers"]]
+    schema = pa.schema([(name, PRODUCE_FIELDS[name]) for name in names])
+    return pa.RecordBatch.from_pydict({name: values[name] for name in names}, schema=schema).slice(1)
+
+
+def built_by_the_library(rows: list[Row]) -> bytes:
+    """Return the batch that aiokafka makes."""
+    builder = DefaultRecordBatchBuilder(2, 0, 0, -1, -1, -1, 2**31 - 1)
+    for offset, (key, value, headers, time_ms) in enumerate(rows):
+        builder.append(offset, NOW_MS if time_ms is None else time_ms, key, value, headers or [])
+    return bytes(builder.build())
+
+
+def read(batch: bytes) -> list[tuple[Any, ...]]:
+    """Return what aiokafka reads in one batch, its checksum checked."""
+    records = MemoryRecords(batch)
+    one = records.next_batch()
+    assert one is not None
+    assert one.validate_crc()
+    found = [(r.offset, r.key, r.value, list(r.headers), r.timestamp) for r in one]
+    assert not records.has_next()
+    return found
+
+
+@settings(deadline=None, max_examples=150)
+@given(rows_of_any_kind, st.sets(st.sampled_from(NAMES), min_size=1), st.sampled_from([0, 1 << 30]))
+def test_the_bytes_are_the_library_s(rows: list[Row], named: set[str], few_bytes: int) -> None:
+    names = tuple(name for name in NAMES if name in named)
+    left = [tuple(x if name in named else None for name, x in zip(NAMES, row, strict=True)) for row in rows]
+    with patch.object(record_batch_columns, "_FEW_BYTES", few_bytes):  # both ways of laying out
+        made = record_batch(columns(rows, names), NOW_MS, Compression())
+    assert made == built_by_the_library(left)  # type: ignore[arg-type]
+    sizes = record_bytes(columns(rows, names))
+    assert len(sizes) == len(rows)
+    assert len(made) <= sizes.sum() + BATCH_OVERHEAD <= len(made) + sum(60 + 10 * len(row[2] or ()) for row in rows)
+
+
+@settings(deadline=None, max_examples=40)
+@given(rows_of_any_kind, st.sampled_from(CODECS), st.sampled_from([None, 1]))
+def test_every_codec_is_read_back(rows: list[Row], kind: str, level: int | None) -> None:
+    made = record_batch(columns(rows), NOW_MS, Compression(kind, level))
+    expected = [(n, k, v, h or [], NOW_MS if t is None else t) for n, (k, v, h, t) in enumerate(rows)]
+    assert read(made) == expected
+
+
+@pytest.mark.parametrize("kind", [one for one in CODECS if one != "none"])
+def test_compressed_is_smaller(kind: str) -> None:
+    rows: list[Row] = [(b"k", b"x" * 100, None, NOW_MS)] * 1_000
+    assert len(record_batch(columns(rows), NOW_MS, Compression(kind))) < len(built_by_the_library(rows)) / 5

@@ -1,0 +1,79 @@
+"""Which properties make a ColumnProducer: whatever it does not honour leaves the work to librdkafka."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_connect_rt.config.client_properties import source_producer_properties
+from spark_connect_rt.kafka.column_settings import column_settings
+from spark_connect_rt.kafka.record_batch_columns import Compression
+from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS
+
+USUAL = {**source_producer_properties({"bootstrap.servers": "a:1"}, {}, "c", 0), **TELLS_OFFSETS}
+
+
+def test_a_source_task_s_usual_properties_are_honoured() -> None:
+    settings = column_settings(USUAL)
+    assert settings is not None
+    assert settings.client == {
+        "bootstrap_servers": "a:1",
+        "client_id": "connector-producer-c-0",
+        "acks": "all",
+        "connections_max_idle_ms": 540_000,
+        "metadata_max_age_ms": 300_000,
+        "request_timeout_ms": 30_000,
+        "retry_backoff_ms": 100,
+        "security_protocol": "PLAINTEXT",
+    }
+    assert (settings.batch_bytes, settings.request_bytes, settings.buffer_bytes) == (999_939, 1_048_576, 33_554_432)
+    assert (settings.max_block_ms, settings.delivery_timeout_ms) == (2**63 - 1, 2**31 - 1)
+
+
+def test_what_is_said_is_used() -> None:
+    said = {
+        "acks": "1",
+        "batch.size": "100000",
+        "compression.type": "gzip",
+        "compression.gzip.level": "1",
+        "compression.zstd.level": "9",
+        "request.timeout.ms": "5000",
+        "max.request.size": "50061",
+        "linger.ms": "5",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.jaas.config": 'org.apache.kafka.common.security.plain.PlainLoginModule required username=u password="p";',
+    }
+    settings = column_settings(USUAL | said)
+    assert settings is not None
+    assert settings.client["acks"] == 1
+    assert settings.client["request_timeout_ms"] == 5_000
+    assert settings.client["sasl_plain_password"] == "p"
+    assert settings.batch_bytes == 50_000
+    assert settings.compression == Compression("gzip", 1)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("enable.idempotence", "true"),
+        ("transactional.id", "t"),
+        ("interceptor.classes", "com.example.I"),
+        ("partitioner.class", "com.example.P"),
+        ("acks", "0"),
+        ("retries", "0"),
+        ("compression.type", "brotli"),
+        ("batch.size", "many"),
+        ("buffer.memory", "-1"),
+        ("queue.buffering.max.messages", "100"),
+        ("reconnect.backoff.ms", "1000"),
+        ("sasl.mechanism", "GSSAPI"),
+        ("ssl.cipher.suites", "TLS_AES_256_GCM_SHA384"),
+    ],
+)
+def test_anything_else_is_not_for_it(name: str, value: str) -> None:
+    assert column_settings(USUAL | {name: value}) is None
+
+
+def test_kerberos_and_idempotence_are_defaults_that_need_not_be_said() -> None:
+    assert column_settings(USUAL | {"security.protocol": "SASL_SSL"}) is None
+    assert column_settings({name: text for name, text in USUAL.items() if name != "enable.idempotence"}) is None

@@ -1,0 +1,60 @@
+"""Rows of a batch by the partition they go to."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.kafka.record_places import by_place, unplaced_topics
+from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
+from spark_connect_rt.protocol.ids import TopicPartition
+from tests.contract.batch_clients_contract import rows_batch
+
+HASHED = 3321034988 & 0x7FFFFFFF  # Java's UtilsTest: murmur2("21") is -973932308
+Placed = dict[tuple[str, int], list[bytes]]
+
+
+def placed(rows: list[dict[str, Any]], metadata: dict[bytes, bytes] | None = None, **counts: int) -> Placed:
+    batch = rows_batch([{"value": b"before", **rows[0]}, *rows], metadata).slice(1)
+    found = by_place(batch, counts, lambda count: count - 1)
+    assert all(set(rows.schema.names) <= {"key", "value"} for _, rows in found)
+    assert len({place for place, _ in found}) == len(found)
+    return {(place.topic, place.partition): rows.column("value").to_pylist() for place, rows in found}
+
+
+def test_a_place_for_all_rows() -> None:
+    rows = [{"value": b"1"}, {"value": b"2"}]
+    assert placed(rows, {TOPIC: b"t", PARTITION: b"3"}) == {("t", 3): [b"1", b"2"]}
+
+
+@pytest.mark.parametrize("partitions", [[0, 0, 1, 1], [0, 1, 0, 1], [1, 1, 0, 1]])
+def test_rows_keep_their_order_in_their_partition(partitions: list[int]) -> None:
+    rows = [{"partition": number, "value": b"%d" % n} for n, number in enumerate(partitions)]
+    expected = {("t", p): [b"%d" % n for n, number in enumerate(partitions) if number == p] for p in (0, 1)}
+    assert placed(rows, {TOPIC: b"t"}) == expected
+
+
+def test_topics_are_told_apart() -> None:
+    rows = [
+        {"topic": topic, "partition": 0, "value": value} for topic, value in (("a", b"1"), ("b", b"2"), ("a", b"3"))
+    ]
+    assert placed(rows) == {("a", 0): [b"1", b"3"], ("b", 0): [b"2"]}
+
+
+def test_a_row_without_partition_goes_by_its_key_or_anywhere() -> None:
+    rows: list[dict[str, Any]] = [
+        {"topic": "a", "partition": 0, "key": b"k", "value": b"given"},
+        {"topic": "a", "partition": None, "key": b"21", "value": b"hashed"},
+        {"topic": "a", "partition": None, "key": None, "value": b"anywhere"},
+        {"topic": "b", "partition": None, "key": b"21", "value": b"other count"},
+    ]
+    assert unplaced_topics(rows_batch(rows)) == ["a", "b"]
+    assert placed(rows, a=7, b=3) == {
+        ("a", 0): [b"given"],
+        ("a", HASHED % 7): [b"hashed"],
+        ("a", 6): [b"anywhere"],
+        ("b", HASHED % 3): [b"other count"],
+    }
+    assert unplaced_topics(rows_batch(rows[:1])) == []
+    assert TopicPartition("a", 0) in dict(by_place(rows_batch(rows[:1]), {}, lambda _: 0))
