@@ -38,10 +38,37 @@ class TransactionContext(Protocol):
         """Drop everything since the last end up to this record; None: up to the end of this poll's batch."""
 
 
+PLUGINS = "plugins"  # the group of a metric that names none
+
+
+class PluginMetrics(Protocol):
+    """Metrics that a task keeps itself (KIP-877). ``/admin/metrics`` shows them, with the task's own tags before these.
+
+    ``group`` and ``name`` are as in JMX ``kafka.connect:type=<group>``. Only the task's own thread.
+    """
+
+    def count(self, name: str, number: float = 1, group: str = PLUGINS, **tags: str) -> None:
+        """Add to ``<name>-count``; ``<name>-rate`` is what was added a second, over the window."""
+
+    def observe(self, name: str, values: Sequence[float], group: str = PLUGINS, **tags: str) -> None:
+        """Take in values of ``<name>``: the last one, and ``-avg``, ``-min`` and ``-max`` over the window."""
+
+
+class NoPluginMetrics:
+    """PluginMetrics that nobody looks at."""
+
+    def count(self, name: str, number: float = 1, group: str = PLUGINS, **tags: str) -> None:
+        """Do nothing."""
+
+    def observe(self, name: str, values: Sequence[float], group: str = PLUGINS, **tags: str) -> None:
+        """Do nothing."""
+
+
 class SourceTaskContext(Protocol):
     """What a source task may ask of its worker."""
 
     offset_reader: OffsetReader
+    metrics: PluginMetrics = NoPluginMetrics()
     transaction_context: TransactionContext | None = None
     """None unless the worker does exactly-once and ``transaction.boundary`` is ``connector``."""
 
@@ -67,6 +94,8 @@ class ErrantRecordReporter(Protocol):
 
 class SinkTaskContext(Protocol):
     """What a sink task may ask of its worker."""
+
+    metrics: PluginMetrics = NoPluginMetrics()
 
     def assignment(self) -> frozenset[TopicPartition]:
         """Return the partitions this task holds now."""

@@ -1,42 +1,47 @@
 """Topics of another Kafka cluster, byte for byte: keys, values, headers, timestamps and, where wanted, partitions.
 
 Offsets are MirrorMaker's: ``{"cluster": alias, "topic": t, "partition": p}`` -> ``{"offset": of the last record}``.
+A record's number, in a range, is its offset in Kafka.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-import pyarrow as pa
-import pyarrow.compute as pc
 from confluent_kafka import KafkaException
 
-from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceConnector, SourceOffset
-from spark_connect_rt.api.data.schema import OPTIONAL_BYTES
-from spark_connect_rt.api.records import SourceBatch
-from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceOffset
+from spark_connect_rt.api.ranges import RangeSourceConnector, SourceRange
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.config.java_regex import java_pattern
 from spark_connect_rt.connectors import kafka_settings as settings
+from spark_connect_rt.connectors.kafka_source_task import (
+    CLUSTER,
+    DEFAULTS,
+    OFFSET,
+    PARTITION_KEY,
+    PARTITIONS,
+    RANGES,
+    TOPIC_KEY,
+    KafkaSourceTask,
+    last_offset,
+    place_of,
+    range_text,
+)
 from spark_connect_rt.errors import ConnectError, RetriableError
-from spark_connect_rt.kafka.batch_consumer import KafkaBatchConsumer
-from spark_connect_rt.kafka.client_factory import make_admin
+from spark_connect_rt.kafka.client_factory import make_admin, make_consumer
 from spark_connect_rt.kafka.error_mapping import connect_error
-from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
+from spark_connect_rt.kafka.offset_lookup import FIRST, NEXT, look_up_offsets
 from spark_connect_rt.protocol.ids import TopicPartition
 
-CLUSTER, TOPIC_KEY, PARTITION_KEY, OFFSET = "cluster", "topic", "partition", "offset"
-PARTITIONS = "kafka.partitions"  # of a task's configuration: topic-partition, separated by commas
 LOOK_TIMEOUT_S = 30.0
-POLL_MS, IDLE_WAIT_MS = 50, 10
-DEFAULTS = {"auto.offset.reset": "earliest", "isolation.level": "read_committed"}
 log = logging.getLogger(__name__)
 
 
-class KafkaSourceConnector(SourceConnector):
+class KafkaSourceConnector(RangeSourceConnector):
     """Deals partitions to tasks; looks for new ones and has them dealt again."""
 
     def config_def(self) -> ConfigDef:
@@ -59,6 +64,7 @@ class KafkaSourceConnector(SourceConnector):
         super().start(config)
         self._values = settings.SOURCE.parse(config)
         self._partitions = self._look()
+        self._offsets: Any = None  # a client that asks for them, once they are wanted
         self._ended = threading.Event()
         threading.Thread(target=self._look_now_and_then, name="kafka-source-watch", daemon=True).start()
 
@@ -66,6 +72,8 @@ class KafkaSourceConnector(SourceConnector):
         """End the look-out; one that waits for a broker ends by itself."""
         if hasattr(self, "_ended"):
             self._ended.set()
+            if self._offsets is not None:
+                self._offsets.close()
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         """Deal the partitions one by one; no task without any."""
@@ -83,8 +91,48 @@ class KafkaSourceConnector(SourceConnector):
             if not {CLUSTER, TOPIC_KEY, PARTITION_KEY} <= place.keys():
                 raise ConnectError(f"a source partition needs {CLUSTER}, {TOPIC_KEY}, {PARTITION_KEY}, got {place}")
             if offset is not None:
-                _last_offset(offset)
+                last_offset(offset)
         return True
+
+    def ranges(self, stored: Sequence[SourceOffset], since_ms: int | None = None) -> list[SourceRange]:
+        """See RangeSourceConnector."""
+        partitions = self._partitions
+        begins, ends = self._found(partitions, FIRST), self._found(partitions, NEXT)
+        numbers = {_key(place): self.number_behind(offset) for place, offset in stored if place and offset}
+        later = {} if since_ms is None else self._found(partitions, max(0, since_ms))
+        missing = ends if self._properties()["auto.offset.reset"].lower() == "latest" else begins
+        keep, form = self._values["partition.keep"], self._values["topic.format"]
+        found = []
+        for one in partitions:
+            place, begin, end = place_of(self._values, one), begins[one], ends[one]
+            first = numbers.get(_key(place), -1)
+            first = first if begin <= first <= end else missing[one]
+            if one in later:
+                first = max(first, end if later[one] < 0 else later[one])
+            number = one.partition if keep else None
+            found.append(SourceRange(place, first, end, settings.target_topic(form, one.topic), number))
+        return found
+
+    def range_tasks(self, ranges: Sequence[SourceRange], max_tasks: int) -> list[dict[str, str]]:
+        """See RangeSourceConnector."""
+        shares = [ranges[first::max_tasks] for first in range(min(max_tasks, len(ranges)))]
+        return [{**self.config, RANGES: ",".join(map(range_text, share))} for share in shares]
+
+    def number_behind(self, offset: Mapping[str, Any]) -> int:
+        """See RangeSourceConnector."""
+        return last_offset(offset) + 1
+
+    def offset_before(self, number: int) -> Mapping[str, Any] | None:
+        """See RangeSourceConnector."""
+        return {OFFSET: number - 1} if number > 0 else None
+
+    def _properties(self) -> dict[str, str]:
+        return {**DEFAULTS, **settings.client_properties(self.config, "source", "consumer")}
+
+    def _found(self, partitions: Sequence[TopicPartition], what: int) -> dict[TopicPartition, int]:
+        if self._offsets is None:
+            self._offsets = make_consumer({"group.id": "unused", **self._properties()}, {})
+        return look_up_offsets(self._offsets, dict.fromkeys(partitions, what), LOOK_TIMEOUT_S)
 
     def _look_now_and_then(self) -> None:
         while not self._ended.wait(self._values["refresh.topics.interval.ms"] / 1000):
@@ -117,100 +165,5 @@ class KafkaSourceConnector(SourceConnector):
         return not topic.startswith("__") and java_pattern(pattern).fullmatch(topic) is not None
 
 
-class KafkaSourceTask(SourceTask):
-    """Reads its partitions without a group; offsets are Connect's."""
-
-    def start(self, config: Mapping[str, str]) -> None:
-        """Go behind the stored offsets; a partition without one begins where auto.offset.reset says."""
-        self._values = settings.SOURCE.parse(config)
-        partitions = [_partition_of(text) for text in config[PARTITIONS].split(",")]
-        properties = {**DEFAULTS, **settings.client_properties(config, "source", "consumer")}
-        stored = self.context.offset_reader.offsets([self._place(one) for one in partitions])
-        begin = {"latest": -2}.get(properties["auto.offset.reset"].lower(), -1)
-        starts = {
-            one: begin if offset is None else _last_offset(offset) + 1
-            for one, offset in zip(partitions, stored, strict=True)
-        }
-        self._partitions = partitions
-        self._consumer = KafkaBatchConsumer(properties)
-        self._consumer.assign(starts)
-
-    def has_more(self) -> bool:
-        """Tell whether a partition's end lies behind what was handed on: a fetch may be under way."""
-        ends = self._consumer.end_offsets(self._partitions)
-        return any(self._consumer.position(one) < ends[one] for one in self._partitions)
-
-    def poll(self) -> Sequence[SourceBatch] | None:
-        """Return what is there, a batch of columns for each partition."""
-        batch = self._consumer.poll(self._values["poll.max.records"], POLL_MS)
-        if batch is None:
-            return None
-        keep, form = self._values["partition.keep"], self._values["topic.format"]
-        return [
-            source_batch(
-                self._place(partition),
-                settings.target_topic(form, partition.topic),
-                rows,
-                partition.partition if keep else None,
-            )
-            for partition, rows in by_partition(batch)
-        ]
-
-    def idle_wait_ms(self) -> int:
-        """Return a short wait: ``poll`` waits by itself."""
-        return IDLE_WAIT_MS
-
-    def stop(self) -> None:
-        """Close the consumer."""
-        if hasattr(self, "_consumer"):
-            self._consumer.close()
-
-    def _place(self, partition: TopicPartition) -> dict[str, Any]:
-        alias = self._values["source.cluster.alias"]
-        return {CLUSTER: alias, TOPIC_KEY: partition.topic, PARTITION_KEY: partition.partition}
-
-
-def source_batch(
-    place: Mapping[str, Any], topic: str, rows: pa.RecordBatch, partition: int | None = None
-) -> SourceBatch:
-    """Return the rows of one partition, in consume form, as they go to ``topic``; ``partition`` None: by their keys."""
-    names = rows.schema.names
-    return SourceBatch(
-        place,
-        {OFFSET: rows.column("offset")[-1].as_py()},
-        topic,
-        rows.column("value"),
-        OPTIONAL_BYTES,
-        rows.column("key") if "key" in names else None,
-        OPTIONAL_BYTES,
-        rows.column("timestamp"),
-        partition,
-        rows.column("headers") if "headers" in names else None,
-    )
-
-
-def by_partition(batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
-    """Yield the rows of each topic partition of a batch in consume form, in order."""
-    metadata = batch.schema.metadata or {}
-    topics = [metadata[TOPIC].decode()] if TOPIC in metadata else pc.unique(batch.column("topic")).to_pylist()
-    for topic in topics:
-        of_topic = batch if TOPIC in metadata else batch.filter(pc.equal(batch.column("topic"), topic))
-        if PARTITION in metadata:
-            yield TopicPartition(topic, int(metadata[PARTITION])), of_topic
-            continue
-        numbers = of_topic.column("partition")
-        for number in pc.unique(numbers).to_pylist():
-            yield TopicPartition(topic, number), of_topic.filter(pc.equal(numbers, number))
-
-
-def _partition_of(text: str) -> TopicPartition:
-    topic, _, number = text.rpartition("-")
-    return TopicPartition(topic, int(number))
-
-
-def _last_offset(offset: Mapping[str, Any]) -> int:
-    """Return the offset of the last record. Raises ConnectError: it is none."""
-    last = offset.get(OFFSET)
-    if isinstance(last, bool) or not isinstance(last, int) or last < 0:
-        raise ConnectError(f"the '{OFFSET}' of an offset must be a whole number that is not negative, got {last!r}")
-    return last
+def _key(place: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(place.get(name) for name in (CLUSTER, TOPIC_KEY, PARTITION_KEY))

@@ -16,9 +16,11 @@ import pyarrow as pa
 
 from spark_connect_rt.api.records import Delivered, SourceBatch
 from spark_connect_rt.api.task import SourceTask
-from spark_connect_rt.connectors.kafka_source import by_partition, source_batch
-from spark_connect_rt.kafka.batch_consumer import KafkaBatchConsumer
+from spark_connect_rt.connectors.kafka_source_task import by_partition, source_batch
+from spark_connect_rt.connectors.mirror_metrics import MirrorSourceMetrics
+from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.kafka.client_factory import make_producer
+from spark_connect_rt.kafka.consumers import batch_consumer
 from spark_connect_rt.mirror.config import EMIT_OFFSET_SYNCS, MIRROR_SOURCE, SOURCE
 from spark_connect_rt.mirror.flow import Flow
 from spark_connect_rt.mirror.offset_sync_rule import OffsetSyncQueue, Run
@@ -31,7 +33,9 @@ MOST_RECORDS = 5_000  # of one poll, unless max.poll.records says
 PROMOTE_EACH_S = 5.0  # Java: offset.flush.interval.ms, a minute
 SYNCS_IN_FLIGHT = 10
 LAST_FLUSH_S = 5.0
-_BEGINNINGS = {"latest": -2}
+SAY_MISSING_EACH_S = 60.0
+# A number where it can be one: nothing is asked, so that a topic deleted meanwhile keeps no task from starting.
+_BEGINNINGS = {"latest": -2, "earliest": 0}
 log = logging.getLogger(__name__)
 
 
@@ -48,17 +52,23 @@ class MirrorSourceTask(SourceTask):
         # Behind a transformation nobody can tell which record is which.
         syncs = values[EMIT_OFFSET_SYNCS] and not config.get("transforms")
         self._syncs = OffsetSyncWriter(self._flow, values["offset.lag.max"]) if syncs else None
+        self._metrics = MirrorSourceMetrics(self.context.metrics, self._flow, lambda: time.time() * 1_000)
+        self._say_missing_s = 0.0
         partitions = partitions_of(config)
         stored = self.context.offset_reader.offsets([self._place(one) for one in partitions])
         begin = _BEGINNINGS.get(properties["auto.offset.reset"].lower(), -1)
-        self._consumer = KafkaBatchConsumer(properties)
+        self._consumer = batch_consumer(properties)
         self._consumer.assign({one: next_offset(offset, begin) for one, offset in zip(partitions, stored, strict=True)})
 
     def poll(self) -> Sequence[SourceBatch] | None:
         """Return what is there, one batch of columns for each partition."""
         if self._syncs is not None:
             self._syncs.write_due()
-        batch = self._consumer.poll(self._most, POLL_MS)
+        try:
+            batch = self._consumer.poll(self._most, POLL_MS)
+        except NotFoundError as error:  # as in Java: a topic may come back, the others go on meanwhile
+            self._say_missing(str(error))
+            return None
         if batch is None:
             return None
         return [self._copied(partition, rows) for partition, rows in by_partition(batch)]
@@ -70,6 +80,7 @@ class MirrorSourceTask(SourceTask):
     def commit_offsets(self, delivered: Sequence[Delivered]) -> None:
         """Sync offsets where that is due."""
         for one in delivered:
+            self._metrics.arrived(one)
             for partition, run in self._offsets.matched(one):
                 if self._syncs is not None:
                     self._syncs.take_in(partition, run)
@@ -81,14 +92,20 @@ class MirrorSourceTask(SourceTask):
         if getattr(self, "_syncs", None) is not None:
             self._syncs.close()  # type: ignore[union-attr]
 
+    def _say_missing(self, what: str) -> None:
+        if time.monotonic() >= self._say_missing_s:
+            self._say_missing_s = time.monotonic() + SAY_MISSING_EACH_S
+            log.warning("%s; waiting for it", what)
+
     def _place(self, partition: TopicPartition) -> dict[str, Any]:
         return source_partition(self._flow.source_alias, partition)
 
     def _copied(self, partition: TopicPartition, rows: pa.RecordBatch) -> SourceBatch:
-        topic = self._flow.remote_topic(partition.topic)
+        remote = TopicPartition(self._flow.remote_topic(partition.topic), partition.partition)
+        self._metrics.read(remote, rows)
         if self._syncs is not None:
-            self._offsets.add(TopicPartition(topic, partition.partition), partition, rows.column("offset"))
-        return source_batch(self._place(partition), topic, rows, partition.partition)
+            self._offsets.add(remote, partition, rows.column("offset"))
+        return source_batch(self._place(partition), remote.topic, rows, partition.partition)
 
 
 class UpstreamOffsets:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -26,6 +27,26 @@ def columns_batch(
     given = {"key": keys, "value": values, "headers": headers, "timestamp": timestamps_ms}
     columns = {name: column.cast(PRODUCE_FIELDS[name]) for name, column in given.items() if column is not None}
     return _batch(columns, topic, partition)
+
+
+def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch | None:
+    """Return batches of one topic and the same columns as one, a row with its partition; None: they are not alike."""
+    topics = {(batch.schema.metadata or {}).get(TOPIC) for batch in batches}
+    placed = [_with_partition(batch) for batch in batches]
+    alike = all(batch.schema.equals(placed[0].schema) for batch in placed)
+    if len(topics) != 1 or None in topics or not alike:
+        return None
+    table = pa.Table.from_batches(placed).combine_chunks()
+    return table.replace_schema_metadata({TOPIC: topics.pop()}).to_batches()[0]
+
+
+def _with_partition(batch: pa.RecordBatch) -> pa.RecordBatch:
+    number = (batch.schema.metadata or {}).get(PARTITION)
+    plain = batch.replace_schema_metadata(None)
+    if number is None:
+        return plain
+    kind = PRODUCE_FIELDS["partition"]
+    return plain.append_column("partition", pa.repeat(pa.scalar(int(number), kind), batch.num_rows))
 
 
 class ProduceRows:

@@ -21,7 +21,7 @@ from spark_connect_rt.pipeline.columns import TOPIC
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.pipeline.dead_letters import DeadLetters
 from spark_connect_rt.pipeline.errant_records import JAVA_SOURCE_TASK, Errant, Stage, StageError
-from spark_connect_rt.pipeline.produce_rows import ProduceRow, ProduceRows, columns_batch
+from spark_connect_rt.pipeline.produce_rows import ProduceRow, ProduceRows, columns_batch, joined
 from spark_connect_rt.pipeline.retry_tolerance import RetryTolerance, Waiting
 from spark_connect_rt.pipeline.transformation_chain import TransformationChain
 
@@ -31,6 +31,7 @@ RowPlace = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 """(source partition, source offset) of one record."""
 
 BATCH_BYTES = 2 << 20  # rows are handed on when they are this large
+JOINED_BYTES = 256 << 10  # batches below it cost more on their way than their bytes do
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,7 +125,7 @@ class SourcePipeline:
                 if self._rows.bytes >= BATCH_BYTES:
                     converted.extend(self._take_rows())
         converted.extend(self._take_rows())
-        return converted
+        return list(_fewer(converted))
 
     def convert_rows(
         self, records: Sequence[SourceRecord]
@@ -227,6 +228,29 @@ def place_of(record: SourceRecord) -> str:
     partition = "" if record.partition is None else f"-{record.partition}"
     source = f"source partition {dict(record.source_partition or {})} offset {dict(record.source_offset or {})}"
     return f"record for topic {record.topic}{partition} of {source}"
+
+
+def _fewer(converted: Sequence[ConvertedBatch]) -> Iterator[ConvertedBatch]:
+    """Join small neighbours of one topic, as a poll of many partitions brings them: each batch has its price."""
+    group: list[ConvertedBatch] = []
+    held_bytes = 0
+    for one in converted:
+        size = int(one.batch.nbytes)
+        if group and (one.topics != group[0].topics or held_bytes + size > JOINED_BYTES):
+            yield from _as_one(group)
+            group, held_bytes = [], 0
+        group.append(one)
+        held_bytes += size
+    yield from _as_one(group)
+
+
+def _as_one(group: Sequence[ConvertedBatch]) -> Sequence[ConvertedBatch]:
+    whole = all(one.records and one.batch.num_rows == one.records and not one.skipped for one in group)
+    batch = joined([one.batch for one in group]) if len(group) > 1 and whole else None
+    if batch is None:
+        return group
+    offsets = tuple(pair for one in group for pair in one.source_offsets)
+    return [ConvertedBatch(batch, offsets, batch.num_rows, 0, group[0].topics)]
 
 
 def _topics_of(batch: pa.RecordBatch) -> tuple[str, ...]:

@@ -60,6 +60,26 @@ _OF_TASK = (
     ("sink-task-metrics", "offset-commit-completion-total", "Offset commits that went well."),
     ("task-error-metrics", "total-records-skipped", "Errant records tolerated."),
 )
+_MIRROR, _OF_MIRROR_TASK = "mirror-MirrorSourceConnector", (*_TASK, "source", "target", "topic", "partition")
+_OF_MIRROR = (
+    (_MIRROR, "record-count", "Records copied and acknowledged."),
+    (_MIRROR, "record-rate", "Records a second copied, over the window."),
+    (_MIRROR, "byte-count", "Bytes of values read."),
+    (_MIRROR, "byte-rate", "Bytes a second of values read, over the window."),
+    *(
+        (_MIRROR, f"{name}{suffix}", f"{doc}, {over}.")
+        for name, doc in (
+            ("record-age-ms", "How old records were when they were read"),
+            ("replication-latency-ms", "How old records were when they were acknowledged"),
+        )
+        for suffix, over in (
+            ("", "of late"),
+            ("-avg", "the average of batches' first and last ones over the window"),
+            ("-min", "the least in the window"),
+            ("-max", "the most in the window"),
+        )
+    ),
+)
 _OF_CONNECTOR = (
     ("connector-metrics", "status", "State of the connector, in lower case, as a tag."),
     ("connect-worker-metrics", "connector-total-task-count", "Tasks of a connector of this worker."),
@@ -95,7 +115,12 @@ _OF_WORKER = (
 )
 METRICS: Mapping[tuple[str, str], Metric] = {
     (group, name): Metric(group, name, doc, tags)
-    for declared, tags in ((_OF_TASK, _TASK), (_OF_CONNECTOR, ("connector",)), (_OF_WORKER, ()))
+    for declared, tags in (
+        (_OF_TASK, _TASK),
+        (_OF_MIRROR, _OF_MIRROR_TASK),
+        (_OF_CONNECTOR, ("connector",)),
+        (_OF_WORKER, ()),
+    )
     for group, name, doc in declared
 }
 

@@ -6,6 +6,7 @@ Owns the names: ``kafka.connect:type=sink-task-metrics,connector=c,task=0`` ``pu
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
@@ -19,7 +20,7 @@ CONTENT_TYPE = CONTENT_TYPE_LATEST
 def prometheus_name(group: str, name: str) -> str:
     """Return the name of a metric of ``kafka.connect:type=<group>``."""
     words = group.removesuffix("-metrics").removeprefix("connect-")
-    return f"kafka_connect_{words}_{name}".replace("-", "_")
+    return re.sub("[^a-z0-9_]", "_", f"kafka_connect_{words}_{name}".lower())
 
 
 def metrics_text(values: Iterable[Measured]) -> bytes:

@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from spark_connect_rt.api.connector import Connector, SourceConnector
 from spark_connect_rt.api.records import Delivered, SourceBatch, SourceRecord
-from spark_connect_rt.api.task import OffsetReader, SourceTask
+from spark_connect_rt.api.task import NoPluginMetrics, OffsetReader, PluginMetrics, SourceTask
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
@@ -124,6 +124,7 @@ class _Context:
     """A source task's SourceTaskContext."""
 
     transaction_context: Any = None
+    metrics: PluginMetrics = NoPluginMetrics()
 
     def __init__(self, offsets: OffsetReader, pipeline: SourcePipeline) -> None:
         self.offset_reader = offsets

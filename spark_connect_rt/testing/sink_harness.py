@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.data.schema import Schema
-from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.api.task import NoPluginMetrics, SinkTask
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.config.own_settings import OF_SINKS_ONLY, REFUSALS_MAX
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
@@ -75,7 +75,7 @@ class SinkHarness:
         task_id = ConnectorTaskId(self.hosted.config["name"], 0)
         self._reports = ErrantReports(task_id, self._settings, self._clients, {})
         reporter = SinkErrantReporter(self._reports, self._pipeline) if self._settings.reports else None
-        self._context = TaskContext()
+        self._context = TaskContext(NoPluginMetrics())
         self._context.reporter = reporter
         self._context.take_config(config)
         self._task = self.hosted.connector.task_class()()

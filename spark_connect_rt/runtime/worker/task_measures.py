@@ -84,15 +84,27 @@ class TaskMeasures:
         """Return a total since the run began."""
         return self._totals[name]
 
+    def names(self, prefix: str) -> list[str]:
+        """Return what was counted under names that begin so."""
+        return [name for name in self._totals if name.startswith(prefix)]
+
+    def latest(self, name: str) -> float:
+        """Return what was added in the newest piece of the window in which anything was."""
+        return next((sample.added[name] for sample in reversed(self._samples) if sample.added.get(name)), 0.0)
+
     def recent(self, name: str, now_ms: int) -> float:
         """Return what was added within the window."""
         self._forget(now_ms)
         return sum(sample.added.get(name, 0) for sample in self._samples)
 
+    def rate(self, name: str, now_ms: int) -> float:
+        """Return what was added a second, over the window."""
+        return round(self.recent(name, now_ms) / self.window_s(now_ms), 1)
+
     def recent_longest(self, name: str, now_ms: int) -> float:
         """Return the greatest within the window, 0 if nothing was told."""
         self._forget(now_ms)
-        return max((sample.longest.get(name, 0) for sample in self._samples), default=0)
+        return max((sample.longest[name] for sample in self._samples if name in sample.longest), default=0)
 
     def window_s(self, now_ms: int) -> float:
         """Return how long the window is that ``recent`` speaks of: shorter for a young run."""
@@ -105,7 +117,7 @@ class TaskMeasures:
         sample = self._samples[-1]
         sample.added.update(added)  # type: ignore[arg-type]
         for name, number in longest.items():
-            sample.longest[name] = max(number, sample.longest.get(name, 0))
+            sample.longest[name] = max(number, sample.longest.get(name, number))
 
     def _forget(self, now_ms: int) -> None:
         while self._samples and self._samples[0].at_ms <= now_ms - self._window_ms:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from spark_connect_rt.ports.metric_names import Measured, measured
 from spark_connect_rt.ports.task_runner import TaskKind
 from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.worker.plugin_metrics import plugin_metrics
 from spark_connect_rt.runtime.worker.task_counters import TaskCounters
 from spark_connect_rt.runtime.worker.task_measures import TaskMeasures
 
@@ -48,13 +49,14 @@ def task_metrics(facts: TaskFacts, now_ms: int) -> Iterator[Measured]:
     yield from _commits(facts.measures, now_ms, tags)
     yield from (_of_source if is_source else _of_sink)(facts, now_ms, tags)
     yield from _times(facts.measures, call, now_ms, SOURCE if is_source else SINK, f"{call}-batch", tags)
+    yield from plugin_metrics(facts.measures, now_ms, tags)
 
 
 def _of_source(facts: TaskFacts, now_ms: int, tags: dict[str, str]) -> Iterator[Measured]:
     counters, measures = facts.counters, facts.measures
     polled = measures.total("poll.records")
     yield measured(SOURCE, "source-record-poll-total", polled, **tags)
-    yield measured(SOURCE, "source-record-poll-rate", _rate(measures, "poll.records", now_ms), **tags)
+    yield measured(SOURCE, "source-record-poll-rate", measures.rate("poll.records", now_ms), **tags)
     yield measured(SOURCE, "source-record-write-total", counters.records, **tags)
     yield measured(SOURCE, "source-record-write-rate", counters.records_per_s(now_ms), **tags)
     active = polled - counters.records - counters.skipped
@@ -72,9 +74,9 @@ def _of_sink(facts: TaskFacts, now_ms: int, tags: dict[str, str]) -> Iterator[Me
         yield measured(SINK, "sink-record-send-rate", facts.counters.records_per_s(now_ms), **tags)
         return
     yield measured(SINK, "sink-record-read-total", measures.total("read.records"), **tags)
-    yield measured(SINK, "sink-record-read-rate", _rate(measures, "read.records", now_ms), **tags)
+    yield measured(SINK, "sink-record-read-rate", measures.rate("read.records", now_ms), **tags)
     yield measured(SINK, "sink-record-send-total", measures.total("put.records"), **tags)
-    yield measured(SINK, "sink-record-send-rate", _rate(measures, "put.records", now_ms), **tags)
+    yield measured(SINK, "sink-record-send-rate", measures.rate("put.records", now_ms), **tags)
     yield measured(SINK, "sink-record-active-count", max(0, measures.waiting()), **tags)
 
 
@@ -104,7 +106,3 @@ def _times(
         yield measured(
             group, f"{name}-max-time-ms", round(measures.recent_longest(f"{call}.ms_max", now_ms), 3), **tags
         )
-
-
-def _rate(measures: TaskMeasures, name: str, now_ms: int) -> float:
-    return round(measures.recent(name, now_ms) / measures.window_s(now_ms), 1)

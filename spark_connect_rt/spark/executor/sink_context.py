@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Mapping
 
-from spark_connect_rt.api.task import ErrantRecordReporter
+from spark_connect_rt.api.task import ErrantRecordReporter, PluginMetrics
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.errant_reports import SinkErrantReporter
@@ -20,7 +20,8 @@ from spark_connect_rt.spark.executor.errant_reports import SinkErrantReporter
 class TaskContext:
     """The task's SinkTaskContext. The lane's thread, as the task's; a task may wish from no other."""
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: PluginMetrics) -> None:
+        self.metrics = metrics
         self.partitions: frozenset[TopicPartition] = frozenset()
         self.reporter: SinkErrantReporter | None = None
         self._config: Mapping[str, str] = {}

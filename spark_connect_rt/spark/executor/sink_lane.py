@@ -29,6 +29,7 @@ from spark_connect_rt.spark.executor.errant_reports import (
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, decode_partitions, decode_records
 from spark_connect_rt.spark.executor.hosting import load_class, monotonic_ms
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
+from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
 from spark_connect_rt.spark.executor.put_delivery import Outcome, PutDelivery
 from spark_connect_rt.spark.executor.sink_context import TaskContext
 from spark_connect_rt.spark.executor.sink_rows import by_partition, first_offsets, without_partitions
@@ -48,7 +49,7 @@ class SinkLane(Lane):
     def __init__(self, host: int, launch: TaskLaunch, report: Report, clients: ExecutorClients) -> None:
         super().__init__(host, launch, report)
         self._clients = clients
-        self._context = TaskContext()
+        self._context = TaskContext(MeteredPluginMetrics(self.meter))
         self._task: SinkTask | None = None
         self._reports: ErrantReports | None = None
         self._offsets: dict[TopicPartition, int] = {}  # next offset after the last put, per open partition

@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Protocol
 
 from spark_connect_rt.api.records import Delivered, SourceBatch, SourceRecord
-from spark_connect_rt.api.task import OffsetReader, SourceTask, SourceTaskContext
+from spark_connect_rt.api.task import OffsetReader, PluginMetrics, SourceTask, SourceTaskContext
 from spark_connect_rt.config.exactly_once import Boundary, interval_ms
 from spark_connect_rt.errors import ConnectError, DataError, RetriableError, ShuttingDownError
 from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
@@ -30,6 +30,7 @@ from spark_connect_rt.spark.executor.hosting import (
     monotonic_ms,
     trace_of,
 )
+from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
 from spark_connect_rt.spark.executor.row_queue import RowQueue
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
@@ -62,8 +63,9 @@ class _OffsetReader(OffsetReader):
 class _Context(SourceTaskContext):
     """The task's SourceTaskContext."""
 
-    def __init__(self, launch: TaskLaunch, offset_reader: OffsetReader) -> None:
+    def __init__(self, launch: TaskLaunch, offset_reader: OffsetReader, metrics: PluginMetrics) -> None:
         self.offset_reader = offset_reader
+        self.metrics = metrics
         self.pipeline: SourcePipeline | None = None
         self._task = launch.task
 
@@ -85,7 +87,7 @@ class SourceHost(threading.Thread):
         self._launch = launch
         self._rows = rows
         self._clients = clients
-        self._context = _Context(launch, _OffsetReader(host, driver))
+        self._context = _Context(launch, _OffsetReader(host, driver), MeteredPluginMetrics(self.meter))
         self._driver = driver
         self._sent: deque[Sequence[SourceRecord]] = deque()  # per BATCH row, only for tasks with commit_record
         self._durable: deque[tuple[int, Sequence[Delivered]]] = deque()  # BATCH rows and where they went, untold yet

@@ -6,11 +6,14 @@ a second: a thread that hangs in a call cannot tell so itself.
 
 from __future__ import annotations
 
+import math
 import time
 from collections import defaultdict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+
+from spark_connect_rt.ports.plugin_metric_keys import PREFIX
 
 TELL_EACH_S = 1.0
 LONG_CALL_S = 1.0  # a shorter call is nobody's business until it is over
@@ -39,13 +42,13 @@ class TaskMeter:
             took_ms = (time.monotonic() - began_s) * 1000
             self._totals[f"{name}.calls"] += 1
             self._totals[f"{name}.ms"] += took_ms
-            self._raise_to(f"{name}.ms_max", took_ms)
+            self.reached(f"{name}.ms_max", took_ms)
 
     def moved(self, name: str, records: int) -> None:
         """Count records that a step called ``name`` moved on."""
         self._totals[f"{name}.records"] += records
         self._totals[f"{name}.batches"] += 1
-        self._raise_to(f"{name}.records_max", records)
+        self.reached(f"{name}.records_max", records)
 
     def count(self, name: str, number: float = 1) -> None:
         """Count something else."""
@@ -55,8 +58,9 @@ class TaskMeter:
         """Set what is counted elsewhere."""
         self._totals[name] = number
 
-    def _raise_to(self, name: str, number: float) -> None:
-        if number > self._longest.get(name, 0.0):
+    def reached(self, name: str, number: float) -> None:
+        """Take note of a number, of which only the greatest since the last report is told."""
+        if number > self._longest.get(name, -math.inf):
             self._longest[name] = number
 
     def news(self, now_s: float, *, anyway: bool = False) -> dict[str, Any] | None:
@@ -64,7 +68,7 @@ class TaskMeter:
         call = self._call
         long_call = call is not None and now_s - call[1] >= LONG_CALL_S
         totals = dict(self._totals)
-        moved = sum(number for name, number in totals.items() if name.endswith(".records"))
+        moved = sum(number for name, number in totals.items() if name.endswith(".records") or name.startswith(PREFIX))
         if moved == self._told_moved and not long_call and not self._told_call and not anyway:
             return None
         self._told_moved, self._told_call = moved, long_call

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.api.records import SourceBatch
-from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.api.task import NoPluginMetrics, SourceTask
 from spark_connect_rt.errors import DataError
 
 
@@ -23,6 +23,7 @@ class StoredOffset:
 class Context:
     def __init__(self, offset: Mapping[str, Any] | None = None, tolerant: bool = False) -> None:
         self.offset_reader = StoredOffset(offset)
+        self.metrics = NoPluginMetrics()
         self.tolerant = tolerant
         self.errant: list[tuple[str, str]] = []
 

@@ -1,0 +1,31 @@
+"""What a task measures itself (KIP-877), counted with what its host counts of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spark_connect_rt.api.task import PLUGINS
+from spark_connect_rt.ports.plugin_metric_keys import COUNT, LEAST, MOST, NUMBER, SUM, PluginMetricKey, part_of
+from spark_connect_rt.spark.executor.task_meter import TaskMeter
+
+
+class MeteredPluginMetrics:
+    """A task's PluginMetrics on the meter of its host."""
+
+    def __init__(self, meter: TaskMeter) -> None:
+        """Take the meter."""
+        self._meter = meter
+
+    def count(self, name: str, number: float = 1, group: str = PLUGINS, **tags: str) -> None:
+        """See ``api.task.PluginMetrics``."""
+        self._meter.count(part_of(PluginMetricKey(group, name, tags).encode(), COUNT), number)
+
+    def observe(self, name: str, values: Sequence[float], group: str = PLUGINS, **tags: str) -> None:
+        """See ``api.task.PluginMetrics``."""
+        if not values:
+            return
+        key = PluginMetricKey(group, name, tags).encode()
+        self._meter.count(part_of(key, SUM), sum(values))
+        self._meter.count(part_of(key, NUMBER), len(values))
+        self._meter.reached(part_of(key, MOST), max(values))
+        self._meter.reached(part_of(key, LEAST), -min(values))
