@@ -4,12 +4,8 @@ The program: docs/tutorial/pipelines.md.
 """
 
 import sys
-from pathlib import Path
 
-from pyspark.sql import SparkSession
-from pyspark.sql.streaming import DataStreamWriter
-
-BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+from pyspark.sql import DataFrame, SparkSession
 
 
 def main(url: str, table: str, servers: str, folder: str) -> None:
@@ -18,17 +14,16 @@ def main(url: str, table: str, servers: str, folder: str) -> None:
     sql = {"connector.class": "SqlSource", "connection.url": url, "table.whitelist": table}
     sql |= {"mode": "incrementing", "incrementing.column.name": "id", "poll.interval.ms": "100"}
     rows = reader.options(**sql).load().select("topic", "key", "value")
-    run(rows.writeStream.format("connectrt").option("kafka.bootstrap.servers", servers), f"{folder}/to-kafka")
+    _move(rows, "connectrt", {"kafka.bootstrap.servers": servers, "checkpointLocation": f"{folder}/to-kafka"})
     kafka = {"connector.class": "KafkaSource", "source.bootstrap.servers": servers, "topics": table, "decode": "json"}
-    kafka |= dict.fromkeys(("key.converter", "value.converter", "header.converter"), BYTES)
+    converters = ("key.converter", "value.converter", "header.converter")
+    kafka |= dict.fromkeys(converters, "org.apache.kafka.connect.converters.ByteArrayConverter")
     values = reader.options(**kafka).load().select("value.*")
-    run(values.writeStream.format("parquet").option("path", f"{folder}/table"), f"{folder}/to-parquet")
+    _move(values, "parquet", {"path": f"{folder}/table", "checkpointLocation": f"{folder}/to-parquet"})
 
 
-def run(writer: DataStreamWriter, checkpoint: str) -> None:
-    """Run a query until nothing is left."""
-    Path(checkpoint).mkdir(parents=True, exist_ok=True)
-    writer.option("checkpointLocation", checkpoint).trigger(availableNow=True).start().awaitTermination()
+def _move(rows: DataFrame, form: str, options: dict[str, str]) -> None:  # until none are left
+    rows.writeStream.format(form).options(**options).trigger(availableNow=True).start().awaitTermination()
 
 
 if __name__ == "__main__":

@@ -8,8 +8,17 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_connect_rt.spark.datasource.open_task import OpenTask
+from spark_connect_rt.spark.datasource.open_task import OpenTask, TaskPartition, open_task
 from spark_connect_rt.spark.datasource.read_options import LATEST, ReadLimits
+
+
+def task_rows(partition: TaskPartition) -> Iterator[pa.RecordBatch]:
+    """Yield the batches of a task that lives for this read. Raises DataError, and what its start does."""
+    task = open_task(partition)
+    try:
+        yield from poll_rows(task, partition.limits)
+    finally:
+        task.close()
 
 
 def poll_rows(task: OpenTask, limits: ReadLimits) -> Iterator[pa.RecordBatch]:

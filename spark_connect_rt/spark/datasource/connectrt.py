@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
 import pyarrow as pa
-import pyspark
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceReader,
@@ -23,13 +23,14 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.spark.datasource.bounded_read import poll_rows
+from spark_connect_rt.spark.datasource.bounded_read import task_rows
 from spark_connect_rt.spark.datasource.decoding import columns_ddl, given_kinds
 from spark_connect_rt.spark.datasource.kafka_write import KafkaPlan
 from spark_connect_rt.spark.datasource.named_connector import NamedConnector
 from spark_connect_rt.spark.datasource.open_task import OpenTask, TaskPartition, open_task
-from spark_connect_rt.spark.datasource.pushed_filters import Condition, kept_rows, taken
-from spark_connect_rt.spark.datasource.read_options import SourceOffset, parse_options
+from spark_connect_rt.spark.datasource.pushed_filters import Condition, kept_rows, since_ms, taken
+from spark_connect_rt.spark.datasource.range_plan import non_empty, wanted
+from spark_connect_rt.spark.datasource.read_options import LATEST, SourceOffset, parse_options
 from spark_connect_rt.spark.datasource.row_writer import RowStreamWriter, RowWriter, write_plan
 from spark_connect_rt.spark.datasource.sink_write import SinkPlan
 from spark_connect_rt.spark.executor.hosting import load_named
@@ -81,12 +82,19 @@ class ConnectRt(DataSource):  # type: ignore[misc]
         """Return the reader of a stream. Raises BadConfigError naming every wrong option."""
         if self._table() is not None:
             raise BadConfigError({"path": ["tables are read as they are now: spark.read, not readStream"]})
-        if tuple(map(int, pyspark.__version__.split(".")[:2])) < (4, 2):
-            raise BadConfigError({"format": [f"streams need Spark 4.2 or later, this is {pyspark.__version__}"]})
+        from spark_connect_rt.spark.datasource.stream_limits import LIMITS_SAID, OlderStreamReader
+
+        reader = self._limited_stream(schema)
+        return reader if LIMITS_SAID else OlderStreamReader(reader)
+
+    def _limited_stream(self, schema: StructType) -> DataSourceStreamReader:
+        from spark_connect_rt.spark.datasource.range_stream import RangeStreamReader
         from spark_connect_rt.spark.datasource.stream_reader import StreamPlan, StreamReader
 
         connector = self._connector()
         kinds = given_kinds(connector.options.decodes, schema)
+        if connector.has_ranges:
+            return RangeStreamReader(connector, kinds)
 
         def open_tasks(starting: Sequence[SourceOffset]) -> list[OpenTask]:
             return [open_task(task) for task in connector.tasks(starting, kinds)]
@@ -156,18 +164,25 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
         self._conditions: list[Condition] = []
 
     def partitions(self) -> Sequence[InputPartition]:
-        return self._connector.tasks(self._connector.starting(), self._kinds)
+        starting, limits = self._connector.starting(), self._connector.options.limits
+        if not self._connector.has_ranges:
+            return self._connector.tasks(starting, self._kinds)
+        source = self._connector.started()
+        try:
+            known = () if self._connector.transforms else self._conditions
+            ranges = wanted(source.ranges(starting, since_ms(known)), known)
+            ranges = non_empty(ranges) if limits.until == LATEST else [replace(one, end=None) for one in ranges]
+            return self._connector.range_tasks(source, ranges, limits, self._kinds)
+        finally:
+            source.stop()
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        assert isinstance(partition, TaskPartition)
-        task = open_task(partition)
-        try:
-            for batch in poll_rows(task, partition.limits):
-                kept = kept_rows(batch, self._conditions)
-                if kept.num_rows:
-                    yield kept
-        finally:
-            task.close()
+        if not isinstance(partition, TaskPartition):  # Spark's own, where there is none
+            return
+        for batch in task_rows(partition):
+            kept = kept_rows(batch, self._conditions)
+            if kept.num_rows:
+                yield kept
 
 
 class _FilteringReader(_Reader):

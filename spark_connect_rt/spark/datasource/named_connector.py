@@ -5,19 +5,29 @@ Owns where the configuration comes from: the options alone, or a deployed connec
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 import pyarrow as pa
 
 from spark_connect_rt.api.connector import Connector, SourceConnector
+from spark_connect_rt.api.ranges import RangeSourceConnector, SourceRange
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.spark.datasource.decoding import columns_ddl
 from spark_connect_rt.spark.datasource.open_task import TaskPartition
-from spark_connect_rt.spark.datasource.read_options import CONNECT, SourceOffset, connector_config, parse_options
+from spark_connect_rt.spark.datasource.read_options import (
+    CONNECT,
+    ReadLimits,
+    SourceOffset,
+    connector_config,
+    parse_options,
+)
 from spark_connect_rt.spark.datasource.sampling import sampled_kinds
 from spark_connect_rt.spark.executor.hosting import load_clients, load_named
+
+log = logging.getLogger(__name__)
 
 
 class OffsetBook(Protocol):
@@ -65,23 +75,37 @@ class NamedConnector:
         self, starting: Sequence[SourceOffset], kinds: Mapping[str, pa.DataType] | None = None
     ) -> list[TaskPartition]:
         """Return its tasks, to be started at stored offsets; ``kinds``: the types of decoded columns."""
-        clients = load_clients(self._clients)
-        most = int(self._config["tasks.max"])
-        name, tasks = planned_tasks(self._connector(), self._config, clients, most)
-        limits = self.options.limits
-        return [
-            TaskPartition(
-                name,
-                task,
-                self._config,
-                self._clients,
-                limits.share(len(tasks), number),
-                tuple(starting),
-                self.options.decodes,
-                kinds or {},
-            )
-            for number, task in enumerate(tasks)
-        ]
+        name, tasks = planned_tasks(self._connector(), self._config, load_clients(self._clients), self._most)
+        return self._partitions(name, tasks, self.options.limits, starting, kinds or {})
+
+    @property
+    def has_ranges(self) -> bool:
+        """Whether it is one over a log."""
+        return issubclass(self._connector, RangeSourceConnector)
+
+    def started(self) -> RangeSourceConnector:
+        """Return a connector over a log, started; whoever asked stops it. Raises what it does."""
+        source = self._connector()
+        assert isinstance(source, RangeSourceConnector)
+        source.context = _Planning()
+        source.start(load_clients(self._clients).resolve(self._config, self._config))
+        return source
+
+    def range_tasks(
+        self,
+        source: RangeSourceConnector,
+        ranges: Sequence[SourceRange],
+        limits: ReadLimits,
+        kinds: Mapping[str, pa.DataType],
+    ) -> list[TaskPartition]:
+        """Return tasks that read ranges."""
+        tasks = source.range_tasks(ranges, self._most)
+        return self._partitions(class_name(source.task_class()), tasks, limits, (), kinds)
+
+    @property
+    def transforms(self) -> bool:
+        """Whether a record may change on its way: its topic, its partition, its timestamp."""
+        return bool(self._config.get("transforms"))
 
     def starting(self) -> Sequence[SourceOffset]:
         """Return the stored offsets that tasks begin at. Raises ConnectError."""
@@ -97,6 +121,32 @@ class NamedConnector:
     def book(self) -> OffsetBook:
         """Return the stored offsets under this connector's name. Raises ConnectError."""
         return self._group().offsets(self._config["name"])
+
+    @property
+    def _most(self) -> int:
+        return int(self._config["tasks.max"])
+
+    def _partitions(
+        self,
+        task_class: str,
+        tasks: Sequence[Mapping[str, str]],
+        limits: ReadLimits,
+        starting: Sequence[SourceOffset],
+        kinds: Mapping[str, pa.DataType],
+    ) -> list[TaskPartition]:
+        return [
+            TaskPartition(
+                task_class,
+                task,
+                self._config,
+                self._clients,
+                limits.share(len(tasks), number),
+                tuple(starting),
+                self.options.decodes,
+                kinds,
+            )
+            for number, task in enumerate(tasks)
+        ]
 
     def _group(self) -> DeployedConnectors:
         make: Callable[[Mapping[str, str]], DeployedConnectors] = load_named(self._deployed)
@@ -123,10 +173,25 @@ def planned_tasks(
 
     Raises what the connector does.
     """
-    task_class = connector.task_class()
     connector.start(clients.resolve(config, config))
     try:
         tasks = connector.task_configs(most)
     finally:
         connector.stop()
-    return f"{task_class.__module__}:{task_class.__qualname__}", [dict(task) for task in tasks]
+    return class_name(connector.task_class()), [dict(task) for task in tasks]
+
+
+def class_name(of: type[Any]) -> str:
+    """Return "package.module:Class"."""
+    return f"{of.__module__}:{of.__qualname__}"
+
+
+class _Planning:
+    """The ConnectorContext of a connector that is asked for ranges: its answers are always of now."""
+
+    def request_task_reconfiguration(self) -> None:
+        """Nothing: new partitions are in the next ranges."""
+
+    def raise_error(self, error: Exception) -> None:
+        """Let the next question fail of itself."""
+        log.warning("the connector reports %s", error)

@@ -9,6 +9,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pyarrow as pa
@@ -21,6 +22,7 @@ PUSHED = {
     "timestamp": pa.timestamp("us", "UTC"),
 }
 NOT_NULL = "IsNotNull"
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _COMPARISONS: Mapping[str, tuple[Callable[[Any, Any], pa.Array], Callable[[Any, Any], bool]]] = {
     "EqualTo": (pc.equal, operator.eq),
     "GreaterThan": (pc.greater, operator.gt),
@@ -99,6 +101,16 @@ def bounds_of(conditions: Sequence[Condition], column: str) -> tuple[int | None,
             most = max(values) - (one.comparison == "LessThan")
             last = most if last is None else min(last, most)
     return first, last
+
+
+def since_ms(conditions: Iterable[Condition]) -> int | None:
+    """Return a time before which no record can have a timestamp that the conditions let through."""
+    least = [
+        (one.value - _EPOCH) // timedelta(milliseconds=1)
+        for one in conditions
+        if one.column == "timestamp" and not one.negated and one.comparison.startswith(("Equal", "Greater"))
+    ]
+    return max(least, default=None)
 
 
 def _condition(one: Any) -> Condition | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.api.task import NoPluginMetrics, SinkTask
 from spark_connect_rt.config.config_def import prefixed
 from spark_connect_rt.config.own_settings import OF_SINKS_ONLY, REFUSALS_MAX
 from spark_connect_rt.errors import ConnectError, TimedOutError
@@ -61,7 +61,7 @@ class SinkWrite:
         )
         task_id = ConnectorTaskId(config["name"], partition)
         self._reports = ErrantReports(task_id, settings, clients, dead_letter_producer(config))
-        self._context = TaskContext()
+        self._context = TaskContext(NoPluginMetrics())
         self._context.reporter = SinkErrantReporter(self._reports, self._pipeline) if settings.reports else None
         task_config = clients.resolve(plan.task_config, plan.config)
         self._context.take_config(task_config)

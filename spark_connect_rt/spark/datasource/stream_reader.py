@@ -19,12 +19,18 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
 
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.spark.datasource.named_connector import OffsetBook
 from spark_connect_rt.spark.datasource.open_task import OpenTask
 from spark_connect_rt.spark.datasource.read_options import SourceOffset
+from spark_connect_rt.spark.datasource.stream_book import StreamBook
+from spark_connect_rt.spark.datasource.stream_limits import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 from spark_connect_rt.spark.datasource.stream_position import (
     Position,
     advanced,
@@ -74,8 +80,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._tasks: list[OpenTask] = []
         self._at: Position | None = None  # where the tasks are; None: they do not run
         self._polled: _Polled | None = None
-        self._book: OffsetBook | None = None
-        self._stored: Position = {}
+        self._book = StreamBook(plan.book)
 
     def __getstate__(self) -> dict[str, Any]:
         """Executors get a reader of what was polled, nothing else."""
@@ -99,7 +104,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:  # noqa: N802 - Spark's name
         """Poll until ``limit``, or until no task has anything more; return where that ends."""
         begin = as_position(start)
-        self._store(begin)  # Spark commits a batch when it plans the one after the next: never the last one of a query
+        self._book.write(begin)  # Spark commits a batch when it plans the one after the next: never the last of a query
         self._resume(begin)
         limit_rows = None if isinstance(limit, ReadAllAvailable) else limit.max_rows
         polled = self._polled = _Polled(begin, begin)
@@ -132,14 +137,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def commit(self, end: dict[str, Any]) -> None:
         """Store the offsets of a batch that is done."""
-        self._store(as_position(end))
+        self._book.write(as_position(end))
 
     def stop(self) -> None:
         """Stop the tasks."""
         self._stop_tasks()
-        if self._book is not None:
-            self._book.close()
-            self._book = None
+        self._book.close()
 
     @property
     def _planned(self) -> StreamPlan:
@@ -153,14 +156,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         self._stop_tasks()
         self._tasks = self._planned.open_tasks(offsets_of(position))
         self._at = position
-
-    def _store(self, position: Position) -> None:
-        if self._planned.book is None or position == self._stored:
-            return
-        if self._book is None:
-            self._book = self._planned.book()
-        self._book.write(offsets_of(position))
-        self._stored = position
 
     def _stop_tasks(self) -> None:
         tasks, self._tasks, self._at = self._tasks, [], None

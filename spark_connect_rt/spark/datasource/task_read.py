@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
-from spark_connect_rt.api.task import OffsetReader, TransactionContext
+from spark_connect_rt.api.task import NoPluginMetrics, OffsetReader, PluginMetrics, TransactionContext
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.pipeline.columns import PARTITION, PRODUCE_FIELDS, TOPIC
 from spark_connect_rt.pipeline.errant_records import Errant
@@ -82,6 +82,7 @@ class ReadContext:
     """The SourceTaskContext of a read."""
 
     transaction_context: TransactionContext | None = None
+    metrics: PluginMetrics = NoPluginMetrics()
 
     def __init__(self, starting: Sequence[SourceOffset]) -> None:
         self.offset_reader: OffsetReader = StartingOffsets(starting)

@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import json
+import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,7 +19,12 @@ from tests.integration.kafka.stored_group import Group
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 FILE = {"connector.class": "FileStreamSource", "topic": "t", "value.converter": STRING}
-SPARK = {"spark.master": "local[2]"}
+SPARK = {
+    "spark.master": "local[2]",
+    "spark.plugins": "org.apache.spark.sql.connect.SparkConnectPlugin",  # the same session's JVM is a Connect server
+    "spark.connect.grpc.binding.address": "127.0.0.1",
+    "spark.connect.grpc.binding.port": "0",
+}
 
 
 @pytest.fixture
@@ -105,3 +113,17 @@ def test_values_are_decoded_into_typed_columns(spark: SparkSession, lines: Path)
         read(spark, lines, decode="xml")
     with pytest.raises(AnalysisException, match="the columns are topic, partition"):
         spark.read.format("connectrt").schema("id int").options(**FILE, file=str(lines)).load().count()
+
+
+def test_a_spark_connect_client_reads_streams_and_writes(spark: SparkSession, tmp_path: Path) -> None:
+    service = getattr(spark._jvm, "org.apache.spark.sql.connect.service.SparkConnectService$")  # a Scala object
+    port = getattr(service, "MODULE$").localPort()
+    words = [sys.executable, "-m", "tests.integration.spark.connect_client", f"sc://127.0.0.1:{port}", str(tmp_path)]
+    alone = {name: value for name, value in os.environ.items() if not name.startswith(("PYSPARK", "SPARK"))}
+    client = subprocess.run(words, env=alone, capture_output=True, text=True, timeout=400, check=False)
+    assert client.returncode == 0, client.stderr[-3000:]
+    told = json.loads(client.stdout.splitlines()[-1])
+    assert told["read"] == [["t", "one"], ["t", "two"]]
+    assert told["streamed"] == ["one", "two"]
+    assert (tmp_path / "written.txt").read_text() == "a\nb\n"
+    assert "until: 'noon' is none of idle, latest" in told["wrong option"]

@@ -99,6 +99,7 @@ def test_what_is_read_of_a_dead_letter_queue() -> None:
         GreaterThan(("timestamp",), NOON),
         GreaterThan(("timestamp",), NOON - HOUR),
         LessThan(("timestamp",), NOON + HOUR),
+        Not(EqualTo(("timestamp",), NOON + HOUR)),
     ]
     conditions, _ = taken(filters, list(PUSHED))
     assert part_of("dead", 3, conditions) == TopicPart([0, 2], None, 9, int(NOON.timestamp() * 1000))

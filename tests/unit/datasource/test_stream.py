@@ -12,7 +12,6 @@ import pyarrow as pa
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from pyspark.sql.types import StructType
 
 from pyspark_connectrt import DefaultSource
@@ -24,6 +23,7 @@ from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
 from spark_connect_rt.spark.datasource.open_task import OpenTask
 from spark_connect_rt.spark.datasource.read_options import SourceOffset
+from spark_connect_rt.spark.datasource.stream_limits import ReadAllAvailable, ReadMaxRows
 from spark_connect_rt.spark.datasource.stream_position import (
     advanced,
     first_rows,

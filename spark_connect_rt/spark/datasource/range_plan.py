@@ -1,0 +1,117 @@
+"""Which ranges of a log a read or a micro-batch is made of. Pure.
+
+In a stream's position such a source partition has the source offset before the range's end; rows are not counted: the
+numbers of a range say what is in it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from spark_connect_rt.api.ranges import RangeSourceConnector, SourceRange
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.protocol.json_text import encode_json
+from spark_connect_rt.spark.datasource.pushed_filters import Condition
+from spark_connect_rt.spark.datasource.read_options import SourceOffset
+from spark_connect_rt.spark.datasource.stream_position import Position, offsets_of
+
+Ends = Mapping[str, int]
+"""Source partition, as in a position -> end of its range."""
+
+
+def name_of(one: SourceRange) -> str:
+    """Return the range's source partition as a position names it."""
+    return encode_json(one.partition).decode()
+
+
+def in_own_words(starting: Iterable[SourceOffset], ranges: Iterable[SourceRange]) -> list[SourceOffset]:
+    """Return stored offsets with the source's own form of each source partition: names may be in any order."""
+    own = {_in_order(one.partition): one.partition for one in ranges}
+    return [(own.get(_in_order(partition), partition), offset) for partition, offset in starting]
+
+
+def numbers_in(position: Position, source: RangeSourceConnector) -> dict[str, int]:
+    """Return the number at which each source partition goes on."""
+    return {
+        encode_json(partition).decode(): source.number_behind(offset)
+        for partition, offset in offsets_of(position)
+        if offset is not None
+    }
+
+
+def ranges_behind(position: Position, source: RangeSourceConnector) -> list[SourceRange]:
+    """Return all that is there behind a stream's position. Raises DataError: records behind it are gone."""
+    numbers = numbers_in(position, source)
+    ranges = source.ranges(offsets_of(position))
+    for one in ranges:
+        next_number = numbers.get(name_of(one), one.first)
+        if next_number != one.first:
+            raise DataError(
+                f"records are lost: {name_of(one)} would go on at {next_number}, its source at {one.first} now. Begin "
+                "anew with another checkpoint, at startingOffsets=connect or with the offsets to go on from."
+            )
+    return ranges
+
+
+def ranges_between(begin: Position, until: Position, source: RangeSourceConnector) -> list[SourceRange]:
+    """Return what a planned batch is made of, however the source ends now. Raises DataError: some of it is gone."""
+    before, ends = numbers_in(begin, source), numbers_in(until, source)
+    ranges = {name_of(one): one for one in ranges_behind(begin, source)}
+    gone = [name for name, end in ends.items() if end != before.get(name) and name not in ranges]
+    if gone:
+        raise DataError(f"records are lost: the source has no {', '.join(gone)} any more")
+    return non_empty(replace(one, end=ends.get(name, one.first)) for name, one in ranges.items())
+
+
+def up_to(ranges: Iterable[SourceRange], ends: Ends) -> list[SourceRange]:
+    """Return the ranges cut to end no later than ``ends``; empty ones, and partitions that it lacks, are left out."""
+    return non_empty(replace(one, end=min(_end(one), ends.get(name_of(one), one.first))) for one in ranges)
+
+
+def non_empty(ranges: Iterable[SourceRange]) -> list[SourceRange]:
+    """Return the ranges that can hold a record."""
+    return [one for one in ranges if one.first < _end(one)]
+
+
+def shared(ranges: Sequence[SourceRange], limit: int) -> list[SourceRange]:
+    """Return the beginnings of ranges, ``limit`` numbers together at most, each in proportion to its length."""
+    left = sum(_end(one) - one.first for one in ranges)
+    found = []
+    for one in ranges:
+        length = _end(one) - one.first
+        part = min(length, -(-length * limit // left)) if left else 0
+        found.append(replace(one, end=one.first + part))
+        left, limit = left - length, limit - part
+    return found
+
+
+def moved(position: Position, ranges: Iterable[SourceRange], source: RangeSourceConnector) -> Position:
+    """Return a stream's position behind these ranges."""
+    found = dict(position)
+    for one in ranges:
+        offset = source.offset_before(_end(one))
+        if offset is not None:
+            rows = position.get(name_of(one), {"rows": 0})["rows"]
+            found[name_of(one)] = {"offset": encode_json(offset).decode(), "rows": rows}
+    return found
+
+
+def wanted(ranges: Iterable[SourceRange], conditions: Sequence[Condition]) -> list[SourceRange]:
+    """Return the ranges that can hold a record whose topic and partition the conditions let through."""
+    return [one for one in ranges if all(_may_keep(one, condition) for condition in conditions)]
+
+
+def _in_order(partition: Mapping[str, Any]) -> bytes:
+    return encode_json(dict(sorted(partition.items())))
+
+
+def _may_keep(one: SourceRange, condition: Condition) -> bool:
+    value = {"topic": one.topic, "partition": one.topic_partition}.get(condition.column)
+    return value is None or condition.lets(value)
+
+
+def _end(one: SourceRange) -> int:
+    assert one.end is not None  # only a batch that is read until nothing comes leaves ends open
+    return one.end

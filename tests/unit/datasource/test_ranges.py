@@ -1,0 +1,74 @@
+"""Reads of a connector over logs: what filters let be polled, how a limit is shared."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from datetime import UTC, datetime
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from pyspark.sql.types import StructType
+
+from pyspark_connectrt import DefaultSource
+from spark_connect_rt.api.ranges import SourceRange
+from spark_connect_rt.spark.datasource.pushed_filters import Condition
+from spark_connect_rt.spark.datasource.range_plan import shared
+from spark_connect_rt.spark.datasource.task_read import COLUMNS
+from tests.unit.datasource.memory_logs import MemoryLogs, MemoryLogTask
+
+pytestmark = pytest.mark.usefixtures("logs")
+
+
+def schema() -> StructType:
+    found = StructType()
+    for name in COLUMNS:
+        found = found.add(name, "string")
+    return found
+
+
+def read(*conditions: Condition, **options: str) -> tuple[list[str], int]:
+    """Return what a read with these filters gives, and how many records it polled."""
+    MemoryLogTask.polled = 0
+    found = filtered(MemoryLogs.options() | {"until": "latest"} | options, conditions)
+    return [value.decode() for value in found], MemoryLogTask.polled
+
+
+def filtered(options: Mapping[str, str], conditions: Sequence[Condition]) -> list[bytes]:
+    """Return the values that a read with these filters gives, in order."""
+    reader = DefaultSource(dict(options)).reader(schema())
+    reader._conditions = list(conditions)  # type: ignore[attr-defined]
+    found = [batch for part in reader.partitions() for batch in reader.read(part)]
+    return sorted(value for batch in found for value in batch.column("value").to_pylist())
+
+
+def at(number: int) -> datetime:
+    return datetime.fromtimestamp(number / 1000, UTC)
+
+
+def test_filters_bound_what_is_polled() -> None:
+    assert read(Condition("topic", "EqualTo", "b")) == (["b0", "b1", "b2", "b3", "b4"], 5)
+    since = Condition("timestamp", "GreaterThanOrEqual", at(3))
+    assert read(Condition("topic", "In", ("b", "c")), since) == (["b3", "b4"], 2)
+    assert read(since, Condition("timestamp", "LessThan", at(5))) == (["a3", "a4", "b3", "b4"], 9)
+    assert read(Condition("topic", "EqualTo", "c")) == ([], 0)
+    assert read(since, until="idle", idleMs="1") == ([*(f"a{n}" for n in range(3, 10)), "b3", "b4"], 9)
+
+
+def test_what_a_transformation_may_change_bounds_nothing() -> None:
+    route = {
+        "transforms": "route",
+        "transforms.route.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        "transforms.route.regex": "a",
+        "transforms.route.replacement": "b",
+    }
+    found, polled = read(Condition("topic", "EqualTo", "b"), **route)
+    assert (len(found), polled) == (15, 15)
+
+
+@given(st.lists(st.integers(0, 50), max_size=8), st.integers(0, 200))
+def test_shares_are_beginnings_that_fill_the_limit(lengths: list[int], limit: int) -> None:
+    whole = [SourceRange({"log": n}, 7, 7 + length) for n, length in enumerate(lengths)]
+    parts = [(one.end or 0) - one.first for one in shared(whole, limit)]
+    assert sum(parts) == min(limit, sum(lengths))
+    assert all(0 <= part <= length for part, length in zip(parts, lengths, strict=True))
