@@ -95,15 +95,15 @@ def fill(lab: Lab, records: int) -> Filled:
 
 
 def environment() -> Path:
-    """Return the Python of an environment with that Spark and all else of this one; made once."""
+    """Return the Python of an environment with that Spark and all else of this one; made once for each lock file."""
     folder = cache_directory() / f"bench-spark-{SPARK}"
     python, made = folder / "bin" / "python", folder / ".made"
+    lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
+    wanted = "\n".join(f"pyspark=={SPARK}" if line.startswith("pyspark==") else line for line in lines)
     with exclusive(folder.with_suffix(".lock")):
-        if not made.exists():
-            lines = (ROOT / "requirements.lock").read_text(encoding="utf-8").splitlines()
-            wanted = [f"pyspark=={SPARK}" if line.startswith("pyspark==") else line for line in lines]
+        if not made.exists() or made.read_text(encoding="utf-8") != wanted:
             subprocess.run([sys.executable, "-m", "venv", "--clear", str(folder)], check=True)
-            (folder / "requirements.txt").write_text("\n".join(wanted), encoding="utf-8")
+            (folder / "requirements.txt").write_text(wanted, encoding="utf-8")
             install = [
                 str(python),
                 "-m",
@@ -115,7 +115,7 @@ def environment() -> Path:
                 str(folder / "requirements.txt"),
             ]
             subprocess.run(install, check=True)
-            made.touch()
+            made.write_text(wanted, encoding="utf-8")
     return python
 
 
