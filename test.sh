@@ -19,8 +19,15 @@ step format "$bin/ruff" format --check .
 step lint "$bin/ruff" check .
 step types "$python" -m mypy
 step "import layers" "$bin/lint-imports"
+
+# Both only compute: a core each.
+log=$(mktemp)
+trap 'rm -f "$log"' EXIT
+"$python" -m pytest -q tests/simulation >"$log" 2>&1 &
+simulation=$!
+simulated() { local status=0; wait "$simulation" || status=$?; cat "$log"; return "$status"; }
 step unit "$python" -m pytest -q tests/unit tests/property tests/scenarios
-step simulation "$python" -m pytest -q tests/simulation
+step simulation simulated
 
 # One after another: beside each other on two cores, waits of real processes ran into their limits.
 step integration "$python" -m pytest -q --durations=10 tests/integration

@@ -12,20 +12,18 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from spark_connect_rt.app.dead_letter_table import DDL as DEAD_LETTERS_DDL
-from spark_connect_rt.app.dead_letter_table import TABLE as DEAD_LETTERS
 from spark_connect_rt.app.dead_letter_table import dead_letters
 from spark_connect_rt.app.deployed_connectors import DEFAULTS, Deployed
 from spark_connect_rt.app.internal_topics import InternalTopics
 from spark_connect_rt.app.store_words import offsets_of
+from spark_connect_rt.app.table_columns import DEAD_LETTERS
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.planning.store_check import Stored, fold_configs
-from spark_connect_rt.spark.datasource.pushed_filters import PUSHED, Condition
+from spark_connect_rt.spark.datasource.pushed_filters import Condition
 from spark_connect_rt.state.cluster_config import ClusterConfigState
 from spark_connect_rt.state.connector_status import ConnectorStatus
 from spark_connect_rt.state.status_fold import StatusFold
 
-READ_TABLE = "spark_connect_rt.app.cluster_tables:read_table"
 Row = tuple[Any, ...]
 
 
@@ -41,9 +39,8 @@ class Cluster:
 
 @dataclass(frozen=True, slots=True)
 class ClusterTable:
-    """Columns as DDL, their rows, and which topics these come from."""
+    """Rows, as TABLE_COLUMNS names their columns, and which topics these come from."""
 
-    ddl: str
     rows: Callable[[Cluster], Iterator[Row]]
     kinds: tuple[str, ...]
 
@@ -133,26 +130,11 @@ def _text(fields: Mapping[str, Any] | None) -> str | None:
     return None if fields is None else json.dumps(fields, separators=(",", ":"), ensure_ascii=False)
 
 
-_STATUS = "state string, worker_id string, generation int, trace string, version string"
 TABLES = {
-    "connectors": ClusterTable(
-        f"name string, class string, config map<string,string>, target_state string, tasks int, {_STATUS}",
-        _connectors,
-        ("configs", "statuses"),
-    ),
-    "tasks": ClusterTable(
-        f"connector string, task int, config map<string,string>, {_STATUS}", _tasks, ("configs", "statuses")
-    ),
-    "statuses": ClusterTable(f"connector string, task int, {_STATUS}", _statuses, ("statuses",)),
-    "configs": ClusterTable("connector string, task int, name string, value string", _configs, ("configs",)),
-    "offsets": ClusterTable(
-        "connector string, partition string, offset string, written timestamp, configured boolean",
-        _offsets,
-        ("configs", "offsets"),
-    ),
-    "workers": ClusterTable("url string, worker_id string, running_tasks int", _workers, ("configs", "statuses")),
+    "connectors": ClusterTable(_connectors, ("configs", "statuses")),
+    "tasks": ClusterTable(_tasks, ("configs", "statuses")),
+    "statuses": ClusterTable(_statuses, ("statuses",)),
+    "configs": ClusterTable(_configs, ("configs",)),
+    "offsets": ClusterTable(_offsets, ("configs", "offsets")),
+    "workers": ClusterTable(_workers, ("configs", "statuses")),
 }
-TABLE_COLUMNS = {name: table.ddl for name, table in TABLES.items()} | {DEAD_LETTERS: DEAD_LETTERS_DDL}
-"""Columns by the table's name, as DDL; a name that ends with a colon has something behind it."""
-FILTERED = {DEAD_LETTERS: tuple(PUSHED)}
-"""By the table's name: the columns on which conditions bound what is read."""

@@ -16,13 +16,8 @@ from spark_connect_rt.config.distributed_config import parse_distributed
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.kafka.topic_records import HeadedRecord, TopicPart, read_with_headers
 from spark_connect_rt.pipeline.dead_letters import PREFIX
-from spark_connect_rt.spark.datasource.pushed_filters import Condition, bounds_of
+from spark_connect_rt.spark.datasource.pushed_filters import Condition, bounds_of, since_ms
 
-TABLE = "dlq:"
-DDL = (
-    "topic string, partition int, offset bigint, timestamp timestamp, key binary, value binary, "
-    "headers array<struct<key: string, value: binary>>, errors map<string,string>"
-)
 _QUEUE = "errors.deadletterqueue.topic.name"
 _PLACES = {"topic": 0, "partition": 1, "offset": 2, "timestamp": 3}
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -59,11 +54,7 @@ def part_of(topic: str, count: int, conditions: Sequence[Condition]) -> TopicPar
         for number, place in enumerate(places)
         if all(one.lets(place[one.column]) for one in conditions if one.column in place)
     ]
-    since = [
-        one.value for one in conditions if one.column == "timestamp" and one.comparison.startswith(("Equal", "Greater"))
-    ]
-    since_ms = max(((one - _EPOCH) // timedelta(milliseconds=1) for one in since), default=None)
-    return TopicPart(partitions, *bounds_of(conditions, "offset"), since_ms)
+    return TopicPart(partitions, *bounds_of(conditions, "offset"), since_ms(conditions))
 
 
 def _row(topic: str, one: HeadedRecord) -> tuple[Any, ...]:

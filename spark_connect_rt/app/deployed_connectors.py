@@ -25,7 +25,6 @@ from spark_connect_rt.spark.datasource.named_connector import OffsetBook
 from spark_connect_rt.spark.datasource.read_options import SourceOffset
 from spark_connect_rt.stores.offset_store import OffsetStore
 
-DEPLOYED = "spark_connect_rt.app.deployed_connectors:Deployed"
 LIMIT_MS = 60_000
 _JSON = "org.apache.kafka.connect.json.JsonConverter"
 DEFAULTS = {"key.converter": _JSON, "value.converter": _JSON}

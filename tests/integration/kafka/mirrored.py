@@ -16,6 +16,7 @@ from spark_connect_rt.testing.consumed import consumed
 from spark_connect_rt.testing.worker_process import WorkerProcess
 
 LIMIT_S = 240.0
+SILENCE_S = 10.0  # a client that knows no leader of a new topic may not look again for minutes
 JAVA = "org.apache.kafka.connect.mirror.Mirror"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 Row = tuple[int, bytes | None, bytes | None, int, tuple[tuple[str, bytes | None], ...]]
@@ -58,19 +59,30 @@ class Cluster:
 
     def messages(self, topic: str) -> list[Any]:
         """Return every committed record there is now."""
+        deadline = time.monotonic() + LIMIT_S
+        while time.monotonic() < deadline:
+            found = self._messages_of_one_client(topic)
+            if found is not None:
+                return found
+        raise AssertionError(f"no client reads {topic} to its end within {LIMIT_S} s")
+
+    def _messages_of_one_client(self, topic: str) -> list[Any] | None:
+        """Return every committed record, or None if the client hears nothing for long."""
         settings = {"group.id": "look", "log_level": 0, "enable.partition.eof": True}
         consumer = Consumer({"bootstrap.servers": self.servers, **settings})
         found: list[Any] = []
         try:
             left = self.partitions(topic)
             consumer.assign([TopicPartition(topic, number, 0) for number in range(left)])
-            while left:
+            heard_s = time.monotonic()
+            while left and time.monotonic() - heard_s < SILENCE_S:
                 for one in consumed(consumer, 1_000, 0.2):
+                    heard_s = time.monotonic()
                     if one.error() is None:
                         found.append(one)
                     else:
                         left -= one.error().code() == KafkaError._PARTITION_EOF
-            return found
+            return None if left else found
         finally:
             consumer.close()
 

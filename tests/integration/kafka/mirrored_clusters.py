@@ -67,6 +67,15 @@ def mirror_settings(bootstrap_servers: Mapping[str, str]) -> dict[str, str]:
     return settings
 
 
+class SubmittedMirrorMaker(SparkMirrorMaker):
+    """Ours, started as the README says."""
+
+    def command(self, properties_file: Path) -> list[str]:
+        """Return ``spark-submit.sh --mirror FILE``."""
+        script = Path(__file__).resolve().parents[3] / "spark-submit.sh"
+        return [str(script), "--mirror", *self._words(properties_file)]
+
+
 class MirroredClusters:
     """The clusters, the feed, and who mirrors."""
 
@@ -156,7 +165,7 @@ class MirroredClusters:
 
     def start_ours(self) -> None:
         """Let ours mirror."""
-        self.mirror = SparkMirrorMaker(self._folder / "ours", {**self.settings, "spark.master": "local[*]"})
+        self.mirror = SubmittedMirrorMaker(self._folder / "ours", {**self.settings, "spark.master": "local[*]"})
         self.mirror.start()
 
     def stop(self) -> int | None:

@@ -15,16 +15,39 @@ from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.batch_consumer import KafkaBatchConsumer
 from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
 from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.fetch_consumer import FetchConsumer
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
 from spark_connect_rt.kafka.sink_group import KafkaSinkGroup
 from spark_connect_rt.pipeline.columns import produce_batch
+from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.batch_clients_contract import rows_of
 from tests.contract.compacted_log_contract import LIMIT_MS, Seen, until
 from tests.contract.sink_group_contract import POLL_MS, Member
+from tests.integration.kafka.test_column_producer import new_producer, values_batch
 from tests.integration.kafka.test_compacted_log import clients_of
 
 DATA = TopicPartition("data", 0)
+
+
+class Readers:
+    """A consumer of each kind, and what each has read since it was assigned."""
+
+    def __init__(self, worker: dict[str, str]) -> None:
+        properties = sink_consumer_properties(worker, {}, "c", 0)
+        self.consumers = [KafkaBatchConsumer(properties), FetchConsumer(properties)]
+        self.values: list[list[bytes]] = []
+
+    def assign(self, partition: TopicPartition, offset: int) -> None:
+        self.values = [[] for _ in self.consumers]
+        for consumer in self.consumers:
+            consumer.assign({partition: offset})
+
+    def have_read(self, last: bytes) -> bool:
+        for consumer, values in zip(self.consumers, self.values, strict=True):
+            batch = consumer.poll(10, 100)
+            values += [row["value"] for row in rows_of(batch)] if batch is not None else []
+        return all(last in values for values in self.values)
 
 
 def test_everything_goes_on_after_a_killed_broker_came_back(tmp_path: Path, java: Java) -> None:
@@ -40,16 +63,15 @@ def test_everything_goes_on_after_a_killed_broker_came_back(tmp_path: Path, java
         producer = KafkaBatchProducer(source_producer_properties(worker, {}, "c", 0))
         producer.produce(produce_batch("data", pa.array(["1"])))
         producer.flush(LIMIT_MS)
-        consumer = KafkaBatchConsumer(sink_consumer_properties(worker, {}, "c", 0))
-        consumer.assign({DATA: -1})
-        read: list[bytes] = []
-
-        def has_read(count: int) -> bool:
-            batch = consumer.poll(10, 100)
-            read.extend(row["value"] for row in rows_of(batch)) if batch is not None else None
-            return len(read) == count
-
-        until(lambda: has_read(1))
+        KafkaAdmin(worker).create_topic(TopicSpec("columns", 1, 1))
+        patient = new_producer(broker.bootstrap_servers, **{"request.timeout.ms": "1000"}, **TELLS_OFFSETS)
+        strict = new_producer(broker.bootstrap_servers, **{"request.timeout.ms": "1000", "delivery.timeout.ms": "1500"})
+        for columns in (patient, strict):
+            columns.produce(values_batch("columns", [b"0", b"1"]))
+            columns.flush(LIMIT_MS)
+        readers = Readers(worker)
+        readers.assign(DATA, -1)
+        until(lambda: readers.have_read(b"1"))
         member = Member(KafkaSinkGroup(sink_consumer_properties(worker, {}, "c", 0))).subscribe(["data"])
 
         def member_holds() -> bool:
@@ -59,6 +81,7 @@ def test_everything_goes_on_after_a_killed_broker_came_back(tmp_path: Path, java
         until(member_holds)
 
         broker.kill()
+        assert not readers.have_read(b"2")
         answers: list[Exception | None] = []
         log.append([(b"meanwhile", b"2")], answers.append)
         producer.produce(produce_batch("data", pa.array(["2"])))
@@ -69,14 +92,27 @@ def test_everything_goes_on_after_a_killed_broker_came_back(tmp_path: Path, java
         with pytest.raises(RetriableError, match=broker.bootstrap_servers):
             admin.check_reachable(300)
         assert answers == []
+        for number in range(2, 5):
+            patient.produce(values_batch("columns", [b"%d" % number]))
+        strict.produce(values_batch("columns", [b"never"]))
+        with pytest.raises(TimedOutError, match=r"producing to columns-0: no answer in delivery\.timeout\.ms=1500"):
+            strict.flush(LIMIT_MS)
+        with pytest.raises(TimedOutError, match="3 records not acknowledged in 300 ms"):
+            patient.flush(300)
 
         broker.start()
         log.read_to_end(60_000)
         producer.flush(60_000)
         assert answers == [None]
         assert seen.pairs() == [(b"before", b"1"), (b"meanwhile", b"2")]
-        until(lambda: has_read(2), limit_s=60)
-        assert read == [b"1", b"2"]
+        until(lambda: readers.have_read(b"2"), limit_s=60)
+        assert readers.values == [[b"1", b"2"]] * 2
+        patient.flush(60_000)
+        assert patient.delivered()[0][:3] == ("columns", 0, 0)
+        readers.assign(TopicPartition("columns", 0), 0)
+        until(lambda: readers.have_read(b"4"), limit_s=60)
+        for values in readers.values:
+            assert list(dict.fromkeys(values)) == [b"0", b"1", b"2", b"3", b"4"]  # once at least, and in order
 
         def committed() -> bool:
             member.group.poll(POLL_MS)
@@ -88,5 +124,6 @@ def test_everything_goes_on_after_a_killed_broker_came_back(tmp_path: Path, java
 
         until(committed, limit_s=60)
         assert KafkaGroupOffsets().committed(worker, "connect-c") == {DATA: 2}
-        for one in (log.stop, producer.close, consumer.close, member.group.close):
-            one()
+        log.stop()
+        for client in (producer, patient, strict, *readers.consumers, member.group):
+            client.close()

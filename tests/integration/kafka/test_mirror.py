@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
 
 import pytest
@@ -26,6 +27,8 @@ from tests.topics import add_partitions
 
 ODD = b"\x00\xff{"  # neither text nor JSON
 NUMBERS = [b"%06d" % number for number in range(60_000)]
+METRIC = "kafka_connect_mirror_mirrorsourceconnector"
+AGE_MS = 7_200_000  # of some records; years of it would roll the segment, and the cleaner would come
 EXACTLY_ONCE = {"exactly.once.source.support": "enabled"}
 AUTHORIZER = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
@@ -71,11 +74,24 @@ def abort(cluster: Cluster, topic: str) -> None:
 def test_every_byte_arrives_in_its_partition_with_the_topics_settings(eastward: Flow) -> None:
     source, target = eastward.source, eastward.target
     topic = source.create(unique("t"), 3, retention_ms="3600000", cleanup_policy="compact")
-    source.write(topic, [ODD, None, b""], 0, key=ODD, headers=[("h", ODD), ("h", None)], timestamp=1_234)
-    source.write(topic, [b"plain"], 1, key=b"k", timestamp=1_235)
+    written_ms = int(time.time() * 1_000) - AGE_MS
+    source.write(topic, [ODD, None, b""], 0, key=ODD, headers=[("h", ODD), ("h", None)], timestamp=written_ms)
+    source.write(topic, [b"plain"], 1, key=b"k", timestamp=written_ms)
     abort(source, topic)
     eastward.start("Source", 2, topics=topic, consumer_isolation_level="read_committed")
     copy = f"A.{topic}"
+
+    def counted(name: str) -> float:
+        lines = eastward.rest.request("GET", "/admin/metrics").body.decode().splitlines()
+        of_topic = [one for one in lines if one.startswith(f"{METRIC}_{name}{{") and f'topic="{copy}"' in one]
+        return sum(float(one.rpartition(" ")[2]) for one in of_topic)
+
+    def counts() -> tuple[float, float]:
+        return counted("record_count"), counted("replication_latency_ms_max")
+
+    # At once: maxima are those of the last minute.
+    until(lambda: counts() >= (5, AGE_MS), "what is copied is counted", lambda: (counts(), eastward.logs()))
+    assert counted("record_count") == 5
     expected = [row for row in source.rows(topic) if row[2] != b"no"]
     assert len(expected) == 5
     until(
@@ -88,8 +104,8 @@ def test_every_byte_arrives_in_its_partition_with_the_topics_settings(eastward: 
     until(lambda: target.setting(copy, "retention.ms") == "7200000", "a changed setting is copied", eastward.logs)
 
     add_partitions(source.servers, topic, 5)
-    source.write(topic, [b"late"], 4, key=b"k", timestamp=1_236)
-    until(lambda: (4, b"k", b"late", 1_236, ()) in target.rows(copy), "a new partition is copied", eastward.logs)
+    source.write(topic, [b"late"], 4, key=b"k", timestamp=written_ms)
+    until(lambda: (4, b"k", b"late", written_ms, ()) in target.rows(copy), "a new partition is copied", eastward.logs)
     assert target.partitions(copy) == 5
 
     def synced() -> list[tuple[int, int]]:
@@ -198,6 +214,49 @@ def test_a_group_goes_on_at_the_other_cluster_without_a_gap(eastward: Flow) -> N
     seen = len(checkpoints())
     until(lambda: len(checkpoints()) > seen or checkpoints()[-1].upstream_offset == 501, "it goes on", eastward.logs)
     assert target.committed(group, copy) == 508
+
+
+def test_offset_syncs_at_the_target_translate_as_well(eastward: Flow) -> None:
+    source, target = eastward.source, eastward.target
+    topic, group = source.create(unique("orders")), unique("readers")
+    copy = f"A.{topic}"
+    target.create(copy)
+    target.write(copy, [b"older"] * 7)
+    source.write(topic, [b"%03d" % number for number in range(50)])
+    source.commit(group, topic, {0: 50})
+    at_target = {"offset-syncs_topic_location": "target"}
+    eastward.start("Source", topics=topic, **at_target)
+    eastward.start("Checkpoint", topics=topic, groups=f".*{group}", sync_group_offsets_enabled="true", **at_target)
+    until(lambda: target.committed(group, copy) == 57, "it is translated", eastward.logs)
+    synced = [OffsetSync.decode(one.key(), one.value()) for one in target.messages("mm2-offset-syncs.A.internal")]
+    assert TopicPartition(topic, 0) in {one.partition for one in synced}
+
+
+def test_topics_deleted_and_created_again_are_copied_from_their_beginning(eastward: Flow) -> None:
+    source, target = eastward.source, eastward.target
+    full, empty, other = (source.create(unique("again")) for _ in range(3))
+    source.write(full, [b"old-%d" % number for number in range(20)])
+    # Nobody looks for topics meanwhile: the task itself has to bear it.
+    name = eastward.start("Source", topics=f"{full},{empty},{other}", refresh_topics_interval_seconds="3600")
+
+    def values(topic: str) -> list[bytes | None]:
+        return [row[2] for row in target.rows(f"A.{topic}")]
+
+    until(lambda: len(values(full)) == 20, "the first life of the topic is copied", eastward.logs)
+    for topic in (full, empty):
+        source.admin.delete_topics([topic])[topic].result(30)
+        until(lambda topic=topic: source.partitions(topic) == 0, "the topic is deleted")
+    source.write(other, [b"meanwhile"])
+    until(lambda: values(other) == [b"meanwhile"], "the other topic goes on", eastward.logs)
+    assert eastward.rest.request("POST", f"/connectors/{name}/tasks/0/restart").status == 204
+    source.write(other, [b"restarted"])
+    until(lambda: values(other)[-1:] == [b"restarted"], "a task begins without them", eastward.logs)
+    wanted = [b"new-%d" % number for number in range(5)]
+    for topic in (full, empty):
+        source.create(topic)
+        source.write(topic, wanted)
+        until(lambda topic=topic: values(topic)[-5:] == wanted, "its second life is copied", eastward.logs)
+    eastward.rest.await_states(name, "RUNNING", ["RUNNING"], LIMIT_S)
 
 
 def test_acls_are_copied_and_a_cluster_without_an_authorizer_does_not_mind(

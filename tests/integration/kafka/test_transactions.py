@@ -10,6 +10,7 @@ from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import DataError, FencedError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.batch_consumer import KafkaBatchConsumer
+from spark_connect_rt.kafka.fetch_consumer import FetchConsumer
 from spark_connect_rt.kafka.transactional_producer import KafkaTransactionalProducer
 from spark_connect_rt.kafka.transactions import KafkaTransactions
 from spark_connect_rt.pipeline.columns import produce_batch
@@ -17,6 +18,8 @@ from tests.contract.transactions_contract import LIMIT_MS, TransactionsContract
 
 
 class TestKafkaTransactions(TransactionsContract):
+    consumer_kind: type[KafkaBatchConsumer | FetchConsumer] = KafkaBatchConsumer
+
     @pytest.fixture(autouse=True)
     def _cluster(self, broker: EmbeddedKafka) -> None:
         self.worker = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"}
@@ -31,9 +34,9 @@ class TestKafkaTransactions(TransactionsContract):
     def new_producer(self, transactional_id: str) -> KafkaTransactionalProducer:
         return KafkaTransactionalProducer(self.properties(transactional_id))
 
-    def new_consumer(self) -> KafkaBatchConsumer:
+    def new_consumer(self) -> KafkaBatchConsumer | FetchConsumer:
         committed = {"consumer.override.isolation.level": "read_committed"}
-        return KafkaBatchConsumer(sink_consumer_properties(self.worker, committed, "c", 0))
+        return self.consumer_kind(sink_consumer_properties(self.worker, committed, "c", 0))
 
     def test_the_leader_shuts_out_tasks_it_does_not_know(self, topic: str) -> None:
         tasks = [self.claimed(f"{topic}-{number}") for number in range(3)]
@@ -63,3 +66,9 @@ class TestKafkaTransactions(TransactionsContract):
         self.written(producer, topic, "next")
         producer.close()
         assert self.read(topic, "next") == ["next"]
+
+
+class TestTransactionsByFetchConsumer(TestKafkaTransactions):
+    """Whole record batches instead of one message after the other."""
+
+    consumer_kind = FetchConsumer
