@@ -21,6 +21,7 @@ from spark_connect_rt.app.wiring import herder_dependencies
 from spark_connect_rt.config.distributed_config import DistributedConfig, parse_distributed
 from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError, StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin
+from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
@@ -106,6 +107,7 @@ def bring_up(worker: DistributedWorker) -> None:
 
 def run_worker(settings: Mapping[str, str]) -> int:
     """Run one worker until SIGTERM or SIGINT; return the exit code. A second signal ends the process at once."""
+    load_pandas_on_demand()
     ended = stop_asked()
     worker = start_worker(settings)
     assert worker.herder is not None

@@ -27,6 +27,7 @@ from spark_connect_rt.config.worker_config import REST
 from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.mirror.maker_config import MirrorMakerConfig, SourceAndTarget
+from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
 from spark_connect_rt.ports.herder import WorkerProgress
 from spark_connect_rt.rest.server import RestServers
 
@@ -117,6 +118,7 @@ class MirrorMaker:
 
 def run_mirror_maker(raw: Mapping[str, str], targets: Collection[str] = ()) -> int:
     """Run a file's flows until SIGTERM or SIGINT; return the exit code. Raises StartupError when a flow cannot run."""
+    load_pandas_on_demand()
     ended, console = stop_asked(), Console()
     quiet = {"connectrt.log.level": "WARNING"} if console.is_terminal else {}  # the table has the screen
     set_up_logging({**quiet, **raw})

@@ -26,6 +26,7 @@ from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
+from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
 from spark_connect_rt.rest.peer_client import HttpPeerClient
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.settings import HerderSettings
@@ -105,6 +106,7 @@ class StandaloneWorker(ConnectWorker[StandaloneHerder]):
 
 def run_standalone(raw: Mapping[str, str], files: Sequence[Path]) -> int:
     """Run one worker with these connector files until SIGTERM or SIGINT; return the exit code."""
+    load_pandas_on_demand()
     ended = stop_asked()
     set_up_logging(raw)
     worker = StandaloneWorker(raw)

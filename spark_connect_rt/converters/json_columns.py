@@ -26,8 +26,8 @@ _ARROW_TYPES = {
     Type.BYTES: pa.binary(),
 }
 _SCHEMALESS_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
-_NULL = pa.scalar("null")
-_EMPTY = pa.scalar("")
+_NULL = "null"
+_EMPTY = ""
 _SPECIAL = bytes(range(32)) + b'"\\'
 
 

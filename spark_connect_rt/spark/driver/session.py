@@ -16,6 +16,7 @@ from pathlib import Path
 from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
+from spark_connect_rt.pandas_on_demand import import_without_pandas
 from spark_connect_rt.spark.driver.class_archive import JAVA_OPTIONS, archive_option
 from spark_connect_rt.spark.driver.plugin_shipping import ship_plugins
 
@@ -107,6 +108,7 @@ def build_session(worker_config: Mapping[str, str]) -> SparkSession:
     submitted = _submitted_master() if "spark.master" not in worker_config else None
     conf = session_conf({**worker_config, "spark.master": submitted} if submitted else worker_config)
     _make_importable(conf)
+    import_without_pandas("pyspark.testing.utils")  # the first call into the JVM would import it, pandas and all
     builder = SparkSession.builder
     for name, value in conf.items():
         builder = builder.config(name, value)

@@ -9,6 +9,8 @@ from __future__ import annotations
 import gc
 import importlib
 
+from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
+
 _WANTED = (
     "pyspark.daemon",
     "pyspark.worker",
@@ -21,10 +23,7 @@ _WANTED = (
 
 
 def import_wanted(names: tuple[str, ...] = _WANTED) -> list[str]:
-    """Import what workers need; return what is not there.
-
-    Not pandas: slices never use it, and it costs 1.3 CPU s and 25 MB a worker.
-    """
+    """Import what workers need; return what is not there. Not pandas: slices never use it."""
     missing = []
     for name in names:
         try:
@@ -45,6 +44,7 @@ def collect_rarely() -> None:
 def main() -> None:
     """Import, freeze, then be Spark's daemon."""
     collect_rarely()
+    load_pandas_on_demand()
     import_wanted()
     gc.collect()
     gc.freeze()

@@ -1,0 +1,79 @@
+"""Keeps libraries from importing pandas until somebody needs it: 2.3 CPU s and 25 MB in every process.
+
+pyarrow imports pandas as soon as it converts anything from or to Python, only to know pandas' objects when it sees one.
+Who shows it one has imported pandas. So pyarrow is made to find no pandas, and to look again after an import of it.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+import threading
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+_PANDAS = "pandas"
+
+
+def load_pandas_on_demand() -> None:
+    """Do so in this process and those forked from it; once."""
+    if _PANDAS in sys.modules or importlib.util.find_spec(_PANDAS) is None:
+        return
+    import pyarrow as pa
+
+    watch = _Watch()
+    sys.meta_path.insert(0, watch)
+    watch.hidden_from = threading.get_ident()
+    pa.array([])
+    watch.hidden_from = None
+
+
+def import_without_pandas(name: str) -> None:
+    """Import a module that imports pandas only to see whether it is there; as any other where pandas is not on demand.
+
+    Raises ImportError.
+    """
+    watch = next((one for one in sys.meta_path if isinstance(one, _Watch)), None)
+    if watch is None:
+        importlib.import_module(name)
+        return
+    watch.hidden_from = threading.get_ident()
+    try:
+        importlib.import_module(name)
+    finally:
+        watch.hidden_from = None
+
+
+class _Watch:
+    """Hides pandas from one thread at times. Else finds it once, as all others would, and tells pyarrow of it."""
+
+    hidden_from: int | None = None
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """See ``importlib.abc.MetaPathFinder``."""
+        if name != _PANDAS:
+            return None
+        if self.hidden_from == threading.get_ident():
+            raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+        sys.meta_path.remove(self)
+        spec = importlib.util.find_spec(name)
+        if spec is not None and spec.loader is not None:
+            _tell_after(spec)
+        return spec
+
+
+def _tell_after(spec: ModuleSpec) -> None:
+    from pyarrow.lib import _pandas_api
+
+    loader = spec.loader
+    assert loader is not None
+    run = loader.exec_module
+
+    def run_and_tell(module: ModuleType) -> None:
+        run(module)
+        _ = _pandas_api.pd  # looks for pandas again
+
+    loader.exec_module = run_and_tell  # type: ignore[method-assign]
