@@ -79,7 +79,7 @@ class ConnectWorker(ABC, Generic[Herder]):
             self._rest.start()
         self._reach_broker(self._admin)
         self.herder.start()
-        self._runner.build()
+        self._runner.build(after=self.herder.started)  # Spark's start takes two cores, and so does a long topic
         if plugin_path(self._raw):
             tell_broken(plugins_of(self._raw))
 

@@ -8,12 +8,14 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import Future, wait
 from dataclasses import replace
 from typing import Any
 
 from spark_connect_rt.ports.task_runner import OnTaskEvent, ReadOffsets, TaskLaunch, TaskRunner
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+
+HELD_BACK_S = 10.0  # at most
 
 
 def with_stores(launch: TaskLaunch) -> TaskLaunch:
@@ -41,9 +43,9 @@ class LateRunner:
         self._waiting: list[Callable[[TaskRunner], None]] = []
         self._thread: threading.Thread | None = None
 
-    def build(self) -> None:
-        """Begin to build; returns at once."""
-        self._thread = threading.Thread(target=self._build, name="task-runner", daemon=True)
+    def build(self, after: Future[Any] | None = None) -> None:
+        """Begin to build, when ``after`` is done or has taken its time; returns at once."""
+        self._thread = threading.Thread(target=self._build, args=(after,), name="task-runner", daemon=True)
         self._thread.start()
 
     def real(self, timeout_s: float | None = None) -> Any:
@@ -59,7 +61,9 @@ class LateRunner:
             return False
         return bool(runner.await_warm(max(0.0, timeout_s - (time.monotonic() - begun))))
 
-    def _build(self) -> None:
+    def _build(self, after: Future[Any] | None) -> None:
+        if after is not None:
+            wait([after], HELD_BACK_S)
         try:
             runner = self._factory()
         except BaseException as error:

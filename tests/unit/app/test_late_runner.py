@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Future
 from pathlib import Path
+
+import pytest
 
 from spark_connect_rt.app.late_runner import LateRunner, with_stores
 from spark_connect_rt.kafka.tls_config import tls_settings
@@ -38,3 +41,21 @@ def test_launches_wait_and_bring_the_stores_that_their_clients_name(tmp_path: Pa
     assert (started, paused) == ("start", ("pause", task))
     assert isinstance(given, TaskLaunch)
     assert tls_settings(given.client_config) == {"ssl.ca.pem": "-----BEGIN CERTIFICATE-----"}
+
+
+@pytest.mark.parametrize("failure", [None, OSError("no broker")])
+def test_building_waits_for_what_is_to_come_first_whether_that_succeeds_or_not(failure: Exception | None) -> None:
+    first: Future[None] = Future()
+    built: list[bool] = []
+
+    def build() -> Recorder:
+        built.append(first.done())
+        return Recorder()
+
+    runner = LateRunner(build)  # type: ignore[arg-type]
+    runner.build(after=first)
+    with pytest.raises(TimeoutError):
+        runner.real(0.05)
+    first.set_exception(failure) if failure else first.set_result(None)
+    runner.real(10)
+    assert built == [True]
