@@ -1,4 +1,4 @@
-"""PostgreSQL's COPY for upserts, updates and deletes: the SQL of the way by a temporary table, and when to go straight.
+"""PostgreSQL's COPY for upserts, updates and deletes: the SQL of a straight one, and of one by a temporary table.
 
 Pure. An upsert of keys that are not in the table yet is a plain COPY, which is two to three times as fast as COPY into
 a temporary table and INSERT ... ON CONFLICT from there. So that is tried, behind a savepoint; a key that is in the
@@ -13,29 +13,6 @@ from zlib import crc32
 from spark_connect_rt.connectors.sql_rows import Shape
 from spark_connect_rt.connectors.sql_sink_config import UPDATE, UPSERT
 from spark_connect_rt.connectors.sql_tables import TableId
-
-_LONGEST_WAIT = 64
-
-
-class StraightTries:
-    """Whether to try a plain COPY of the next rows: after each failure half as often, at least once in 64 times."""
-
-    def __init__(self) -> None:
-        """Start hopeful."""
-        self._left, self._wait = 0, 1
-
-    def due(self) -> bool:
-        """Return whether to try now; called once for each lot of rows."""
-        self._left -= 1
-        return self._left < 0
-
-    def worked(self) -> None:
-        """No key was in the table: probably none of the next, either."""
-        self._left, self._wait = 0, 1
-
-    def failed(self) -> None:
-        """Some key was in the table, or the table takes no COPY."""
-        self._left, self._wait = self._wait, min(_LONGEST_WAIT, 2 * self._wait)
 
 
 class CopyWords:
@@ -70,7 +47,7 @@ class CopyWords:
         A plain COPY into a table without such a key would add rows for each redelivery. Nothing is executed, so no
         trigger sees it.
         """
-        return f"EXPLAIN {self._onward(UPSERT, self._table)}"
+        return f"EXPLAIN {self._onward(UPSERT, f'{self._table} WHERE false')}"
 
     def _onward(self, mode: str, source: str) -> str:
         shape = self._shape

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from spark_connect_rt.connectors.sql_copy import CopyWords, StraightTries
+from spark_connect_rt.connectors.sql_batches import RowColumns
+from spark_connect_rt.connectors.sql_copy import CopyWords
 from spark_connect_rt.connectors.sql_database import SqlDatabase
 from spark_connect_rt.connectors.sql_queries import as_written
 from spark_connect_rt.connectors.sql_rows import Rows, Shape
@@ -16,8 +18,10 @@ from spark_connect_rt.connectors.sql_sink_config import INSERT, UPDATE, UPSERT
 from spark_connect_rt.connectors.sql_tables import TableId
 from spark_connect_rt.connectors.sql_target import Target
 from spark_connect_rt.connectors.sql_urls import POSTGRESQL
-from spark_connect_rt.connectors.sql_values import conversion, converted_columns, csv_of
+from spark_connect_rt.connectors.sql_values import Convert, conversion, converted_arrays, converted_columns, csv_of
+from spark_connect_rt.pipeline.backed_off_tries import BackedOffTries
 
+Columns = Sequence[pa.Array | Sequence[Any]]
 UPSERTS: dict[str, Any] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
 """Dialects that can replace a row by its key, and how."""
 
@@ -32,7 +36,7 @@ class Writer:
         self._batch_size = batch_size
         self._copy_from_rows = copy_from_rows if database.dialect == POSTGRESQL else None
         self._filled: set[str] = set()
-        self._tries: dict[str, StraightTries] = {}
+        self._tries: dict[str, BackedOffTries] = {}
 
     def begin(self) -> None:
         """A new transaction: temporary tables are empty."""
@@ -40,19 +44,32 @@ class Writer:
 
     def write(self, target: Target, run: Rows) -> None:
         """Write a run of rows, ``batch.size`` at a time. Raises the driver's errors."""
-        database, shape = self._database, run.shape
-        conversions = [
+        conversions = self._conversions(target, run.shape)
+        for start in range(0, len(run.rows), self._batch_size):
+            rows = run.rows[start : start + self._batch_size]
+            self._write(target.table, run.shape, converted_columns(rows, conversions), len(rows))
+
+    def write_columns(self, target: Target, run: RowColumns) -> None:
+        """Write rows that are columns, as ``write``. Raises the driver's errors."""
+        conversions = self._conversions(target, run.shape)
+        count = len(run.columns[0])
+        for start in range(0, count, self._batch_size):
+            columns = [column.slice(start, self._batch_size) for column in run.columns]
+            some = min(self._batch_size, count - start)
+            self._write(target.table, run.shape, converted_arrays(columns, conversions), some)
+
+    def _conversions(self, target: Target, shape: Shape) -> list[Convert | None]:
+        database = self._database
+        return [
             conversion(schema, target.columns[name], database.zone, database.dialect)
             for name, schema in zip(shape.columns, shape.schemas, strict=True)
         ]
-        for start in range(0, len(run.rows), self._batch_size):
-            rows = run.rows[start : start + self._batch_size]
-            columns = converted_columns(rows, conversions)
-            if not (self._copies(len(rows)) and self._copy(target.table, shape, columns)):
-                self._execute(target.table, shape, columns)
 
-    def _copies(self, count: int) -> bool:
-        return self._copy_from_rows is not None and count >= self._copy_from_rows
+    def _write(self, table: TableId, shape: Shape, columns: Columns, count: int) -> None:
+        copies = self._copy_from_rows is not None and count >= self._copy_from_rows
+        if not (copies and self._copy(table, shape, columns)):
+            lists = [column.to_pylist() if isinstance(column, pa.Array) else column for column in columns]
+            self._execute(table, shape, lists)
 
     def _execute(self, table: TableId, shape: Shape, columns: Sequence[Sequence[Any]]) -> None:
         names = [f"v{index}" for index in range(len(columns))]
@@ -60,7 +77,7 @@ class Writer:
         statement = write_statement(self._database.dialect, table, shape, self._mode)
         self._database.connection().execute(statement, parameters)
 
-    def _copy(self, table: TableId, shape: Shape, columns: Sequence[Sequence[Any]]) -> bool:
+    def _copy(self, table: TableId, shape: Shape, columns: Columns) -> bool:
         """Write by COPY; False: some value has no form for that, nothing was written."""
         data = csv_of(columns)
         if data is None:
@@ -91,7 +108,7 @@ class Writer:
 
     def _went_straight(self, words: CopyWords, shape: Shape, data: bytes) -> bool:
         """Upsert by a plain COPY, as no key is in the table; False: it is not to be tried, or one was."""
-        tries = self._tries.setdefault(words.stage, StraightTries())
+        tries = self._tries.setdefault(words.stage, BackedOffTries())
         if self._mode != UPSERT or shape.deletes or not tries.due():
             return False
         connection = self._database.connection()

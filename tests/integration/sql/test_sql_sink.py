@@ -7,6 +7,7 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import orjson
 import pytest
 
 from spark_connect_rt.api.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
@@ -269,6 +270,36 @@ def test_copied_upserts_of_new_and_known_keys_leave_the_last_of_each(postgres_da
             send_orders(sink, *orders.items())
             assert sink.deliver()
     assert dict(postgres_database.rows("SELECT id, word FROM orders")) == wanted
+
+
+@pytest.mark.parametrize("settings", [BY_VALUE, {**BY_VALUE, "insert.mode": "insert"}], ids=["upsert", "insert"])
+@pytest.mark.parametrize("copy", [{}, ALWAYS_COPY], ids=["statement", "copy"])
+def test_columns_and_records_leave_the_same_table(
+    database: Database, settings: dict[str, str], copy: dict[str, str]
+) -> None:
+    """Records with headers have no column form."""
+    rows = [
+        {"id": 1, "n": 1, "x": 1, "d": 0.1, "t": "é,\n", "y": True, "m": 1, "nil": None},
+        {"id": 2, "n": None, "x": 2.5, "d": 1e300, "t": "", "y": False, "m": None, "nil": None},
+        {"id": 3, "n": -5, "x": None, "d": None, "t": None, "y": None, "m": 1.5, "nil": None},
+    ]
+    if settings["insert.mode"] == "upsert":
+        rows.append({**rows[0], "m": 2, "t": "last"})
+    tables = {"columns": None, "records": [{"key": "h", "value": b"1"}]}
+    for table, headers in tables.items():
+        database.run(
+            f"CREATE TABLE {table} (id BIGINT PRIMARY KEY, n INTEGER, x NUMERIC, d DOUBLE PRECISION, t TEXT, y BOOLEAN,"
+            " m VARCHAR(9), nil INTEGER)"
+        )
+        config = {"connection.url": database.url, "topics": table, **settings, **copy}
+        with SinkHarness(SqlSinkConnector, config, PLAIN_JSON) as sink:
+            sink.topics.append(
+                [{"topic": table, "partition": 0, "value": orjson.dumps(row), "headers": headers} for row in rows]
+            )
+            assert sink.deliver()
+    found = [database.rows(f"SELECT * FROM {table} ORDER BY id") for table in tables]
+    assert found[0] == found[1]
+    assert [row[0] for row in found[0]] == [1, 2, 3]
 
 
 def test_no_plain_copy_goes_into_a_table_without_the_unique_key(postgres_database: Database) -> None:
