@@ -1,13 +1,15 @@
 """SQL connectors on a real PostgreSQL: one source task (incrementing), one sink task (upsert by key), 1 M rows each.
 
 There is no JDBC connector of Kafka's own to run beside: the limit is what the database gives and takes without Kafka.
-Source: ADBC reads the same SELECT into Arrow columns. Sink: COPY of the same rows into a table with the same key.
+Source: ADBC reads the same SELECT into Arrow columns. Sink: COPY of the same rows into a table with the same key. Keys
+that are in the table already: COPY into a temporary table and INSERT ... ON CONFLICT, in lots of a poll's size.
 A run is ``exact`` when topic or table hold every row once, as it was.
 """
 
 from __future__ import annotations
 
 import time
+from typing import Any
 
 import sqlalchemy as sa
 from adbc_driver_postgresql import dbapi
@@ -27,6 +29,9 @@ COLUMNS = "id BIGINT PRIMARY KEY, word TEXT, amount DOUBLE PRECISION, n INTEGER,
 FILL = """INSERT INTO orders SELECT g, 'word number ' || g, g / 8.0, (g % 1000)::int, g % 2 = 0
  FROM generate_series(1, {count}) g"""
 DIGEST = "SELECT count(*), sum(id), sum(amount), sum(n), sum(length(word)), count(*) FILTER (WHERE yes) FROM {table}"
+UPSERT = """INSERT INTO copies SELECT * FROM stage ON CONFLICT (id)
+ DO UPDATE SET word = EXCLUDED.word, amount = EXCLUDED.amount, n = EXCLUDED.n, yes = EXCLUDED.yes"""
+LOT = 5_000  # max.poll.records as it is by default
 JSON = {"value.converter": "org.apache.kafka.connect.json.JsonConverter", "value.converter.schemas.enable": "false"}
 
 
@@ -48,12 +53,17 @@ def run(lab: Lab, short: bool) -> Result:
             if worker is not None:
                 result.runs.append(bench.sink(worker, topic))
             result.runs.append(bench.sink_limit())
+        for _ in range(times):
+            if worker is not None:
+                result.runs.append(bench.sink(worker, topic, known=True))
+            result.runs.append(bench.upsert_limit())
         lab.delete_topic(topic)
         bench.close()
     result.conclude()
-    ours, limit = result.median("ours (sink)"), result.median("limit (sink)")
-    if ours and limit:
-        result.notes.append(f"sink, upsert by key: {ours:,.0f} rows/s, {ours / limit:.2f} of a bare COPY")
+    for keys, bare in (("sink", "COPY"), ("known keys", "COPY and INSERT ... ON CONFLICT")):
+        ours, limit = result.median(f"ours ({keys})"), result.median(f"limit ({keys})")
+        if ours and limit:
+            result.notes.append(f"upsert, {keys}: {ours:,.0f} rows/s, {ours / limit:.2f} of a bare {bare}")
     result.notes += lab.complaints
     result.met = worker is not None and all(one.figures.get("exact", True) for one in result.runs)
     return result
@@ -129,26 +139,36 @@ class _Bench:
         self._connection.rollback()
         return topic
 
-    def sink(self, worker: WorkerProcess, topic: str) -> Run:
-        """Upsert every record of the topic into an empty table."""
-        self._run("DROP TABLE IF EXISTS copies", f"CREATE TABLE copies ({COLUMNS})")
+    def _make_copies(self, known: bool) -> None:
+        """Make the sink's table: empty, or with every key and other values."""
+        fill = ["INSERT INTO copies SELECT id, '', 0, 0, false FROM orders"] if known else []
+        self._run("DROP TABLE IF EXISTS copies", f"CREATE TABLE copies ({COLUMNS})", *fill, "ANALYZE copies")
+
+    def sink(self, worker: WorkerProcess, topic: str, known: bool = False) -> Run:
+        """Upsert every record of the topic into an empty table, or into one with all of the keys."""
+        self._make_copies(known)
         name = self._lab.fresh("sql-out")
         config = {"topics": topic, "table.name.format": "copies", "insert.mode": "upsert"}
         with CpuMeter(worker.processes) as meter:
             begun = time.monotonic()
             keys = {"pk.mode": "record_value", "pk.fields": "id"}
             self._create(worker, name, "SqlSink", {**config, **keys, **JSON})
-            figures = self._watch_table(begun)
+            figures = self._watch_table(begun, known)
         figures["cpu_s"] = round(meter.used_s, 1)
         worker.rest.delete(name)
         figures["exact"] = self._digest("copies") == self._wanted
-        return Run("ours (sink)", figures)
+        return Run("ours (known keys)" if known else "ours (sink)", figures)
 
-    def _watch_table(self, begun: float) -> dict[str, float]:
-        """Look at the greatest key, which the records bring last; from the first commit seen to the last."""
+    def _watch_table(self, begun: float, known: bool) -> dict[str, float]:
+        """Look at the greatest key, which the records bring last; from the first commit seen to the last.
+
+        Keys that were there: at the greatest of a hundred that got its values.
+        """
+        marks = ", ".join(str(self._count * part // 100) for part in range(1, 101))
+        look = "SELECT coalesce(max(id), 0) FROM copies" + (f" WHERE id IN ({marks}) AND word <> ''" if known else "")
         first_at, first, last = begun, 0, 0
         while last < self._count and time.monotonic() - begun < RUN_LIMIT_S:
-            last = self._connection.execute(sa.text("SELECT coalesce(max(id), 0) FROM copies")).scalar_one()
+            last = self._connection.execute(sa.text(look)).scalar_one()
             self._connection.rollback()
             if last and not first:
                 first_at, first = time.monotonic(), last
@@ -163,12 +183,11 @@ class _Bench:
 
     def sink_limit(self) -> Run:
         """Take the rows out as CSV, then COPY them into an empty table with the same key."""
-        self._run("DROP TABLE IF EXISTS copies", f"CREATE TABLE copies ({COLUMNS})")
+        self._make_copies(known=False)
         driver = self._connection.connection.driver_connection
         assert driver is not None
         with driver.cursor() as cursor:
-            with cursor.copy("COPY orders TO STDOUT (FORMAT csv)") as copy:
-                data = b"".join(bytes(part) for part in copy)
+            data = b"".join(self._csv_lines(cursor))
             begun = time.monotonic()
             with cursor.copy("COPY copies FROM STDIN (FORMAT csv)") as copy:
                 copy.write(data)
@@ -178,6 +197,31 @@ class _Bench:
         return Run(
             "limit (sink)", {"rows_per_s": round(self._count / whole_s), "whole_s": round(whole_s, 2), "exact": exact}
         )
+
+    @staticmethod
+    def _csv_lines(cursor: Any) -> list[bytes]:
+        with cursor.copy("COPY (SELECT * FROM orders ORDER BY id) TO STDOUT (FORMAT csv)") as copy:
+            return [bytes(line) for line in copy]
+
+    def upsert_limit(self) -> Run:
+        """Upsert the same rows into a table with all of the keys, a poll's rows at a time and in a transaction."""
+        self._make_copies(known=True)
+        driver: Any = self._connection.connection.driver_connection
+        with driver.cursor() as cursor:
+            lines = self._csv_lines(cursor)
+            cursor.execute("CREATE TEMPORARY TABLE stage ON COMMIT DELETE ROWS AS SELECT * FROM copies WITH NO DATA")
+            driver.commit()
+            begun = time.monotonic()
+            for start in range(0, len(lines), LOT):
+                with cursor.copy("COPY stage FROM STDIN (FORMAT csv)") as copy:
+                    copy.write(b"".join(lines[start : start + LOT]))
+                cursor.execute(UPSERT)
+                driver.commit()
+            whole_s = time.monotonic() - begun
+            cursor.execute("DROP TABLE stage")
+            driver.commit()
+        figures = {"rows_per_s": round(self._count / whole_s), "whole_s": round(whole_s, 2)}
+        return Run("limit (known keys)", {**figures, "exact": self._digest("copies") == self._wanted})
 
     def _create(self, worker: WorkerProcess, name: str, kind: str, config: dict[str, str]) -> None:
         worker.rest.create(name, {"connector.class": kind, "tasks.max": "1", "connection.url": self._url, **config})

@@ -127,6 +127,7 @@ class SinkBatch:
 
     ``values`` and ``offsets`` (int64, ascending) hold one element a record; ``keys`` and ``timestamps_ms`` (int64) are
     as long, or None where every record has null there. The schemas are those of every value and key, None: schemaless.
+    Schemaless numbers of which some are whole and some are not are a sparse union of int64 and float64.
     """
 
     topic: str

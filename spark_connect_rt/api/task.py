@@ -198,11 +198,19 @@ class SinkTask(Task):
     def put_batch(self, batch: SinkBatch) -> bool:
         """Take the records of one partition as columns; False (the default): they come to ``put`` instead.
 
+        A task that returns False is asked less and less often, at last for one batch in 65.
         Overriding it is all a task has to do to be asked; ``put`` stays, for what has no column form (headers, a
         converter or transformation that needs rows) and for finding the records to blame when ``put_batch`` raised.
         True means what the return of ``put`` means. Raises as ``put``.
         """
         return False
+
+    def wants_partitions_apart(self) -> bool:
+        """Tell whether columns of several partitions that were read together are worth a ``put_batch`` each.
+
+        True by default. False where a call costs much, such as a transaction: they come to ``put``, all at once.
+        """
+        return True
 
     def may_put_halves(self) -> bool:
         """Tell whether records of a ``put`` that raised may be put again in smaller batches.

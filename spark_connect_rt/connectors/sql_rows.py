@@ -41,7 +41,7 @@ class RowReader:
 
     def __init__(self, mode: str, fields: Sequence[str], whitelist: Sequence[str], deletes: bool) -> None:
         """Take the settings."""
-        self._mode = mode
+        self.mode = mode
         self._fields = tuple(fields)
         self._whitelist = frozenset(whitelist)
         self._deletes = deletes
@@ -78,21 +78,21 @@ class RowReader:
         shape = Shape(keys, (*keys, *chosen), (*key_schemas, *(found[name] for name in chosen)))
         if not shape.columns:
             raise DataError("no field of the record is written (fields.whitelist)")
-        if not keys or self._mode == RECORD_VALUE:
+        if not keys or self.mode == RECORD_VALUE:
             return shape, _getter(record.value_schema, shape.columns, "value")
         read_value = _getter(record.value_schema, chosen, "value")
         return shape, lambda one: (*read_key(one), *read_value(one))
 
     def _key_part(self, record: SinkRecord) -> _Part:
-        if self._mode == NONE:
+        if self.mode == NONE:
             return (), (), lambda _: ()
-        if self._mode == KAFKA:
+        if self.mode == KAFKA:
             return self._fields or KAFKA_COLUMNS, (STRING, INT32, INT64), lambda r: (r.topic, r.partition, r.offset)
-        side = "key" if self._mode == RECORD_KEY else "value"
+        side = "key" if self.mode == RECORD_KEY else "value"
         schema = record.key_schema if side == "key" else record.value_schema
         value = record.key if side == "key" else record.value
         if value is None:
-            raise DataError(f"a record without a {side} has no primary key (pk.mode={self._mode})")
+            raise DataError(f"a record without a {side} has no primary key (pk.mode={self.mode})")
         if side == "key" and not isinstance(value, Struct | Mapping):
             if len(self._fields) != 1:
                 raise DataError(f"pk.fields must name the one column of a key that is no struct, not {self._fields}")

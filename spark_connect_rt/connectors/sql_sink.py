@@ -9,12 +9,13 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from spark_connect_rt.api.connector import SinkConnector
-from spark_connect_rt.api.records import SinkRecord
+from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.connectors.sql_batches import RowColumns, rows_of_batch
 from spark_connect_rt.connectors.sql_database import SqlDatabase
 from spark_connect_rt.connectors.sql_rows import Row, RowReader, Rows, Shape, runs_of
 from spark_connect_rt.connectors.sql_settings import problems_of
@@ -26,6 +27,7 @@ from spark_connect_rt.errors import BadConfigError, DataError, ExternalError, Re
 from spark_connect_rt.protocol.ids import TopicPartition
 
 log = logging.getLogger(__name__)
+Written = TypeVar("Written")
 Refused = list[tuple[SinkRecord, DataError]]
 
 
@@ -91,10 +93,30 @@ class SqlSinkTask(SinkTask):
         """
         if not records:
             return
+        refused = self._patiently(lambda: self._write(records))
+        reporter = self.context.errant_record_reporter()
+        for record, problem in refused:
+            assert reporter is not None
+            reporter.report(record, problem)
+
+    def put_batch(self, batch: SinkBatch) -> bool:
+        """Write columns of flat structs as ``put`` writes records; others go by records. Raises as ``put``."""
+        rows = rows_of_batch(batch, self._reader, self._values["insert.mode"] != INSERT)
+        if rows is None:
+            return False
+        self._patiently(lambda: self._write_columns(batch.topic, rows))
+        return True
+
+    def wants_partitions_apart(self) -> bool:
+        """No: each call is a transaction."""
+        return False
+
+    def _patiently(self, write: Callable[[], Written]) -> Written:
+        """Return what ``write`` does; after a passing fault raise RetriableError, ``max.retries`` times in a row."""
         if self._clock_ms() < self._retry_at_ms:
             raise RetriableError("waits for retry.backoff.ms to pass")
         try:
-            refused = self._write(records)
+            written = write()
         except RetriableError as error:
             self._targets.forget()
             self._wait_after(error)
@@ -102,10 +124,7 @@ class SqlSinkTask(SinkTask):
             self._targets.forget()
             raise
         self._failures = 0
-        reporter = self.context.errant_record_reporter()
-        for record, problem in refused:
-            assert reporter is not None
-            reporter.report(record, problem)
+        return written
 
     def _wait_after(self, error: RetriableError) -> NoReturn:
         self._failures += 1
@@ -137,6 +156,17 @@ class SqlSinkTask(SinkTask):
                     self._writer.write(target, run)
             database.connection().commit()
         return refused
+
+    def _write_columns(self, topic: str, rows: RowColumns) -> None:
+        """Write all, or raise and write none."""
+        database = self._database
+        assert database is not None
+        target = self._targets.ready(table_of(self._values["table.name.format"], topic), rows.shape)
+        assert target is not None, "only a deletion needs no table"
+        self._writer.begin()
+        with database.explained("does not take records"):
+            self._writer.write_columns(target, rows)
+            database.connection().commit()
 
     def _rows_by_table(self, records: Sequence[SinkRecord]) -> tuple[dict[TableId, list[tuple[Shape, Row]]], Refused]:
         by_topic: dict[str, list[tuple[Shape, Row]]] = {}

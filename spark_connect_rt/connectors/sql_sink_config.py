@@ -79,7 +79,8 @@ CONFIG = CONNECTION + ConfigDef(
             Type.INT,
             200,
             LOW,
-            "From so many rows on PostgreSQL is fed by COPY; but for inserts through a temporary table.",
+            "From so many rows on PostgreSQL is fed by COPY: updates, deletes and upserts of keys that it has by way "
+            "of a temporary table.",
             AtLeast(1),
         ),
     ]

@@ -11,6 +11,7 @@ from zoneinfo import ZoneInfo
 
 import orjson
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.csv
 import sqlalchemy as sa
 
@@ -22,6 +23,14 @@ from spark_connect_rt.connectors.sql_urls import SQLITE
 Convert = Callable[[Any], Any]
 _AS_THEY_ARE = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64, Type.STRING, Type.BOOLEAN)
 _PLAIN_VALUES = frozenset((int, str, float, bool, type(None)))  # every driver takes them as they are
+_PLAIN_ARROW = (
+    pa.types.is_signed_integer,
+    pa.types.is_floating,
+    pa.types.is_string,
+    pa.types.is_boolean,
+    pa.types.is_null,
+    pa.types.is_union,  # of numbers, some whole, some not
+)
 _SQLITE_TIME = "%Y-%m-%d %H:%M:%S.%f"
 
 
@@ -68,7 +77,22 @@ def converted_columns(rows: Sequence[Sequence[Any]], conversions: Sequence[Conve
     return columns
 
 
-def csv_of(columns: Sequence[Sequence[Any]]) -> bytes | None:
+def converted_arrays(
+    columns: Sequence[pa.Array], conversions: Sequence[Convert | None]
+) -> list[pa.Array | Sequence[Any]]:
+    """Return flat columns as ``converted_columns`` does; those that are plain stay columns."""
+    made: list[pa.Array | Sequence[Any]] = []
+    for column, convert in zip(columns, conversions, strict=True):
+        if any(is_kind(column.type) for is_kind in _PLAIN_ARROW):
+            # A float of 4 bytes is its value in 8, as it is in a record, and not the text of fewest digits.
+            made.append(column.cast(pa.float64()) if pa.types.is_floating(column.type) else column)
+            continue
+        values = column.to_pylist()
+        made.append(values if convert is None else [None if one is None else convert(one) for one in values])
+    return made
+
+
+def csv_of(columns: Sequence[pa.Array | Sequence[Any]]) -> bytes | None:
     """Return columns as CSV that PostgreSQL's COPY reads, nothing for null; None: some values have no such form."""
     try:
         arrays = [_csv_column(values) for values in columns]
@@ -80,8 +104,11 @@ def csv_of(columns: Sequence[Sequence[Any]]) -> bytes | None:
     return sink.getvalue()
 
 
-def _csv_column(values: Sequence[Any]) -> pa.Array:
-    array = pa.array(values)
+def _csv_column(values: pa.Array | Sequence[Any]) -> pa.Array:
+    array = values if isinstance(values, pa.Array) else pa.array(values)
+    if pa.types.is_union(array.type):  # as Arrow makes one column of such a list
+        whole, fractions = array.field(0), array.field(1)
+        array = whole if fractions.null_count == len(array) else pc.coalesce(fractions, whole.cast(pa.float64()))
     if pa.types.is_nested(array.type):
         raise TypeError("arrays have no CSV form")
     if pa.types.is_binary(array.type):

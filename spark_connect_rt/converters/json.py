@@ -21,6 +21,7 @@ from spark_connect_rt.converters.json_bytes import dump_exact, dump_json, load_j
 from spark_connect_rt.converters.json_columns import column_json
 from spark_connect_rt.converters.json_rows import structs_of, tree_maker
 from spark_connect_rt.converters.json_schema import schema_from_tree, schema_tree
+from spark_connect_rt.converters.json_value_columns import value_column
 from spark_connect_rt.converters.json_values import JsonSettings, from_tree, to_tree
 from spark_connect_rt.errors import DataError
 
@@ -165,20 +166,42 @@ class JsonConverter(HeaderAndValueConverter):
         self, topic: str, data: Sequence[bytes | None]
     ) -> tuple[Schema | None, Sequence[Any]] | None:
         """Return the structs of envelopes that all begin with the schema seen last."""
+        found = self._payloads(data) if self._schemas_enabled else None
+        structs = None if found is None else structs_of(*found, self._settings)
+        return None if found is None or structs is None else (found[0], structs)
+
+    def column_to_connect_data(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
+        """Return a column of flat structs, maps or plain values (``json_value_columns``)."""
+        found = self._trees(data.to_pylist())
+        column = None if found is None else value_column(*found, self._settings)
+        return None if found is None or column is None else (found[0], column)
+
+    def _trees(self, data: Sequence[bytes | None]) -> tuple[Schema | None, Sequence[Any]] | None:
+        """Return the one schema and the JSON trees of texts, None: some of them need a closer look."""
+        try:
+            if not self._schemas_enabled:
+                return None, [None if one is None else orjson.loads(one) for one in data]
+            first = next(iter(data), None)
+            if first is not None and not (self._last_read and first.startswith(self._last_read[0])):
+                self._open_envelope(first)
+        except (orjson.JSONDecodeError, DataError):
+            return None
+        return self._payloads(data)
+
+    def _payloads(self, data: Sequence[bytes | None]) -> tuple[Schema, Sequence[Any]] | None:
+        """Return the trees of envelopes that all begin with the schema seen last, and have no decimals; else None."""
         opening, schema = self._last_read or (b"", None)
         start = len(opening)
-        if schema is None or not self._schemas_enabled or _has_decimals(schema):
+        if schema is None or _has_decimals(schema):
             return None
         present = [one for one in data if one is not None]
         begins, ends = map(bytes.startswith, present, repeat(opening)), map(bytes.endswith, present, repeat(b"}"))
         if len(present) < len(data) or not all(begins) or not all(ends):
             return None
         try:  # each by itself: two broken ones could make a whole one together
-            trees = [orjson.loads(one[start:-1]) for one in present]
+            return schema, [orjson.loads(one[start:-1]) for one in present]
         except orjson.JSONDecodeError:
             return None
-        structs = structs_of(schema, trees, self._settings)
-        return None if structs is None else (schema, structs)
 
     def column_from_connect_data(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
         """Return the JSON text of a column of primitives or structs of them."""

@@ -14,7 +14,7 @@ from spark_connect_rt.api.data.schema import Field, Schema, Type
 from spark_connect_rt.converters.json_logical_columns import bytes_text, logical_text
 from spark_connect_rt.protocol.json_text import java_string
 
-_ARROW_TYPES = {
+ARROW_TYPES = {
     Type.INT8: pa.int8(),
     Type.INT16: pa.int16(),
     Type.INT32: pa.int32(),
@@ -64,7 +64,7 @@ def _agrees(schema: Schema, values: pa.Array) -> bool:
     if schema.name is not None and schema.type is not Type.STRUCT:
         return False
     if schema.type is not Type.STRUCT:
-        return bool(_ARROW_TYPES.get(schema.type) == values.type)
+        return bool(ARROW_TYPES.get(schema.type) == values.type)
     names = [member.name for member in schema.fields]
     if not pa.types.is_struct(values.type):
         return False

@@ -67,7 +67,7 @@ def structs_of(schema: Schema, trees: Sequence[Any], settings: JsonSettings) -> 
     except (KeyError, TypeError):  # a field is missing, or that is no object
         return None
     for member, values in zip(schema.fields, zip(*rows, strict=True), strict=True):
-        column = _column(member.schema, values, settings)
+        column = checked_column(member.schema, values, settings)
         if column is None:
             return None
         if column is not values:
@@ -76,7 +76,8 @@ def structs_of(schema: Schema, trees: Sequence[Any], settings: JsonSettings) -> 
     return Struct.all_of_checked(schema, rows)
 
 
-def _column(schema: Schema, values: Sequence[Any], settings: JsonSettings) -> Sequence[Any] | None:
+def checked_column(schema: Schema, values: Sequence[Any], settings: JsonSettings) -> Sequence[Any] | None:
+    """Return the Connect values of JSON trees of one schema; None where one of them needs a closer look."""
     kinds = set(map(type, values))
     if type(None) in kinds:
         if not schema.optional or schema.default is not None:
@@ -87,6 +88,8 @@ def _column(schema: Schema, values: Sequence[Any], settings: JsonSettings) -> Se
             return values if _integers_fit(schema.type, kinds, values) else None
         if kinds <= {_KINDS.get(schema.type)}:
             return values if schema.type is not Type.FLOAT32 else _singles(values)
+        if schema.type is Type.FLOAT64 and kinds <= {int, float}:
+            return [None if one is None else float(one) for one in values]
     try:
         return [from_tree(schema, one, settings) for one in values]
     except DataError:

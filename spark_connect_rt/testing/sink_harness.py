@@ -139,7 +139,8 @@ class SinkHarness:
             rows = self._new_rows()
             self._open(frozenset(TopicPartition(row["topic"], row["partition"]) for row in rows))
             batch = consume_batch(rows)
-            self._refused = by_partition(batch) if self._delivery.takes_batches and rows else [batch]
+            apart = by_partition(batch) if rows else [batch]
+            self._refused = self._delivery.parts(apart[0] if len(apart) == 1 else batch)  # as a consumer returns them
         while self._refused:
             if not self._deliver(self._refused[0]):
                 return False
@@ -147,7 +148,7 @@ class SinkHarness:
         return True
 
     def _deliver(self, batch: pa.RecordBatch) -> bool:
-        columns = self._pipeline.columns(batch) if self._delivery.takes_batches else None
+        columns = self._delivery.columns(batch)
         converted = columns or self._pipeline.convert(batch)
         outcome = self._delivery.deliver(converted)
         if outcome is Outcome.BY_RECORDS:

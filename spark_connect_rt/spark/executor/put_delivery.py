@@ -6,14 +6,18 @@ import logging
 from collections.abc import Callable, Sequence
 from enum import Enum, auto
 
+import pyarrow as pa
+
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.pipeline.backed_off_tries import BackedOffTries
 from spark_connect_rt.pipeline.errant_records import Errant, errant_put
 from spark_connect_rt.pipeline.put_isolation import NOT_THE_RECORDS_FAULT, PutIsolation
 from spark_connect_rt.pipeline.sink_pipeline import SinkConverted, SinkPipeline, place_of, place_of_record
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports
+from spark_connect_rt.spark.executor.sink_rows import by_partition, is_of_one_partition
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 log = logging.getLogger(__name__)
@@ -56,12 +60,25 @@ class PutDelivery:
         self._isolates = reports.settings.tolerates_all and most_refusals > 0
         self._isolation: PutIsolation | None = None
         self._refused_in_a_row = 0
+        self._column_tries = BackedOffTries()
+        self._by_columns = False
         self.refused = 0  # of the batch delivered last
 
-    @property
-    def takes_batches(self) -> bool:
-        """Whether the task may take columns."""
-        return type(self._task).put_batch is not SinkTask.put_batch
+    def parts(self, batch: pa.RecordBatch) -> list[pa.RecordBatch]:
+        """Return a batch in consume form as it is to be converted: maybe a part for each partition, for columns."""
+        takes_columns = type(self._task).put_batch is not SinkTask.put_batch and self._column_tries.due()
+        parts = by_partition(batch) if takes_columns and self._task.wants_partitions_apart() else [batch]
+        self._by_columns = takes_columns and all(map(is_of_one_partition, parts))
+        return parts
+
+    def columns(self, batch: pa.RecordBatch) -> SinkConverted | None:
+        """Return one of the last ``parts`` as columns; None: it is to go by records."""
+        if not self._by_columns:
+            return None
+        converted = self._pipeline.columns(batch)
+        if converted is None:
+            self._column_tries.failed()
+        return converted
 
     def deliver(self, converted: SinkConverted) -> Outcome:
         """Put what was converted, or go on with it. Raises what fails the task."""
@@ -84,9 +101,12 @@ class PutDelivery:
         except Exception:
             if not self._isolates or not self._task.may_put_halves():
                 raise
+            self._column_tries.failed()
             return Outcome.BY_RECORDS  # whoever is to blame is found there
         if not taken:
+            self._column_tries.failed()
             return Outcome.BY_RECORDS
+        self._column_tries.worked()
         self._meter.moved("put", len(batch.values))
         self._refused_in_a_row = 0
         return Outcome.TAKEN

@@ -32,7 +32,7 @@ from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
 from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
 from spark_connect_rt.spark.executor.put_delivery import Outcome, PutDelivery
 from spark_connect_rt.spark.executor.sink_context import TaskContext
-from spark_connect_rt.spark.executor.sink_rows import by_partition, first_offsets, without_partitions
+from spark_connect_rt.spark.executor.sink_rows import first_offsets, without_partitions
 
 COMMIT_EACH_S = 1.0  # at most; less if offset.flush.interval.ms is less
 COMMIT_APART_S = 0.2  # reader idle: pre_commit at once unless the last was this recently
@@ -152,12 +152,12 @@ class SinkLane(Lane):
         """Deliver what was read; a task that takes columns gets each partition for itself."""
         assert row.data is not None
         batch = decode_records(row.data)
-        for part in by_partition(batch) if self._delivery.takes_batches else [batch]:
+        for part in self._delivery.parts(batch):
             self._put_part(self._wanted(part), row.data.size * part.num_rows // max(1, batch.num_rows))
 
     def _put_part(self, batch: pa.RecordBatch, data_bytes: int) -> None:
         """Deliver one batch; tried again for as long as the task asks, or until its partitions leave."""
-        wait_s, by_records = RETRY_FIRST_S, not self._delivery.takes_batches
+        wait_s, by_records = RETRY_FIRST_S, False
         while not self._ending:  # what is not put is read again by the next owner
             leaving = self._leaving
             self._release(leaving - self._released)  # a target that refuses must not hold them
@@ -217,7 +217,7 @@ class SinkLane(Lane):
     def _convert(self, batch: pa.RecordBatch, by_records: bool) -> SinkConverted | None:
         """Convert a batch; None: something could not wait for an attempt, look at the batch anew."""
         assert self._reports is not None
-        if not by_records and (columns := self._pipeline.columns(batch)) is not None:
+        if not by_records and (columns := self._delivery.columns(batch)) is not None:
             return columns
         try:
             converted = self._pipeline.convert(batch)

@@ -18,9 +18,14 @@ def without_partitions(batch: pa.RecordBatch, leaving: AbstractSet[TopicPartitio
     return batch if all(kept) else batch.filter(pa.array(kept))
 
 
+def is_of_one_partition(batch: pa.RecordBatch) -> bool:
+    """Tell whether topic and partition of a batch in consume form are in its metadata."""
+    return not {"topic", "partition"} & set(batch.schema.names)
+
+
 def by_partition(batch: pa.RecordBatch) -> list[pa.RecordBatch]:
     """Return a batch in consume form as one of each partition, topic and partition in the metadata."""
-    if not {"topic", "partition"} & set(batch.schema.names):
+    if is_of_one_partition(batch):
         return [batch]
     rows: dict[TopicPartition, list[int]] = {}
     for row, place in enumerate(_places(batch)):

@@ -7,6 +7,7 @@ import json
 from decimal import Decimal
 from typing import Any
 
+import orjson
 import pytest
 
 from spark_connect_rt.api.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
@@ -257,6 +258,96 @@ def test_a_missing_table_and_a_missing_unique_key_fail_clearly(postgres_database
         with pytest.raises(ExternalError, match="no unique or exclusion constraint"):
             sink.deliver()
         assert sink.dead_letters() == [], "no record is to blame"
+
+
+def test_copied_upserts_of_new_and_known_keys_leave_the_last_of_each(postgres_database: Database) -> None:
+    wanted: dict[int, str] = {}
+    rounds = [range(5), range(5, 10), range(3, 8), range(10, 15), range(0, 15, 2), range(15, 20), range(19, 23)]
+    with harness(postgres_database, **BY_VALUE, **ALWAYS_COPY, **{"auto.create": "true", "batch.size": "3"}) as sink:
+        for number, keys in enumerate(rounds * 3):
+            orders = {key + 30 * (number // len(rounds) % 2): f"{number}-{key}" for key in keys}
+            wanted |= orders
+            send_orders(sink, *orders.items())
+            assert sink.deliver()
+    assert dict(postgres_database.rows("SELECT id, word FROM orders")) == wanted
+
+
+@pytest.mark.parametrize("settings", [BY_VALUE, {**BY_VALUE, "insert.mode": "insert"}], ids=["upsert", "insert"])
+@pytest.mark.parametrize("copy", [{}, ALWAYS_COPY], ids=["statement", "copy"])
+def test_columns_and_records_leave_the_same_table(
+    database: Database, settings: dict[str, str], copy: dict[str, str]
+) -> None:
+    """Records with headers have no column form."""
+    rows = [
+        {"id": 1, "n": 1, "x": 1, "d": 0.1, "t": "é,\n", "y": True, "m": 1, "nil": None},
+        {"id": 2, "n": None, "x": 2.5, "d": 1e300, "t": "", "y": False, "m": None, "nil": None},
+        {"id": 3, "n": -5, "x": None, "d": None, "t": None, "y": None, "m": 1.5, "nil": None},
+    ]
+    if settings["insert.mode"] == "upsert":
+        rows.append({**rows[0], "m": 2, "t": "last"})
+    tables = {"columns": None, "records": [{"key": "h", "value": b"1"}]}
+    for table, headers in tables.items():
+        database.run(
+            f"CREATE TABLE {table} (id BIGINT PRIMARY KEY, n INTEGER, x NUMERIC, d DOUBLE PRECISION, t TEXT, y BOOLEAN,"
+            " m VARCHAR(9), nil INTEGER)"
+        )
+        config = {"connection.url": database.url, "topics": table, **settings, **copy}
+        with SinkHarness(SqlSinkConnector, config, PLAIN_JSON) as sink:
+            sink.topics.append(
+                [{"topic": table, "partition": 0, "value": orjson.dumps(row), "headers": headers} for row in rows]
+            )
+            assert sink.deliver()
+    found = [database.rows(f"SELECT * FROM {table} ORDER BY id") for table in tables]
+    assert found[0] == found[1]
+    assert [row[0] for row in found[0]] == [1, 2, 3]
+
+
+def test_no_plain_copy_goes_into_a_table_without_the_unique_key(postgres_database: Database) -> None:
+    postgres_database.run("CREATE TABLE orders (id INTEGER, word VARCHAR(20), UNIQUE (id))")
+    with harness(postgres_database, **BY_VALUE, **ALWAYS_COPY) as sink:
+        send_orders(sink, (1, "a"), (2, "b"))
+        assert sink.deliver()
+        postgres_database.run("ALTER TABLE orders DROP CONSTRAINT orders_id_key")
+        send_orders(sink, (2, "c"), (3, "d"))
+        with pytest.raises(ExternalError, match="no unique or exclusion constraint"):
+            sink.deliver()
+    assert postgres_database.rows("SELECT id, word FROM orders ORDER BY id") == [(1, "a"), (2, "b")]
+
+
+def test_what_takes_no_copy_takes_upserts(postgres_database: Database) -> None:
+    postgres_database.run(
+        "CREATE TABLE kept (id INTEGER PRIMARY KEY, word TEXT)", "CREATE VIEW orders AS SELECT * FROM kept"
+    )
+    with harness(postgres_database, **BY_VALUE, **ALWAYS_COPY) as sink:
+        send_orders(sink, (1, "a"), (2, "b"))
+        assert sink.deliver()
+        send_orders(sink, (2, "c"), (3, "d"))
+        assert sink.deliver()
+    assert postgres_database.rows("SELECT id, word FROM kept ORDER BY id") == [(1, "a"), (2, "c"), (3, "d")]
+
+
+def test_a_second_unique_key_refuses_a_record_however_it_is_written(postgres_database: Database) -> None:
+    postgres_database.run("CREATE TABLE orders (id INTEGER PRIMARY KEY, word TEXT UNIQUE)")
+    with harness(postgres_database, **BY_VALUE, **ALWAYS_COPY, **TOLERANT) as sink:
+        send_orders(sink, (1, "a"), (2, "b"), (3, "a"), (4, "d"))
+        assert sink.deliver()
+        assert [json.loads(letter["value"])["payload"]["id"] for letter in sink.dead_letters()] == [3]
+    assert postgres_database.rows("SELECT id, word FROM orders ORDER BY id") == [(1, "a"), (2, "b"), (4, "d")]
+
+
+def test_a_connection_lost_during_a_copy_is_a_passing_fault(postgres_database: Database) -> None:
+    postgres_database.run(
+        "CREATE TABLE orders (id INTEGER PRIMARY KEY, word TEXT)",
+        "CREATE SEQUENCE calls",
+        "CREATE FUNCTION die_once() RETURNS trigger LANGUAGE plpgsql AS $$ BEGIN"
+        " IF nextval('calls') = 2 THEN PERFORM pg_terminate_backend(pg_backend_pid()); END IF; RETURN NEW; END $$",
+        "CREATE TRIGGER dies BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION die_once()",
+    )
+    with harness(postgres_database, **BY_VALUE, **ALWAYS_COPY) as sink:
+        send_orders(sink, (1, "a"), (2, "b"), (3, "c"))
+        assert not sink.deliver()
+        assert sink.deliver()
+    assert postgres_database.rows("SELECT id, word FROM orders ORDER BY id") == [(1, "a"), (2, "b"), (3, "c")]
 
 
 def test_a_lost_server_is_waited_for_and_a_restarted_one_gets_everything(

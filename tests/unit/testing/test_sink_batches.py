@@ -102,6 +102,28 @@ def test_what_it_leaves_comes_by_records() -> None:
         assert ColumnsTask.taken == [("record", "a")]
 
 
+def test_a_task_that_leaves_columns_is_asked_less_and_less_often() -> None:
+    ColumnsTask.moods += ["leave"] * 3
+    with sink() as one:
+        for number in range(20):
+            one.send("t", str(number))
+            assert one.deliver()
+        assert [value for _, value in ColumnsTask.taken] == list(map(str, range(20)))
+        by_columns = [int(value) for form, value in ColumnsTask.taken if form == "column"]
+        assert by_columns == list(range(10, 20)), "left were 0, 2 and 5"
+
+
+def test_several_partitions_come_as_records_at_once_where_a_call_costs_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(ColumnsTask, "wants_partitions_apart", lambda _: False)
+    with sink() as one:
+        one.send("t", "a", partition=0)
+        one.send("t", "b", partition=1)
+        assert one.deliver()
+        one.send("t", "c", partition=1)
+        assert one.deliver()
+        assert ColumnsTask.taken == [("record", "a"), ("record", "b"), ("column", "c")]
+
+
 def test_a_bad_record_is_found_and_the_others_are_delivered() -> None:
     with sink(errors_tolerance="all", errors_deadletterqueue_topic_name="dlq") as one:
         for text in ("a", "bad", "c"):
