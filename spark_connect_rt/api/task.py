@@ -213,10 +213,14 @@ class SinkTask(Task):
         return True
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Make everything put so far durable; ``offsets`` is next offset per partition."""
+        """Make everything put so far durable; raises as ``pre_commit``, whose ``offsets`` these are."""
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Return the offsets that may be committed; by default flushes and returns all."""
+        """Return the offsets that may be committed; by default flushes and returns all.
+
+        ``offsets`` is next offset per partition: of all, or of those that go (``close`` follows). Whatever is raised
+        fails nothing: everything since the last commit is put again, of partitions that go by their next owner.
+        """
         self.flush(offsets)
         return offsets
 

@@ -204,8 +204,29 @@ class HoldingSink(CollectingSink):
         return offsets if self.empties >= 2 else {}
 
 
-class FailingCommitSink(CollectingSink):
-    """Fails when it is asked what is safe."""
+class ForgetfulSink(CollectingSink):
+    """Holds records until it is asked what is safe; with ``fail.at`` among them it loses them all and raises ``error``.
+
+    Once, or ``for.ever``. Notes what became safe.
+    """
+
+    def start(self, config: Mapping[str, str]) -> None:
+        super().start(config)
+        self.held: list[SinkRecord] = []
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        super().put(records)
+        self.held += records
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        raise ValueError("not safe")
+        note(self.folder, "asked " + " ".join(f"{one}@{offset}" for one, offset in sorted(offsets.items())))
+        held, self.held = self.held, []
+        if self.config["fail.at"] in [record.value for record in held]:
+            if self.config.get("for.ever") != "yes":
+                self.config = {**self.config, "fail.at": ""}
+            raise {"RetriableError": RetriableError, "ConnectError": ConnectError}.get(
+                self.config.get("error", ""), ValueError
+            )("the target is full")
+        for record in held:
+            note(self.folder, f"safe {record.topic}-{record.partition}@{record.offset}")
+        return offsets
