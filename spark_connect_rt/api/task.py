@@ -10,7 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_connect_rt._version import __version__
-from spark_connect_rt.api.records import Delivered, SinkBatch, SinkRecord, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import (
+    Delivered,
+    RecordMetadata,
+    SinkBatch,
+    SinkRecord,
+    SourceBatch,
+    SourceRecord,
+)
 from spark_connect_rt.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -173,10 +180,17 @@ class SourceTask(Task):
         """
 
     def commit(self) -> None:
-        """Everything returned by earlier polls whose offsets were committed is durable (after each batch)."""
+        """Everything returned by earlier polls whose offsets were committed is durable (after each batch).
 
-    def commit_record(self, record: SourceRecord, offset: int | None) -> None:
-        """``record`` is acknowledged (row form only); ``offset`` None: it was filtered or skipped."""
+        What it raises is logged and fails nothing, as of ``commit_record``.
+        """
+
+    def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
+        """``record``, as ``poll`` returned it, is acknowledged and lies there (row form only).
+
+        None: it is nowhere to be read, for a transformation dropped it, it was errant, or its transaction was aborted.
+        Overriding it costs about what converting the record does.
+        """
 
 
 class SinkTask(Task):

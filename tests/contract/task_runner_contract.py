@@ -289,9 +289,26 @@ class TaskRunnerContract:
 
     def test_a_task_hears_when_its_records_are_durable(self, worker: Worker) -> None:
         launch = worker.start("a", "CommittedSource", count="6", per_poll="2")
-        worker.until(lambda: "committed a-5" in worker.notes("a") and worker.notes("a")[-1] == "commit a")
+        last = "committed a-5 numbers-0@5"
+        worker.until(lambda: last in worker.notes("a") and worker.notes("a")[-1] == "commit a")
         committed = [line for line in worker.notes("a") if line.startswith("committed")]
-        assert committed == [f"committed a-{n}" for n in range(6)]
+        assert committed == [f"committed a-{n} numbers-0@{n}" for n in range(6)]
+        worker.end(launch)
+
+    def test_what_commit_hooks_raise_is_logged_and_fails_nothing(self, worker: Worker) -> None:
+        """Java: AbstractWorkerSourceTask.commitTaskRecord and commitSourceTask."""
+        launch = worker.start("a", "CommittedSource", count="6", per_poll="2", fail="commit")
+        worker.until(lambda: "committed a-5 numbers-0@5" in worker.notes("a") and worker.notes("a")[-1] == "commit a")
+        assert not worker.of(launch, TaskFailed)
+        assert worker.end(launch).drained
+
+    def test_a_task_hears_of_a_record_that_was_left_out_that_it_is_nowhere(self, worker: Worker) -> None:
+        """Java: commitRecord(record, null); dead letters of the same batch are nobody's."""
+        launch = worker.start("a", "CommittedSource", count="12", fail="convert", tolerance="all", dlq="dead")
+        worker.until(lambda: sum(line.startswith("committed") for line in worker.notes("a")) == 12)
+        told = [line.split()[-1] for line in worker.notes("a") if line.startswith("committed")]
+        offsets = iter(range(11))
+        assert told == ["nowhere" if n == 7 else f"numbers-0@{next(offsets)}" for n in range(12)]
         worker.end(launch)
 
     def test_a_second_run_of_a_live_task_is_refused(self, worker: Worker) -> None:

@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from spark_connect_rt.api.records import Delivered, SinkRecord, SourceRecord
+from spark_connect_rt.api.records import Delivered, RecordMetadata, SinkRecord, SourceRecord
 from spark_connect_rt.api.task import SinkTask, SourceTask
 from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -83,9 +83,14 @@ class CommittedSource(CountingSource):
 
     def commit(self) -> None:
         note(self.folder, f"commit {self.name}")
+        if self.config.get("fail") == "commit":
+            raise ValueError("nor for this")
 
-    def commit_record(self, record: SourceRecord, offset: int | None) -> None:
-        note(self.folder, f"committed {record.value}")
+    def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
+        where = "nowhere" if metadata is None else f"{metadata.topic}-{metadata.partition}@{metadata.offset}"
+        note(self.folder, f"committed {self.name}-{record.source_offset['next'] - 1} {where}")
+        if self.config.get("fail") == "commit":
+            raise ValueError("nobody asked for this")
 
 
 class ToldSource(CountingSource):
