@@ -90,6 +90,18 @@ class TransactionsContract:
         producer.close()
         assert told == [[(topic, 0), (topic, 0)], [None], [(topic, 0)]]
 
+    def test_what_is_aborted_between_commits_leaves_no_gap(self, topic: str) -> None:
+        """The broker counts: it refused the transaction behind an abort that had thrown queued records away itself."""
+        producer = self.claimed(topic)
+        for number in range(3):
+            self.written(producer, topic, f"kept {number}")
+            producer.begin()
+            producer.produce(produce_batch(topic, pa.array(["dropped"])))
+            producer.abort(LIMIT_MS)
+        self.written(producer, topic, "last")
+        producer.close()
+        assert self.read(topic, "last") == ["kept 0", "kept 1", "kept 2", "last"]
+
     def test_a_newer_claim_drops_what_is_open_and_fences_for_good(self, topic: str) -> None:
         older = self.claimed(topic)
         self.written(older, topic, "before")
