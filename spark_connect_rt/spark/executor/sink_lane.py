@@ -113,7 +113,7 @@ class SinkLane(Lane):
         admin = resolve(launch.dead_letter_admin, launch.worker_config)
         ensure_dead_letter_queue(self._clients, settings, admin)
         producer = resolve(launch.dead_letter_producer, launch.worker_config)
-        reports = ErrantReports(launch.task, settings, self._clients, producer)
+        reports = ErrantReports(launch.task, settings, self._clients, producer, self.meter)
         if settings.reports:
             self._context.reporter = SinkErrantReporter(reports, self._pipeline)
         return reports

@@ -142,7 +142,7 @@ class SourceHost(threading.Thread):
         connector_config = self._clients.resolve(self._launch.connector_config, self._launch.worker_config)
         waiting = Waiting(monotonic_ms, self.switches.wait_ms)
         settings = ReportSettings.from_config(connector_config)
-        self._errant_log = ErrantLog(self._launch.task, settings, self._clients)
+        self._errant_log = ErrantLog(self._launch.task, settings, self._clients, self.meter)
         letters = self._dead_letters(settings)
         pipeline = SourcePipeline.from_config(connector_config, worker_config, self._clients.plugin, waiting, letters)
         self._context.pipeline = pipeline
@@ -283,6 +283,8 @@ class SourceHost(threading.Thread):
                 "Source tasks may not produce to their own offsets topics when exactly-once support is enabled"
             )
         self._errant_log.write(converted.errants)
+        if dead := converted.batch.num_rows - converted.records:
+            self.meter.count("dead_letters.records", dead)
         head = BatchHead(
             converted.records,
             tuple(converted.source_offsets),

@@ -114,6 +114,8 @@ class TransactionalLane(Lane):
                 keys, values = (pa.array(column, pa.binary()) for column in zip(*offsets, strict=True))
                 producer.produce(columns_batch(self.launch.offsets_topic, values, keys))
             producer.commit(END_LIMIT_MS)
+            self.meter.moved("transaction", pending.records)
+            self.meter.reached("transaction.least_negated", -pending.records)
             whereabouts = self._whereabouts(producer, len(offsets))
         self._open, self._due_s, self._pending = False, None, Pending()
         self._ended_s = now_s()
