@@ -257,5 +257,5 @@ def test_records_that_did_not_arrive_in_time_come_again_to_a_producer_without_a_
         with pytest.raises(RetriableError):
             sink.commit()
         sink.send("here", b"y")
-        assert sink.deliver(), "the new producer takes it"
+        assert sink.deliver(), "the new producer takes both"
         assert sink.committed == {}
