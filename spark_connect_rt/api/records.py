@@ -46,6 +46,16 @@ class Delivered(NamedTuple):
     records: int
 
 
+class RecordMetadata(NamedTuple):
+    """Where an acknowledged record lies (Java ``RecordMetadata``)."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp_ms: int | None = None
+    """The record's own, or the broker's where the topic has ``message.timestamp.type=LogAppendTime``."""
+
+
 @dataclass(frozen=True, slots=True)
 class SourceRecord:
     """One record a source task read; ``source_offset`` is where to resume *after* it."""

@@ -10,7 +10,14 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 from spark_connect_rt._version import __version__
-from spark_connect_rt.api.records import Delivered, SinkBatch, SinkRecord, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import (
+    Delivered,
+    RecordMetadata,
+    SinkBatch,
+    SinkRecord,
+    SourceBatch,
+    SourceRecord,
+)
 from spark_connect_rt.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
@@ -173,10 +180,17 @@ class SourceTask(Task):
         """
 
     def commit(self) -> None:
-        """Everything returned by earlier polls whose offsets were committed is durable (after each batch)."""
+        """Everything returned by earlier polls whose offsets were committed is durable (after each batch).
 
-    def commit_record(self, record: SourceRecord, offset: int | None) -> None:
-        """``record`` is acknowledged (row form only); ``offset`` None: it was filtered or skipped."""
+        What it raises is logged and fails nothing, as of ``commit_record``.
+        """
+
+    def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
+        """``record``, as ``poll`` returned it, is acknowledged and lies there (row form only).
+
+        None: it is nowhere to be read, for a transformation dropped it, it was errant, or its transaction was aborted.
+        Overriding it costs about what converting the record does.
+        """
 
 
 class SinkTask(Task):
@@ -221,10 +235,14 @@ class SinkTask(Task):
         return True
 
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Make everything put so far durable; ``offsets`` is next offset per partition."""
+        """Make everything put so far durable; raises as ``pre_commit``, whose ``offsets`` these are."""
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        """Return the offsets that may be committed; by default flushes and returns all."""
+        """Return the offsets that may be committed; by default flushes and returns all.
+
+        ``offsets`` is next offset per partition: of all, or of those that go (``close`` follows). Whatever is raised
+        fails nothing: everything since the last commit is put again, of partitions that go by their next owner.
+        """
         self.flush(offsets)
         return offsets
 

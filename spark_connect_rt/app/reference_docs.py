@@ -202,11 +202,7 @@ def metrics() -> str:
         "time. Executors tell about once a second. What a task counts itself (`context.metrics`, KIP-877) is here,\n"
         "too: `kafka_connect_plugins_NAME_count` and so on, with the tags of its task before its own.\n\n"
         "| Metric | Labels | Meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n\n"
-        "Not here of Java's: `transaction-size-*`, `source-record-active-count-*`, `sink-record-active-count-*`\n"
-        "(`max`, `avg`), `offset-commit-seq-no`, `offset-commit-skip-*`, `offset-commit-completion-rate`,\n"
-        "`connector-type`, `connector-class`, `connector-version`, of `task-error-metrics` all but\n"
-        "`total-records-skipped`, of `connect-coordinator-metrics` all but the two counts, and those of Kafka's own\n"
-        "clients.\n"
+        "Which of Java's are not here, and why: [limits.md](../explanation/limits.md).\n"
     )
 
 

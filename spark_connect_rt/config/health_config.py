@@ -112,8 +112,7 @@ HEALTH = ConfigDef(
 def health_settings(connector: Mapping[str, str], worker: Mapping[str, str]) -> dict[str, Any]:
     """Return every setting of HEALTH, typed: the connector's, else the worker's, else the default.
 
-    A value that cannot be read as it stands (a reference to a config provider) counts as not given: who decides by
-    these asks nobody else.
+    A value that cannot be read as it stands (a reference that nobody could look up) counts as not given.
     """
     values = {}
     for key in HEALTH:

@@ -12,7 +12,7 @@ from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors import kafka_settings as settings
-from spark_connect_rt.errors import DataError
+from spark_connect_rt.errors import DataError, RetriableError
 from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
 from spark_connect_rt.pipeline.produce_rows import ProduceRows, columns_batch
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -52,6 +52,7 @@ class KafkaSinkTask(SinkTask):
         self._values = settings.SINK.parse(config)
         properties = settings.client_properties(config, "target", "producer")
         self._timeout_ms = int(properties.get("delivery.timeout.ms", DELIVERY_TIMEOUT_MS))
+        self._properties = properties
         self._producer = KafkaBatchProducer(properties)
 
     def put(self, records: Sequence[SinkRecord]) -> None:
@@ -70,7 +71,7 @@ class KafkaSinkTask(SinkTask):
                 )
             )
         if len(rows):
-            self._producer.produce(rows.take())
+            self._produce(rows.take())
 
     def put_batch(self, batch: SinkBatch) -> bool:
         """Queue columns of bytes; others go by records. Raises ConnectError: a delivery failed."""
@@ -79,12 +80,24 @@ class KafkaSinkTask(SinkTask):
             return False
         topic = settings.target_topic(self._values["topic.format"], batch.topic)
         partition = batch.partition if self._values["partition.keep"] else None
-        self._producer.produce(columns_batch(topic, batch.values, batch.keys, batch.timestamps_ms, partition))
+        self._produce(columns_batch(topic, batch.values, batch.keys, batch.timestamps_ms, partition))
         return True
 
+    def _produce(self, batch: pa.RecordBatch) -> None:
+        try:
+            self._producer.produce(batch)
+        except RetriableError:
+            self.context.request_commit()  # an earlier record may have failed: all of them come again
+            raise
+
     def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """Return when everything put so far is acknowledged."""
-        self._producer.flush(self._timeout_ms)
+        """Return when everything put so far is acknowledged; else all since the last commit goes to a new producer."""
+        try:
+            self._producer.flush(self._timeout_ms)
+        except RetriableError:
+            self._producer.close()
+            self._producer = KafkaBatchProducer(self._properties)
+            raise
 
     def may_put_halves(self) -> bool:
         """A refused delivery may be of any record before: nobody knows which of them arrived."""

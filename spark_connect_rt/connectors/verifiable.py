@@ -11,7 +11,7 @@ from typing import Any
 from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.data.schema import INT32, INT64, STRING, struct_of
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.records import SinkRecord, SourceRecord
+from spark_connect_rt.api.records import RecordMetadata, SinkRecord, SourceRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.numbered_source import (
@@ -70,7 +70,7 @@ class VerifiableSourceTask(NumberedSourceTask):
             "seqno": self.seqno,
         }
 
-    def commit_record(self, record: SourceRecord, offset: int | None) -> None:
+    def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
         """Print that the record is acknowledged."""
         say({**self._fields(), "seqno": record.source_offset[SEQNO], "committed": True})
 

@@ -20,13 +20,13 @@ from typing import Any
 import pyarrow as pa
 from confluent_kafka import KafkaException
 
-from spark_connect_rt.api.records import Delivered
+from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.errors import ConnectError, TimedOutError
 from spark_connect_rt.kafka.client_factory import make_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
-from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS
+from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS, TELLS_RECORDS
 
 FULL_WAIT_S = 0.05  # one wait for room; ends early when a report arrives
 MAX_BLOCK_MS = 60_000  # Java's default of max.block.ms
@@ -51,9 +51,13 @@ class KafkaBatchProducer:
         self._failure: ConnectError | None = None
         self._last_error = ""
         self._runs = DeliveryRuns()
+        self._metadata: list[RecordMetadata | None] = []
         tells = TELLS_OFFSETS.items() <= config.items()
-        reports = {"on_delivery": self._reported} if tells else {**_ONLY_ERRORS, "on_delivery": self._failed}
-        properties = {name: value for name, value in config.items() if name not in TELLS_OFFSETS}
+        self._tells_records = TELLS_RECORDS.items() <= config.items()
+        reports: dict[str, Any] = {"on_delivery": self._reported} if tells else {"on_delivery": self._failed}
+        if not tells and not self._tells_records:
+            reports |= _ONLY_ERRORS
+        properties = {name: value for name, value in config.items() if name not in {**TELLS_OFFSETS, **TELLS_RECORDS}}
         self._producer: Any = make_producer(properties, {**reports, "error_cb": self._note})
 
     def produce(self, batch: pa.RecordBatch) -> None:
@@ -64,14 +68,15 @@ class KafkaBatchProducer:
         metadata = batch.schema.metadata or {}
         topic = metadata[TOPIC].decode() if TOPIC in metadata else None
         send = self._producer.produce
-        if topic is not None and PARTITION not in metadata and set(columns) == {"value"}:
+        given = set(columns) if PARTITION not in metadata and not self._tells_records else set[str]()
+        if topic is not None and given == {"value"}:
             self._send_all(partial(_send_values, send, topic), iter(columns["value"]))
-        elif topic is not None and PARTITION not in metadata and set(columns) == {"key", "value"}:
+        elif topic is not None and given == {"key", "value"}:
             pairs = zip(columns["value"], columns["key"], strict=True)
             self._send_all(partial(_send_pairs, send, topic), pairs)
         else:
             rows = _rows(columns, topic, int(metadata.get(PARTITION, ANY_PARTITION)), batch.num_rows)
-            self._send_all(partial(_send_rows, send), rows)
+            self._send_all(partial(_send_rows, self._send_told if self._tells_records else send), rows)
 
     def flush(self, timeout_ms: int) -> None:
         """See the port."""
@@ -83,6 +88,11 @@ class KafkaBatchProducer:
     def delivered(self) -> list[Delivered]:
         """See the port."""
         return self._runs.take()
+
+    def metadata(self) -> list[RecordMetadata | None]:
+        """See the port."""
+        taken, self._metadata = self._metadata, []
+        return taken
 
     def close(self) -> None:
         """See the port."""
@@ -113,6 +123,23 @@ class KafkaBatchProducer:
     def _raise_failure(self) -> None:
         if self._failure is not None:
             raise self._failure
+
+    def _send_told(self, topic: str, value: Any, key: Any, partition: int, **more: Any) -> None:
+        """Queue a record whose whereabouts are kept at its place among all. Raises BufferError."""
+        metadata = self._metadata
+        self._producer.produce(topic, value, key, partition, on_delivery=self._placed(metadata, len(metadata)), **more)
+        metadata.append(None)
+
+    def _placed(self, metadata: list[RecordMetadata | None], index: int) -> Callable[[Any, Any], None]:
+        def reported(error: Any, message: Any) -> None:
+            if error is not None:
+                self._failed(error, message)
+                return
+            kind, timestamp_ms = message.timestamp()
+            stamp = timestamp_ms if kind else None
+            metadata[index] = RecordMetadata(message.topic(), message.partition(), message.offset(), stamp)
+
+        return reported
 
     def _reported(self, error: Any, message: Any) -> None:
         if error is None:

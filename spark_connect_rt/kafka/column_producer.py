@@ -16,7 +16,7 @@ from collections.abc import Callable
 import pyarrow as pa
 from confluent_kafka import KafkaError
 
-from spark_connect_rt.api.records import Delivered
+from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.errors import ConnectError, TimedOutError
 from spark_connect_rt.kafka.column_sender import ColumnSender, Produced
 from spark_connect_rt.kafka.column_settings import ColumnSettings
@@ -76,6 +76,10 @@ class ColumnProducer:
         """See the port."""
         with self._changed:
             return self._runs.take()
+
+    def metadata(self) -> list[RecordMetadata | None]:
+        """See the port: this one is not made for tasks that want to know it of each record."""
+        return []
 
     def close(self) -> None:
         """See the port."""

@@ -2,7 +2,14 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.api.records import Delivered
+from collections.abc import Iterable, Iterator, Sequence
+
+from spark_connect_rt.api.records import Delivered, RecordMetadata
+
+MetadataRun = tuple[str, int, int, int | None, int]
+"""(topic, partition, first offset, timestamp of each in ms, records); of records that nobody can read offset -1."""
+
+UNREADABLE = ("", -1, -1, None)
 
 
 class DeliveryRuns:
@@ -26,3 +33,25 @@ class DeliveryRuns:
         """Return all there are and start anew."""
         taken, self._runs = self._runs, {}
         return [Delivered(*place, first, end - first) for place, runs in taken.items() for first, end in runs]
+
+
+def metadata_runs(metadata: Iterable[RecordMetadata | None]) -> list[MetadataRun]:
+    """Return what is known of records, in their order, as runs; None: nobody can read it."""
+    runs: list[MetadataRun] = []
+    for one in metadata:
+        topic, partition, offset, timestamp_ms = UNREADABLE if one is None else one
+        if runs:
+            *place, first, stamp, count = runs[-1]
+            follows = first if one is None else first + count
+            if (place, follows, stamp) == ([topic, partition], offset, timestamp_ms):
+                runs[-1] = (topic, partition, first, stamp, count + 1)
+                continue
+        runs.append((topic, partition, offset, timestamp_ms, 1))
+    return runs
+
+
+def metadata_of(runs: Iterable[Sequence[object]]) -> Iterator[RecordMetadata | None]:
+    """Yield what ``metadata_runs`` was given."""
+    for topic, partition, first, timestamp_ms, count in runs:
+        for number in range(count):  # type: ignore[call-overload]
+            yield None if first == -1 else RecordMetadata(topic, partition, first + number, timestamp_ms)  # type: ignore

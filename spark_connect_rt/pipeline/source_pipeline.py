@@ -82,6 +82,8 @@ class SourcePipeline:
         self._dead_letters = dead_letters
         self._rows = ProduceRows()
         self._offsets = _Offsets()
+        self.rows_of_each: list[int] = []
+        """How many records of a topic each piece of the last ``convert`` became."""
 
     @classmethod
     def from_config(
@@ -112,6 +114,7 @@ class SourcePipeline:
             DataError: a record failed and ``errors.tolerance`` is none; names stage, topic, source partition, offset.
         """
         converted: list[ConvertedBatch] = []
+        self.rows_of_each = rows_of_each = []
         for piece in polled:
             columns = self._columns(piece) if isinstance(piece, SourceBatch) else None
             if columns is not None and isinstance(piece, SourceBatch):
@@ -119,11 +122,14 @@ class SourcePipeline:
                 offsets: SourceOffsets = ((piece.source_partition, piece.source_offset),)
                 topics = _topics_of(columns)
                 converted.append(ConvertedBatch(columns, offsets, columns.num_rows, 0, topics))
+                rows_of_each.append(columns.num_rows)
                 continue
+            count = 0
             for record, offset in _rows_of(piece):
-                self._convert_row(record, offset)
+                count += self._convert_row(record, offset)
                 if self._rows.bytes >= BATCH_BYTES:
                     converted.extend(self._take_rows())
+            rows_of_each.append(count)
         converted.extend(self._take_rows())
         return list(_fewer(converted))
 
@@ -196,12 +202,14 @@ class SourcePipeline:
             return None
         return columns_batch(piece.topic, values, keys, piece.timestamps_ms, piece.partition, piece.headers)
 
-    def _convert_row(self, record: SourceRecord, offset: Mapping[str, Any] | None) -> None:
+    def _convert_row(self, record: SourceRecord, offset: Mapping[str, Any] | None) -> bool:
+        """Append a record's row; return whether there is one."""
         row = self._tolerance.run(self._path, record)
         if row is not None:
             self._rows.append(row)
         if offset is not None:
             self._offsets.note(record.source_partition, offset)
+        return row is not None
 
     def _path(self, record: SourceRecord) -> ProduceRow | None:
         """Return one record in produce form, None when a transformation dropped it. Raises StageError."""

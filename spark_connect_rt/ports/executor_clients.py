@@ -7,16 +7,32 @@ an ExecutorClients. In-memory twin: testing.memory_executor_clients.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from enum import IntEnum
 from typing import Any, Protocol
 
 import pyarrow as pa
 
-from spark_connect_rt.api.records import Delivered
+from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.config.topic_creation import TopicGroup
 from spark_connect_rt.protocol.ids import TopicPartition
 
 TELLS_OFFSETS = {"connectrt.delivery.offsets": "true"}
 """Of a producer's configuration: it remembers where its records went."""
+TELLS_RECORDS = {"connectrt.delivery.records": "true"}
+"""The same, of each record."""
+
+
+class Tell(IntEnum):
+    """What a source task wants to know of its records."""
+
+    NOTHING = 0
+    OFFSETS = 1  # where they went, of each partition
+    RECORDS = 2  # of each
+
+    @property
+    def properties(self) -> Mapping[str, str]:
+        """Return what to add to the producer's configuration."""
+        return ({}, TELLS_OFFSETS, TELLS_RECORDS)[self]
 
 
 class BatchProducer(Protocol):
@@ -35,6 +51,12 @@ class BatchProducer(Protocol):
         """Return where records went that were acknowledged since the last call, in order for each partition.
 
         Only of a producer made with TELLS_OFFSETS.
+        """
+
+    def metadata(self) -> list[RecordMetadata | None]:
+        """Return where each record went that was queued since the last call, in that order.
+
+        After ``flush`` or ``commit``. None: it was dropped with its transaction. Of a producer made with TELLS_RECORDS.
         """
 
     def close(self) -> None:

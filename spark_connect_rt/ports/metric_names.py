@@ -46,6 +46,9 @@ _OF_TASK = (
     ("source-task-metrics", "source-record-write-total", "Records written to Kafka and acknowledged."),
     ("source-task-metrics", "source-record-write-rate", "Records a second written, over the last five seconds."),
     ("source-task-metrics", "source-record-active-count", "Records polled and not acknowledged yet."),
+    ("source-task-metrics", "transaction-size-avg", "Records of a committed transaction, over the window."),
+    ("source-task-metrics", "transaction-size-min", "Records of a committed transaction, the fewest in the window."),
+    ("source-task-metrics", "transaction-size-max", "Records of a committed transaction, the most in the window."),
     ("source-task-metrics", "poll-batch-avg-time-ms", "Time of a poll, empty ones too, over the window."),
     ("source-task-metrics", "poll-batch-max-time-ms", "Time of a poll, the longest in the window."),
     ("sink-task-metrics", "sink-record-read-total", "Records read from Kafka."),
@@ -57,8 +60,12 @@ _OF_TASK = (
     ("sink-task-metrics", "partition-count", "Partitions that the task holds."),
     ("sink-task-metrics", "put-batch-avg-time-ms", "Time of a put, empty ones too, over the window."),
     ("sink-task-metrics", "put-batch-max-time-ms", "Time of a put, the longest in the window."),
+    ("sink-task-metrics", "offset-commit-seq-no", "Number of the last offset commit, well or not."),
     ("sink-task-metrics", "offset-commit-completion-total", "Offset commits that went well."),
+    ("sink-task-metrics", "offset-commit-completion-rate", "Offset commits a second that went well, over the window."),
     ("task-error-metrics", "total-records-skipped", "Errant records tolerated."),
+    ("task-error-metrics", "total-errors-logged", "Errant records that `errors.log.enable` had logged."),
+    ("task-error-metrics", "deadletterqueue-produce-requests", "Records handed to the dead letter queue's producer."),
 )
 _MIRROR, _OF_MIRROR_TASK = "mirror-MirrorSourceConnector", (*_TASK, "source", "target", "topic", "partition")
 _OF_MIRROR = (
@@ -82,6 +89,9 @@ _OF_MIRROR = (
 )
 _OF_CONNECTOR = (
     ("connector-metrics", "status", "State of the connector, in lower case, as a tag."),
+    ("connector-metrics", "connector-type", "source or sink, as a tag."),
+    ("connector-metrics", "connector-class", "Class of the connector, as a tag."),
+    ("connector-metrics", "connector-version", "Version of the connector, as a tag."),
     ("connect-worker-metrics", "connector-total-task-count", "Tasks of a connector of this worker."),
     *(
         ("connect-worker-metrics", f"connector-{state}-task-count", f"Of them, {state}.")

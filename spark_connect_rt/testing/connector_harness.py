@@ -16,7 +16,7 @@ import orjson
 import pyarrow as pa
 
 from spark_connect_rt.api.connector import Connector, SourceConnector
-from spark_connect_rt.api.records import Delivered, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import RecordMetadata, SourceBatch, SourceRecord
 from spark_connect_rt.api.task import NoPluginMetrics, OffsetReader, PluginMetrics, SourceTask
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.errors import BadConfigError, DataError
@@ -26,6 +26,7 @@ from spark_connect_rt.pipeline.errant_records import Errant
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
 from spark_connect_rt.planning.task_configs import checked_count
 from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.spark.executor.sent_records import SentRecords
 from spark_connect_rt.testing.memory_executor_clients import rows_of
 
 FindPlugin = Callable[[str], type[Any]]
@@ -252,28 +253,31 @@ class SourceHarness:
             for partition, offset in one.source_offsets if durable else ():
                 self.offsets.put(partition, offset)
         if durable and batches:
-            task.commit_offsets(self._delivered(produced))
-            _tell_durable(task, polled)
+            self._tell_durable(task, polled, pipeline.rows_of_each, produced)
         return produced
 
-    def _delivered(self, produced: Sequence[ProducedRecord]) -> list[Delivered]:
-        runs = DeliveryRuns()
+    def _tell_durable(
+        self,
+        task: SourceTask,
+        polled: Sequence[SourceRecord | SourceBatch],
+        rows_of_each: Sequence[int],
+        produced: Sequence[ProducedRecord],
+    ) -> None:
+        sent, runs, metadata = SentRecords(), DeliveryRuns(), list[RecordMetadata | None]()
         for one in produced:
             place = (one.topic, one.partition or 0)
+            metadata.append(RecordMetadata(*place, self._ends[place], one.timestamp_ms))
             runs.note(*place, self._ends[place])
             self._ends[place] += 1
-        return runs.take()
+        sent.add(polled, rows_of_each, [(len(produced), len(produced))])
+        for record, where in sent.durable(1, metadata):
+            task.commit_record(record, where)
+        task.commit_offsets(runs.take())
+        task.commit()
 
     def _bury(self, errants: Sequence[Errant], batch: pa.RecordBatch, records: int) -> None:
         self.errants += errants
         self.dead_letters += [_produced(row) for row in rows_of(batch)[records:]]
-
-
-def _tell_durable(task: SourceTask, polled: Sequence[SourceRecord | SourceBatch]) -> None:
-    for record in polled:
-        if isinstance(record, SourceRecord):
-            task.commit_record(record, None)
-    task.commit()
 
 
 def _produced(row: Mapping[str, Any]) -> ProducedRecord:

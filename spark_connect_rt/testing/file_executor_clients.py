@@ -6,8 +6,9 @@ Owns the file form: one JSON line a record, one file a partition. ``bootstrap.se
 from __future__ import annotations
 
 import fcntl
+import itertools
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,7 @@ import orjson
 import pyarrow as pa
 
 from spark_connect_rt.api.plugin_modules import public_name
-from spark_connect_rt.api.records import Delivered
+from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.config.topic_creation import TopicGroup
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.ports.executor_clients import TransactionalProducer
@@ -31,8 +32,8 @@ class FileTopics:
         self.folder = folder
         folder.mkdir(parents=True, exist_ok=True)
 
-    def append(self, rows: Sequence[Row]) -> None:
-        """Write rows; those without a partition go to partition 0."""
+    def append(self, rows: Sequence[Row]) -> list[RecordMetadata | None]:
+        """Write rows, those without a partition to partition 0; return where they went."""
         by_file: dict[Path, list[bytes]] = {}
         for row in rows:
             stored: dict[str, Any] = {name: _text(row.get(name)) for name in ("key", "value")}
@@ -40,10 +41,14 @@ class FileTopics:
                 stored["headers"] = [(one["key"], _text(one["value"])) for one in row["headers"]]
             path = self._path(TopicPartition(row["topic"], row.get("partition") or 0))
             by_file.setdefault(path, []).append(orjson.dumps(stored) + b"\n")
+        offsets: dict[Path, Iterator[int]] = {}
         for path, lines in by_file.items():
             with path.open("ab") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
+                offsets[path] = itertools.count(path.read_bytes().count(b"\n"))
                 file.write(b"".join(lines))
+        places = [TopicPartition(row["topic"], row.get("partition") or 0) for row in rows]
+        return [RecordMetadata(one.topic, one.partition, next(offsets[self._path(one)])) for one in places]
 
     def read(self, partition: TopicPartition, offset: int, limit: int) -> list[Row]:
         """Return at most ``limit`` rows from ``offset`` on."""
@@ -96,6 +101,7 @@ class _FileProducer:
         self._topics = _topics(config)
         self._fail_value = config.get("fail.value", "").encode() or None
         self._queued: list[Row] = []
+        self._metadata: list[RecordMetadata | None] = []
 
     def produce(self, batch: pa.RecordBatch) -> None:
         self._queued.extend(rows_of(batch))
@@ -106,10 +112,14 @@ class _FileProducer:
         if self._fail_value in values and self._fail_value is not None:
             self._topics.append(queued[: values.index(self._fail_value)])
             raise ConnectError(f"delivery of {self._fail_value!r} was refused")
-        self._topics.append(queued)
+        self._metadata += self._topics.append(queued)
 
     def delivered(self) -> list[Delivered]:
         return []  # nobody asks these clients
+
+    def metadata(self) -> list[RecordMetadata | None]:
+        taken, self._metadata = self._metadata, []
+        return taken
 
     def close(self) -> None:
         self._queued = []

@@ -15,7 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_connect_rt.api.plugin_modules import public_name
-from spark_connect_rt.api.records import Delivered
+from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.config.topic_creation import TopicGroup
 from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.errors import BadConfigError, FencedError, NotFoundError
@@ -59,16 +59,19 @@ class MemoryTopics:
             self.epochs[transactional_id] = self.epochs.get(transactional_id, 0) + 1
             return self.epochs[transactional_id]
 
-    def append(self, rows: Sequence[Row], runs: DeliveryRuns | None = None) -> None:
-        """Write rows; those without a partition go to partition 0. ``runs`` notes where they went."""
+    def append(self, rows: Sequence[Row], runs: DeliveryRuns | None = None) -> list[RecordMetadata | None]:
+        """Write rows, those without a partition to partition 0; return where they went. ``runs`` notes it, too."""
+        written: list[RecordMetadata | None] = []
         with self.changed:
             for row in rows:
                 partition = TopicPartition(row["topic"], row.get("partition") or 0)
                 log = self.partitions.setdefault(partition, [])
                 if runs is not None:
                     runs.note(partition.topic, partition.partition, len(log))
+                written.append(RecordMetadata(partition.topic, partition.partition, len(log), row.get("timestamp")))
                 log.append({**row, "partition": partition.partition, "offset": len(log)})
             self.changed.notify_all()
+        return written
 
     def read(self, partition: TopicPartition, offset: int, limit: int) -> list[Row]:
         """Return at most ``limit`` rows from ``offset`` on."""
@@ -94,6 +97,7 @@ class _MemoryProducer:
         self._topics = topics
         self._queued: list[Row] = []
         self._runs = DeliveryRuns()
+        self._metadata: list[RecordMetadata | None] = []
 
     def produce(self, batch: pa.RecordBatch) -> None:
         self._queued.extend(rows_of(batch))
@@ -105,10 +109,14 @@ class _MemoryProducer:
             if error is not None:
                 self._topics.append(queued[:index], self._runs)
                 raise error
-        self._topics.append(queued, self._runs)
+        self._metadata += self._topics.append(queued, self._runs)
 
     def delivered(self) -> list[Delivered]:
         return self._runs.take()
+
+    def metadata(self) -> list[RecordMetadata | None]:
+        taken, self._metadata = self._metadata, []
+        return taken
 
     def close(self) -> None:
         self._queued = []
@@ -147,11 +155,12 @@ class MemoryTransactionalProducer(_MemoryProducer):
             error = self._topics.fail_produce(row)
             if error is not None:
                 raise error
-        self._topics.append(self._queued, self._runs)
+        self._metadata += self._topics.append(self._queued, self._runs)
         self._queued, self._open = [], False
 
     def abort(self, timeout_ms: int) -> None:
         """See the port."""
+        self._metadata += [None] * len(self._queued)
         self._queued, self._open = [], False
 
     def _check(self) -> None:

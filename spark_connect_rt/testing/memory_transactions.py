@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from spark_connect_rt.api.records import RecordMetadata
 from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
 from spark_connect_rt.ports.transactions import ProducerProperties
 from spark_connect_rt.testing.memory_compacted_log import MemoryLogTopic
@@ -21,12 +22,13 @@ class TopicsWithLogs(MemoryTopics):
         super().__init__()
         self.logs: dict[str, MemoryLogTopic] = {}
 
-    def append(self, rows: Sequence[Row], runs: DeliveryRuns | None = None) -> None:
+    def append(self, rows: Sequence[Row], runs: DeliveryRuns | None = None) -> list[RecordMetadata | None]:
         """Write rows, those of a log into it."""
         for row in rows:
             if row["topic"] in self.logs:
                 self.logs[row["topic"]].write([(row["key"], row["value"])])
-        super().append([row for row in rows if row["topic"] not in self.logs], runs)
+        written = iter(super().append([row for row in rows if row["topic"] not in self.logs], runs))
+        return [None if row["topic"] in self.logs else next(written) for row in rows]
 
 
 class MemoryTransactions:

@@ -172,10 +172,17 @@ class SinkHarness:
             self.task.open(sorted(new))
 
     def commit(self) -> dict[TopicPartition, int]:
-        """Ask the task what is safe and commit that; return everything that is committed."""
+        """Ask the task what is safe and commit that; return everything that is committed.
+
+        Raises what ``pre_commit`` raises; ``deliver`` then puts all since the last commit again, as a worker does.
+        """
         self._reports.flush(FLUSH_TIMEOUT_MS)
         held = {one: self._positions[one] for one in self._context.partitions if one in self._positions}
-        self.committed.update(self.task.pre_commit(held))
+        try:
+            self.committed.update(self.task.pre_commit(held))
+        except Exception:
+            self._positions, self._refused = dict(self.committed), []
+            raise
         return self.committed
 
     def dead_letters(self) -> list[Row]:

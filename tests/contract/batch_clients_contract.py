@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_connect_rt.pipeline.columns import PARTITION, PRODUCE_FIELDS, TOPIC, produce_batch
-from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS, BatchConsumer, BatchProducer
+from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS, TELLS_RECORDS, BatchConsumer, BatchProducer
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.compacted_log_contract import fresh_name, until
 
@@ -95,6 +95,22 @@ class BatchClientsContract:
         assert sorted(producer.delivered()) == [(topic, 0, 0, 2), (topic, 1, 0, 7)]
         assert producer.delivered() == []
         producer.close()
+
+    def test_a_producer_that_was_asked_to_tells_it_of_each_record_in_their_order(self, topic: str) -> None:
+        producer = self.new_producer(**TELLS_RECORDS)
+        producer.produce(rows_batch([{"value": b"v", "key": b"k", "timestamp": 7_000}] * 2, {TOPIC: topic.encode()}))
+        given = [{"topic": topic, "partition": n % 2, "value": b"%d" % n, "timestamp": n} for n in range(1, 5)]
+        producer.produce(rows_batch(given))
+        producer.flush(LIMIT_MS)
+        first, second, *others = producer.metadata()
+        assert producer.metadata() == []
+        producer.close()
+        assert first is not None
+        assert second == first._replace(offset=1)
+        assert (first.topic, first.offset, first.timestamp_ms) == (topic, 0, 7_000)
+        before = {first.partition: 2}
+        offsets = [before.get(1, 0), before.get(0, 0), before.get(1, 0) + 1, before.get(0, 0) + 1]
+        assert others == [(topic, n % 2, offset, n) for n, offset in enumerate(offsets, 1)]
 
     def test_a_batch_of_one_topic_without_partition_arrives_whole(self, topic: str) -> None:
         self.written(produce_batch(topic, pa.array(["a", "b", "c"])))

@@ -289,9 +289,26 @@ class TaskRunnerContract:
 
     def test_a_task_hears_when_its_records_are_durable(self, worker: Worker) -> None:
         launch = worker.start("a", "CommittedSource", count="6", per_poll="2")
-        worker.until(lambda: "committed a-5" in worker.notes("a") and worker.notes("a")[-1] == "commit a")
+        last = "committed a-5 numbers-0@5"
+        worker.until(lambda: last in worker.notes("a") and worker.notes("a")[-1] == "commit a")
         committed = [line for line in worker.notes("a") if line.startswith("committed")]
-        assert committed == [f"committed a-{n}" for n in range(6)]
+        assert committed == [f"committed a-{n} numbers-0@{n}" for n in range(6)]
+        worker.end(launch)
+
+    def test_what_commit_hooks_raise_is_logged_and_fails_nothing(self, worker: Worker) -> None:
+        """Java: AbstractWorkerSourceTask.commitTaskRecord and commitSourceTask."""
+        launch = worker.start("a", "CommittedSource", count="6", per_poll="2", fail="commit")
+        worker.until(lambda: "committed a-5 numbers-0@5" in worker.notes("a") and worker.notes("a")[-1] == "commit a")
+        assert not worker.of(launch, TaskFailed)
+        assert worker.end(launch).drained
+
+    def test_a_task_hears_of_a_record_that_was_left_out_that_it_is_nowhere(self, worker: Worker) -> None:
+        """Java: commitRecord(record, null); dead letters of the same batch are nobody's."""
+        launch = worker.start("a", "CommittedSource", count="12", fail="convert", tolerance="all", dlq="dead")
+        worker.until(lambda: sum(line.startswith("committed") for line in worker.notes("a")) == 12)
+        told = [line.split()[-1] for line in worker.notes("a") if line.startswith("committed")]
+        offsets = iter(range(11))
+        assert told == ["nowhere" if n == 7 else f"numbers-0@{next(offsets)}" for n in range(12)]
         worker.end(launch)
 
     def test_a_second_run_of_a_live_task_is_refused(self, worker: Worker) -> None:
@@ -398,6 +415,16 @@ class TaskRunnerContract:
         assert worker.notes("s").count("refused") == 1
         assert _puts(worker) == ["put t-0@0 v"] * 2  # it was noted before it was refused
 
+    def test_a_task_that_wants_the_same_records_later_is_left_in_peace(self, worker: Worker) -> None:
+        worker.topics.append([{"topic": "t", "value": b"v"}])
+        launch = worker.start_sink("s", "SteeringSink", at="v", does="again", timeout="3600000")
+        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.until(lambda: "refused" in worker.notes("s"))
+        worker.runner.revoke(launch.task, [TopicPartition("t", 0)])
+        worker.until(lambda: worker.of(launch, PartitionsReleased))
+        worker.end(launch)
+        assert _puts(worker) == ["put t-0@0 v"]  # the one that was refused
+
     def test_a_task_may_not_pause_what_is_not_its_own(self, worker: Worker) -> None:
         worker.topics.append([{"topic": "t", "value": b"v"}])
         launch = worker.start_sink("s", "SteeringSink", at="v", does="refuse_others")
@@ -413,9 +440,47 @@ class TaskRunnerContract:
         worker.until(lambda: _committed(worker, launch) == {TopicPartition("t", 0): 1})
         worker.end(launch)
 
+    @pytest.mark.parametrize("error", ["RetriableError", "ConnectError", "ValueError"])
+    def test_what_a_failed_commit_may_have_lost_is_read_again_from_the_last_good_one(
+        self, worker: Worker, error: str
+    ) -> None:
+        """Java's WorkerSinkTask.commitOffsets: whatever preCommit throws, it logs, rewinds and goes on."""
+        zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
+        worker.topics.append([{"topic": "t", "partition": p, "value": b"good"} for p in (0, 1)])
+        launch = worker.start_sink("s", "ForgetfulSink", fail_at="bad", error=error)
+        worker.runner.assign(launch.task, {zero: 0, one: 0})
+        worker.until(lambda: _committed(worker, launch) == {zero: 1, one: 1})
+        worker.topics.append([{"topic": "t", "partition": 0, "value": value} for value in (b"bad", b"last")])
+        worker.until(lambda: _committed(worker, launch) == {zero: 3, one: 1})
+        safe = [line for line in worker.notes("s") if line.startswith("safe")]
+        assert sorted(safe) == ["safe t-0@0", "safe t-0@1", "safe t-0@2", "safe t-1@0"]
+        assert _puts(worker).count("put t-0@1 bad") == 2
+        assert _puts(worker).count("put t-0@0 good") == 1
+        assert not worker.of(launch, TaskFailed)
+        assert worker.end(launch).drained
+
+    def test_a_commit_that_fails_when_partitions_go_commits_nothing_and_fails_nobody(self, worker: Worker) -> None:
+        """Java: what closes is not rewound; its next owner reads it from the last commit."""
+        zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
+        worker.topics.append([{"topic": "t", "partition": 0, "value": b"bad"}])
+        launch = worker.start_sink("s", "ForgetfulSink", fail_at="bad", for_ever="yes")
+        worker.runner.assign(launch.task, {zero: 0, one: 0})
+        worker.until(lambda: "put t-0@0 bad" in worker.notes("s"))
+        worker.runner.revoke(launch.task, [zero])
+        worker.until(lambda: worker.of(launch, PartitionsReleased))
+        assert "close t-0" in worker.notes("s")
+        worker.topics.append([{"topic": "t", "partition": 1, "value": b"good"}])
+        worker.until(lambda: _committed(worker, launch) == {one: 1})
+        worker.runner.assign(launch.task, {zero: 0})
+        worker.until(lambda: worker.notes("s")[-1].startswith("asked t-0@1"))
+        assert worker.end(launch).drained
+        assert worker.notes("s")[-2:] == ["close t-0,t-1", "stop"]
+        assert _committed(worker, launch) == {one: 1}
+        assert not worker.of(launch, TaskFailed)
+
     def test_a_task_that_fails_is_closed_before_it_is_stopped(self, worker: Worker) -> None:
         worker.topics.append([{"topic": "t", "value": b"v"}])
-        launch = worker.start_sink("s", "FailingCommitSink")
+        launch = worker.start_sink("s", fail="put")
         worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
         worker.until(lambda: worker.of(launch, TaskFailed))
         worker.ended(launch)

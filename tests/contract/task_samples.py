@@ -7,7 +7,7 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from spark_connect_rt.api.records import Delivered, SinkRecord, SourceRecord
+from spark_connect_rt.api.records import Delivered, RecordMetadata, SinkRecord, SourceRecord
 from spark_connect_rt.api.task import SinkTask, SourceTask
 from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -83,9 +83,14 @@ class CommittedSource(CountingSource):
 
     def commit(self) -> None:
         note(self.folder, f"commit {self.name}")
+        if self.config.get("fail") == "commit":
+            raise ValueError("nor for this")
 
-    def commit_record(self, record: SourceRecord, offset: int | None) -> None:
-        note(self.folder, f"committed {record.value}")
+    def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
+        where = "nowhere" if metadata is None else f"{metadata.topic}-{metadata.partition}@{metadata.offset}"
+        note(self.folder, f"committed {self.name}-{record.source_offset['next'] - 1} {where}")
+        if self.config.get("fail") == "commit":
+            raise ValueError("nobody asked for this")
 
 
 class ToldSource(CountingSource):
@@ -204,8 +209,29 @@ class HoldingSink(CollectingSink):
         return offsets if self.empties >= 2 else {}
 
 
-class FailingCommitSink(CollectingSink):
-    """Fails when it is asked what is safe."""
+class ForgetfulSink(CollectingSink):
+    """Holds records until it is asked what is safe; with ``fail.at`` among them it loses them all and raises ``error``.
+
+    Once, or ``for.ever``. Notes what became safe.
+    """
+
+    def start(self, config: Mapping[str, str]) -> None:
+        super().start(config)
+        self.held: list[SinkRecord] = []
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        super().put(records)
+        self.held += records
 
     def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
-        raise ValueError("not safe")
+        note(self.folder, "asked " + " ".join(f"{one}@{offset}" for one, offset in sorted(offsets.items())))
+        held, self.held = self.held, []
+        if self.config["fail.at"] in [record.value for record in held]:
+            if self.config.get("for.ever") != "yes":
+                self.config = {**self.config, "fail.at": ""}
+            raise {"RetriableError": RetriableError, "ConnectError": ConnectError}.get(
+                self.config.get("error", ""), ValueError
+            )("the target is full")
+        for record in held:
+            note(self.folder, f"safe {record.topic}-{record.partition}@{record.offset}")
+        return offsets

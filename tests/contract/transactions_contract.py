@@ -7,7 +7,7 @@ import pytest
 
 from spark_connect_rt.errors import FencedError
 from spark_connect_rt.pipeline.columns import produce_batch
-from spark_connect_rt.ports.executor_clients import BatchConsumer, TransactionalProducer
+from spark_connect_rt.ports.executor_clients import TELLS_RECORDS, BatchConsumer, TransactionalProducer
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.compacted_log_contract import fresh_name, until
 
@@ -20,7 +20,7 @@ class TransactionsContract:
     def new_topic(self, name: str) -> None:
         raise NotImplementedError
 
-    def new_producer(self, transactional_id: str) -> TransactionalProducer:
+    def new_producer(self, transactional_id: str, **properties: str) -> TransactionalProducer:
         raise NotImplementedError
 
     def new_consumer(self) -> BatchConsumer:
@@ -32,8 +32,8 @@ class TransactionsContract:
         self.new_topic(name)
         return name
 
-    def claimed(self, transactional_id: str) -> TransactionalProducer:
-        producer = self.new_producer(transactional_id)
+    def claimed(self, transactional_id: str, **properties: str) -> TransactionalProducer:
+        producer = self.new_producer(transactional_id, **properties)
         producer.claim(LIMIT_MS)
         return producer
 
@@ -78,6 +78,29 @@ class TransactionsContract:
         self.written(producer, topic, "kept")
         producer.close()
         assert self.read(topic, "kept") == ["kept"]
+
+    def test_of_records_that_are_dropped_it_tells_that_they_are_nowhere(self, topic: str) -> None:
+        producer = self.claimed(topic, **TELLS_RECORDS)
+        told = []
+        for values, end in ((["a", "b"], producer.commit), (["dropped"], producer.abort), (["c"], producer.commit)):
+            producer.begin()
+            producer.produce(produce_batch(topic, pa.array(values)))
+            end(LIMIT_MS)
+            told.append([None if one is None else (one.topic, one.partition) for one in producer.metadata()])
+        producer.close()
+        assert told == [[(topic, 0), (topic, 0)], [None], [(topic, 0)]]
+
+    def test_what_is_aborted_between_commits_leaves_no_gap(self, topic: str) -> None:
+        """The broker counts: it refused the transaction behind an abort that had thrown queued records away itself."""
+        producer = self.claimed(topic)
+        for number in range(3):
+            self.written(producer, topic, f"kept {number}")
+            producer.begin()
+            producer.produce(produce_batch(topic, pa.array(["dropped"])))
+            producer.abort(LIMIT_MS)
+        self.written(producer, topic, "last")
+        producer.close()
+        assert self.read(topic, "last") == ["kept 0", "kept 1", "kept 2", "last"]
 
     def test_a_newer_claim_drops_what_is_open_and_fences_for_good(self, topic: str) -> None:
         older = self.claimed(topic)

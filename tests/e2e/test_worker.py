@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
+from starlette.responses import Response
 
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.connectors.datagen_values import parse_fields, row_schema, rows
@@ -23,6 +24,8 @@ from spark_connect_rt.testing.schema_registry import SchemaRegistry
 from spark_connect_rt.testing.worker_process import SparkWorkerProcess
 from tests.e2e.commands import until
 from tests.e2e.rest_clients import RestClients
+from tests.integration.http_service import HttpService
+from tests.integration.kafka.http_and_kafka import NO_JSON, REFUSED, FourConnectors, Inbox, Items
 from tests.topics import count_records, read_values
 
 JSON = {
@@ -367,3 +370,25 @@ def test_kill_9_loses_no_line_and_duplicates_are_counted(broker: EmbeddedKafka, 
         assert len(arrived) <= 15_000 + 3_000
     finally:
         worker.stop()
+
+
+def test_http_and_kafka_connectors_on_spark(worker: SparkWorkerProcess, broker: EmbeddedKafka) -> None:
+    """The kill is in tests/integration/kafka, where a start is cheap."""
+    bad = {1: Response(status_code=500), 2: Response(b"<html>no JSON</html>")}
+    items, inbox, every = Items(60, bad.get), Inbox(), set(range(1, 61))
+    with HttpService(items) as feed, HttpService(inbox) as target:
+        four = FourConnectors("e2e-four", broker.bootstrap_servers, feed, target)
+        four.create(worker.rest)
+        four.add_what_is_no_json()
+
+        def arrived() -> bool:
+            at_the_end = set(inbox.taken) >= every - {REFUSED} and set(four.numbers(four.sunk)) >= every
+            return at_the_end and NO_JSON in four.values(four.dead_records)
+
+        until(arrived, 120, "every item at both ends", lambda: (len(inbox.taken), worker.log_file.read_text()[-2000:]))
+        states = {name: worker.rest.states(name) for name in four.configs()}
+        assert states == {name: ("RUNNING", ["RUNNING"]) for name in states}
+        assert set(four.stages(four.dead_records)) == {b"VALUE_CONVERTER", b"TASK_PUT"}
+        assert four.values(four.dead_items) == [b"<html>no JSON</html>"]
+        for name in four.configs():
+            worker.rest.delete(name)

@@ -7,8 +7,9 @@ only takes times; it decides nothing.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.metric_names import Measured, measured
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
@@ -71,6 +72,18 @@ class HerderMetrics:
             tasks = [task.task for task in snapshot.tasks(name)]
             states = Counter(statuses[n].state.value.lower() if n in statuses else "unassigned" for n in tasks)
             yield measured("connector-metrics", "status", 1, connector=name, status=state.lower())
+            yield from self._of_plugin(name, snapshot.connector_config(name) or {})
             yield measured(WORKER, "connector-total-task-count", len(tasks), connector=name)
             for one in _STATES:
                 yield measured(WORKER, f"connector-{one}-task-count", states[one], connector=name)
+
+    def _of_plugin(self, name: str, config: Mapping[str, str]) -> Iterator[Measured]:
+        try:
+            facts = self._deps.plugins.find(config.get("connector.class", ""))
+        except ConnectError:  # it is not here any more
+            return
+        status = self._deps.status_store.connector(name)
+        version = status.version if status is not None and status.version else facts.version
+        tags = {"connector_type": facts.type, "connector_class": facts.java_class, "connector_version": version or ""}
+        for tag, value in tags.items():
+            yield measured("connector-metrics", tag.replace("_", "-"), 1, connector=name, **{tag: value})

@@ -12,10 +12,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_connect_rt.assignors.model import ConnectorsAndTasks
-from spark_connect_rt.config.health_config import health_settings
 from spark_connect_rt.planning.restart_policy import Failure, RestartPolicy, RestartVerdict, decide_restart, error_of
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.health import health_of
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
 from spark_connect_rt.runtime.worker.worker import FailedWork, Item, Worker
 
@@ -117,4 +117,4 @@ class Restarting:
     def _policy(self, item: Item) -> RestartPolicy:
         name = item if isinstance(item, str) else item.connector
         config = self._deps.config_store.snapshot().connector_config(name) or {}
-        return RestartPolicy.of(health_settings(config, self._deps.settings.raw))
+        return RestartPolicy.of(health_of(self._deps, config))

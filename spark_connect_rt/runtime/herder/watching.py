@@ -9,10 +9,10 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from spark_connect_rt.config.health_config import health_settings
 from spark_connect_rt.planning.progress import Stall, stall_of
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.health import health_of
 from spark_connect_rt.runtime.herder.tick import Verdict
 from spark_connect_rt.runtime.worker.worker import Worker
 
@@ -61,6 +61,6 @@ class Watching:
         config = self._deps.config_store.snapshot().connector_config(connector)
         known = self._timeouts.get(connector)
         if known is None or known[0] is not config:
-            settings = health_settings(config or {}, self._deps.settings.raw)
+            settings = health_of(self._deps, config or {})
             known = self._timeouts[connector] = (config, settings["task.progress.timeout.ms"])
         return known[1]

@@ -15,6 +15,7 @@ from spark_connect_rt.runtime.worker.plugin_metrics import plugin_metrics
 from spark_connect_rt.runtime.worker.task_counters import TaskCounters
 from spark_connect_rt.runtime.worker.task_measures import TaskMeasures
 
+LOGGED, DEAD_LETTERS = "errors.logged.records", "dead_letters.records"
 TASK, SOURCE, SINK = "connector-task-metrics", "source-task-metrics", "sink-task-metrics"
 
 
@@ -43,13 +44,21 @@ def task_metrics(facts: TaskFacts, now_ms: int) -> Iterator[Measured]:
     yield measured(TASK, "pause-ratio", facts.paused_share, **tags)
     yield measured(TASK, "durable-bytes-total", facts.counters.data_bytes, **tags)
     yield measured(TASK, "stalled", facts.stalled, **tags)
-    yield measured("task-error-metrics", "total-records-skipped", facts.counters.skipped, **tags)
+    yield from _errors(facts, tags)
     call = "poll" if is_source else "put"
     yield from _batches(facts.measures, call, now_ms, tags)
     yield from _commits(facts.measures, now_ms, tags)
     yield from (_of_source if is_source else _of_sink)(facts, now_ms, tags)
     yield from _times(facts.measures, call, now_ms, SOURCE if is_source else SINK, f"{call}-batch", tags)
     yield from plugin_metrics(facts.measures, now_ms, tags)
+
+
+def _errors(facts: TaskFacts, tags: dict[str, str]) -> Iterator[Measured]:
+    yield measured("task-error-metrics", "total-records-skipped", facts.counters.skipped, **tags)
+    if facts.kind is not TaskKind.SPARK_SINK:  # what its table batches do is counted nowhere else
+        yield measured("task-error-metrics", "total-errors-logged", facts.measures.total(LOGGED), **tags)
+        letters = facts.measures.total(DEAD_LETTERS)
+        yield measured("task-error-metrics", "deadletterqueue-produce-requests", letters, **tags)
 
 
 def _of_source(facts: TaskFacts, now_ms: int, tags: dict[str, str]) -> Iterator[Measured]:
@@ -61,12 +70,23 @@ def _of_source(facts: TaskFacts, now_ms: int, tags: dict[str, str]) -> Iterator[
     yield measured(SOURCE, "source-record-write-rate", counters.records_per_s(now_ms), **tags)
     active = polled - counters.records - counters.skipped
     yield measured(SOURCE, "source-record-active-count", max(0, active), **tags)
+    transactions = measures.recent("transaction.batches", now_ms)
+    if transactions:
+        average = measures.recent("transaction.records", now_ms) / transactions
+        yield measured(SOURCE, "transaction-size-avg", round(average, 1), **tags)
+        least = -measures.recent_longest("transaction.least_negated", now_ms)
+        yield measured(SOURCE, "transaction-size-min", least, **tags)
+        most = measures.recent_longest("transaction.records_max", now_ms)
+        yield measured(SOURCE, "transaction-size-max", most, **tags)
 
 
 def _of_sink(facts: TaskFacts, now_ms: int, tags: dict[str, str]) -> Iterator[Measured]:
     measures = facts.measures
     yield measured(SINK, "partition-count", facts.partition_count, **tags)
+    yield measured(SINK, "offset-commit-seq-no", measures.total("commit.calls"), **tags)
     yield measured(SINK, "offset-commit-completion-total", measures.total("commit.good"), **tags)
+    completed = measures.recent("commit.good", now_ms) / measures.window_s(now_ms)
+    yield measured(SINK, "offset-commit-completion-rate", round(completed, 3), **tags)
     if facts.lag is not None:
         yield measured(SINK, "sink-record-lag", facts.lag, **tags)
     if facts.kind is TaskKind.SPARK_SINK:  # no executor half of ours: what is durable is all that is counted
@@ -89,7 +109,7 @@ def _batches(measures: TaskMeasures, call: str, now_ms: int, tags: dict[str, str
 
 
 def _commits(measures: TaskMeasures, now_ms: int, tags: dict[str, str]) -> Iterator[Measured]:
-    good, bad = measures.total("commit.good"), measures.total("commit.bad")
+    good, bad = measures.total("commit.good"), measures.total("commit.bad") + measures.total("pre_commit.failed")
     if good + bad:
         yield measured(TASK, "offset-commit-success-percentage", round(good / (good + bad), 4), **tags)
         yield measured(TASK, "offset-commit-failure-percentage", round(bad / (good + bad), 4), **tags)

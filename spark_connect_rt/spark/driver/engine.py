@@ -272,7 +272,8 @@ class Engine:
         if not run.failed:  # E2: nothing more comes from a failed run
             self._emit(durable)
         if run.wants_commits:
-            self._send(run, {"op": "durable", "rows": message["rows"], "delivered": message.get("delivered", [])})
+            told = {name: message[name] for name in ("rows", "delivered", "metadata") if name in message}
+            self._send(run, {"op": "durable"} | told)
 
     def _on_failed(self, run: Run, trace: str) -> None:
         self._fail(run, trace)

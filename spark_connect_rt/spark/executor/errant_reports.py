@@ -20,6 +20,7 @@ from spark_connect_rt.pipeline.produce_rows import ProduceRows
 from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline, place_of
 from spark_connect_rt.ports.executor_clients import BatchProducer, ExecutorClients
 from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 ASK_TIMEOUT_MS = 120_000  # how long a task that asks for the end of its own report waits
 log = logging.getLogger(__name__)
@@ -28,8 +29,11 @@ log = logging.getLogger(__name__)
 class ErrantLog:
     """Writes errant records to the log, in Java's words where the connector asks for them."""
 
-    def __init__(self, task: ConnectorTaskId, settings: ReportSettings, clients: ExecutorClients) -> None:
+    def __init__(
+        self, task: ConnectorTaskId, settings: ReportSettings, clients: ExecutorClients, meter: TaskMeter | None = None
+    ) -> None:
         self._task = task
+        self._meter = meter or TaskMeter("")
         self._settings = settings
         self._clients = clients
 
@@ -39,6 +43,7 @@ class ErrantLog:
             if self._settings.logs:
                 told = log_sentence(self._task, errant, self._clients.name_of, with_record=self._settings.logs_records)
                 log.error("%s", told, exc_info=errant.error)
+                self._meter.count("errors.logged.records")
                 continue
             error = f"{type(errant.error).__name__}: {errant.error}"
             log.warning("task=%s skipped %s, stage %s: %s", self._task, errant.place, errant.stage.value, error)
@@ -68,10 +73,12 @@ class ErrantReports:
         settings: ReportSettings,
         clients: ExecutorClients,
         producer_config: Mapping[str, str],
+        meter: TaskMeter | None = None,
     ) -> None:
         """Take what it needs; ``producer_config`` has its secrets. Nothing is opened yet."""
         self.settings = settings
-        self._log = ErrantLog(task, settings, clients)
+        self._meter = meter or TaskMeter("")
+        self._log = ErrantLog(task, settings, clients, self._meter)
         self._clients = clients
         self._letters = DeadLetters(settings, task, clients.name_of)
         self._producer_config = producer_config
@@ -92,6 +99,7 @@ class ErrantReports:
         if len(rows):
             with self._lock, self._explained():
                 self._unflushed = True
+                self._meter.count("dead_letters.records", len(rows))
                 self._open().produce(rows.take())
 
     def report(self, errant: Errant) -> Future[None]:

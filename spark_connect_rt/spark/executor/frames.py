@@ -17,10 +17,11 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
+from spark_connect_rt.ports.executor_clients import Tell
+
 ROW_DDL = "host long, kind int, head binary, data binary"
 ROW_SCHEMA = pa.schema([("host", pa.int64()), ("kind", pa.int32()), ("head", pa.binary()), ("data", pa.binary())])
 EXACT = b"exact"
-TELL_OFFSETS = b"tell"
 _LAST = 100  # added to the kind of a row behind which the reader had nothing queued
 
 
@@ -36,7 +37,7 @@ class RowKind(IntEnum):
     ENDED = 6  # nothing more comes from this host
     ASSIGNED = 7  # sinks: head: partitions to open
     REVOKED = 8  # sinks: head: partitions to flush and close
-    CLAIM = 9  # exactly-once sources: shut out earlier producers, report "claimed"; head: b"" or TELL_OFFSETS
+    CLAIM = 9  # exactly-once sources: shut out earlier producers, report "claimed"; head: its Tell's number
     COMMIT = 10  # exactly-once sources: a transaction may end here; head EXACT: it must
     ABORT = 11  # exactly-once sources: drop the records since the last end, keep their offsets
 
@@ -69,18 +70,18 @@ class BatchHead:
     source_offsets: tuple[tuple[Any, Any], ...] = ()  # (partition, offset)
     skipped: int = 0
     topics: tuple[str, ...] = ()
-    tell_offsets: bool = False  # the task wants to know where its records went
+    tell: Tell = Tell.NOTHING  # what the task wants to know of its records
 
     def encode(self) -> bytes:
         """Return the JSON of this head."""
-        fields = [self.records, self.source_offsets, self.skipped, self.topics, self.tell_offsets]
+        fields = [self.records, self.source_offsets, self.skipped, self.topics, self.tell]
         return orjson.dumps(fields, option=orjson.OPT_NON_STR_KEYS)
 
     @staticmethod
     def decode(head: bytes) -> BatchHead:
         """Return the value of ``encode``'s bytes."""
-        records, offsets, skipped, topics, tell_offsets = orjson.loads(head)
-        return BatchHead(records, tuple((p, o) for p, o in offsets), skipped, tuple(topics), tell_offsets)
+        records, offsets, skipped, topics, tell = orjson.loads(head)
+        return BatchHead(records, tuple((p, o) for p, o in offsets), skipped, tuple(topics), Tell(tell))
 
 
 def encode_records(batch: pa.RecordBatch) -> pa.Buffer:

@@ -18,6 +18,7 @@ import orjson
 
 from spark_connect_rt.api.records import Delivered
 from spark_connect_rt.errors import TimedOutError
+from spark_connect_rt.pipeline.delivery_runs import metadata_of
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -125,7 +126,8 @@ class ReaderSide:
                 host.claimed.set()
                 host.switches.nudge()
             case "durable" if isinstance(host, SourceHost):
-                host.durable(message["rows"], [Delivered(*one) for one in message["delivered"]])
+                delivered = [Delivered(*one) for one in message.get("delivered", ())]
+                host.durable(message["rows"], delivered, metadata_of(message.get("metadata", ())))
             case other:
                 log.error("unknown control message %s for host %s, ignored", other, message["host"])
 

@@ -13,13 +13,14 @@ import pyarrow as pa
 
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.config.own_settings import OF_SINKS_ONLY, REFUSALS_MAX
-from spark_connect_rt.errors import DataError, RetriableError
+from spark_connect_rt.errors import DataError
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.pipeline.retry_tolerance import RetryInterrupted, Waiting
 from spark_connect_rt.pipeline.sink_pipeline import SinkConverted, SinkPipeline
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.spark.executor.commit_times import CommitTimes
 from spark_connect_rt.spark.executor.control_wire import encode_offsets
 from spark_connect_rt.spark.executor.errant_reports import (
     ErrantReports,
@@ -32,10 +33,9 @@ from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
 from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
 from spark_connect_rt.spark.executor.put_delivery import Outcome, PutDelivery
 from spark_connect_rt.spark.executor.sink_context import TaskContext
+from spark_connect_rt.spark.executor.sink_offsets import SinkOffsets
 from spark_connect_rt.spark.executor.sink_rows import first_offsets, without_partitions
 
-COMMIT_EACH_S = 1.0  # at most; less if offset.flush.interval.ms is less
-COMMIT_APART_S = 0.2  # reader idle: pre_commit at once unless the last was this recently
 PUT_EMPTY_EACH_S = 1.0  # tasks that buffer by time expect empty puts, as Java's poll loop makes them
 RETRY_FIRST_S, RETRY_LAST_S = 0.1, 5.0
 log = logging.getLogger(__name__)
@@ -52,13 +52,10 @@ class SinkLane(Lane):
         self._context = TaskContext(MeteredPluginMetrics(self.meter))
         self._task: SinkTask | None = None
         self._reports: ErrantReports | None = None
-        self._offsets: dict[TopicPartition, int] = {}  # next offset after the last put, per open partition
-        self._reported: dict[TopicPartition, int] = {}
+        self._offsets = SinkOffsets()
+        self._rewound: frozenset[TopicPartition] = frozenset()  # by a failed commit, while a batch is in hand
         self._records = self._data_bytes = self._skipped = 0  # put and not yet reported
-        self._dirty = False
-        self._commit_at_s: float | None = None
-        self._committed_s = 0.0
-        self._commit_each_s = COMMIT_EACH_S
+        self._commits = CommitTimes()
         self._put_s = now_s()  # when the task was called last
         self._call_at_s: float | None = None  # when it asked to be called again
         self._hurry = threading.Event()  # a revocation or the end waits: retries must not hold it up
@@ -97,8 +94,7 @@ class SinkLane(Lane):
             keeps_originals=settings.reports,
         )
         self._flush_timeout_ms = int(worker_config.get("offset.flush.timeout.ms", 5_000))
-        flush_ms = int(worker_config.get("offset.flush.interval.ms", 60_000))
-        self._commit_each_s = min(COMMIT_EACH_S, flush_ms / 1000)
+        self._commits = CommitTimes(int(worker_config.get("offset.flush.interval.ms", 60_000)) / 1000)
         self._reports = self._open_reports(settings)
         self._task = load_class(self.launch.task_class)()
         task_config = self._clients.resolve(self.launch.config, self.launch.worker_config)
@@ -117,7 +113,7 @@ class SinkLane(Lane):
         admin = resolve(launch.dead_letter_admin, launch.worker_config)
         ensure_dead_letter_queue(self._clients, settings, admin)
         producer = resolve(launch.dead_letter_producer, launch.worker_config)
-        reports = ErrantReports(launch.task, settings, self._clients, producer)
+        reports = ErrantReports(launch.task, settings, self._clients, producer, self.meter)
         if settings.reports:
             self._context.reporter = SinkErrantReporter(reports, self._pipeline)
         return reports
@@ -158,25 +154,30 @@ class SinkLane(Lane):
     def _put_part(self, batch: pa.RecordBatch, data_bytes: int) -> None:
         """Deliver one batch; tried again for as long as the task asks, or until its partitions leave."""
         wait_s, by_records = RETRY_FIRST_S, False
+        self._rewound = frozenset()
         while not self._ending:  # what is not put is read again by the next owner
             leaving = self._leaving
             self._release(leaving - self._released)  # a target that refuses must not hold them
-            batch = without_partitions(batch, leaving)
+            batch = without_partitions(batch, leaving | self._rewound)
             if not batch.num_rows:
                 return
             converted = self._convert(batch, by_records)
             if converted is None:
                 continue
             self._delivery.forget()
-            self._put_without = leaving
+            self._put_without, rewound = leaving, self._rewound
             while not self._must_not_wait():
                 outcome = self._delivery.deliver(converted)
                 if outcome is Outcome.TAKEN:
+                    self._offsets.took(batch, converted.next_offsets)
                     self._took(converted, data_bytes)
                     return
-                if by_records := by_records or outcome is Outcome.BY_RECORDS:
+                if outcome is Outcome.BY_RECORDS:
+                    by_records = True
                     break
                 self._obey()
+                if self._rewound is not rewound:
+                    break
                 self._hurry.wait(self._until_called_s(wait_s))
                 self._hurry.clear()
                 wait_s = min(RETRY_LAST_S, wait_s * 2)
@@ -200,9 +201,7 @@ class SinkLane(Lane):
             self._commit()
 
     def _steer(self) -> None:
-        rewinds = self._context.take_rewinds()
-        self._offsets.update(rewinds)
-        self._reported.update(rewinds)
+        self._offsets.moved(self._context.take_rewinds())
         hold, seek = self._context.take_steering()
         if hold or seek:
             held = [(tp.topic, tp.partition) for tp in sorted(hold)]
@@ -233,32 +232,24 @@ class SinkLane(Lane):
         return converted
 
     def _took(self, converted: SinkConverted, data_bytes: int) -> None:
-        self._offsets.update(converted.next_offsets)
         self._records += converted.count - self._delivery.refused
         self._data_bytes += data_bytes
         self._skipped += converted.skipped + self._delivery.refused
-        self._dirty = True
         self._put_s = now_s()
+        self._commits.put(self._put_s)
         self._obey()
-        self._commit_when_due(self._committed_s + self._commit_each_s)
+        if self._commits.due_in_flow(now_s()):
+            self._commit()
 
     def _wait_ms(self, wait_ms: int) -> bool:
         """Wait between attempts at converting one record; False when a revocation or the end waits."""
         hurried = self._hurry.wait(wait_ms / 1000)
         return not hurried
 
-    def _commit_when_due(self, due_s: float) -> None:
-        if self._commit_at_s is None:
-            self._commit_at_s = max(due_s, now_s())
-        if now_s() >= due_s:
-            self._commit()
-
     def on_reader_idle(self) -> None:
         """Commit soon: nothing more is on the way."""
-        if self._dirty:
-            self._commit_at_s = self._committed_s + COMMIT_APART_S
-            if now_s() >= self._commit_at_s:
-                self._commit()
+        if self._commits.idle(now_s()):
+            self._commit()
 
     def on_time(self) -> None:
         """Let the task look at its clock, also while it holds offsets back; commit if due."""
@@ -268,7 +259,7 @@ class SinkLane(Lane):
             if self._task is not None and self._context.partitions:
                 self._delivery.put([])
                 self._obey()
-        if self._dirty and self._commit_at_s is not None and now >= self._commit_at_s:
+        if self._commits.due(now):
             self._commit()
 
     def _call_due_s(self) -> float:
@@ -277,41 +268,53 @@ class SinkLane(Lane):
 
     def wait_s(self) -> float | None:
         """Wait until the next commit or the next empty put."""
-        due_s = self._call_due_s()
-        if self._dirty and self._commit_at_s is not None:
-            due_s = min(due_s, self._commit_at_s)
-        return max(0.0, due_s - now_s())
+        due_s, commit_at_s = self._call_due_s(), self._commits.at_s
+        return max(0.0, (due_s if commit_at_s is None else min(due_s, commit_at_s)) - now_s())
 
-    def _commit(self) -> None:
+    def _commit(self, closing: frozenset[TopicPartition] | None = None) -> None:
         """Ask the task what is safe and report it; what is not yet safe is asked again a second later.
 
-        Nothing is safe before every dead letter is acknowledged.
+        Nothing is safe before every dead letter is acknowledged. ``closing``: only these, they go. An error of the
+        task's fails nothing, as in Java: all since the last commit is read again, of what goes by its next owner.
         """
         assert self._task is not None
         assert self._reports is not None
-        if not self._dirty:
+        asked = self._offsets.of(self._context.partitions if closing is None else closing)
+        if not self._commits.dirty or not asked:
             return
-        self._committed_s = now_s()
-        self._commit_at_s = self._committed_s + self._commit_each_s
+        self._commits.asked(now_s())
+        if not self._reports.flush(self._flush_timeout_ms):
+            return
         try:
-            told = self._reports.flush(self._flush_timeout_ms)
             with self.meter.call("pre_commit"):
-                answered = self._task.pre_commit(dict(self._offsets)) if told else {}
-        except RetriableError as error:
-            log.warning("task=%s: pre_commit will be tried again: %s", self.launch.task, error)
+                answered = self._task.pre_commit(asked)
+        except Exception:  # noqa: BLE001 - whatever it is, as in Java
+            self._commit_failed(closing=closing is not None)
             return
         self._steer()
-        if not told or not self._reports.flush(self._flush_timeout_ms):  # pre_commit may have reported some
+        if not self._reports.flush(self._flush_timeout_ms):  # pre_commit may have reported some
             return
-        safe = {tp: min(offset, self._offsets[tp]) for tp, offset in answered.items() if tp in self._offsets}
-        changed = {tp: offset for tp, offset in safe.items() if self._reported.get(tp) != offset}
-        if changed:
+        safe = self._offsets.safe(answered)
+        if changed := self._offsets.reported(safe):
             self._report_safe(changed)
-        if safe == self._offsets:
-            self._dirty, self._commit_at_s = False, None
+        self._commits.answered(all_safe=self._offsets.all_safe(safe))
+
+    def _commit_failed(self, *, closing: bool) -> None:
+        """Have everything since the last commit read again; not of what closes (Java ``commitOffsets``)."""
+        self.meter.count("pre_commit.failed")
+        if closing:
+            log.warning("task=%s: offset commit failed during close", self.launch.task, exc_info=True)
+            return
+        log.exception("task=%s: offset commit failed, rewinding to the last committed offsets", self.launch.task)
+        self._steer()  # where the task itself wants to go, it goes
+        back = self._offsets.behind()
+        self._context.offset(back)
+        self._steer()
+        self._rewound = self._rewound.union(back)
+        self._records = self._data_bytes = 0
+        self._commits.failed(now_s())
 
     def _report_safe(self, offsets: dict[TopicPartition, int]) -> None:
-        self._reported.update(offsets)
         records, self._records = self._records, 0
         data_bytes, self._data_bytes = self._data_bytes, 0
         skipped, self._skipped = self._skipped, 0
@@ -333,15 +336,8 @@ class SinkLane(Lane):
         if not partitions:
             return
         held = partitions & self._context.partitions
-        try:
-            self._commit()
-        finally:  # as Java: what could not be committed is closed, too
-            if held:
-                self._task.close(sorted(held))
-        self._context.gone(held)
-        for partition in held:
-            self._offsets.pop(partition, None)
-            self._reported.pop(partition, None)
+        self._close(held)
+        self._offsets.gone(held)
         self._released |= partitions
         self.report("released", partitions=[(tp.topic, tp.partition) for tp in sorted(partitions)])
 
@@ -354,10 +350,12 @@ class SinkLane(Lane):
 
     def drain(self) -> None:
         """Commit what was put and close every partition."""
+        self._close(self._context.partitions)
+
+    def _close(self, held: frozenset[TopicPartition]) -> None:
         assert self._task is not None
-        held = self._context.partitions
         try:
-            self._commit()
+            self._commit(closing=held)
         finally:  # as Java: what could not be committed is closed, too
             if held:
                 self._task.close(sorted(held))

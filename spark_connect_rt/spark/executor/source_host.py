@@ -9,21 +9,22 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Protocol
 
-from spark_connect_rt.api.records import Delivered, SourceBatch, SourceRecord
+from spark_connect_rt.api.records import Delivered, RecordMetadata, SourceBatch, SourceRecord
 from spark_connect_rt.api.task import OffsetReader, PluginMetrics, SourceTask, SourceTaskContext
 from spark_connect_rt.config.exactly_once import Boundary, interval_ms
 from spark_connect_rt.errors import ConnectError, DataError, RetriableError, ShuttingDownError
 from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
+from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
 from spark_connect_rt.pipeline.retry_tolerance import RetryInterrupted, Waiting
 from spark_connect_rt.pipeline.source_pipeline import ConvertedBatch, SourcePipeline
 from spark_connect_rt.pipeline.transaction_boundaries import End, TransactionBoundaries
-from spark_connect_rt.ports.executor_clients import ExecutorClients
+from spark_connect_rt.ports.executor_clients import ExecutorClients, Tell
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.errant_reports import ErrantLog, ensure_dead_letter_queue
-from spark_connect_rt.spark.executor.frames import EXACT, TELL_OFFSETS, BatchHead, Row, RowKind, encode_records
+from spark_connect_rt.spark.executor.frames import EXACT, BatchHead, Row, RowKind, encode_records
 from spark_connect_rt.spark.executor.hosting import (
     Switches,
     load_class,
@@ -32,6 +33,7 @@ from spark_connect_rt.spark.executor.hosting import (
 )
 from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
 from spark_connect_rt.spark.executor.row_queue import RowQueue
+from spark_connect_rt.spark.executor.sent_records import SentRecords, tell_of, wants_commits, wants_offsets
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 
@@ -44,6 +46,9 @@ class DriverLink(Protocol):
     def wants_commits(self, host: int) -> None:
         """Have ``SourceHost.durable`` called for each durable batch."""
 
+
+_Durable = tuple[int, Sequence[Delivered], Iterable[RecordMetadata | None]]
+"""(BATCH rows, where they went, where each of their records went)"""
 
 _RETRY_WAIT_S = 0.1  # Java: a retriable poll counts as an empty one
 log = logging.getLogger(__name__)
@@ -89,15 +94,17 @@ class SourceHost(threading.Thread):
         self._clients = clients
         self._context = _Context(launch, _OffsetReader(host, driver), MeteredPluginMetrics(self.meter))
         self._driver = driver
-        self._sent: deque[Sequence[SourceRecord]] = deque()  # per BATCH row, only for tasks with commit_record
-        self._durable: deque[tuple[int, Sequence[Delivered]]] = deque()  # BATCH rows and where they went, untold yet
-        self._tell_offsets = False
+        self._sent = SentRecords()  # only of tasks with commit_record
+        self._durable: deque[_Durable] = deque()  # untold yet
+        self._tell = Tell.NOTHING
         self._boundaries: TransactionBoundaries | None = None  # exactly-once only
         self.claimed = threading.Event()  # the writer has shut out earlier producers of this task
 
-    def durable(self, rows: int, delivered: Sequence[Delivered]) -> None:
+    def durable(
+        self, rows: int, delivered: Sequence[Delivered], metadata: Iterable[RecordMetadata | None] = ()
+    ) -> None:
         """Take note that so many more BATCH rows are durable, and where their records are (channel thread)."""
-        self._durable.append((rows, delivered))
+        self._durable.append((rows, delivered, metadata))
         self.switches.nudge()
 
     def news(self, now_s: float) -> Mapping[str, Any] | None:
@@ -124,18 +131,18 @@ class SourceHost(threading.Thread):
         if self.switches.stopping:
             return
         task_class = load_class(self._launch.task_class)
-        self._tell_offsets = _wants_offsets(task_class)
+        self._tell = tell_of(task_class)
         if self._launch.offsets_topic and not self._claim():
             return
         task: SourceTask = task_class()
-        if _wants_commits(type(task)):
+        if wants_commits(task_class):
             self._driver.wants_commits(self._host)
         task.context = self._context
         worker_config = self._clients.resolve(self._launch.worker_config, self._launch.worker_config)
         connector_config = self._clients.resolve(self._launch.connector_config, self._launch.worker_config)
         waiting = Waiting(monotonic_ms, self.switches.wait_ms)
         settings = ReportSettings.from_config(connector_config)
-        self._errant_log = ErrantLog(self._launch.task, settings, self._clients)
+        self._errant_log = ErrantLog(self._launch.task, settings, self._clients, self.meter)
         letters = self._dead_letters(settings)
         pipeline = SourcePipeline.from_config(connector_config, worker_config, self._clients.plugin, waiting, letters)
         self._context.pipeline = pipeline
@@ -152,7 +159,7 @@ class SourceHost(threading.Thread):
 
         T1: only then may it read where it is; what an earlier producer left open is aborted by now.
         """
-        self._rows.put(Row(self._host, RowKind.CLAIM, TELL_OFFSETS if self._tell_offsets else b""))
+        self._rows.put(Row(self._host, RowKind.CLAIM, b"%d" % self._tell))
         while not self.claimed.is_set():
             if self.switches.stopping:
                 return False
@@ -203,7 +210,7 @@ class SourceHost(threading.Thread):
             polled = self._polled(task)
             if polled is None:
                 return
-            pieces = [(pipeline.convert(piece), end) for piece, end in self._cut(polled)]
+            pieces, rows_of_each = self._converted(polled, pipeline)
         except RetryInterrupted:
             pipeline.give_up()  # what was polled is polled again after the next start
             return
@@ -214,14 +221,25 @@ class SourceHost(threading.Thread):
                 if self._boundaries is not None and self._boundaries.requests is None:
                     self._end_transaction(End.COMMIT)
             raise
-        if _wants_records(type(task)):
-            self._remember(polled, sum(len(batches) for batches, _ in pieces))
+        if self._tell is Tell.RECORDS:
+            sent = [(one.records, one.batch.num_rows) for batches, _ in pieces for one in batches]
+            self._sent.add(polled, rows_of_each, sent)
         for batches, end in pieces:
             for converted in batches:
                 self._send(converted)
             self._end_transaction(end)
         if not polled:
             self.switches.wait(task.idle_wait_ms() / 1000)
+
+    def _converted(
+        self, polled: Sequence[SourceRecord | SourceBatch], pipeline: SourcePipeline
+    ) -> tuple[list[tuple[list[ConvertedBatch], End]], list[int]]:
+        """Return what a poll brought, cut where transactions end, and how many Kafka records each piece became."""
+        pieces, rows_of_each = [], list[int]()
+        for piece, end in self._cut(polled):
+            pieces.append((pipeline.convert(piece), end))
+            rows_of_each += pipeline.rows_of_each
+        return pieces, rows_of_each
 
     def _polled(self, task: SourceTask) -> Sequence[SourceRecord | SourceBatch] | None:
         """Return what a poll brought; None: it is to be tried again."""
@@ -265,51 +283,42 @@ class SourceHost(threading.Thread):
                 "Source tasks may not produce to their own offsets topics when exactly-once support is enabled"
             )
         self._errant_log.write(converted.errants)
+        if dead := converted.batch.num_rows - converted.records:
+            self.meter.count("dead_letters.records", dead)
         head = BatchHead(
             converted.records,
             tuple(converted.source_offsets),
             converted.skipped,
             tuple(sorted(converted.topics)),
-            self._tell_offsets,
+            self._tell,
         )
         data = encode_records(converted.batch) if converted.batch.num_rows else None
         self._rows.put(Row(self._host, RowKind.BATCH, head.encode(), data))
 
-    def _remember(self, polled: Sequence[SourceRecord | SourceBatch], rows: int) -> None:
-        """Keep the records of one poll until the LAST of its rows is durable."""
-        self._sent.extend(() for _ in range(rows - 1))
-        if rows:
-            self._sent.append([record for record in polled if isinstance(record, SourceRecord)])
-
     def _tell_durable(self, task: SourceTask) -> None:
-        """Call the task's commit hooks on its own thread."""
-        rows, delivered = 0, list[Delivered]()
+        """Call the task's commit hooks on its own thread; what Java's two raise is logged, as there."""
+        any_rows, delivered, runs = False, list[Delivered](), DeliveryRuns()
         while self._durable:
-            more, where = self._durable.popleft()
-            rows += more
+            rows, where, metadata = self._durable.popleft()
+            any_rows = any_rows or rows > 0
             delivered += where
-        if not rows:
-            return
-        for _ in range(min(rows, len(self._sent))):
-            for record in self._sent.popleft():
-                task.commit_record(record, None)
-        if delivered:
+            if self._tell is Tell.RECORDS:
+                for record, place in self._sent.durable(rows, metadata):
+                    self._hook(task.commit_record, record, place)
+                    if place is not None:
+                        runs.note(place.topic, place.partition, place.offset)
+        delivered += runs.take()
+        if delivered and wants_offsets(type(task)):
             task.commit_offsets(delivered)
-        task.commit()
+        if any_rows:
+            self._hook(task.commit)
+
+    def _hook(self, hook: Callable[..., None], *told: object) -> None:
+        try:
+            hook(*told)
+        except Exception:
+            log.exception("task=%s: %s failed, ignored", self._launch.task, hook.__name__)
 
 
 def _count(polled: Sequence[SourceRecord | SourceBatch]) -> int:
     return sum(len(one.values) if isinstance(one, SourceBatch) else 1 for one in polled)
-
-
-def _wants_commits(task_class: type[SourceTask]) -> bool:
-    """Tell whether the task has a hook to be called when batches are durable."""
-    return task_class.commit is not SourceTask.commit or _wants_records(task_class) or _wants_offsets(task_class)
-
-
-def _wants_offsets(task_class: type[SourceTask]) -> bool:
-    return task_class.commit_offsets is not SourceTask.commit_offsets
-
-
-def _wants_records(task_class: type[SourceTask]) -> bool:
-    return task_class.commit_record is not SourceTask.commit_record

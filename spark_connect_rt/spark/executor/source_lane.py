@@ -10,7 +10,8 @@ from typing import Any
 
 import orjson
 
-from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS, BatchProducer, ExecutorClients
+from spark_connect_rt.pipeline.delivery_runs import metadata_runs
+from spark_connect_rt.ports.executor_clients import BatchProducer, ExecutorClients, Tell
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, decode_records
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
@@ -29,6 +30,7 @@ class SourceLane(Lane):
         self._clients = clients
         self._producer: BatchProducer | None = None
         self._new_topics = NewTopics(launch, clients)
+        self._tell = Tell.NOTHING
         self._pending = Pending()
         self._flush_at_s: float | None = None
         self._flushed_s = 0.0
@@ -49,7 +51,7 @@ class SourceLane(Lane):
         head = BatchHead.decode(row.head)
         if row.data is not None:
             self._new_topics.ensure(head.topics)
-            self._open_producer(head.tell_offsets).produce(decode_records(row.data))
+            self._open_producer(head.tell).produce(decode_records(row.data))
         self._pending.add(head, row.data.size if row.data is not None else 0)
         now = now_s()
         if self._flush_at_s is None:
@@ -57,11 +59,12 @@ class SourceLane(Lane):
         if now >= self._flush_at_s:
             self.drain()
 
-    def _open_producer(self, tell_offsets: bool) -> BatchProducer:
+    def _open_producer(self, tell: Tell) -> BatchProducer:
         if self._producer is None:
             config = self._clients.resolve(self.launch.client_config, self.launch.worker_config)
             self._timeout_ms = int(config.get("delivery.timeout.ms", _DELIVERY_TIMEOUT_MS))
-            self._producer = self._clients.producer({**config, **TELLS_OFFSETS} if tell_offsets else config)
+            self._tell = tell
+            self._producer = self._clients.producer({**config, **tell.properties})
         return self._producer
 
     def on_reader_idle(self) -> None:
@@ -88,8 +91,14 @@ class SourceLane(Lane):
         self._flush_at_s = None
         self._flushed_s = now_s()
         pending, self._pending = self._pending, Pending()
-        delivered = self._producer.delivered() if self._producer is not None else []
-        self.report_durable(pending.records, **pending.fields(), delivered=list(map(tuple, delivered)))
+        self.report_durable(pending.records, **pending.fields(), **self._whereabouts())
+
+    def _whereabouts(self) -> dict[str, Any]:
+        if self._producer is None:
+            return {}
+        if self._tell is Tell.RECORDS:
+            return {"metadata": metadata_runs(self._producer.metadata())}
+        return {"delivered": list(map(tuple, self._producer.delivered()))}
 
     def finish(self) -> None:
         """Close the producer; what is not flushed is given up, it will be read again."""

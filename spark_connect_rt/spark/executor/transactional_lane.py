@@ -8,15 +8,17 @@ the same transaction, so what is reported durable is committed already, offsets 
 from __future__ import annotations
 
 import logging
+from typing import Any
 
 import pyarrow as pa
 
-from spark_connect_rt.api.records import Delivered
+from spark_connect_rt.api.records import RecordMetadata
+from spark_connect_rt.pipeline.delivery_runs import metadata_runs
 from spark_connect_rt.pipeline.produce_rows import columns_batch
-from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS, ExecutorClients, TransactionalProducer
+from spark_connect_rt.ports.executor_clients import ExecutorClients, Tell, TransactionalProducer
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.offset_records import encode_key, encode_value
-from spark_connect_rt.spark.executor.frames import EXACT, TELL_OFFSETS, BatchHead, Row, RowKind, decode_records
+from spark_connect_rt.spark.executor.frames import EXACT, BatchHead, Row, RowKind, decode_records
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
 from spark_connect_rt.spark.executor.new_topics import NewTopics
 from spark_connect_rt.spark.executor.source_lane import Pending
@@ -38,6 +40,8 @@ class TransactionalLane(Lane):
         self._producer: TransactionalProducer | None = None
         self._new_topics = NewTopics(launch, clients)
         self._pending = Pending()
+        self._tell = Tell.NOTHING
+        self._metadata: list[RecordMetadata | None] = []  # of rows that are not reported yet, those of open ones apart
         self._open = False
         self._may_end = True  # nothing has come since the last COMMIT row
         self._due_s: float | None = None  # when the transaction ends if it may
@@ -56,14 +60,15 @@ class TransactionalLane(Lane):
             case RowKind.ABORT:
                 self._abort()
             case RowKind.CLAIM:
-                self._claim(tell_offsets=row.head == TELL_OFFSETS)
+                self._claim(Tell(int(row.head or b"0")))
             case RowKind.RUNNING | RowKind.PAUSED:
                 self._end_if_due(now_s(), at_once=True)
                 self.report(row.kind.name.lower())
 
-    def _claim(self, *, tell_offsets: bool) -> None:
+    def _claim(self, tell: Tell) -> None:
+        self._tell = tell
         config = self._clients.resolve(self.launch.client_config, self.launch.worker_config)
-        self._producer = self._clients.transactional_producer({**config, **TELLS_OFFSETS} if tell_offsets else config)
+        self._producer = self._clients.transactional_producer({**config, **tell.properties})
         # T1: from here on no earlier producer of this task can commit, and what it left open is aborted; only then
         # may the task read where it is.
         self._producer.claim(CLAIM_LIMIT_MS)
@@ -101,7 +106,7 @@ class TransactionalLane(Lane):
 
     def _commit(self) -> None:
         """T2: records and the offsets behind them become visible together, or not at all."""
-        pending, delivered = self._pending, list[Delivered]()
+        pending, whereabouts = self._pending, dict[str, Any]()
         offsets = [(encode_key(self.launch.task.connector, p), encode_value(o)) for p, o in pending.source_offsets()]
         if offsets or self._open:
             producer = self._opened()
@@ -109,10 +114,18 @@ class TransactionalLane(Lane):
                 keys, values = (pa.array(column, pa.binary()) for column in zip(*offsets, strict=True))
                 producer.produce(columns_batch(self.launch.offsets_topic, values, keys))
             producer.commit(END_LIMIT_MS)
-            delivered = producer.delivered()
+            self.meter.moved("transaction", pending.records)
+            self.meter.reached("transaction.least_negated", -pending.records)
+            whereabouts = self._whereabouts(producer, len(offsets))
         self._open, self._due_s, self._pending = False, None, Pending()
         self._ended_s = now_s()
-        self.report_durable(pending.records, **pending.fields(), delivered=list(map(tuple, delivered)))
+        self.report_durable(pending.records, **pending.fields(), **whereabouts)
+
+    def _whereabouts(self, producer: TransactionalProducer, offset_records: int) -> dict[str, Any]:
+        if self._tell is not Tell.RECORDS:
+            return {"delivered": list(map(tuple, producer.delivered()))}
+        written, self._metadata = [*self._metadata, *producer.metadata()], []
+        return {"metadata": metadata_runs(written[: len(written) - offset_records])}
 
     def _abort(self) -> None:
         if self._open:
@@ -123,7 +136,10 @@ class TransactionalLane(Lane):
     def _drop(self, limit_ms: int) -> None:
         assert self._producer is not None
         self._producer.abort(limit_ms)
-        self._producer.delivered()  # nobody sees these records
+        if self._tell is Tell.RECORDS:
+            self._metadata += [None] * len(self._producer.metadata())
+        else:
+            self._producer.delivered()  # nobody sees these records
         self._open = False
 
     def on_reader_idle(self) -> None:

@@ -49,6 +49,14 @@ class TestColumnProducer(KafkaClients):
         consumer.close()
         return values
 
+    def test_a_producer_that_was_asked_to_tells_it_of_each_record_in_their_order(self, topic: str) -> None:
+        """Not this one: KafkaExecutorClients makes the other for tasks that want it."""
+        producer = self.new_producer(**TELLS_OFFSETS)
+        producer.produce(values_batch(topic, [b"v"]))
+        producer.flush(LIMIT_MS)
+        assert (len(producer.delivered()), producer.metadata()) == (1, [])
+        producer.close()
+
     @pytest.mark.parametrize(
         "settings",
         [{"buffer.memory": "20000"}, {"batch.size": "500"}, {"batch.size": "0"}, {"max.request.size": "4000"}],

@@ -244,3 +244,18 @@ def test_the_sink_refuses_what_is_not_bytes_and_a_partition_that_is_not_there(
         with pytest.raises(ConnectError):
             _ = sink.deliver() and sink.commit()
         assert sink.committed == {}
+
+
+def test_records_that_did_not_arrive_in_time_come_again_to_a_producer_without_a_past(topic: str) -> None:
+    """One that failed answers every call with its failure: the task would never write again."""
+    nobody = f"127.0.0.1:{free_ports(1)[0]}"
+    hasty = {"target.producer.delivery.timeout.ms": "1000", "target.producer.request.timeout.ms": "500"}
+    config = {"topics": "here", "target.bootstrap.servers": nobody, "topic.format": topic, **hasty, **CONVERTERS}
+    with SinkHarness(KafkaSinkConnector, config) as sink:
+        sink.send("here", b"x")
+        assert sink.deliver()
+        with pytest.raises(RetriableError):
+            sink.commit()
+        sink.send("here", b"y")
+        assert sink.deliver(), "the new producer takes both"
+        assert sink.committed == {}

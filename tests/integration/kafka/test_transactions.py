@@ -31,8 +31,8 @@ class TestKafkaTransactions(TransactionsContract):
     def new_topic(self, name: str) -> None:
         self.admin.create_topic(TopicSpec(name, 1, 1))
 
-    def new_producer(self, transactional_id: str) -> KafkaTransactionalProducer:
-        return KafkaTransactionalProducer(self.properties(transactional_id))
+    def new_producer(self, transactional_id: str, **properties: str) -> KafkaTransactionalProducer:
+        return KafkaTransactionalProducer({**self.properties(transactional_id), **properties})
 
     def new_consumer(self) -> KafkaBatchConsumer | FetchConsumer:
         committed = {"consumer.override.isolation.level": "read_committed"}

@@ -8,7 +8,7 @@ from typing import Any, TypeVar, cast
 
 import pytest
 
-from spark_connect_rt.api.records import SinkRecord, SourceRecord
+from spark_connect_rt.api.records import RecordMetadata, SinkRecord, SourceRecord
 from spark_connect_rt.api.task import SourceTaskContext
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.connectors.mock import MockSinkTask, MockSourceConnector, MockSourceTask, MockTask
@@ -77,7 +77,7 @@ def test_a_verifiable_source_sends_and_prints_numbers(capsys: pytest.CaptureFixt
     assert (first.source_partition, first.key, first.value) == ({"id": 1}, 1, 0)
     assert second.source_offset == {"seqno": 1}
     assert json.loads(lines(capsys)[0]) == {"name": "v", "task": 1, "topic": "t", "time_ms": 1_000, "seqno": 0}
-    task.commit_record(second, 7)
+    task.commit_record(second, RecordMetadata("t", 0, 7))
     assert json.loads(lines(capsys)[0])["committed"] is True
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from spark_connect_rt._version import __version__
 from spark_connect_rt.ports.metric_names import METRICS
 from spark_connect_rt.ports.task_runner import TaskMeasured
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -46,6 +47,11 @@ def test_a_worker_with_a_source_a_sink_and_a_failed_task(cluster: InProcessClust
         f"sink-record-active-count{of_s}": 0,
         f"partition-count{of_s}": 1,
         f"offset-commit-completion-total{of_s}": 1,
+        f"offset-commit-seq-no{of_s}": 1,
+        f"deadletterqueue-produce-requests{of_s}": 0,
+        "connector-type connector=s connector_type=sink": 1,
+        "connector-class connector=s connector_class=MemorySink": 1,
+        f"connector-version connector=a connector_version={__version__}": 1,
         f"stalled{of_s}": 0,
         "status connector=bad task=0 status=failed": 1,
         "connector-failed-task-count connector=bad": 1,
@@ -70,6 +76,7 @@ def test_a_worker_with_a_source_a_sink_and_a_failed_task(cluster: InProcessClust
     now = values(cluster)
     assert now[f"poll-batch-max-time-ms{of_a}"] >= now[f"poll-batch-avg-time-ms{of_a}"] > 0
     assert now[f"put-batch-max-time-ms{of_s}"] >= now[f"put-batch-avg-time-ms{of_s}"] > 0
+    assert now[f"offset-commit-completion-rate{of_s}"] > 0
     assert 0 < now[f"running-ratio{of_a}"] <= 1
     assert now["epoch"] >= now["completed-rebalances-total"] >= 1
     (worker,) = cluster.workers.values()

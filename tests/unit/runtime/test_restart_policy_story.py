@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import orjson
 import pytest
 
+from spark_connect_rt.config_providers.file import FileConfigProvider
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
@@ -78,6 +80,35 @@ def test_the_worker_may_say_it_for_all() -> None:
         faults.raises("a-0.poll", ConnectionError("away"))
         create(running, "a", source(5))
         running.until(lambda: faults.calls["a-0.start"] >= 3)
+        faults.clear()
+
+
+def test_what_a_config_provider_holds_counts(tmp_path: Path) -> None:
+    """The connector's settings and the worker's, and what is not there counts for nothing."""
+    faults.clear()
+    (tmp_path / "policy").write_text("is=backoff\nsoon=20\nlate=600000\n")
+    place = f"${{file:{tmp_path}/policy"
+    worker = {
+        "config.providers": "file",
+        "config.providers.file.class": "FileConfigProvider",
+        "errors.restart.policy": place + ":is}",
+        "errors.restart.delay.ms": place + ":late}",
+        "errors.restart.delay.max.ms": place + ":late}",
+    }
+    own = {"errors.restart.delay.ms": place + ":soon}", "errors.restart.poison": "0"}
+    (tmp_path / "lost").write_text("soon=20\n")
+    lost = {"errors.restart.delay.ms": f"${{file:{tmp_path}/lost:soon}}"}
+    with InProcessCluster({"FileConfigProvider": FileConfigProvider}, worker) as running:
+        running.add_worker()
+        for name, settings in (("a", own), ("b", {}), ("c", lost)):
+            create(running, name, source(5, **settings))
+        running.until(lambda: all(faults.calls[f"{name}-0.start"] for name in "abc"))
+        (tmp_path / "lost").unlink()
+        for name in "abc":
+            faults.raises(f"{name}-0.poll", ConnectionError("away"))
+        running.until(lambda: faults.calls["a-0.start"] >= 3)
+        running.until(lambda: running.states("b")["b-0"] == running.states("c")["c-0"] == "FAILED")
+        assert (faults.calls["b-0.start"], faults.calls["c-0.start"]) == (1, 1)
         faults.clear()
 
 

@@ -11,6 +11,8 @@ import pytest
 
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.pipeline.columns import produce_batch
+from spark_connect_rt.pipeline.delivery_runs import metadata_of
+from spark_connect_rt.ports.executor_clients import Tell
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.offset_records import decode_value
@@ -26,11 +28,11 @@ LAUNCH = replace(LAUNCH, offsets_topic="offsets")
 class Lane:
     """A lane that runs, and what it says."""
 
-    def __init__(self, clients: MemoryExecutorClients) -> None:
+    def __init__(self, clients: MemoryExecutorClients, tell: Tell = Tell.NOTHING) -> None:
         self.clients = clients
         self.reports: list[Mapping[str, Any]] = []
         self.lane = TransactionalLane(5, LAUNCH, self.reports.append, clients)
-        self.lane.give(Row(5, RowKind.CLAIM))
+        self.lane.give(Row(5, RowKind.CLAIM, b"%d" % tell))
         self.lane.start()
         wait_until(lambda: self.ops() == ["claimed"])
 
@@ -114,6 +116,19 @@ def test_an_aborted_transaction_leaves_its_offsets_only(lane: Lane) -> None:
     lane.end()
     assert (lane.values(), lane.offsets()) == (["good"], ["worse", "good"])
     assert [one["n"] for one in lane.reports if one["op"] == "durable"] == [0, 1]
+
+
+def test_a_task_that_wants_it_hears_of_each_record_and_not_of_its_offsets() -> None:
+    lane = Lane(MemoryExecutorClients(), Tell.RECORDS)
+    lane.batch("bad", "worse")
+    lane.row(RowKind.ABORT)
+    lane.batch("good", "better")
+    lane.row(RowKind.COMMIT, EXACT)
+    lane.batch("best")
+    lane.row(RowKind.COMMIT, EXACT)
+    lane.end()
+    told = [list(metadata_of(one["metadata"])) for one in lane.reports if one["op"] == "durable"]
+    assert told == [[None, None, ("t", 0, 0, None), ("t", 0, 1, None)], [("t", 0, 2, None)]]
 
 
 def test_offsets_alone_are_a_transaction_and_nothing_is_none(lane: Lane) -> None:

@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from spark_connect_rt.api.connector import SinkConnector
+from spark_connect_rt.api.records import SinkRecord
+from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError
+from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.connector_harness import MemoryOffsets, SourceHarness
 from spark_connect_rt.testing.memory_connectors import MemorySource, faults
 from spark_connect_rt.testing.sink_harness import SinkHarness
@@ -80,3 +85,49 @@ def test_without_tolerance_the_sinks_error_is_raised_and_nothing_is_committed() 
         with pytest.raises(DataError, match="no place on the shelf"):
             sink.deliver()
         assert set(sink.commit().values()) <= {0}
+
+
+class Forgetful(SinkTask):
+    """Loses what it holds when it is flushed for the first time."""
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self.held: list[Any] = []
+        self.kept: list[Any] = []
+        self.failures = 1
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        self.held += [record.value for record in records]
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
+        held, self.held = self.held, []
+        if self.failures:
+            self.failures -= 1
+            raise ValueError("full")
+        self.kept += held
+
+    def stop(self) -> None:
+        pass
+
+
+class ForgetfulSink(SinkConnector):
+    def config_def(self) -> ConfigDef:
+        return ConfigDef()
+
+    def task_class(self) -> type[Any]:
+        return Forgetful
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        return [dict(self.config)]
+
+
+def test_after_a_commit_that_failed_the_same_records_are_delivered_again() -> None:
+    with SinkHarness(ForgetfulSink, {"topics": "t"}) as sink:
+        sink.send("t", 1)
+        assert sink.deliver()
+        with pytest.raises(ValueError, match="full"):
+            sink.commit()
+        sink.send("t", 2)
+        assert sink.deliver()
+        assert sink.commit() == {TopicPartition("t", 0): 2}
+        assert isinstance(sink.task, Forgetful)
+        assert sink.task.kept == [1, 2]

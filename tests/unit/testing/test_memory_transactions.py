@@ -17,8 +17,8 @@ class TestMemoryTransactions(TransactionsContract):
     def new_topic(self, name: str) -> None:
         """Topics are there when they are written."""
 
-    def new_producer(self, transactional_id: str) -> TransactionalProducer:
-        return self.clients.transactional_producer({"transactional.id": transactional_id})
+    def new_producer(self, transactional_id: str, **properties: str) -> TransactionalProducer:
+        return self.clients.transactional_producer({"transactional.id": transactional_id, **properties})
 
     def new_consumer(self) -> BatchConsumer:
         return self.clients.consumer({})

@@ -1,0 +1,160 @@
+"""Commits that fail while a batch is in hand, and what is asked of the task when partitions go."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.api.records import SinkRecord
+from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
+from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.spark.executor.commit_times import CommitTimes
+from spark_connect_rt.spark.executor.control_wire import decode_offsets
+from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
+from spark_connect_rt.spark.executor.hosting import load_class
+from spark_connect_rt.spark.executor.sink_lane import SinkLane
+from spark_connect_rt.spark.executor.sink_offsets import SinkOffsets
+from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, consume_batch, wait_until
+
+STRING = "spark_connect_rt.converters.string:StringConverter"
+HEADERS = "spark_connect_rt.converters.simple_header:SimpleHeaderConverter"
+ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
+
+
+class Losing(SinkTask):
+    """Refuses its third batch and asks for a commit; that one fails, and the task forgets what it held."""
+
+    puts: list[list[str]] = []
+    asked: list[Mapping[TopicPartition, int]] = []
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self.failures = 1
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        if not records:
+            return
+        Losing.puts.append([record.value for record in records])
+        if len(Losing.puts) == 3:
+            self.context.request_commit()
+            raise RetriableError("the target is away")
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        Losing.asked.append(offsets)
+        if len(Losing.puts) == 3 and self.failures:
+            self.failures -= 1
+            raise ValueError("everything held is lost")
+        return offsets
+
+    def stop(self) -> None:
+        pass
+
+
+@pytest.fixture(autouse=True)
+def _anew() -> None:
+    Losing.puts, Losing.asked = [], []
+
+
+class _Lane:
+    def __init__(self, flush_interval_ms: int = 60_000) -> None:
+        self.reports: list[Mapping[str, Any]] = []
+        worker = {
+            "key.converter": STRING,
+            "value.converter": STRING,
+            "header.converter": HEADERS,
+            "offset.flush.interval.ms": str(flush_interval_ms),
+        }
+        task = f"{__name__}:Losing"
+        launch = TaskLaunch(ConnectorTaskId("a", 0), 1, 1, TaskKind.SINK, task, {}, {}, worker)
+        self.lane = SinkLane(5, launch, self.reports.append, MemoryExecutorClients(find_plugin=load_class))
+        self.give(RowKind.ASSIGNED, ZERO, ONE)
+
+    def give(self, kind: RowKind, *partitions: TopicPartition) -> None:
+        self.lane.give(Row(5, kind, encode_partitions([(one.topic, one.partition) for one in partitions])))
+
+    def batch(self, place: TopicPartition, first: int, *values: str) -> None:
+        rows = [
+            {"topic": place.topic, "partition": place.partition, "offset": first + n, "value": value.encode()}
+            for n, value in enumerate(values)
+        ]
+        self.lane.give(Row(5, RowKind.BATCH, BatchHead(len(rows)).encode(), encode_records(consume_batch(rows))))
+
+    def seeks(self) -> list[Any]:
+        return [list(map(tuple, one["seek"])) for one in self.reports if one["op"] == "steer"]
+
+    def committed(self) -> list[dict[TopicPartition, int]]:
+        return [dict(decode_offsets(one["sink_offsets"])) for one in self.reports if one["op"] == "durable"]
+
+    def end(self) -> None:
+        self.give(RowKind.ENDED)
+        self.lane.join(10)
+        assert not self.lane.is_alive()
+
+
+def test_a_batch_in_hand_is_given_up_when_what_came_before_it_is_read_again() -> None:
+    """Else its offsets would be committed past records that the task lost."""
+    lane = _Lane()
+    lane.batch(ONE, 0, "committed at once")
+    lane.batch(ZERO, 7, "a", "b")
+    lane.batch(ZERO, 9, "c")
+    lane.lane.start()
+    wait_until(lambda: bool(lane.seeks()))
+    assert lane.seeks() == [[("t", 0, 7)]]
+    lane.batch(ZERO, 10, "d")  # read before the reader heard of it
+    lane.give(RowKind.ASSIGNED, ZERO)
+    lane.batch(ZERO, 7, "a", "b", "c", "d")
+    wait_until(lambda: len(Losing.puts) == 4)
+    lane.end()
+    assert Losing.puts == [["committed at once"], ["a", "b"], ["c"], ["a", "b", "c", "d"]]
+    assert lane.committed() == [{ONE: 1}, {ZERO: 11}]
+    assert [one["n"] for one in lane.reports if one["op"] == "durable"] == [1, 4]
+
+
+def test_only_what_goes_is_asked_for_when_it_goes() -> None:
+    lane = _Lane()
+    lane.batch(ZERO, 0, "a")
+    lane.lane.start()
+    wait_until(lambda: len(Losing.puts) == 1)
+    lane.batch(ONE, 4, "b")
+    lane.give(RowKind.REVOKED, ZERO)
+    wait_until(lambda: any(one["op"] == "released" for one in lane.reports))
+    lane.end()
+    assert not [offsets for offsets in Losing.asked if ZERO in offsets and ONE in offsets]
+    assert lane.committed() == [{ZERO: 1}, {ONE: 5}]
+
+
+def test_a_task_whose_commits_fail_is_asked_ever_more_seldom() -> None:
+    times, waits, now_s = CommitTimes(flush_interval_s=10), [], 100.0
+    for _ in range(6):
+        times.put(now_s)
+        assert times.at_s is not None
+        waits.append(times.at_s - now_s)
+        now_s = times.at_s
+        times.asked(now_s)
+        times.failed(now_s)
+        assert times.at_s is None
+    assert waits == [0, 1, 2, 4, 8, 10]
+    times.put(now_s)
+    times.asked(now_s)
+    times.answered(all_safe=False)
+    times.failed(now_s)
+    times.put(now_s)
+    assert times.at_s == now_s + 1
+
+
+def test_a_failure_goes_back_to_what_was_committed_else_to_where_it_began() -> None:
+    offsets = SinkOffsets()
+    batch = consume_batch([{"topic": "t", "partition": p, "offset": 5 + p, "value": b"x"} for p in (0, 1)])
+    offsets.took(batch, {ZERO: 6, ONE: 7})
+    assert offsets.behind() == {ZERO: 5, ONE: 6}
+    assert offsets.reported(offsets.safe({ZERO: 99})) == {ZERO: 6}
+    assert offsets.behind() == {ONE: 6}
+    offsets.moved({ONE: 2})
+    assert offsets.behind() == {}
+    offsets.took(batch, {ONE: 7})
+    assert offsets.behind() == {ONE: 2}
+    offsets.gone([ONE])
+    assert offsets.all_safe({ZERO: 6})
