@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -9,6 +10,16 @@ import pytest
 
 from spark_connect_rt.embedded.java import Java, find_java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
+
+MOST_FILES = 700  # py4j waits by select(2): above 1023 it hears the JVM's calls no more, and streams hang
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _few_open_files() -> Iterator[None]:
+    """Say which module left clients open before others hang by it."""
+    yield
+    count = len(os.listdir("/proc/self/fd"))
+    assert count < MOST_FILES, f"{count} open files: something is not closed"
 
 
 @pytest.fixture(scope="session")

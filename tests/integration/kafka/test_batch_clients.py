@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
@@ -26,9 +28,11 @@ class KafkaClients(BatchClientsContract):
     consumer_kind: type[KafkaBatchConsumer | FetchConsumer] = KafkaBatchConsumer
 
     @pytest.fixture(autouse=True)
-    def _cluster(self, broker: EmbeddedKafka) -> None:
+    def _cluster(self, broker: EmbeddedKafka) -> Iterator[None]:
         self.worker = {"bootstrap.servers": broker.bootstrap_servers}
         self.admin = KafkaAdmin(self.worker)
+        yield
+        del self.admin  # pytest keeps the instance until the end, and a client has twenty file descriptors
 
     def new_topic(self, name: str, partitions: int) -> None:
         self.admin.create_topic(TopicSpec(name, partitions, 1))

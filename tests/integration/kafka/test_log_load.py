@@ -86,8 +86,10 @@ class TestLogWithLoad(CompactedLogContract):
     """Everything a log promises holds for one that loads, but that a start may return early and leave records out."""
 
     @pytest.fixture(autouse=True)
-    def _cluster(self, broker: EmbeddedKafka, admin: KafkaAdmin, tmp_path: Path, bulk_from: int) -> None:
-        self.lab = Lab(broker.bootstrap_servers, admin, tmp_path, bulk_from)
+    def _cluster(self, lab: Lab) -> Iterator[None]:
+        self.lab = lab
+        yield
+        del self.lab
 
     def new_log(self, topic: str, partitions: int = 1) -> KafkaCompactedLog:
         spec = TopicSpec(topic, partitions, 1)

@@ -33,7 +33,7 @@ class TestKafkaSinkGroup(SinkGroupContract):
         self.worker = {"bootstrap.servers": broker.bootstrap_servers}
         self.admin = KafkaAdmin(self.worker)
         yield
-        self.admin.close()
+        del self.admin
 
     def new_topic(self, name: str, partitions: int) -> None:
         self.admin.create_topic(TopicSpec(name, partitions, 1))

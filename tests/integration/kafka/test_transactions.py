@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pyarrow as pa
 import pytest
 
@@ -21,9 +23,11 @@ class TestKafkaTransactions(TransactionsContract):
     consumer_kind: type[KafkaBatchConsumer | FetchConsumer] = KafkaBatchConsumer
 
     @pytest.fixture(autouse=True)
-    def _cluster(self, broker: EmbeddedKafka) -> None:
+    def _cluster(self, broker: EmbeddedKafka) -> Iterator[None]:
         self.worker = {"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"}
         self.admin = KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers})
+        yield
+        del self.admin
 
     def properties(self, transactional_id: str) -> dict[str, str]:
         return {**exactly_once_producer_properties(self.worker, {}, "c", 0), "transactional.id": transactional_id}

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from spark_connect_rt.schema_registry.registry_client import registry_client
 from spark_connect_rt.testing.schema_registry import SchemaRegistry
 
 
@@ -13,3 +14,4 @@ from spark_connect_rt.testing.schema_registry import SchemaRegistry
 def registry() -> Iterator[SchemaRegistry]:
     with SchemaRegistry() as running:
         yield running
+    registry_client.cache_clear()
