@@ -6,10 +6,12 @@ Who shows it one has imported pandas. So pyarrow is made to find no pandas, and 
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib.machinery import ModuleSpec
 from types import ModuleType
 
@@ -24,9 +26,8 @@ def load_pandas_on_demand() -> None:
 
     watch = _Watch()
     sys.meta_path.insert(0, watch)
-    watch.hidden_from = threading.get_ident()
-    pa.array([])
-    watch.hidden_from = None
+    with watch.hiding():
+        pa.array([])
 
 
 def import_without_pandas(name: str) -> None:
@@ -35,20 +36,23 @@ def import_without_pandas(name: str) -> None:
     Raises ImportError.
     """
     watch = next((one for one in sys.meta_path if isinstance(one, _Watch)), None)
-    if watch is None:
+    with watch.hiding() if watch is not None else nullcontext():
         importlib.import_module(name)
-        return
-    watch.hidden_from = threading.get_ident()
-    try:
-        importlib.import_module(name)
-    finally:
-        watch.hidden_from = None
 
 
 class _Watch:
     """Hides pandas from one thread at times. Else finds it once, as all others would, and tells pyarrow of it."""
 
-    hidden_from: int | None = None
+    _hidden_from: int | None = None
+
+    @contextmanager
+    def hiding(self) -> Iterator[None]:
+        """Hide it from this thread meanwhile."""
+        self._hidden_from = threading.get_ident()
+        try:
+            yield
+        finally:
+            self._hidden_from = None
 
     def find_spec(
         self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
@@ -56,7 +60,7 @@ class _Watch:
         """See ``importlib.abc.MetaPathFinder``."""
         if name != _PANDAS:
             return None
-        if self.hidden_from == threading.get_ident():
+        if self._hidden_from == threading.get_ident():
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
         sys.meta_path.remove(self)
         spec = importlib.util.find_spec(name)

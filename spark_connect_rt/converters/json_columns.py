@@ -26,6 +26,7 @@ ARROW_TYPES = {
     Type.BYTES: pa.binary(),
 }
 _SCHEMALESS_INTEGERS = (pa.int8(), pa.int16(), pa.int32(), pa.int64())
+# Texts, not scalars of Arrow: one of those, made by an import of this module, imports pandas.
 _NULL = "null"
 _EMPTY = ""
 _SPECIAL = bytes(range(32)) + b'"\\'

@@ -35,19 +35,18 @@ class FileTopics:
     def append(self, rows: Sequence[Row]) -> list[RecordMetadata | None]:
         """Write rows, those without a partition to partition 0; return where they went."""
         by_file: dict[Path, list[bytes]] = {}
-        for row in rows:
+        places = [TopicPartition(row["topic"], row.get("partition") or 0) for row in rows]
+        for row, place in zip(rows, places, strict=True):
             stored: dict[str, Any] = {name: _text(row.get(name)) for name in ("key", "value")}
             if row.get("headers"):
                 stored["headers"] = [(one["key"], _text(one["value"])) for one in row["headers"]]
-            path = self._path(TopicPartition(row["topic"], row.get("partition") or 0))
-            by_file.setdefault(path, []).append(orjson.dumps(stored) + b"\n")
+            by_file.setdefault(self._path(place), []).append(orjson.dumps(stored) + b"\n")
         offsets: dict[Path, Iterator[int]] = {}
         for path, lines in by_file.items():
             with path.open("ab") as file:
                 fcntl.flock(file, fcntl.LOCK_EX)
                 offsets[path] = itertools.count(path.read_bytes().count(b"\n"))
                 file.write(b"".join(lines))
-        places = [TopicPartition(row["topic"], row.get("partition") or 0) for row in rows]
         return [RecordMetadata(one.topic, one.partition, next(offsets[self._path(one)])) for one in places]
 
     def read(self, partition: TopicPartition, offset: int, limit: int) -> list[Row]:
