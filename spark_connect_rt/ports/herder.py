@@ -154,6 +154,10 @@ class WorkerProgress:
 class HerderApi(Protocol):
     """What a worker answers. Any thread."""
 
+    @property
+    def started(self) -> Future[None]:
+        """Done once the internal topics are read; its error says why not. Before, reads of connectors find nothing."""
+
     def catch_up(self) -> Future[None]:
         """Read the config topic to its end, so that what any worker answered is known here; never fails.
 

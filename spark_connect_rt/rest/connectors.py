@@ -1,12 +1,12 @@
 """``/connectors`` (Java ``ConnectorsResource``): reads from snapshots, writes through the herder's queue.
 
-Owns: the routes. Reads never wait for the tick; writes wait for it at most the request limit, and are forwarded
-when another worker must serve them.
+Owns: the routes. Reads wait for the start, never for the tick; writes wait for it at most the request limit, and are
+forwarded when another worker must serve them.
 """
 
 from __future__ import annotations
 
-from fastapi import APIRouter
+from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -24,7 +24,7 @@ from spark_connect_rt.rest.request_offsets import read_offsets
 
 def router(context: RestContext) -> APIRouter:
     """Return all routes of connectors and their tasks."""
-    routes = APIRouter(tags=["connectors"])
+    routes = APIRouter(tags=["connectors"], dependencies=[Depends(context.started)])
     _add_reads(routes, context)
     _add_offsets(routes, context)
     _add_configuration(routes, context)

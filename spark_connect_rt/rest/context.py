@@ -74,6 +74,16 @@ class RestContext:
         default_factory=lambda: ThreadPoolExecutor(16, thread_name_prefix="rest-forward")
     )
 
+    async def started(self) -> None:
+        """Wait until this worker knows the connectors: an empty list of a cold start is a wrong one. TimedOutError."""
+        started = self.herder.started
+        if not started.done():
+            waiting = asyncio.wrap_future(started)  # never cancelled: it is everybody's
+            await asyncio.wait([waiting], timeout=self.request_limit_ms / 1000)
+            if not waiting.done():
+                raise self._late()
+        started.result()
+
     async def known(self, read: Callable[[], T]) -> T:
         """Return what a read finds; before it says "not found" this worker reads the config topic to its end."""
         try:
@@ -127,8 +137,10 @@ class RestContext:
         try:
             return await asyncio.wait_for(asyncio.wrap_future(submit()), max(0.0, end_s - time.monotonic()))
         except TimeoutError:
-            detail = self.herder.health().detail
-            raise TimedOutError(f"Request timed out. {detail}".rstrip()) from None
+            raise self._late() from None
+
+    def _late(self) -> TimedOutError:
+        return TimedOutError(f"Request timed out. {self.herder.health().detail}".rstrip())
 
     def _is_momentary(self, request: Request, refusal: RestError) -> bool:
         """Return whether the same request may succeed soon. A forwarded one is repeated where it came in."""

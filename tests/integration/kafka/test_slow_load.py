@@ -65,17 +65,23 @@ def group(broker: EmbeddedKafka) -> Iterator[RealGroup]:
         assert herder.stop(30)
 
 
-def served(herder: DistributedHerder, limit_ms: int) -> tuple[RestServer, ConnectRest]:
+@contextlib.contextmanager
+def served(herder: DistributedHerder, limit_ms: int) -> Iterator[ConnectRest]:
     server = RestServer(create_app(herder, request_limit_ms=limit_ms), "127.0.0.1", 0)
     server.start()
-    return server, ConnectRest(f"http://127.0.0.1:{server.port}")
+    try:
+        with ConnectRest(f"http://127.0.0.1:{server.port}") as rest:
+            yield rest
+    finally:
+        server.stop()
 
 
 def test_everything_but_offsets_is_answered_while_the_offset_topic_is_read(group: RealGroup) -> None:
     load = HeldLoad()
     herder = group.start("w1", load)
-    (hasty, hasty_rest), (patient, rest) = served(herder, 500), served(herder, 90_000)
-    with ThreadPoolExecutor() as pool, contextlib.ExitStack() as stack:
+    with contextlib.ExitStack() as stack:
+        hasty_rest, rest = (stack.enter_context(served(herder, limit_ms)) for limit_ms in (500, 90_000))
+        pool = stack.enter_context(ThreadPoolExecutor())
         stack.callback(load.go.set)  # also when this fails: somebody waits for it
         assert load.began.wait(LIMIT_S)
         asked = pool.submit(rest.request, "GET", "/connectors/old/offsets")
@@ -90,10 +96,7 @@ def test_everything_but_offsets_is_answered_while_the_offset_topic_is_read(group
         assert not asked.done()
         load.go.set()
         found = asked.result(LIMIT_S).json()["offsets"]
-    assert {one["partition"]["n"]: one["offset"]["position"] for one in found} == {
-        number: RECORDS - KEYS + number for number in range(KEYS)
-    }
-    rest.await_states("new", "RUNNING", ["RUNNING"], LIMIT_S)
-    for server, client in ((hasty, hasty_rest), (patient, rest)):
-        server.stop()
-        client.close()
+        assert {one["partition"]["n"]: one["offset"]["position"] for one in found} == {
+            number: RECORDS - KEYS + number for number in range(KEYS)
+        }
+        rest.await_states("new", "RUNNING", ["RUNNING"], LIMIT_S)

@@ -63,6 +63,7 @@ class FakeHerder:
         self.state = Health("healthy")
         self.key = InternalKey(required=False, key=None)
         self.tracking = True
+        self.started = answered(None)
 
     def _answer(self, operation: str, *arguments: Any) -> Future[Any]:
         self.calls.append((operation, *arguments))

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
+import time
+from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
 from spark_connect_rt.ports.herder import ConnectorInfo, ConnectorOffset, Health
-from tests.unit.rest.conftest import Asked
+from spark_connect_rt.rest.app import create_app
+from tests.unit.rest.conftest import Asked, ask
 from tests.unit.rest.fake_herder import FakeHerder, answered
 
 SRC_CONFIG = '{"connector.class":"FileStreamSource","file":"in.txt","tasks.max":"1","name":"src","topic":"lines"}'
@@ -208,6 +210,36 @@ def test_what_another_worker_just_answered_is_read_before_this_one_says_404(
 
     herder.catch_up = catch_up  # type: ignore[method-assign]
     assert rest("GET", f"/connectors/src{path}").status_code == 200
+
+
+@pytest.mark.parametrize(("path", "status"), [("", 200), ("/src", 200), ("/none", 404), ("/src/offsets", 200)])
+def test_nothing_is_said_of_connectors_before_the_config_topic_is_read(
+    herder: FakeHerder, path: str, status: int
+) -> None:
+    app = create_app(herder)
+    herder.answers["offsets"] = []
+    herder.started, infos, herder.infos = Future(), herder.infos, {}
+
+    def come_up() -> None:
+        herder.infos = infos
+        herder.started.set_result(None)
+
+    with ThreadPoolExecutor() as pool:
+        asked = pool.submit(ask, app, "GET", f"/connectors{path}")
+        assert ask(app, "GET", "/").status_code == 200  # this needs no topic
+        time.sleep(0.1)
+        assert not asked.done()
+        come_up()
+        assert asked.result(10).status_code == status
+
+
+def test_a_worker_that_reads_for_too_long_says_what_it_does(herder: FakeHerder) -> None:
+    herder.started, herder.state = Future(), Health("starting", "The worker is reading.")
+    app = create_app(herder, request_limit_ms=50)
+    late = ask(app, "GET", "/connectors")
+    assert (late.status_code, late.json()["message"]) == (500, "Request timed out. The worker is reading.")
+    herder.started.set_result(None)  # what timed out must not have cancelled it
+    assert ask(app, "GET", "/connectors").json() == ["src"]
 
 
 def test_404_is_said_after_one_more_look(herder: FakeHerder, rest: Asked) -> None:
