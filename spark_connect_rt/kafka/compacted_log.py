@@ -27,7 +27,8 @@ from confluent_kafka import TopicPartition as _ClientPartition
 from spark_connect_rt.config.client_properties import LogClientProperties
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.bulk_read import BulkRead, BulkReadEndedError
+from spark_connect_rt.kafka.bulk_read import BulkReadEndedError
+from spark_connect_rt.kafka.bulk_read_process import SharedRead
 from spark_connect_rt.kafka.client_factory import make_consumer, make_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.latest_records import Latest
@@ -289,7 +290,7 @@ class KafkaCompactedLog:
                 self._positions.update(moved)
                 self._changed.notify_all()
 
-        bulk = BulkRead(self.topic, self._clients.consumer, lambda: self._stopping)
+        bulk = SharedRead(self.topic, self._clients.consumer, lambda: self._stopping, load.share_from)
         try:
             bulk.run(self._positions, ends, take)
         except _HistoryError:

@@ -13,6 +13,7 @@ from typing import Any
 
 from confluent_kafka import Message
 
+from spark_connect_rt.kafka.bulk_read_process import SHARE_FROM_COUNT
 from spark_connect_rt.kafka.latest_records import Latest
 from spark_connect_rt.planning.log_snapshot import LogFacts
 from spark_connect_rt.ports.compacted_log import LogRecord
@@ -47,9 +48,17 @@ def to_records(messages: Sequence[Any]) -> list[LogRecord]:
 class LatestLoad:
     """The last record of each key of one topic."""
 
-    def __init__(self, cache: LogCache | None = None, bulk_from: int = WORTH_BULK_COUNT) -> None:
-        """``cache``: where the snapshot is kept, None: nowhere; so many records are worth a read in whole batches."""
-        self.bulk_from = bulk_from
+    def __init__(
+        self,
+        cache: LogCache | None = None,
+        bulk_from: int = WORTH_BULK_COUNT,
+        share_from: int = SHARE_FROM_COUNT,
+    ) -> None:
+        """``cache``: where the snapshot is kept, None: nowhere; so many records are worth a read in whole batches.
+
+        So many more each a process.
+        """
+        self.bulk_from, self.share_from = bulk_from, share_from
         self._cache = cache
         self._facts: LogFacts | None = None
         self._latest: dict[bytes | None, Any] = {}  # key -> message, or record of the snapshot or after the load

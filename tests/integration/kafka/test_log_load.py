@@ -15,8 +15,9 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import BadConfigError, ConnectError
-from spark_connect_rt.kafka import bulk_read
+from spark_connect_rt.kafka import bulk_read, bulk_read_process
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.bulk_read_process import SHARE_FROM_COUNT
 from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.log_load import LatestLoad
 from spark_connect_rt.ports.compacted_log import LogRecord
@@ -31,6 +32,8 @@ PARTITIONS = 3
 class Lab:
     """One topic, its logs one after the other, and the file between them."""
 
+    share_from = SHARE_FROM_COUNT
+
     def __init__(self, servers: str, admin: KafkaAdmin, folder: Path, bulk_from: int) -> None:
         self.topic, self.admin, self.bulk_from = fresh_name("long"), admin, bulk_from
         self.raw_admin = AdminClient({"bootstrap.servers": servers})
@@ -39,7 +42,7 @@ class Lab:
         self.cache = LogCache(folder, lambda: self.now_ms)
 
     def log(self, cached: bool = True) -> KafkaCompactedLog:
-        load = LatestLoad(self.cache if cached else None, self.bulk_from)
+        load = LatestLoad(self.cache if cached else None, self.bulk_from, self.share_from)
         return KafkaCompactedLog(TopicSpec(self.topic, PARTITIONS, 1), self.admin, self.clients, load=load)
 
     def run(self, *records: tuple[bytes, bytes | None], cached: bool = True) -> tuple[list[LogRecord], Seen]:
@@ -259,10 +262,9 @@ def test_whole_batches_hold_what_a_consumer_reads(lab: Lab, broker: EmbeddedKafk
         assert values == {b"k%d" % n: last if n >= 150 else b"zstd %d" % n for n in range(250)}
 
 
-def test_whole_batches_are_read_without_the_consumer(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
-    lab.run(*numbered(1_000, 10), cached=False)
+def counting(log: KafkaCompactedLog) -> list[int]:
+    """Return how many messages the consumer reads at a time, to be filled."""
     taken: list[int] = []
-    log = lab.log(cached=False)
     assert log._load is not None
     take = log._load.take
 
@@ -271,6 +273,13 @@ def test_whole_batches_are_read_without_the_consumer(lab: Lab, caplog: pytest.Lo
         return take(messages, last)
 
     log._load.take = counted  # type: ignore[method-assign]
+    return taken
+
+
+def test_whole_batches_are_read_without_the_consumer(lab: Lab, caplog: pytest.LogCaptureFixture) -> None:
+    lab.run(*numbered(1_000, 10), cached=False)
+    log = lab.log(cached=False)
+    taken = counting(log)
     with caplog.at_level("INFO"):
         log.start(Seen())
         log.read_to_end(LIMIT_MS)
@@ -292,3 +301,23 @@ def test_what_cannot_be_read_in_whole_batches_is_read_by_the_consumer(
 
 def _refuse_security(config: object) -> dict[str, object]:
     raise BadConfigError({"sasl.mechanism": ["GSSAPI needs the Python library gssapi"]})
+
+
+@pytest.mark.parametrize(("module", "lives"), [(bulk_read_process.MODULE, True), ("no.such.module", False)])
+@pytest.mark.parametrize("bulk_from", [1], indirect=True)
+def test_several_processes_read_what_one_does_and_need_not_live(
+    lab: Lab, monkeypatch: pytest.MonkeyPatch, module: str, lives: bool
+) -> None:
+    lab.run(*numbered(1_000, 10), cached=False)
+    alone, _ = lab.run(cached=False)
+    monkeypatch.setattr(bulk_read_process, "MODULE", module)
+    monkeypatch.setattr(bulk_read_process, "cpu_count", lambda: PARTITIONS)
+    lab.share_from = 1
+    log, seen = lab.log(cached=False), Seen()
+    taken = counting(log)
+    log.start(seen)
+    log.read_to_end(LIMIT_MS)
+    log.stop()
+    assert seen.records == alone
+    assert len(alone) == 10
+    assert (sum(taken) == 0) == lives  # of who brought nothing the consumer reads the part
