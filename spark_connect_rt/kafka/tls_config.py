@@ -1,6 +1,6 @@
 """Java's ``ssl.*`` client properties as librdkafka's; the group's own connections start from the same result.
 
-Owns: which setting wins, and that JKS and PKCS12 stores become PEM in memory (``tls_stores``). What would weaken
+Owns: which setting wins, and that JKS and PKCS12 stores become PEM in memory (``tls_entries``). What would weaken
 security when left out is refused, not reported. Reads the store files.
 """
 
@@ -10,7 +10,7 @@ from collections.abc import Mapping
 
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.kafka.carried_stores import KEYSTORE, TRUSTSTORE
-from spark_connect_rt.kafka.tls_stores import StoreFile, find_store, own_key, trusted_pem
+from spark_connect_rt.kafka.tls_stores import StoreFile, find_store
 
 
 def tls_settings(properties: Mapping[str, str]) -> dict[str, str]:
@@ -39,7 +39,11 @@ def _trust(properties: Mapping[str, str]) -> dict[str, str]:
     file = find_store(properties, TRUSTSTORE)
     if file is None:
         return {}
-    return {"ssl.ca.pem": file.pem if file.kind == "PEM" else trusted_pem(file)}
+    if file.kind == "PEM":
+        return {"ssl.ca.pem": file.pem}
+    from spark_connect_rt.kafka.tls_entries import trusted_pem
+
+    return {"ssl.ca.pem": trusted_pem(file)}
 
 
 def _key(properties: Mapping[str, str]) -> dict[str, str]:
@@ -55,6 +59,8 @@ def _key(properties: Mapping[str, str]) -> dict[str, str]:
         return {}
     if file.kind == "PEM":
         return _key_of_pem(file) | sealed
+    from spark_connect_rt.kafka.tls_entries import own_key
+
     own = own_key(file, password or None)
     return {"ssl.key.pem": own.key, "ssl.certificate.pem": own.chain}
 
