@@ -1,15 +1,18 @@
 """What both kinds of worker own, and the order in which it starts and stops.
 
-REST listens first, Spark starts beside everything, the herder gets going last. Nothing waits for Spark but the tasks.
+REST listens first, then the herder reads the internal topics, then Spark starts. Nothing waits for Spark but the tasks.
 The kinds say what the herder stands on.
 """
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
+import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
 from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE
@@ -22,12 +25,17 @@ from spark_connect_rt.config.listeners import Advertised, advertised, parse_list
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.errors import RetriableError, StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin
+from spark_connect_rt.kafka.bulk_read_process import cpu_count
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
+from spark_connect_rt.stores.offset_store import OffsetStore
 
 BROKER_LIMIT_MS = 15_000
 STOP_LIMIT_S = 60.0
+FEW_CPUS = 3  # with more of them, Spark starts beside a long offset topic: sinks do not wait for it
+
+log = logging.getLogger(__name__)
 
 Herder = TypeVar("Herder", bound=DistributedHerder)
 
@@ -79,9 +87,27 @@ class ConnectWorker(ABC, Generic[Herder]):
             self._rest.start()
         self._reach_broker(self._admin)
         self.herder.start()
-        self._runner.build(after=self.herder.started)  # Spark's start takes two cores, and so does a long topic
+        self._runner.build(after=self._read(dependencies.offset_store))
         if plugin_path(self._raw):
             tell_broken(plugins_of(self._raw))
+
+    def _read(self, offsets: OffsetStore) -> Future[None]:
+        """Return what is done when the internal topics are read: Spark's start takes two cores, and so does that."""
+        assert self.herder is not None
+        started, read = self.herder.started, Future[None]()
+        if cpu_count() > FEW_CPUS:
+            return started
+
+        def wait() -> None:
+            try:
+                started.result()
+                offsets.await_loaded()
+            except Exception:
+                log.debug("the internal topics were not read", exc_info=True)
+            read.set_result(None)
+
+        threading.Thread(target=wait, name="topics-read", daemon=True).start()
+        return read
 
     def _new_runner(self) -> TaskRunner:
         return spark_runner(self._raw)

@@ -89,11 +89,15 @@ class OffsetStore:
 
         Waits only for the first reading of the topic. Raises TimedOutError, RetriableError.
         """
+        self.await_loaded(timeout_ms)
+        with self._lock:
+            return self._fold.connector_offsets(connector)
+
+    def await_loaded(self, timeout_ms: int = READ_LIMIT_MS) -> None:
+        """Wait for the first reading of the topic. Raises TimedOutError, RetriableError."""
         if not self._loaded:
             self._log.read_to_end(timeout_ms)
             self._loaded = True
-        with self._lock:
-            return self._fold.connector_offsets(connector)
 
     def put(
         self,

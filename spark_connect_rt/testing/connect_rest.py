@@ -53,7 +53,7 @@ class ConnectRest:
     def probe(self, path: str = "/") -> bool:
         """Return whether ``GET path`` answers 200 now."""
         try:
-            return httpx.get(self.url + path, timeout=5.0, trust_env=False).status_code == httpx.codes.OK
+            return self._client.get(self.url + path, timeout=5.0).status_code == httpx.codes.OK
         except httpx.HTTPError:
             return False
 
