@@ -107,7 +107,7 @@ def test_generated_records_flow_as_avro_into_a_file_and_a_tombstone_passes(
         users = {"datagen.schema": "users", "datagen.key.field": "userid", "datagen.max.records": str(count)}
         rest.create("users", {"connector.class": "DatagenSource", "topic": "users", **users, **avro})
         until(lambda: count_records(broker.bootstrap_servers, "users") == count, 90, "every record is in the topic")
-        producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
         producer.produce("users", None, "User_1")
         assert producer.flush(30) == 0
         rest.create("file", {"connector.class": "FileStreamSink", "file": str(target), "topics": "users", **avro})

@@ -126,7 +126,7 @@ class FourConnectors:
 
     def add_what_is_no_json(self) -> None:
         """Put a record among the copied ones that the HTTP sink's converter cannot read."""
-        producer = Producer({"bootstrap.servers": self._servers})
+        producer = Producer({"bootstrap.servers": self._servers, "enable.idempotence": True})
         producer.produce(self.copied, NO_JSON, key=b"odd")
         assert producer.flush(30) == 0
 

@@ -44,7 +44,9 @@ class Cluster:
         return topic
 
     def write(self, topic: str, values: Sequence[Any], partition: int = 0, **more: Any) -> None:
-        producer = Producer({"bootstrap.servers": self.servers})  # a new one knows the partitions there are now
+        producer = Producer(
+            {"bootstrap.servers": self.servers, "enable.idempotence": True}
+        )  # a new one knows the partitions there are now
         for value in values:
             producer.produce(topic, value, partition=partition, **more)
         assert producer.flush(30) == 0

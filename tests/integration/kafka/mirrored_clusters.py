@@ -106,7 +106,7 @@ class MirroredClusters:
 
     def produce(self, alias: str, topic: str, values: list[str]) -> None:
         """Write records with these values to partition 0, each with a key, headers and a time of its own."""
-        producer = Producer({"bootstrap.servers": self.addresses[alias]})
+        producer = Producer({"bootstrap.servers": self.addresses[alias], "enable.idempotence": True})
         hour_ago_ms = int(time.time() * 1_000) - 3_600_000  # what is older than a week would be cleaned up
         for number, value in enumerate(values):
             headers = [("n", str(number).encode()), ("none", None)]
@@ -197,7 +197,7 @@ class Feed:
 
     def __init__(self, bootstrap_servers: str, every_s: float = 0.02) -> None:
         self.written = 0
-        self._producer = Producer({"bootstrap.servers": bootstrap_servers})
+        self._producer = Producer({"bootstrap.servers": bootstrap_servers, "enable.idempotence": True})
         self._every_s = every_s
         self._stopped = threading.Event()
         self._thread = threading.Thread(target=self._run, name="feed", daemon=True)

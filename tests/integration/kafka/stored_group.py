@@ -36,7 +36,9 @@ class Group:
         return int(ended.value.code or 0)
 
     def write(self, kind: str, *records: tuple[str, Any]) -> None:
-        producer = Producer({"bootstrap.servers": self.servers, "partitioner": "murmur2_random"})
+        producer = Producer(
+            {"bootstrap.servers": self.servers, "partitioner": "murmur2_random", "enable.idempotence": True}
+        )
         for key, value in records:
             data = value if isinstance(value, bytes | None) else json.dumps(value, separators=(",", ":")).encode()
             producer.produce(f"{self.group}-{kind}", data, key.encode())

@@ -70,7 +70,7 @@ def test_a_dead_letter_queue_is_a_table(group: Group) -> None:
         "configs", ("connector-files", {"properties": config}), ("connector-plain", {"properties": {"name": "plain"}})
     )
     assert rows(group, "dlq:files") == []
-    producer = Producer({"bootstrap.servers": group.servers})
+    producer = Producer({"bootstrap.servers": group.servers, "enable.idempotence": True})
     headers = [
         ("own", b"1"),
         ("__connect.errors.stage", b"VALUE_CONVERTER"),
@@ -92,7 +92,7 @@ def test_a_dead_letter_queue_is_a_table(group: Group) -> None:
 def test_conditions_bound_what_is_read_of_a_topic(group: Group) -> None:
     topic, admin = f"{group.group}-part", KafkaAdmin({"bootstrap.servers": group.servers})
     admin.create_topic(TopicSpec(topic, 2, 1, {}))
-    producer = Producer({"bootstrap.servers": group.servers})
+    producer = Producer({"bootstrap.servers": group.servers, "enable.idempotence": True})
     for number in range(10):
         for partition in (0, 1):
             producer.produce(topic, b"", partition=partition, timestamp=(number + 1) * 1_000)

@@ -128,7 +128,7 @@ class TestKafkaCompactedLog(CompactedLogContract):
 
     def test_records_deleted_from_the_beginning_do_not_stall_the_start(self, topic: str) -> None:
         self.admin.create_topic(TopicSpec(topic, 1, 1))
-        producer = Producer({"bootstrap.servers": self.broker.bootstrap_servers})
+        producer = Producer({"bootstrap.servers": self.broker.bootstrap_servers, "enable.idempotence": True})
         producer.produce(topic, b"1", b"a")
         producer.produce(topic, b"2", b"b")
         assert producer.flush(20) == 0

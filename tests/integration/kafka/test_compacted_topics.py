@@ -84,7 +84,7 @@ class Cleaned:
         admin.close()
 
     def write(self, *changes: Change) -> None:
-        producer = Producer({"bootstrap.servers": self.servers})
+        producer = Producer({"bootstrap.servers": self.servers, "enable.idempotence": True})
         for key, value in changes:
             producer.produce(f"{self.group}-configs", value, key)
         assert producer.flush(30) == 0

@@ -36,7 +36,7 @@ def topic(worker: dict[str, str]) -> str:
 
 
 def write(servers: dict[str, str], topic: str, count: int, **settings: object) -> None:
-    producer = Producer({**servers, "linger.ms": 20, **settings})
+    producer = Producer({**servers, "linger.ms": 20, "enable.idempotence": True, **settings})
     for number in range(count):
         headers = [("n", b"%d" % number), ("none", None)] if number % 3 == 0 else None
         key = b"%d" % number if number % 2 else None

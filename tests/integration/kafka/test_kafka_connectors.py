@@ -38,7 +38,7 @@ class There:
 
     def __init__(self, broker: EmbeddedKafka, topic: str) -> None:
         self.topic = topic
-        self._producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+        self._producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
 
     def write(self, value: bytes | None, partition: int = 0, at_ms: int = 1_000, **more: Any) -> None:
         self._producer.produce(self.topic, value, partition=partition, timestamp=at_ms, **more)

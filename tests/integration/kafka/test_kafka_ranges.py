@@ -34,7 +34,7 @@ class There:
         self.admin = AdminClient({"bootstrap.servers": servers})
         self.admin.create_topics([NewTopic(self.topic, 2, 1)])[self.topic].result()
         self._servers = servers
-        self._producer = Producer({"bootstrap.servers": servers})
+        self._producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
 
     def write(self, partition: int, *numbers: int) -> None:
         for number in numbers:

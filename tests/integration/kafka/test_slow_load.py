@@ -49,7 +49,8 @@ def group(broker: EmbeddedKafka) -> Iterator[RealGroup]:
     for kind, partitions in (("configs", 1), ("offsets", 5)):
         admin.create_topic(TopicSpec(f"{group.name}-{kind}", partitions, 1, {"cleanup.policy": "compact"}))
     admin.close()
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    # A retry to a topic that was just created must not overtake: the last record of a key counts.
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     for key, value in (
         ("target-state-old", {"state": "PAUSED", "state.v2": "STOPPED"}),
         ("connector-old", {"properties": CONFIG}),

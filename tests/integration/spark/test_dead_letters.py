@@ -79,7 +79,7 @@ def test_one_bad_record_in_ten_thousand(worker: Worker, broker: EmbeddedKafka, n
     topic, count, bad = f"in-{name}", 10_000, 7_777
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(topic, 1, 1)])[topic].result(30)
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     for number in range(count):
         producer.produce(topic, b"bad" if number == bad else b"%d" % number, b"key", headers=[("h", b"%d" % number)])
     assert producer.flush(60) == 0

@@ -108,7 +108,7 @@ class Sink:
 
 
 def produce(broker: EmbeddedKafka, topic: str, values: list[Any], partition: int = 0) -> None:
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     for value in values:
         producer.produce(topic, value if isinstance(value, bytes) else json.dumps(value).encode(), partition=partition)
     assert producer.flush(30) == 0

@@ -69,7 +69,7 @@ class Seen:
 def input_topic(broker: EmbeddedKafka) -> str:
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(IN, 2, 1)])[IN].result(30)
-    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True})
     for partition, key, value, headers in RECORDS:
         producer.produce(IN, value, key, partition, timestamp=TIME_MS, headers=headers)
     assert producer.flush(30) == 0
