@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_connect_rt.kafka.varint_columns import Numbers, ends_of, varint_sizes, zigzag_of
+from spark_connect_rt.kafka.varint_columns import Numbers, ends_of, varint, varint_sizes, zigzag_of
 
 Pieces = list[bytes | memoryview | pa.Buffer]
 """Bytes, one piece behind the other."""
@@ -64,25 +64,24 @@ def _edges(widths: Sequence[Numbers]) -> list[int]:
 
 def _run(values: pa.Array, head: Sequence[_Column]) -> Pieces:
     """Return the records of rows whose heads have the same width."""
-    first = b"".join(one if isinstance(one, bytes) else _varint_bytes(one[0][:1], one[1]).tobytes() for one in head)
+    first = b"".join(one if isinstance(one, bytes) else varint(int(one[0][0])) for one in head)
     if len(values) == 1:
         return [first, values[0].as_buffer(), _NO_HEADERS]
     between = _NO_HEADERS + first
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values), between)
     content = np.frombuffer(joined.buffers()[2], np.uint8)  # nobody else has seen it: what differs is written into it
     ends = ends_of(values)
-    at = (ends[1:-1] - ends[0]) + np.arange(len(values) - 1) * len(between) + len(_NO_HEADERS)
+    at = (ends[1:-1] - ends[0]) + np.arange(len(values) - 1) * len(between)  # where what stands between begins
+    place = len(_NO_HEADERS)
     for one in head:
         if isinstance(one, bytes):
-            at += len(one)
+            place += len(one)
             continue
         numbers, width = one
-        if numbers.min() == numbers.max():
-            at += width
-            continue
-        for column in _varint_bytes(numbers[1:], width):
-            content[at] = column
-            at += 1
+        if numbers.min() < numbers.max():
+            for byte, column in enumerate(_varint_bytes(numbers[1:], width), place):
+                content[at + byte] = column
+        place += width
     return [first, joined.buffers()[2].slice(0, int(ends_of(joined)[-1])), _NO_HEADERS]
 
 

@@ -36,16 +36,26 @@ def zigzag_of(numbers: Numbers) -> npt.NDArray[np.uint64]:
 def varint_sizes(numbers: Numbers) -> Numbers:
     """Return how many bytes each number takes."""
     zigzag = zigzag_of(numbers)
-    sizes = np.ones(len(numbers), np.int64)
-    for bits in range(7, _bits(zigzag), 7):
-        sizes += zigzag >= np.uint64(1 << bits)
+    least, most = _size(int(zigzag.min())), _size(int(zigzag.max()))
+    sizes = np.full(len(numbers), least, np.int64)
+    for size in range(least, most):
+        sizes += zigzag >= np.uint64(1 << 7 * size)
     return sizes
+
+
+def varint(number: int) -> bytes:
+    """Return one number's."""
+    rest, encoded = (number << 1) ^ (number >> 63), bytearray()
+    while rest > 0x7F:
+        encoded.append(rest & 0x7F | 0x80)
+        rest >>= 7
+    return bytes([*encoded, rest])
 
 
 def varints(*columns: Numbers) -> pa.Array:
     """Return, for each row, the zigzag varints of its numbers, one behind the other (Java ``writeVarlong``)."""
     zigzags = [zigzag_of(column) for column in columns]
-    widths = [max((_bits(zigzag) + 6) // 7, 1) for zigzag in zigzags]
+    widths = [_size(int(zigzag.max())) for zigzag in zigzags]
     laid_out = np.empty((sum(widths), len(columns[0])), np.uint64)  # a row for each byte that any of the numbers has
     wanted = np.ones(laid_out.shape, np.bool_)
     at = 0
@@ -62,6 +72,6 @@ def varints(*columns: Numbers) -> pa.Array:
     return binary_column(ends, laid_out.astype(np.uint8).T[wanted.T])
 
 
-def _bits(zigzag: npt.NDArray[np.uint64]) -> int:
-    """Return how many bits the largest number has."""
-    return int(zigzag.max()).bit_length()
+def _size(zigzag: int) -> int:
+    """Return how many bytes a number takes."""
+    return max((zigzag.bit_length() + 6) // 7, 1)
