@@ -20,7 +20,7 @@ FACTORY = "spark_connect_rt.app.executor_clients:executor_clients"
 
 
 class KafkaExecutorClients:
-    """ExecutorClients on confluent-kafka, and on aiokafka where whole columns are sent."""
+    """ExecutorClients on confluent-kafka, and on aiokafka where whole columns are read or sent."""
 
     def __init__(self, folders: tuple[str, ...] = ()) -> None:
         """Take the folders of ``plugin.path``, as they are on this machine."""
@@ -28,18 +28,9 @@ class KafkaExecutorClients:
 
     def producer(self, config: Mapping[str, str]) -> BatchProducer:
         """Return a new producer."""
-        from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS
+        from spark_connect_rt.kafka.producers import batch_producer
 
-        if TELLS_OFFSETS.items() <= config.items():  # a mirror's: also the partition of each record is given
-            from spark_connect_rt.kafka.column_producer import ColumnProducer
-            from spark_connect_rt.kafka.column_settings import column_settings
-
-            settings = column_settings(config)
-            if settings is not None:
-                return ColumnProducer(settings)
-        from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
-
-        return KafkaBatchProducer(config)
+        return batch_producer(config)
 
     def transactional_producer(self, config: Mapping[str, str]) -> TransactionalProducer:
         """Return a new producer of transactions."""

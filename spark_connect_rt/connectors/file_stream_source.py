@@ -6,6 +6,7 @@ A record is a complete line without its end (LF, CRLF or CR); what follows the l
 
 from __future__ import annotations
 
+import struct
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -147,11 +148,17 @@ def split_lines(lines: bytes, limit: int | None = None) -> tuple[pa.Array, int]:
     """
     if b"\r" in lines:
         return _split_any_ends(lines, limit)
-    values = pc.split_pattern(pa.array([lines[:-1]], pa.binary()), pattern=b"\n").values
+    values = pc.split_pattern(_without_last_end(lines), pattern=b"\n").values
     if limit is not None and len(values) > limit:
         values = values[:limit]
         return as_text(values), pc.sum(pc.binary_length(values)).as_py() + limit
     return as_text(values), len(lines)
+
+
+def _without_last_end(lines: bytes) -> pa.Array:
+    """Return an array of the one element that ``lines`` are without their last byte; a view of them, no copy."""
+    ends = pa.py_buffer(struct.pack("<ii", 0, len(lines) - 1))
+    return pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(lines)])
 
 
 def _split_any_ends(lines: bytes, limit: int | None) -> tuple[pa.Array, int]:

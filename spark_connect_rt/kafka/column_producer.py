@@ -1,8 +1,9 @@
 """Kafka records by the Arrow batch, laid out as record batches without a loop over records.
 
-For records whose partition is given, or whose offsets the task wants to know (a mirror's): librdkafka takes one call
-and one report for each, which costs ten times what the layout of columns does. Owns: the thread with the event loop,
-the buffer's bound, the first failure. Must not: lay out, choose partitions, send (``ColumnSender``).
+Of every producer with settings that ``column_settings`` understands: librdkafka takes one call for each record, and
+one report where offsets are to be known, which costs several times what the layout of columns does. Owns: the thread
+with the event loop, the buffer's bound, the first failure. Must not: lay out, choose partitions, send
+(``ColumnSender``).
 """
 
 from __future__ import annotations
@@ -18,7 +19,8 @@ from confluent_kafka import KafkaError
 
 from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.errors import ConnectError, TimedOutError
-from spark_connect_rt.kafka.column_sender import ColumnSender, Produced
+from spark_connect_rt.kafka.column_inbox import Produced
+from spark_connect_rt.kafka.column_sender import ColumnSender
 from spark_connect_rt.kafka.column_settings import ColumnSettings
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.record_batch_columns import BATCH_OVERHEAD, record_bytes
@@ -112,7 +114,8 @@ class ColumnProducer:
 
     def _delivered(self, place: TopicPartition, offset: int, records: int, size: int) -> None:
         with self._changed:
-            self._runs.note(place.topic, place.partition, offset, records)
+            if self._settings.tells_offsets:
+                self._runs.note(place.topic, place.partition, offset, records)
             self._records -= records
             self._bytes -= size
             self._changed.notify_all()

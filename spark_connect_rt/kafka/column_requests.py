@@ -21,8 +21,11 @@ class ReadyBatch:
     """A record batch that is laid out, as ``AIOKafkaProducer.send_batch`` takes it (aiokafka's ``BatchBuilder``)."""
 
     def __init__(self, content: bytes, count: int) -> None:
+        """Take the bytes and how many records are in them. On the event loop."""
         self._content = content
         self._count = count
+        self.requested: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        """Is done when the batch is part of a request."""
 
     def close(self) -> None:
         """Nothing is ever added."""
@@ -40,6 +43,8 @@ class ReadyBatch:
         return self._count
 
     def _build(self) -> bytes:
+        if not self.requested.done():
+            self.requested.set_result(None)
         return self._content
 
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,24 +29,17 @@ from aiokafka.errors import (
 from confluent_kafka import KafkaError as NamedError
 
 from spark_connect_rt.errors import TimedOutError
+from spark_connect_rt.kafka.column_inbox import Inbox, Produced
 from spark_connect_rt.kafka.column_requests import ReadyBatch, Requests, client_error, close
 from spark_connect_rt.kafka.column_settings import ColumnSettings
 from spark_connect_rt.kafka.error_mapping import connect_error
-from spark_connect_rt.kafka.record_batch_columns import Numbers, record_batch, record_bytes
-from spark_connect_rt.kafka.record_places import by_place, unplaced_topics
+from spark_connect_rt.kafka.record_batch_columns import record_batch, record_bytes
+from spark_connect_rt.kafka.record_places import TopicPlaces, by_place, unplaced_topics
+from spark_connect_rt.kafka.varint_columns import Numbers
 from spark_connect_rt.protocol.ids import TopicPartition
 
 RECONNECT_S = 1.0
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
-
-
-@dataclass(frozen=True, slots=True)
-class Produced:
-    """One ``produce``: a batch in produce form, and when."""
-
-    batch: pa.RecordBatch
-    now_ms: int
-    until_s: float  # of the loop's clock: no later it is acknowledged
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +56,9 @@ class _Rows:
         return _Rows(columns, self.sizes[first:end], self.now_ms, self.until_s)
 
 
+_Ready = tuple[_Rows, ReadyBatch]
+
+
 class ColumnSender:
     """See the module. Everything but the making on the loop's thread."""
 
@@ -71,14 +67,14 @@ class ColumnSender:
         self.last_error = ""
         self._settings = settings
         self._on_delivered = on_delivered
-        self._produced: asyncio.Queue[Produced] = asyncio.Queue()
+        self._produced = Inbox()
         self._waiting: dict[TopicPartition, deque[_Rows]] = {}
         self._requests = Requests(settings.request_bytes)
         self._producer: Any = None
 
     def put(self, produced: Produced) -> None:
         """Send these rows behind all before them."""
-        self._produced.put_nowait(produced)
+        self._produced.put(produced)
 
     async def run(self) -> None:
         """Send until cancelled. Raises ExceptionGroup of the first ConnectError."""
@@ -86,7 +82,7 @@ class ColumnSender:
             self._producer = await self._connected()
             async with asyncio.TaskGroup() as partitions:
                 while True:
-                    for place in await self._arrived(await self._produced.get()):
+                    for place in await self._arrived(await self._produced.take()):
                         partitions.create_task(self._send_waiting(place))
         finally:
             if self._producer is not None:
@@ -108,9 +104,9 @@ class ColumnSender:
 
     async def _arrived(self, produced: Produced) -> list[TopicPartition]:
         """Have rows wait for their partition; return the partitions for which none waited and none is under way."""
-        counts = {topic: len(await self._partitions(topic)) for topic in unplaced_topics(produced.batch)}
+        unplaced = {topic: await self._places(topic) for topic in unplaced_topics(produced.batch)}
         idle = []
-        for place, columns in by_place(produced.batch, counts, random.randrange):
+        for place, columns in by_place(produced.batch, unplaced):
             if place not in self._waiting:
                 self._waiting[place] = deque()
                 idle.append(place)
@@ -118,14 +114,35 @@ class ColumnSender:
             self._waiting[place].append(rows)
         return idle
 
+    async def _places(self, topic: str) -> TopicPlaces:
+        """Return where rows of a topic may go; those without a key to a partition with a leader, if any has one."""
+        partitions = await self._partitions(topic)
+        led = self._producer.client.cluster.available_partitions_for_topic(topic)
+        return TopicPlaces(len(partitions), random.choice(sorted(led or partitions)))
+
     async def _send_waiting(self, place: TopicPartition) -> None:
-        while self._waiting[place]:
-            await self._send(place, _taken(self._waiting[place], self._settings.batch_bytes))
+        """Send a partition's rows until none are left."""
+        waiting = self._waiting[place]
+        ready: _Ready | None = None
+        while waiting or ready:
+            under_way = ready or self._laid_out(_taken(waiting, self._settings.batch_bytes))
+            async with asyncio.TaskGroup() as group:
+                sending = group.create_task(self._send(place, *under_way))
+                await asyncio.wait((sending, under_way[1].requested), return_when=asyncio.FIRST_COMPLETED)
+                # The broker has work now: the next batch is made meanwhile, unless more rows may still join it.
+                ready = self._full_batch(waiting)
         del self._waiting[place]
 
-    async def _send(self, place: TopicPartition, rows: _Rows) -> None:
+    def _full_batch(self, waiting: deque[_Rows]) -> _Ready | None:
+        limit = self._settings.batch_bytes
+        return self._laid_out(_taken(waiting, limit)) if _fill(waiting, limit) else None
+
+    def _laid_out(self, rows: _Rows) -> _Ready:
+        content = record_batch(rows.columns, rows.now_ms, self._settings.compression)
+        return rows, ReadyBatch(content, len(rows.sizes))
+
+    async def _send(self, place: TopicPartition, rows: _Rows, batch: ReadyBatch) -> None:
         count, doing = len(rows.sizes), f"producing to {place}"
-        batch = ReadyBatch(record_batch(rows.columns, rows.now_ms, self._settings.compression), count)
         try:
             async with asyncio.timeout_at(rows.until_s):
                 offset = await self._acknowledged(place, batch)
@@ -136,7 +153,7 @@ class ColumnSender:
             if count == 1:
                 raise client_error(error, doing) from error
             for half in (rows.slice(0, count // 2), rows.slice(count // 2)):  # the topic's limit is less than ours
-                await self._send(place, half)
+                await self._send(place, *self._laid_out(half))
         except KafkaError as error:
             raise client_error(error, doing) from error
         else:
@@ -191,21 +208,27 @@ def _heard(sent: asyncio.Future[Any]) -> None:
         sent.exception()
 
 
+def _fill(waiting: Iterable[_Rows], batch_bytes: int) -> bool:
+    """Tell whether rows make a batch, or more."""
+    size = 0
+    return any((size := size + int(rows.sizes.sum())) >= batch_bytes for rows in waiting)
+
+
 def _taken(waiting: deque[_Rows], most_bytes: int) -> _Rows:
     """Take rows with the same columns from the front, a batch of them, at least one."""
-    first = waiting.popleft()
-    fit = max(int(np.searchsorted(np.cumsum(first.sizes), most_bytes, side="right")), 1)
-    if fit < len(first.sizes):
-        waiting.appendleft(first.slice(fit))
-        return first.slice(0, fit)
-    taken, size = [first], int(first.sizes.sum())
-    while waiting and waiting[0].columns.schema.equals(first.columns.schema):
-        size += int(waiting[0].sizes.sum())
-        if size > most_bytes:
+    taken, size = list[_Rows](), 0
+    while waiting and (not taken or waiting[0].columns.schema.equals(taken[0].columns.schema)):
+        first = waiting.popleft()
+        fit = int(np.searchsorted(np.cumsum(first.sizes), most_bytes - size, side="right"))
+        fit = fit if taken else max(fit, 1)
+        if fit < len(first.sizes):
+            waiting.appendleft(first.slice(fit))
+            taken += [first.slice(0, fit)] if fit else []
             break
-        taken.append(waiting.popleft())
+        taken.append(first)
+        size += int(first.sizes.sum())
     if len(taken) == 1:
-        return first
+        return taken[0]
     table = pa.Table.from_batches([one.columns for one in taken]).combine_chunks()
     sizes = np.concatenate([one.sizes for one in taken])
-    return _Rows(table.to_batches()[0], sizes, first.now_ms, first.until_s)
+    return _Rows(table.to_batches()[0], sizes, taken[0].now_ms, taken[0].until_s)

@@ -34,7 +34,8 @@ _TEXTS: Mapping[str, tuple[str, ...]] = {
     "security.protocol": ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"),
     "sasl.mechanism": ("plain", "scram-sha-256", "scram-sha-512", "oauthbearer"),
 }
-_LEVELS = {f"compression.{kind}.level": kind for kind in ("gzip", "lz4", "zstd")}
+_LEVELS = {f"compression.{kind}.level": range(1, most + 1) for kind, most in (("gzip", 9), ("lz4", 12), ("zstd", 22))}
+_COUNTS = range(2**63)
 _OTHERS = SECURITY_USED | {"bootstrap.servers", "client.id", "key.serializer", "value.serializer", *TELLS_OFFSETS}
 
 
@@ -50,27 +51,45 @@ class ColumnSettings:
     delivery_timeout_ms: int
     retry_backoff_ms: int
     compression: Compression
+    tells_offsets: bool  # of what is delivered
+
+
+def not_honoured(config: Mapping[str, str]) -> list[str]:
+    """Return the properties that a ColumnProducer does not honour, or not with what they are set to; sorted."""
+    texts = _texts(config)
+    numbers = {**dict.fromkeys(_DEFAULTS, _COUNTS), **_LEVELS}
+    others = {name for name in config if name not in _TEXTS and name not in numbers and name not in _OTHERS}
+    others |= {name for name, text in texts.items() if text not in _TEXTS[name]}
+    others |= {name for name in numbers if name in config and not _within(config[name], numbers[name])}
+    if "enable.idempotence" not in texts:
+        others.add("enable.idempotence")  # Java's default is an idempotent producer
+    if texts.get("security.protocol", "").startswith("sasl") and "sasl.mechanism" not in texts:
+        others.add("sasl.mechanism")  # GSSAPI, by default
+    return sorted(others)
+
+
+def _texts(config: Mapping[str, str]) -> dict[str, str]:
+    return {name: text.strip().lower() for name, text in config.items() if name in _TEXTS}
+
+
+def _within(text: str, allowed: range) -> bool:
+    try:
+        return int(text) in allowed
+    except ValueError:
+        return False
 
 
 def column_settings(config: Mapping[str, str]) -> ColumnSettings | None:
-    """Return what to make a ColumnProducer with; None: a property is not honoured, or its value is none.
+    """Return what to make a ColumnProducer with; None: something is ``not_honoured``.
 
     Raises BadConfigError: a key store, mechanism or login module that cannot be had.
     """
-    texts = {name: text.strip().lower() for name, text in config.items() if name in _TEXTS}
-    known = all(name in _DEFAULTS or name in _TEXTS or name in _LEVELS or name in _OTHERS for name in config)
-    if not known or not all(text in _TEXTS[name] for name, text in texts.items()) or "enable.idempotence" not in texts:
-        return None  # Java's default is an idempotent producer
-    if texts.get("security.protocol", "").startswith("sasl") and "sasl.mechanism" not in texts:
-        return None  # GSSAPI, by default
-    try:
-        numbers = {name: int(config.get(name, usual)) for name, usual in _DEFAULTS.items()}
-        levels = {kind: int(config[name]) for name, kind in _LEVELS.items() if name in config}
-    except ValueError:
+    if not_honoured(config):
         return None
-    if min(numbers.values()) < 0:
-        return None
+    texts = _texts(config)
+    numbers = {name: int(config.get(name, usual)) for name, usual in _DEFAULTS.items()}
     kind = texts.get("compression.type", "none")
+    level = config.get(f"compression.{kind}.level")
     client = {
         "bootstrap_servers": config.get("bootstrap.servers", ""),
         "client_id": config.get("client.id") or None,
@@ -89,5 +108,6 @@ def column_settings(config: Mapping[str, str]) -> ColumnSettings | None:
         max_block_ms=numbers["max.block.ms"],
         delivery_timeout_ms=numbers["delivery.timeout.ms"],
         retry_backoff_ms=numbers["retry.backoff.ms"],
-        compression=Compression(kind, levels.get(kind)),
+        compression=Compression(kind, None if level is None else int(level)),
+        tells_offsets=TELLS_OFFSETS.items() <= config.items(),
     )

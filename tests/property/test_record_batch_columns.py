@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 from unittest.mock import patch
 
+import numpy as np
 import pyarrow as pa
 import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
@@ -14,6 +15,7 @@ from hypothesis import strategies as st
 
 from spark_connect_rt.kafka import record_batch_columns
 from spark_connect_rt.kafka.record_batch_columns import BATCH_OVERHEAD, CODECS, Compression, record_batch, record_bytes
+from spark_connect_rt.kafka.value_records import value_records
 from spark_connect_rt.pipeline.columns import PRODUCE_FIELDS
 
 NOW_MS = 1_700_000_000_000
@@ -65,6 +67,44 @@ def test_the_bytes_are_the_library_s(rows: list[Row], named: set[str], few_bytes
     sizes = record_bytes(columns(rows, names))
     assert len(sizes) == len(rows)
     assert len(made) <= sizes.sum() + BATCH_OVERHEAD <= len(made) + sum(60 + 10 * len(row[2] or ()) for row in rows)
+
+
+some_runs = st.lists(
+    st.tuples(st.integers(0, 200) | st.integers(8_000, 9_000), st.integers(1, 150)), min_size=1, max_size=6
+)
+steps_ms = st.sampled_from([0, 1, 70, -70])
+
+
+@settings(deadline=None, max_examples=80)
+@given(some_runs, steps_ms, st.booleans(), st.booleans())
+def test_values_alone_are_laid_out_in_runs(runs: list[tuple[int, int]], step: int, timed: bool, keyed: bool) -> None:
+    """As most sources' are: lengths that grow from one byte of varint to two and more, offsets and times that do."""
+    lengths = [length for length, count in runs for _ in range(count)]
+    times = [NOW_MS + step * n for n in range(len(lengths))] if timed else [None] * len(lengths)
+    rows: list[Row] = [
+        (None, b"%d" % n * length, None, at) for n, (length, at) in enumerate(zip(lengths, times, strict=True))
+    ]
+    names = ("value", *(("timestamp",) if timed else ()), *(("key", "headers") if keyed else ()))
+    batch = columns(rows, names)
+    with patch.object(record_batch_columns, "_FEW_BYTES", 0):
+        assert record_batch(batch, NOW_MS, Compression()) == built_by_the_library(rows)
+
+
+@pytest.mark.parametrize("count", [1, 2, 64, 65, 8_192, 8_193, 20_000])
+@pytest.mark.parametrize("spread", [1, 40])
+def test_many_values_take_few_runs(count: int, spread: int) -> None:
+    rows: list[Row] = [(None, b"x" * (100 + n % spread), None, None) for n in range(count)]
+    batch = columns(rows, ("value",))
+    pieces = value_records(batch.column("value"), np.zeros(count, np.int64))
+    assert pieces is not None
+    assert len(pieces) <= 9  # three runs
+    assert b"".join(pieces) == built_by_the_library(rows)[BATCH_OVERHEAD:]
+
+
+def test_lengths_that_change_all_the_time_and_nulls_are_laid_out_otherwise() -> None:
+    for values in ([b"x", b"x" * 100] * 20, [b"x"] * 20 + [None]):
+        column = pa.array(values, pa.binary())
+        assert value_records(column, np.zeros(len(values), np.int64)) is None
 
 
 @settings(deadline=None, max_examples=40)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
+
 import pyarrow as pa
 import pytest
 
@@ -12,8 +14,10 @@ from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
 from spark_connect_rt.kafka.column_producer import ColumnProducer
 from spark_connect_rt.kafka.column_settings import column_settings
+from spark_connect_rt.kafka.producers import batch_producer
+from spark_connect_rt.kafka.record_places import TopicPlaces, by_place
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC, produce_batch
-from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS
+from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS, BatchProducer
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.batch_clients_contract import LIMIT_MS, rows_batch
 from tests.contract.compacted_log_contract import fresh_name, until
@@ -164,6 +168,79 @@ class TestColumnProducer(KafkaClients):
             with pytest.raises(DataError, match=f"producing to {topic}-0.*MSG_SIZE_TOO_LARGE"):
                 producer.flush(LIMIT_MS)
         producer.close()
+
+    def test_full_batches_that_wait_are_joined_and_cut_and_keep_their_order(self, topic: str) -> None:
+        values = [b"%06d" % n + b"x" * (n % 300) for n in range(60_000)]
+        producer = self.new_producer(**{"batch.size": "100000"}, **TELLS_OFFSETS)
+        sizes = itertools.cycle((1, 20_000, 3, 400, 7_000))
+        at = 0
+        while at < len(values):
+            end = at + next(sizes)
+            producer.produce(values_batch(topic, values[at:end]))
+            at = end
+        producer.flush(LONG_MS)
+        assert producer.delivered() == [(topic, 0, 0, 60_000)]
+        producer.close()
+        assert self.first_partition(topic, 60_000) == values
+
+    def test_offsets_are_not_kept_for_nobody(self, topic: str) -> None:
+        producer = self.new_producer()
+        producer.produce(values_batch(topic, [b"v"]))
+        producer.flush(LIMIT_MS)
+        assert producer.delivered() == []
+        producer.close()
+
+
+class TestTheProducerOfSourceTasks(KafkaClients):
+    """Whichever writes with a task's properties: columns, or librdkafka for who wants to hear of each record."""
+
+    def new_producer(self, **overrides: str) -> BatchProducer:
+        given = {f"producer.override.{name}": value for name, value in overrides.items()}
+        return batch_producer(source_producer_properties(self.worker, given, "c", 0))
+
+    @pytest.mark.parametrize("overrides", [{}, {"enable.idempotence": "true"}, {"retries": "5"}])
+    def test_both_write_the_same(self, overrides: dict[str, str]) -> None:
+        """Keys to the same partitions, timestamps, headers and nulls alike: rows of all kinds beside those of one."""
+        rows = [
+            {
+                "key": None if n % 7 == 0 else b"key-%d" % (n % 50),
+                "value": None if n % 11 == 0 else b"%d" % n,
+                "timestamp": 1_700_000_000_000 + n,
+                "headers": [{"key": "h", "value": b"%d" % n}] if n % 3 == 0 else None,
+                "partition": 2 if n % 7 == 0 else None,
+            }
+            for n in range(2_000)
+        ]
+        topic = fresh_name("same")
+        self.new_topic(topic, 5)
+        producer = self.new_producer(**overrides)
+        assert isinstance(producer, KafkaBatchProducer if overrides else ColumnProducer)
+        producer.produce(rows_batch(rows, {TOPIC: topic.encode()}))
+        producer.flush(LIMIT_MS)
+        producer.close()
+        consumer = self.new_consumer()
+        consumer.assign({TopicPartition(topic, number): 0 for number in range(5)})
+        found = self.read(consumer, 2_000)
+        consumer.close()
+        expected = {
+            (place.partition, *(str(row[name] or None) for name in ("key", "value", "timestamp", "headers")))
+            for place, placed in by_place(rows_batch(rows, {TOPIC: topic.encode()}), {topic: TopicPlaces(5, 2)})
+            for row in placed.to_pylist()
+        }
+        names = ("partition", "key", "value", "timestamp", "headers")
+        assert {(row["partition"], *(str(row[name] or None) for name in names[1:])) for row in found} == expected
+
+    @pytest.mark.parametrize("overrides", [{}, {"retries": "5"}])
+    def test_a_topic_that_a_broker_makes_at_the_first_record(self, overrides: dict[str, str]) -> None:
+        topic = fresh_name("made")
+        producer = self.new_producer(**overrides)
+        producer.produce(values_batch(topic, [b"first"]))
+        producer.flush(LONG_MS)
+        producer.close()
+        consumer = self.new_consumer()
+        consumer.assign({TopicPartition(topic, 0): 0})
+        assert [row["value"] for row in self.read(consumer, 1)] == [b"first"]
+        consumer.close()
 
 
 class TestNobodyAnswers:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.config.client_properties import source_producer_properties
-from spark_connect_rt.kafka.column_settings import column_settings
+from spark_connect_rt.kafka.column_settings import column_settings, not_honoured
 from spark_connect_rt.kafka.record_batch_columns import Compression
 from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS
 
@@ -27,6 +27,13 @@ def test_a_source_task_s_usual_properties_are_honoured() -> None:
     }
     assert (settings.batch_bytes, settings.request_bytes, settings.buffer_bytes) == (999_939, 1_048_576, 33_554_432)
     assert (settings.max_block_ms, settings.delivery_timeout_ms) == (2**63 - 1, 2**31 - 1)
+    assert settings.tells_offsets
+
+
+def test_offsets_are_told_to_who_asks() -> None:
+    settings = column_settings({name: text for name, text in USUAL.items() if name not in TELLS_OFFSETS})
+    assert settings is not None
+    assert not settings.tells_offsets
 
 
 def test_what_is_said_is_used() -> None:
@@ -62,6 +69,10 @@ def test_what_is_said_is_used() -> None:
         ("acks", "0"),
         ("retries", "0"),
         ("compression.type", "brotli"),
+        ("compression.gzip.level", "10"),
+        ("compression.zstd.level", "-5"),
+        ("linger.ms", "soon"),
+        ("connectrt.delivery.records", "true"),
         ("batch.size", "many"),
         ("buffer.memory", "-1"),
         ("queue.buffering.max.messages", "100"),
@@ -72,6 +83,7 @@ def test_what_is_said_is_used() -> None:
 )
 def test_anything_else_is_not_for_it(name: str, value: str) -> None:
     assert column_settings(USUAL | {name: value}) is None
+    assert not_honoured(USUAL | {name: value}) == [name]
 
 
 def test_kerberos_and_idempotence_are_defaults_that_need_not_be_said() -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.kafka.record_places import by_place, unplaced_topics
+from spark_connect_rt.kafka.record_places import TopicPlaces, by_place, unplaced_topics
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.batch_clients_contract import rows_batch
@@ -17,7 +17,7 @@ Placed = dict[tuple[str, int], list[bytes]]
 
 def placed(rows: list[dict[str, Any]], metadata: dict[bytes, bytes] | None = None, **counts: int) -> Placed:
     batch = rows_batch([{"value": b"before", **rows[0]}, *rows], metadata).slice(1)
-    found = by_place(batch, counts, lambda count: count - 1)
+    found = by_place(batch, {topic: TopicPlaces(count, count - 1) for topic, count in counts.items()})
     assert all(set(rows.schema.names) <= {"key", "value"} for _, rows in found)
     assert len({place for place, _ in found}) == len(found)
     return {(place.topic, place.partition): rows.column("value").to_pylist() for place, rows in found}
@@ -57,4 +57,25 @@ def test_a_row_without_partition_goes_by_its_key_or_anywhere() -> None:
         ("b", HASHED % 3): [b"other count"],
     }
     assert unplaced_topics(rows_batch(rows[:1])) == []
-    assert TopicPartition("a", 0) in dict(by_place(rows_batch(rows[:1]), {}, lambda _: 0))
+    assert TopicPartition("a", 0) in dict(by_place(rows_batch(rows[:1]), {}))
+
+
+@pytest.mark.parametrize(
+    ("row", "metadata", "place"),
+    [
+        ({"value": b"1"}, {TOPIC: b"t"}, ("t", 2)),
+        ({"value": b"1", "key": None}, {TOPIC: b"t"}, ("t", 2)),
+        ({"value": b"1", "key": b"21"}, {TOPIC: b"t"}, ("t", HASHED % 3)),
+        ({"value": b"1", "key": b"21"}, {TOPIC: b"t", PARTITION: b"1"}, ("t", 1)),
+        ({"value": b"1", "partition": 1}, {TOPIC: b"t"}, ("t", 1)),
+        ({"value": b"1", "partition": None}, {TOPIC: b"t"}, ("t", 2)),
+        ({"value": b"1", "topic": "t"}, None, ("t", 2)),
+    ],
+)
+def test_rows_of_one_place_go_there_however_it_is_told(
+    row: dict[str, Any], metadata: dict[bytes, bytes] | None, place: tuple[str, int]
+) -> None:
+    batch = rows_batch([row], metadata)
+    given = (metadata or {}).get(PARTITION) is not None or row.get("partition") is not None
+    assert unplaced_topics(batch) == ([] if given else ["t"])
+    assert placed([row], metadata, t=3) == {place: [b"1"]}
