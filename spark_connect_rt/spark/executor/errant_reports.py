@@ -86,6 +86,7 @@ class ErrantReports:
         self._lock = threading.RLock()
         self._waiting: list[_Report] = []
         self._unflushed = False
+        self._refused: ConnectError | None = None  # the first refusal: an offset behind it is never safe again
 
     def tell(self, errants: Iterable[Errant]) -> None:
         """Log errant records and send them to the queue. Raises ConnectError: it refuses one, maybe an earlier one."""
@@ -119,6 +120,8 @@ class ErrantReports:
         Java logs that and goes on, and the record is lost; here the task fails and nothing is committed.
         """
         with self._lock:
+            if self._refused is not None:  # asked again when the failed task is closed: still nothing is safe
+                raise self._refused
             if not self._unflushed or self._producer is None:
                 return True
             try:
@@ -142,6 +145,7 @@ class ErrantReports:
             failure = ConnectError(
                 f"dead letter queue {self.settings.topic} does not take a record: {error}", code="CRT-1057"
             )
+            self._refused = failure
             self._end_reports(failure)
             raise failure from error
 
@@ -162,7 +166,8 @@ class ErrantReports:
         """Flush and close; what is not acknowledged in time is given up, its records will be read again."""
         with self._lock:
             try:
-                self.flush(timeout_ms)
+                if self._refused is None:
+                    self.flush(timeout_ms)
             finally:
                 if self._producer is not None:
                     self._producer.close()

@@ -137,7 +137,17 @@ class Lane(ABC, threading.Thread):
                 step()
         except Exception as error:
             log.exception("task=%s run=%d FAILED", self.launch.task, self.launch.run)
-            self._fail(trace_of(error))
+            trace = trace_of(error)
+            self._close_quietly()  # before it is told: nothing more is heard of a failed run (E2)
+            self._fail(trace)
+
+    def _close_quietly(self) -> None:
+        if self.abandoned:
+            return
+        try:
+            self.close_failed()
+        except Exception:  # as Java: it is suppressed beside the error that failed the task
+            log.exception("task=%s: closing after its failure failed, too, ignored", self.launch.task)
 
     def _fail(self, trace: str) -> None:
         if not self._failed and not self.abandoned:
@@ -182,6 +192,9 @@ class Lane(ABC, threading.Thread):
     @abstractmethod
     def drain(self) -> None:
         """Make everything taken so far durable, and report it."""
+
+    def close_failed(self) -> None:
+        """A step failed: save what came before it. May raise."""
 
     @abstractmethod
     def finish(self) -> None:
