@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import ExitStack
 
 import pyarrow as pa
 
@@ -244,6 +245,7 @@ class SinkLane(Lane):
     def _wait_ms(self, wait_ms: int) -> bool:
         """Wait between attempts at converting one record; False when a revocation or the end waits."""
         hurried = self._hurry.wait(wait_ms / 1000)
+        self.meter.count_attempt(again=not hurried)
         return not hurried
 
     def on_reader_idle(self) -> None:
@@ -382,18 +384,12 @@ class SinkLane(Lane):
     def finish(self) -> None:
         """Stop the task; its partitions are closed."""
         task, self._task = self._task, None
-        try:
-            if task is not None:
-                self._stop_task(task)
-        finally:
+        with ExitStack() as last_first:
             if self._reports is not None:
-                self._reports.close(self._flush_timeout_ms)
-
-    def _stop_task(self, task: SinkTask) -> None:
-        try:
-            task.stop()
-        finally:
-            self._pipeline.close()
+                last_first.callback(self._reports.close, self._flush_timeout_ms)
+            if task is not None:
+                last_first.callback(self._pipeline.close)
+                last_first.callback(task.stop)
 
 
 def _partitions(row: Row) -> frozenset[TopicPartition]:
