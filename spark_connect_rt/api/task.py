@@ -226,6 +226,20 @@ class SinkTask(Task):
         """
         return True
 
+    def takes_absent_values(self) -> bool:
+        """Tell whether ``put_batch`` takes records without a value among others: nulls, whatever ``value_schema`` says.
+
+        False by default: batches with such records come to ``put``.
+        """
+        return False
+
+    def reads_headers(self) -> bool:
+        """Tell whether headers matter to the task. True by default: batches with some come to ``put``.
+
+        False: they come to ``put_batch`` as others do, without their headers.
+        """
+        return True
+
     def may_put_halves(self) -> bool:
         """Tell whether records of a ``put`` that raised may be put again in smaller batches.
 

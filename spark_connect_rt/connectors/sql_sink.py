@@ -9,19 +9,20 @@ from __future__ import annotations
 import logging
 import time
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.connectors.sql_batches import RowColumns, rows_of_batch
+from spark_connect_rt.connectors.sql_batches import RowColumns, runs_of_batch
 from spark_connect_rt.connectors.sql_database import SqlDatabase
-from spark_connect_rt.connectors.sql_rows import Row, RowReader, Rows, Shape, runs_of
+from spark_connect_rt.connectors.sql_rows import Row, RowReader, Shape, runs_of
 from spark_connect_rt.connectors.sql_settings import problems_of
 from spark_connect_rt.connectors.sql_sink_config import CONFIG, INSERT, UPSERT, check_together
 from spark_connect_rt.connectors.sql_tables import TableId
-from spark_connect_rt.connectors.sql_target import Targets, table_of
+from spark_connect_rt.connectors.sql_target import Target, Targets, table_of
 from spark_connect_rt.connectors.sql_writes import UPSERTS, Writer
 from spark_connect_rt.errors import BadConfigError, DataError, ExternalError, RetriableError
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -101,11 +102,19 @@ class SqlSinkTask(SinkTask):
 
     def put_batch(self, batch: SinkBatch) -> bool:
         """Write columns of flat structs as ``put`` writes records; others go by records. Raises as ``put``."""
-        rows = rows_of_batch(batch, self._reader, self._values["insert.mode"] != INSERT)
-        if rows is None:
+        runs = runs_of_batch(batch, self._reader, self._values["insert.mode"] != INSERT)
+        if runs is None:
             return False
-        self._patiently(lambda: self._write_columns(batch.topic, rows))
+        self._patiently(lambda: self._write_columns(batch.topic, runs))
         return True
+
+    def takes_absent_values(self) -> bool:
+        """Take deletions in columns."""
+        return bool(self._values["delete.enabled"])
+
+    def reads_headers(self) -> bool:
+        """Return False: no table has any."""
+        return False
 
     def wants_partitions_apart(self) -> bool:
         """No: each call is a transaction."""
@@ -137,35 +146,34 @@ class SqlSinkTask(SinkTask):
 
     def _write(self, records: Sequence[SinkRecord]) -> Refused:
         """Write all, or raise and write none; return the records that have no row."""
-        database = self._database
-        assert database is not None
         tables, refused = self._rows_by_table(records)
         replaces = self._values["insert.mode"] != INSERT
-        runs: list[tuple[TableId, Rows]] = [
-            (table, run) for table, pairs in tables.items() for run in runs_of(pairs, replaces)
-        ]
-        # First every table, as a change of one would end the transaction of the rows.
-        for table, run in runs:
-            if not run.shape.deletes:
-                self._targets.ready(table, run.shape)
-        ready = [(self._targets.ready(table, run.shape), run) for table, run in runs]
-        self._writer.begin()
-        with database.explained("does not take records"):
-            for target, run in ready:
-                if target is not None:
-                    self._writer.write(target, run)
-            database.connection().commit()
+        self._write_runs([
+            (table, run.shape, partial(self._writer.write, run=run))
+            for table, pairs in tables.items()
+            for run in runs_of(pairs, replaces)
+        ])  # fmt: skip
         return refused
 
-    def _write_columns(self, topic: str, rows: RowColumns) -> None:
+    def _write_columns(self, topic: str, runs: Sequence[RowColumns]) -> None:
         """Write all, or raise and write none."""
+        table = table_of(self._values["table.name.format"], topic)
+        self._write_runs([(table, run.shape, partial(self._writer.write_columns, run=run)) for run in runs])
+
+    def _write_runs(self, runs: Sequence[tuple[TableId, Shape, Callable[[Target], None]]]) -> None:
+        """Write runs in their order, in one transaction; a deletion from a table that is not there is nothing."""
         database = self._database
         assert database is not None
-        target = self._targets.ready(table_of(self._values["table.name.format"], topic), rows.shape)
-        assert target is not None, "only a deletion needs no table"
+        # First every table, as a change of one would end the transaction of the rows.
+        for table, shape, _ in runs:
+            if not shape.deletes:
+                self._targets.ready(table, shape)
+        ready = [(self._targets.ready(table, shape), write) for table, shape, write in runs]
         self._writer.begin()
         with database.explained("does not take records"):
-            self._writer.write_columns(target, rows)
+            for target, write in ready:
+                if target is not None:
+                    write(target)
             database.connection().commit()
 
     def _rows_by_table(self, records: Sequence[SinkRecord]) -> tuple[dict[TableId, list[tuple[Shape, Row]]], Refused]:

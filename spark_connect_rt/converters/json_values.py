@@ -25,7 +25,7 @@ class JsonSettings:
 
     numeric_decimals: bool = False
     replace_null_with_default: bool = True
-    map_entries: bool = False  # a map whose keys are not text: objects of key and value, not pairs
+    map_entries: bool = False  # a map whose keys are not text, or may be null: objects of key and value, not pairs
     union_name: str | None = None  # structs of this name stand for the one of their fields that is not null
 
 
@@ -106,9 +106,14 @@ def _write_map(schema: Schema, value: Any, settings: JsonSettings) -> Any:
         raise _mismatch(schema, value)
     keys, values = schema.key_schema, schema.value_schema
     parts = [(to_tree(keys, key, settings), to_tree(values, part, settings)) for key, part in value.items()]
-    if keys is not None and keys.type is Type.STRING:
+    if _is_object(keys, settings):
         return dict(parts)
     return [{"key": key, "value": part} for key, part in parts] if settings.map_entries else parts
+
+
+def _is_object(keys: Schema | None, settings: JsonSettings) -> bool:
+    """Tell whether a map is an object; in JSON Schema not if a key may be null (``JsonSchemaData``, objectMode)."""
+    return keys is not None and keys.type is Type.STRING and not (settings.map_entries and keys.optional)
 
 
 def _write_struct(schema: Schema, value: Any, settings: JsonSettings) -> Any:
@@ -188,18 +193,22 @@ def _read_array(schema: Schema, tree: Any, settings: JsonSettings) -> list[Any]:
 
 def _read_map(schema: Schema, tree: Any, settings: JsonSettings) -> dict[Any, Any]:
     keys, values = schema.key_schema, schema.value_schema
-    if keys is not None and keys.type is Type.STRING:
+    if _is_object(keys, settings):
         if not isinstance(tree, dict):
             raise _mismatch(schema, tree)
         return {key: from_tree(values, part, settings) for key, part in tree.items()}
     if settings.map_entries and isinstance(tree, list):
-        tree = [list(map(entry.get, ("key", "value"))) if isinstance(entry, dict) else entry for entry in tree]
+        tree = [list(map(entry.get, ("key", "value"))) if _is_entry(entry) else entry for entry in tree]
     if not isinstance(tree, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in tree):
         raise DataError(f"a map with keys that are not text must be an array of pairs, not {tree!r:.80}")
     try:
         return {from_tree(keys, key, settings): from_tree(values, part, settings) for key, part in tree}
     except TypeError as error:
         raise DataError(f"map key: {error}") from error
+
+
+def _is_entry(tree: Any) -> bool:
+    return isinstance(tree, dict) and len(tree) == 2
 
 
 def _read_union(schema: Schema, tree: Any, settings: JsonSettings) -> Struct:

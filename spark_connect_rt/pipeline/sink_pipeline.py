@@ -96,13 +96,23 @@ class SinkPipeline:
         errants = self._tolerance.take_errants()
         return SinkConverted(records, next_offsets(batch), len(errants), errants)
 
-    def columns(self, batch: pa.RecordBatch) -> SinkConverted | None:
-        """Return a batch of one partition in consume form as columns; None: it has to go by records, for any reason."""
+    def columns(
+        self, batch: pa.RecordBatch, *, absent_values: bool = False, headers_matter: bool = True
+    ) -> SinkConverted | None:
+        """Return a batch of one partition in consume form as columns; None: it has to go by records, for any reason.
+
+        ``absent_values``: records without a value may be among others. ``headers_matter`` not: they are left out.
+        Transformations see neither such records nor headers in columns.
+        """
         topic, number = _constant(batch, "topic"), _constant(batch, "partition")
-        if topic is None or number is None or _has(batch, "headers"):
+        has_headers = _has(batch, "headers")
+        if topic is None or number is None or (has_headers and (headers_matter or self._chain.steps)):
             return None
         with contextlib.suppress(Exception):  # plug-in code: by records finds the one to blame
-            value = self._column(self._converters.value, topic, batch, "value")
+            if has_headers:  # only whether each can be read
+                _ = [self._headers(topic, given) for given in batch.column("headers").to_pylist() if given]
+            read = self._with_absent if absent_values and not self._chain.steps else self._column
+            value = read(self._converters.value, topic, batch, "value")
             key = self._column(self._converters.key, topic, batch, "key")
             if value is None or key is None:
                 return None
@@ -124,6 +134,19 @@ class SinkPipeline:
         if same is not None:
             return None
         return schema, pa.nulls(batch.num_rows) if name == "value" else None
+
+    def _with_absent(
+        self, converter: Converter, topic: str, batch: pa.RecordBatch, name: str
+    ) -> tuple[Schema | None, pa.Array | None] | None:
+        """Return a column as ``_column``, of which some may be null: the others decide about the schema."""
+        column = batch.column(name) if _has(batch, name) else None
+        if column is None or not column.null_count:
+            return self._column(converter, topic, batch, name)
+        found = converter.column_to_connect_data(topic, column.drop_null())
+        if found is None or converter.to_connect_data(topic, None)[1] is not None:
+            return None
+        places = pc.cumulative_sum(column.is_valid().cast(pa.int64()))
+        return found[0], found[1].take(pc.if_else(column.is_valid(), pc.subtract(places, 1), None))
 
     def transform(self, records: Iterable[SinkRecord]) -> SinkConverted:
         """Return records that need no converter, transformed. Raises DataError as ``convert``."""

@@ -173,7 +173,8 @@ class SourcePipeline:
         self._offsets.take()
         self._rows.take()
         self._bury(errants)
-        return ConvertedBatch(self._rows.take(), (), 0, len(errants), (), errants) if errants else None
+        skipped = len(errants) if self._tolerance.tolerates_all else 0  # else the task fails: nothing is skipped
+        return ConvertedBatch(self._rows.take(), (), 0, skipped, (), errants) if errants else None
 
     def _columns(self, piece: SourceBatch) -> pa.RecordBatch | None:
         """Return the batch in produce form, None when it has to go row by row."""

@@ -63,9 +63,17 @@ _OF_TASK = (
     ("sink-task-metrics", "offset-commit-seq-no", "Number of the last offset commit, well or not."),
     ("sink-task-metrics", "offset-commit-completion-total", "Offset commits that went well."),
     ("sink-task-metrics", "offset-commit-completion-rate", "Offset commits a second that went well, over the window."),
+    ("task-error-metrics", "total-record-failures", "Attempts at a record that failed."),
+    ("task-error-metrics", "total-record-errors", "Records that were given up, also the one that failed the task."),
     ("task-error-metrics", "total-records-skipped", "Errant records tolerated."),
+    ("task-error-metrics", "total-retries", "Attempts at a record that were made again."),
     ("task-error-metrics", "total-errors-logged", "Errant records that `errors.log.enable` had logged."),
     ("task-error-metrics", "deadletterqueue-produce-requests", "Records handed to the dead letter queue's producer."),
+    (
+        "task-error-metrics",
+        "deadletterqueue-produce-failures",
+        "Refusals of the dead letter queue: each fails its task.",
+    ),
 )
 _MIRROR, _OF_MIRROR_TASK = "mirror-MirrorSourceConnector", (*_TASK, "source", "target", "topic", "partition")
 _OF_MIRROR = (

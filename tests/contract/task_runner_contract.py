@@ -488,6 +488,39 @@ class TaskRunnerContract:
         assert not worker.of(launch, BatchDurable)
         assert worker.notes("s")[-2:] == ["close t-0", "stop"]
 
+    @pytest.mark.parametrize("last", ["nothing", "pre_commit", "close", "stop"])
+    def test_what_was_put_before_a_failure_is_committed_before_the_task_is_closed_and_stopped(
+        self, worker: Worker, last: str
+    ) -> None:
+        """Java: WorkerSinkTask.execute closes all partitions, commitOffsets(closing) asks, closes, commits."""
+        zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
+        worker.topics.append([{"topic": "t", "partition": p, "value": b"good"} for p in (0, 1)])
+        launch = worker.start_sink("s", "LastWordSink", bad="bad", last=last)
+        worker.runner.assign(launch.task, {zero: 0, one: 0})
+        worker.until(lambda: len(_puts(worker)) == 2)
+        assert not worker.of(launch, BatchDurable)
+        worker.topics.append([{"topic": "t", "partition": 0, "value": b"bad"}])
+        end = worker.ended(launch)
+        assert worker.notes("s")[-3:] == ["asked t-0@1 t-1@1", "close t-0,t-1", "stop"]
+        committed = last in ("nothing", "stop")  # as Java: not past a preCommit or a close that failed
+        assert _committed(worker, launch) == ({zero: 1, one: 1} if committed else {})
+        assert end.records == (2 if committed else 0)
+        (failed,) = worker.of(launch, TaskFailed)
+        assert "the target takes no such record" in failed.trace
+        assert "fails, too" not in failed.trace
+
+    def test_a_partition_that_cannot_be_opened_leaves_what_was_put_of_others_committed(self, worker: Worker) -> None:
+        zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
+        worker.topics.append([{"topic": "t", "partition": 0, "value": b"good"}])
+        launch = worker.start_sink("s", "LastWordSink", refuse_partition="t-1")
+        worker.runner.assign(launch.task, {zero: 0})
+        worker.until(lambda: len(_puts(worker)) == 1)
+        worker.runner.assign(launch.task, {one: 0})
+        worker.ended(launch)
+        assert "nothing of this one" in worker.of(launch, TaskFailed)[0].trace
+        assert _committed(worker, launch) == {zero: 1}
+        assert worker.notes("s")[-3:] == ["asked t-0@1", "close t-0,t-1", "stop"]
+
     def test_what_a_task_does_is_told(self, worker: Worker) -> None:
         zero = TopicPartition("t", 0)
         worker.topics.append([{"topic": "t", "value": b"v%d" % n} for n in range(3)])

@@ -235,3 +235,41 @@ class ForgetfulSink(CollectingSink):
         for record in held:
             note(self.folder, f"safe {record.topic}-{record.partition}@{record.offset}")
         return offsets
+
+
+class LastWordSink(CollectingSink):
+    """Holds every offset back until a call failed; then says all is safe. ``last``: the closing call that fails."""
+
+    failed = False
+
+    def open(self, partitions: Sequence[TopicPartition]) -> None:
+        super().open(partitions)
+        if f"{partitions[0]}" == self.config.get("refuse.partition"):
+            self.failed = True
+            raise ConnectError("nothing of this one")
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        try:
+            super().put(records)
+        except ValueError:
+            self.failed = True
+            raise
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        if not self.failed:
+            return {}
+        note(self.folder, "asked " + " ".join(f"{one}@{offset}" for one, offset in sorted(offsets.items())))
+        self._fail_at("pre_commit")
+        return offsets
+
+    def close(self, partitions: Sequence[TopicPartition]) -> None:
+        super().close(partitions)
+        self._fail_at("close")
+
+    def stop(self) -> None:
+        super().stop()
+        self._fail_at("stop")
+
+    def _fail_at(self, call: str) -> None:
+        if self.config.get("last") == call:
+            raise ConnectError(f"{call} fails, too")

@@ -15,8 +15,14 @@ from spark_connect_rt.runtime.worker.plugin_metrics import plugin_metrics
 from spark_connect_rt.runtime.worker.task_counters import TaskCounters
 from spark_connect_rt.runtime.worker.task_measures import TaskMeasures
 
-LOGGED, DEAD_LETTERS = "errors.logged.records", "dead_letters.records"
-TASK, SOURCE, SINK = "connector-task-metrics", "source-task-metrics", "sink-task-metrics"
+_COUNTED_ERRORS = (  # (metric, what executors count)
+    ("total-record-failures", "errors.failures"),
+    ("total-record-errors", "errors.given_up"),
+    ("total-retries", "errors.retries"),
+    ("total-errors-logged", "errors.logged.records"),
+    ("deadletterqueue-produce-requests", "dead_letters.records"),
+)
+TASK, ERRORS, SOURCE, SINK = "connector-task-metrics", "task-error-metrics", "source-task-metrics", "sink-task-metrics"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +60,17 @@ def task_metrics(facts: TaskFacts, now_ms: int) -> Iterator[Measured]:
 
 
 def _errors(facts: TaskFacts, tags: dict[str, str]) -> Iterator[Measured]:
-    yield measured("task-error-metrics", "total-records-skipped", facts.counters.skipped, **tags)
-    if facts.kind is not TaskKind.SPARK_SINK:  # what its table batches do is counted nowhere else
-        yield measured("task-error-metrics", "total-errors-logged", facts.measures.total(LOGGED), **tags)
-        letters = facts.measures.total(DEAD_LETTERS)
-        yield measured("task-error-metrics", "deadletterqueue-produce-requests", letters, **tags)
+    is_sink = facts.kind is TaskKind.SINK
+    # What a sink task gives up itself is left out of its records, but Java counts it as a failure only.
+    skipped = facts.measures.total("errors.skipped") if is_sink else facts.counters.skipped
+    yield measured(ERRORS, "total-records-skipped", skipped, **tags)
+    if facts.kind is TaskKind.SPARK_SINK:  # what its table batches do is counted nowhere else
+        return
+    for name, counted in _COUNTED_ERRORS:
+        yield measured(ERRORS, name, facts.measures.total(counted), **tags)
+    if is_sink:  # a source's dead letters share the producer of its records
+        refused = facts.measures.total("dead_letters.refused")
+        yield measured(ERRORS, "deadletterqueue-produce-failures", refused, **tags)
 
 
 def _of_source(facts: TaskFacts, now_ms: int, tags: dict[str, str]) -> Iterator[Measured]:

@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 
 
 class ErrantLog:
-    """Writes errant records to the log, in Java's words where the connector asks for them."""
+    """Counts errant records and writes them to the log, in Java's words where the connector asks for them."""
 
     def __init__(
         self, task: ConnectorTaskId, settings: ReportSettings, clients: ExecutorClients, meter: TaskMeter | None = None
@@ -37,9 +37,10 @@ class ErrantLog:
         self._settings = settings
         self._clients = clients
 
-    def write(self, errants: Iterable[Errant]) -> None:
-        """Log each; its content only with errors.log.include.messages."""
+    def write(self, errants: Iterable[Errant], *, by_task: bool = False) -> None:
+        """Count and log each; its content only with errors.log.include.messages. ``by_task``: the task gave it up."""
         for errant in errants:
+            self._count(by_task)
             if self._settings.logs:
                 told = log_sentence(self._task, errant, self._clients.name_of, with_record=self._settings.logs_records)
                 log.error("%s", told, exc_info=errant.error)
@@ -47,6 +48,13 @@ class ErrantLog:
                 continue
             error = f"{type(errant.error).__name__}: {errant.error}"
             log.warning("task=%s skipped %s, stage %s: %s", self._task, errant.place, errant.stage.value, error)
+
+    def _count(self, by_task: bool) -> None:
+        """Count as Java: what a task gives up and is let pass is neither an error nor skipped (``executeFailed``)."""
+        self._meter.count("errors.failures")
+        if not (by_task and self._settings.tolerates_all):
+            self._meter.count("errors.given_up")
+            self._meter.count("errors.skipped", self._settings.tolerates_all)
 
 
 def ensure_dead_letter_queue(
@@ -86,11 +94,12 @@ class ErrantReports:
         self._lock = threading.RLock()
         self._waiting: list[_Report] = []
         self._unflushed = False
+        self._refused: ConnectError | None = None  # the first refusal: an offset behind it is never safe again
 
-    def tell(self, errants: Iterable[Errant]) -> None:
+    def tell(self, errants: Iterable[Errant], *, by_task: bool = False) -> None:
         """Log errant records and send them to the queue. Raises ConnectError: it refuses one, maybe an earlier one."""
         errants = tuple(errants)
-        self._log.write(errants)
+        self._log.write(errants, by_task=by_task)
         rows = ProduceRows()
         for errant in errants if self.settings.topic else ():
             row = self._letters.of_sink(errant)
@@ -105,7 +114,7 @@ class ErrantReports:
     def report(self, errant: Errant) -> Future[None]:
         """Tell of one, and return when it is acknowledged as a future."""
         with self._lock:
-            self.tell((errant,))
+            self.tell((errant,), by_task=True)
             report = _Report(self)
             if self._unflushed:
                 self._waiting.append(report)
@@ -119,6 +128,8 @@ class ErrantReports:
         Java logs that and goes on, and the record is lost; here the task fails and nothing is committed.
         """
         with self._lock:
+            if self._refused is not None:  # asked again when the failed task is closed: still nothing is safe
+                raise self._refused
             if not self._unflushed or self._producer is None:
                 return True
             try:
@@ -142,6 +153,8 @@ class ErrantReports:
             failure = ConnectError(
                 f"dead letter queue {self.settings.topic} does not take a record: {error}", code="CRT-1057"
             )
+            self._refused = failure
+            self._meter.count("dead_letters.refused")
             self._end_reports(failure)
             raise failure from error
 
@@ -162,7 +175,8 @@ class ErrantReports:
         """Flush and close; what is not acknowledged in time is given up, its records will be read again."""
         with self._lock:
             try:
-                self.flush(timeout_ms)
+                if self._refused is None:
+                    self.flush(timeout_ms)
             finally:
                 if self._producer is not None:
                     self._producer.close()

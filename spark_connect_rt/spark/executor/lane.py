@@ -54,6 +54,7 @@ class Lane(ABC, threading.Thread):
         self._queued_bytes = 0
         self._throttled = False
         self._failed = False
+        self._telling = threading.Lock()  # the dispatcher tells each second, the lane when it ends: in order
         self.abandoned = False
 
     # -- dispatcher's thread
@@ -73,6 +74,13 @@ class Lane(ABC, threading.Thread):
         if self._queued_bytes or self.wait_s() is not None:
             self._rows.put(None)
 
+    def tell_measures(self, *, anyway: bool = False) -> None:
+        """Tell the driver what was counted, if it is worth a message. Dispatcher's or lane's thread."""
+        with self._telling:
+            news = self.meter.news(now_s(), anyway=anyway)
+            if news is not None:
+                self.report("measures", **news)
+
     def abandon(self) -> None:
         """Give up at once: the slice is over, nothing may be reported any more."""
         self.abandoned = True
@@ -90,6 +98,7 @@ class Lane(ABC, threading.Thread):
         finally:
             self._finish_quietly()
         if not self.abandoned:
+            self.tell_measures(anyway=True)
             self._report({"op": "ended", "host": self.host})
 
     def _take_one(self) -> bool:
@@ -137,11 +146,22 @@ class Lane(ABC, threading.Thread):
                 step()
         except Exception as error:
             log.exception("task=%s run=%d FAILED", self.launch.task, self.launch.run)
-            self._fail(trace_of(error))
+            trace = trace_of(error)
+            self._close_quietly()  # before it is told: nothing more is heard of a failed run (E2)
+            self._fail(trace)
+
+    def _close_quietly(self) -> None:
+        if self.abandoned:
+            return
+        try:
+            self.close_failed()
+        except Exception:  # as Java: it is suppressed beside the error that failed the task
+            log.exception("task=%s: closing after its failure failed, too, ignored", self.launch.task)
 
     def _fail(self, trace: str) -> None:
         if not self._failed and not self.abandoned:
             self._failed = True
+            self.tell_measures(anyway=True)  # behind it nothing is heard (E2)
             self._report({"op": "failed", "host": self.host, "trace": trace})
 
     def report_durable(self, records: int, **fields: Any) -> None:
@@ -182,6 +202,9 @@ class Lane(ABC, threading.Thread):
     @abstractmethod
     def drain(self) -> None:
         """Make everything taken so far durable, and report it."""
+
+    def close_failed(self) -> None:
+        """A step failed: save what came before it. May raise."""
 
     @abstractmethod
     def finish(self) -> None:

@@ -75,7 +75,8 @@ class PutDelivery:
         """Return one of the last ``parts`` as columns; None: it is to go by records."""
         if not self._by_columns:
             return None
-        converted = self._pipeline.columns(batch)
+        absent, headers = self._task.takes_absent_values(), self._task.reads_headers()
+        converted = self._pipeline.columns(batch, absent_values=absent, headers_matter=headers)
         if converted is None:
             self._column_tries.failed()
         return converted

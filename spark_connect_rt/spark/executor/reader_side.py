@@ -63,6 +63,8 @@ class ReaderSide:
             row = self._rows.get(self._heartbeat_s)
             self._tell_measures(time.monotonic())
             if row is not None:
+                if row.kind in (RowKind.FAILED, RowKind.ENDED):
+                    self._tell_last_measures(row.host)
                 if row.kind is RowKind.ENDED:
                     self._hosts.pop(row.host, None)
                 last = self._rows.empty()
@@ -83,6 +85,12 @@ class ReaderSide:
             news = host.news(now_s)
             if news is not None:
                 self._send({"op": "measures", "host": number, **news})
+
+    def _tell_last_measures(self, number: int) -> None:
+        """Tell ahead of the row that ends a host: nothing is heard of it behind that (E2)."""
+        news = self._hosts[number].news(time.monotonic(), last=True) if number in self._hosts else None
+        if news is not None:
+            self._send({"op": "measures", "host": number, **news})
 
     def abandon(self) -> None:
         """Stop everything without ceremony: the channel or the job is gone."""

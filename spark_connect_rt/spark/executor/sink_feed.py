@@ -60,10 +60,10 @@ class SinkFeed(threading.Thread):
         self._changes.append(lambda: self._revoke(partitions))
         self.switches.nudge()
 
-    def news(self, now_s: float) -> Mapping[str, Any] | None:
+    def news(self, now_s: float, *, last: bool = False) -> Mapping[str, Any] | None:
         """Return what the driver has not heard of this half, None: nothing. The reader's own thread."""
         positions = self._positions
-        fields = self.meter.news(now_s, anyway=positions != self._told_positions)
+        fields = self.meter.news(now_s, anyway=last or positions != self._told_positions)
         if fields is not None:
             self._told_positions = positions
             fields["positions"] = encode_offsets(positions)

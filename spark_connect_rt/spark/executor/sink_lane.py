@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from contextlib import ExitStack
 
 import pyarrow as pa
 
@@ -244,6 +245,7 @@ class SinkLane(Lane):
     def _wait_ms(self, wait_ms: int) -> bool:
         """Wait between attempts at converting one record; False when a revocation or the end waits."""
         hurried = self._hurry.wait(wait_ms / 1000)
+        self.meter.count_attempt(again=not hurried)
         return not hurried
 
     def on_reader_idle(self) -> None:
@@ -271,33 +273,33 @@ class SinkLane(Lane):
         due_s, commit_at_s = self._call_due_s(), self._commits.at_s
         return max(0.0, (due_s if commit_at_s is None else min(due_s, commit_at_s)) - now_s())
 
-    def _commit(self, closing: frozenset[TopicPartition] | None = None) -> None:
-        """Ask the task what is safe and report it; what is not yet safe is asked again a second later.
+    def _commit(self) -> None:
+        """Ask the task what is safe and report it; what is not yet safe is asked again a second later."""
+        if self._commits.dirty:
+            self._report_safe(self._ask(self._context.partitions, closing=False))
 
-        Nothing is safe before every dead letter is acknowledged. ``closing``: only these, they go. An error of the
-        task's fails nothing, as in Java: all since the last commit is read again, of what goes by its next owner.
+    def _ask(self, partitions: frozenset[TopicPartition], *, closing: bool) -> dict[TopicPartition, int] | None:
+        """Return what the task says is safe of these; None: it was not asked, or failed.
+
+        Nothing is safe before every dead letter is acknowledged. ``closing``: they go. An error of the task's fails
+        nothing, as in Java: all since the last commit is read again, of what goes by its next owner.
         """
         assert self._task is not None
         assert self._reports is not None
-        asked = self._offsets.of(self._context.partitions if closing is None else closing)
-        if not self._commits.dirty or not asked:
-            return
+        asked = self._offsets.of(partitions)
+        if not asked:
+            return None
         self._commits.asked(now_s())
         if not self._reports.flush(self._flush_timeout_ms):
-            return
+            return None
         try:
             with self.meter.call("pre_commit"):
                 answered = self._task.pre_commit(asked)
         except Exception:  # noqa: BLE001 - whatever it is, as in Java
-            self._commit_failed(closing=closing is not None)
-            return
+            self._commit_failed(closing=closing)
+            return None
         self._steer()
-        if not self._reports.flush(self._flush_timeout_ms):  # pre_commit may have reported some
-            return
-        safe = self._offsets.safe(answered)
-        if changed := self._offsets.reported(safe):
-            self._report_safe(changed)
-        self._commits.answered(all_safe=self._offsets.all_safe(safe))
+        return self._offsets.safe(answered)
 
     def _commit_failed(self, *, closing: bool) -> None:
         """Have everything since the last commit read again; not of what closes (Java ``commitOffsets``)."""
@@ -314,7 +316,15 @@ class SinkLane(Lane):
         self._records = self._data_bytes = 0
         self._commits.failed(now_s())
 
-    def _report_safe(self, offsets: dict[TopicPartition, int]) -> None:
+    def _report_safe(self, safe: dict[TopicPartition, int] | None) -> None:
+        assert self._reports is not None
+        if safe is None or not self._reports.flush(self._flush_timeout_ms):  # pre_commit may have reported some
+            return
+        self._commits.answered(all_safe=self._offsets.all_safe(safe))
+        if changed := self._offsets.reported(safe):
+            self._report_offsets(changed)
+
+    def _report_offsets(self, offsets: dict[TopicPartition, int]) -> None:
         records, self._records = self._records, 0
         data_bytes, self._data_bytes = self._data_bytes, 0
         skipped, self._skipped = self._skipped, 0
@@ -352,32 +362,34 @@ class SinkLane(Lane):
         """Commit what was put and close every partition."""
         self._close(self._context.partitions)
 
+    def close_failed(self) -> None:
+        """Commit what was put before the failure and close every partition (Java ``closeAllPartitions``)."""
+        if self._task is not None:
+            self._close(self._context.partitions)
+
     def _close(self, held: frozenset[TopicPartition]) -> None:
+        """Ask, close, report, in Java's order: a close that fails commits nothing. Nothing of it is done twice."""
         assert self._task is not None
+        safe: dict[TopicPartition, int] | None = None
         try:
-            self._commit(closing=held)
+            safe = self._ask(held, closing=True)
         finally:  # as Java: what could not be committed is closed, too
-            if held:
-                self._task.close(sorted(held))
-        self._context.gone(held)
+            try:
+                if held:
+                    self._task.close(sorted(held))
+            finally:
+                self._context.gone(held)
+        self._report_safe(safe)
 
     def finish(self) -> None:
-        """Close what a failure left open, as Java does; stop the task."""
+        """Stop the task; its partitions are closed."""
         task, self._task = self._task, None
-        try:
-            if task is not None:
-                self._close_and_stop(task)
-        finally:
+        with ExitStack() as last_first:
             if self._reports is not None:
-                self._reports.close(self._flush_timeout_ms)
-
-    def _close_and_stop(self, task: SinkTask) -> None:
-        try:
-            if self._context.partitions and not self.abandoned:
-                task.close(sorted(self._context.partitions))
-        finally:
-            task.stop()
-            self._pipeline.close()
+                last_first.callback(self._reports.close, self._flush_timeout_ms)
+            if task is not None:
+                last_first.callback(self._pipeline.close)
+                last_first.callback(task.stop)
 
 
 def _partitions(row: Row) -> frozenset[TopicPartition]:

@@ -107,9 +107,9 @@ class SourceHost(threading.Thread):
         self._durable.append((rows, delivered, metadata))
         self.switches.nudge()
 
-    def news(self, now_s: float) -> Mapping[str, Any] | None:
+    def news(self, now_s: float, *, last: bool = False) -> Mapping[str, Any] | None:
         """Return what the driver has not heard of this half, None: nothing. The reader's own thread."""
-        return self.meter.news(now_s)
+        return self.meter.news(now_s, anyway=last)
 
     def run(self) -> None:
         """Thread body: nothing escapes but rows."""
@@ -140,7 +140,7 @@ class SourceHost(threading.Thread):
         task.context = self._context
         worker_config = self._clients.resolve(self._launch.worker_config, self._launch.worker_config)
         connector_config = self._clients.resolve(self._launch.connector_config, self._launch.worker_config)
-        waiting = Waiting(monotonic_ms, self.switches.wait_ms)
+        waiting = Waiting(monotonic_ms, self._wait_ms)
         settings = ReportSettings.from_config(connector_config)
         self._errant_log = ErrantLog(self._launch.task, settings, self._clients, self.meter)
         letters = self._dead_letters(settings)
@@ -153,6 +153,12 @@ class SourceHost(threading.Thread):
             self._poll_until_stopped(task, pipeline)
         finally:
             self._stop(task, pipeline)
+
+    def _wait_ms(self, wait_ms: int) -> bool:
+        """Wait between attempts at converting one record; False when the task is to stop."""
+        goes_on = self.switches.wait_ms(wait_ms)
+        self.meter.count_attempt(again=goes_on)
+        return goes_on
 
     def _claim(self) -> bool:
         """Have earlier producers of this task shut out, then ask whether it may still start; False: it is to stop.

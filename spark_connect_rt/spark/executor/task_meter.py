@@ -15,6 +15,7 @@ from typing import Any
 
 from spark_connect_rt.ports.plugin_metric_keys import PREFIX
 
+ERRORS = "errors."  # told as they come, too: a record that is tried again and again moves nothing
 TELL_EACH_S = 1.0
 LONG_CALL_S = 1.0  # a shorter call is nobody's business until it is over
 
@@ -54,6 +55,11 @@ class TaskMeter:
         """Count something else."""
         self._totals[name] += number
 
+    def count_attempt(self, *, again: bool) -> None:
+        """Count an attempt at a record that failed for now; ``again``: it is tried again (Java ``execAndRetry``)."""
+        self.count("errors.failures")
+        self.count("errors.retries", again)
+
     def set(self, name: str, number: float) -> None:
         """Set what is counted elsewhere."""
         self._totals[name] = number
@@ -68,7 +74,7 @@ class TaskMeter:
         call = self._call
         long_call = call is not None and now_s - call[1] >= LONG_CALL_S
         totals = dict(self._totals)
-        moved = sum(number for name, number in totals.items() if name.endswith(".records") or name.startswith(PREFIX))
+        moved = sum(number for name, number in totals.items() if _is_news(name))
         if moved == self._told_moved and not long_call and not self._told_call and not anyway:
             return None
         self._told_moved, self._told_call = moved, long_call
@@ -77,3 +83,7 @@ class TaskMeter:
         if call is not None and long_call:
             fields |= {"call": call[0], "call_ms": int((now_s - call[1]) * 1000)}
         return fields
+
+
+def _is_news(name: str) -> bool:
+    return name.endswith(".records") or name.startswith((PREFIX, ERRORS))

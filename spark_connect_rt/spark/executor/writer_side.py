@@ -60,9 +60,7 @@ class WriterSide:
             return
         self._told_s = now_s
         for lane in self._lanes.values():
-            news = lane.meter.news(now_s)
-            if news is not None:
-                lane.report("measures", **news)
+            lane.tell_measures()
 
     def _refuse_truncation(self) -> None:
         """Fail when rows stopped though a host never said ENDED: its reader died, which looks like a normal end here.

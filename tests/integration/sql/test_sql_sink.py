@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import datetime as dt
 import json
+import random
+from collections.abc import Sequence
 from decimal import Decimal
 from typing import Any
 
@@ -27,7 +29,8 @@ from spark_connect_rt.api.data.schema import (
     struct_of,
 )
 from spark_connect_rt.api.data.schema import Type as ConnectType
-from spark_connect_rt.connectors.sql_sink import SqlSinkConnector
+from spark_connect_rt.api.records import SinkRecord
+from spark_connect_rt.connectors.sql_sink import SqlSinkConnector, SqlSinkTask
 from spark_connect_rt.errors import BadConfigError, DataError, ExternalError
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.connector_harness import PLAIN_JSON
@@ -272,12 +275,77 @@ def test_copied_upserts_of_new_and_known_keys_leave_the_last_of_each(postgres_da
     assert dict(postgres_database.rows("SELECT id, word FROM orders")) == wanted
 
 
+BY_RECORDS = {
+    "columns": {},
+    "records": {
+        "transforms": "drop",
+        "transforms.drop.type": "org.apache.kafka.connect.transforms.DropHeaders",
+        "transforms.drop.headers": "h",
+    },
+}
+
+
+class ColumnsOnlyTask(SqlSinkTask):
+    """Takes no records."""
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        assert not records
+
+
+class ColumnsOnly(SqlSinkConnector):
+    """Proves that nothing went by records."""
+
+    def task_class(self) -> type[Any]:
+        return ColumnsOnlyTask
+
+
+@pytest.mark.parametrize("copy", [{}, ALWAYS_COPY], ids=["statement", "copy"])
+@pytest.mark.parametrize("seed", range(3))
+def test_deletions_upserts_and_headers_go_by_columns_and_leave_what_records_leave(
+    database: Database, copy: dict[str, str], seed: int
+) -> None:
+    chance, wanted, batches = random.Random(seed), dict[int, str](), []
+    for number in range(12):
+        rows = []
+        for place in range(chance.randrange(1, 40)):
+            key, word = chance.randrange(15), None if chance.random() < 0.4 else f"{number}-{place}"
+            rows.append((key, word))
+            wanted.pop(key, None)
+            wanted |= {} if word is None else {key: word}
+        batches.append(rows)
+    for table, connector in (("columns", ColumnsOnly), ("records", SqlSinkConnector)):
+        database.run(f"CREATE TABLE {table} (id INTEGER PRIMARY KEY, word VARCHAR(9))")
+        config = {"connection.url": database.url, "topics": table, **BY_KEY, "batch.size": "7", **copy}
+        with SinkHarness(connector, config | BY_RECORDS[table], PLAIN_JSON) as sink:
+            for rows in batches:
+                sink.topics.append([_change(table, key, word) for key, word in rows])
+                assert sink.deliver()
+        assert dict(database.rows(f"SELECT id, word FROM {table}")) == wanted
+
+
+def _change(topic: str, key: int, word: str | None) -> dict[str, Any]:
+    value = None if word is None else orjson.dumps({"word": word})
+    headers = [{"key": "h", "value": b"1"}]
+    return {"topic": topic, "partition": 0, "key": b"%d" % key, "value": value, "headers": headers}
+
+
+def test_deletions_before_there_is_a_table_delete_nothing(database: Database) -> None:
+    config = {"connection.url": database.url, "topics": "orders", **BY_KEY, "auto.create": "true"}
+    with SinkHarness(SqlSinkConnector, config, WITH_SCHEMAS) as sink:
+        sink.send("orders", None, key=1, key_schema=INT32)
+        assert sink.deliver()
+        sink.send("orders", None, key=1, key_schema=INT32)
+        sink.send("orders", {"word": "w"}, schema=struct_of({"word": STRING}), key=2, key_schema=INT32)
+        assert sink.deliver()
+    assert database.rows("SELECT id, word FROM orders") == [(2, "w")]
+
+
 @pytest.mark.parametrize("settings", [BY_VALUE, {**BY_VALUE, "insert.mode": "insert"}], ids=["upsert", "insert"])
 @pytest.mark.parametrize("copy", [{}, ALWAYS_COPY], ids=["statement", "copy"])
 def test_columns_and_records_leave_the_same_table(
     database: Database, settings: dict[str, str], copy: dict[str, str]
 ) -> None:
-    """Records with headers have no column form."""
+    """Records with headers have no column form for a transformation."""
     rows = [
         {"id": 1, "n": 1, "x": 1, "d": 0.1, "t": "é,\n", "y": True, "m": 1, "nil": None},
         {"id": 2, "n": None, "x": 2.5, "d": 1e300, "t": "", "y": False, "m": None, "nil": None},
@@ -291,7 +359,7 @@ def test_columns_and_records_leave_the_same_table(
             f"CREATE TABLE {table} (id BIGINT PRIMARY KEY, n INTEGER, x NUMERIC, d DOUBLE PRECISION, t TEXT, y BOOLEAN,"
             " m VARCHAR(9), nil INTEGER)"
         )
-        config = {"connection.url": database.url, "topics": table, **settings, **copy}
+        config = {"connection.url": database.url, "topics": table, **settings, **copy, **BY_RECORDS[table]}
         with SinkHarness(SqlSinkConnector, config, PLAIN_JSON) as sink:
             sink.topics.append(
                 [{"topic": table, "partition": 0, "value": orjson.dumps(row), "headers": headers} for row in rows]

@@ -12,10 +12,10 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_connect_rt.api.data.schema import INT64, OPTIONAL_STRING, Schema, SchemaBuilder, struct_of
+from spark_connect_rt.api.data.schema import INT64, OPTIONAL_STRING, STRING, Schema, SchemaBuilder, struct_of
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
-from spark_connect_rt.connectors.sql_batches import last_of_each_key, rows_of_batch
+from spark_connect_rt.connectors.sql_batches import last_of_each_key, runs_of_batch
 from spark_connect_rt.connectors.sql_rows import RowReader, Shape, runs_of
 from spark_connect_rt.connectors.sql_values import conversion, converted_arrays, converted_columns, csv_of
 from spark_connect_rt.converters.json import JsonConverter
@@ -49,22 +49,23 @@ def conversions(shape: Shape, dialect: str) -> list[Any]:
 
 
 def assert_same_rows(made: SinkPipeline, batch: pa.RecordBatch, mode: tuple[str, list[str]], **more: Any) -> bool:
-    """Compare both forms; return whether there are columns."""
+    """Compare both forms, run by run; return whether there are columns."""
     reader = RowReader(mode[0], mode[1], more.get("whitelist", ()), True)
     found, replaces, dialect = (
-        made.columns(batch),
+        made.columns(batch, absent_values=True, headers_matter=False),
         more.get("replaces", mode[0] != "none"),
         more.get("dialect", "postgresql"),
     )
-    rows = None if found is None or found.columns is None else rows_of_batch(found.columns, reader, replaces)
-    if rows is None:
+    runs = None if found is None or found.columns is None else runs_of_batch(found.columns, reader, replaces)
+    if runs is None:
         return False
-    ((shape, wanted),) = by_records(made.convert(batch).records, reader, replaces, dialect)
-    assert rows.shape is shape
-    ready = converted_arrays(rows.columns, conversions(shape, dialect))
-    assert csv_of(ready) == csv_of(wanted)
-    lists = [one.to_pylist() if isinstance(one, pa.Array) else one for one in ready]
-    assert [list(map(exactly, one)) for one in lists] == [list(map(exactly, one)) for one in wanted]
+    wanted_runs = by_records(made.convert(batch).records, reader, replaces, dialect)
+    assert [run.shape for run in runs] == [shape for shape, _ in wanted_runs]
+    for run, (shape, wanted) in zip(runs, wanted_runs, strict=True):
+        ready = converted_arrays(run.columns, conversions(shape, dialect))
+        assert csv_of(ready) == csv_of(wanted)
+        lists = [one.to_pylist() if isinstance(one, pa.Array) else one for one in ready]
+        assert [list(map(exactly, one)) for one in lists] == [list(map(exactly, one)) for one in wanted]
     return True
 
 
@@ -122,6 +123,41 @@ def test_the_usual_batch_goes_by_columns_in_every_mode(mode: tuple[str, list[str
     assert assert_same_rows(pipeline("none", schemas), consumed(texts, keys), mode)
 
 
+@given(
+    schemas=st.booleans(),
+    mode=st.sampled_from([("record_key", ["k"]), ("record_key", []), ("kafka", [])]),
+    rows=st.lists(
+        st.tuples(st.sampled_from("xyz"), st.none() | st.integers(0, 9), st.booleans()), min_size=1, max_size=12
+    ),
+    plain_keys=st.booleans(),
+    replaces=st.booleans(),
+    dialect=st.sampled_from(["postgresql", "sqlite"]),
+)
+@settings(deadline=None, max_examples=300)
+def test_deletions_among_rows_and_headers_make_the_runs_of_their_records(
+    schemas: bool,
+    mode: tuple[str, list[str]],
+    rows: list[tuple[str, int | None, bool]],
+    plain_keys: bool,
+    replaces: bool,
+    dialect: str,
+) -> None:
+    """A key's upsert behind its deletion stays behind it; of others the last is left, in its kind's run."""
+    value, key = struct_of({"a": INT64, "b": OPTIONAL_STRING}), STRING if plain_keys else struct_of({"k": STRING})
+    writer = JsonConverter()
+    writer.configure({"schemas.enable": str(schemas).lower()})
+    keys = [writer.from_connect_data("t", key, name if plain_keys else {"k": name}) for name, _, _ in rows]
+    texts = [
+        None if number is None else writer.from_connect_data("t", value, {"a": number, "b": name})
+        for name, number, _ in rows
+    ]
+    headers = [[{"key": "h", "value": b"x"}] if has else None for _, _, has in rows]
+    batch = consumed(texts, keys, headers=headers)
+    had_columns = assert_same_rows(pipeline("none", schemas), batch, mode, replaces=replaces, dialect=dialect)
+    by_key = mode[0] == "record_key" and not (plain_keys and not mode[1])
+    assert had_columns or not replaces or not by_key
+
+
 def batch_of(values: pa.Array, schema: Schema | None = None, keys: pa.Array | None = None) -> SinkBatch:
     return SinkBatch("t", 0, pa.array(range(len(values)), pa.int64()), values, schema, keys)
 
@@ -131,6 +167,10 @@ def batch_of(values: pa.Array, schema: Schema | None = None, keys: pa.Array | No
     [
         (batch_of(pa.array(["text"])), "none"),
         (batch_of(pa.array([{"a": 1}, None])), "none"),
+        (batch_of(pa.array([{"a": 1}, None])), "kafka"),
+        (batch_of(pa.array([{"a": 1}, None])), "record_value"),
+        (batch_of(pa.array([{"a": 1}, None]), keys=pa.array([1, None])), "record_key"),
+        (batch_of(pa.array([{"b": [1]}, None]), keys=pa.array([1, 2])), "record_key"),
         (batch_of(pa.array([{"a": {"b": 1}}])), "none"),
         (batch_of(pa.array([{"a": [1]}])), "none"),
         (batch_of(pa.array([{"a": 1}])), "record_key"),
@@ -141,7 +181,7 @@ def batch_of(values: pa.Array, schema: Schema | None = None, keys: pa.Array | No
 )
 def test_what_is_unusual_goes_by_records(batch: SinkBatch, mode: str) -> None:
     fields = [] if mode == "none" else ["a"]
-    assert rows_of_batch(batch, RowReader(mode, fields, (), True), True) is None
+    assert runs_of_batch(batch, RowReader(mode, fields, (), True), True) is None
 
 
 @given(st.lists(st.tuples(st.integers(0, 3), st.sampled_from("ab")), min_size=1, max_size=8))
@@ -156,17 +196,16 @@ def test_keys_that_are_no_keys_of_the_table_may_be_null() -> None:
     schema = struct_of({"k": INT64}, optional=True)
     keys = pa.array([None, {"k": 1}])
     batch = replace(batch_of(pa.array([{"a": 1}, {"a": 2}]), keys=keys), key_schema=schema)
-    rows = rows_of_batch(batch, RowReader("record_value", ["a"], (), True), True)
-    assert rows is not None
+    (rows,) = runs_of_batch(batch, RowReader("record_value", ["a"], (), True), True) or ()
     assert [column.to_pylist() for column in rows.columns] == [[1, 2]]
 
 
 def test_a_struct_is_read_by_its_schemas_order() -> None:
     schema = SchemaBuilder.struct().field("b", INT64).field("a", INT64).build()
     records = [SinkRecord("t", 0, 0, Struct(schema, {"a": 1, "b": 2}), schema)]
-    rows = rows_of_batch(
-        batch_of(pa.array([{"b": 2, "a": 1}]), schema), reader := RowReader("none", [], (), True), False
+    (rows,) = (
+        runs_of_batch(batch_of(pa.array([{"b": 2, "a": 1}]), schema), reader := RowReader("none", [], (), True), False)
+        or ()
     )
-    assert rows is not None
     assert [column.to_pylist() for column in rows.columns] == [[2], [1]]
     assert rows.shape is reader.read(records[0])[0]

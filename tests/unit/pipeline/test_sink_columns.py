@@ -98,6 +98,37 @@ def test_text_has_columns_in_every_chain(chain: str) -> None:
     assert pipeline(chain).columns(consumed([b"a", b"b"], [b"k", None])) is not None
 
 
+JSON_VALUES = {"value_converter": "JsonConverter", "value_converter_schemas_enable": "false"}
+JSON_HEADERS = {"header_converter": "JsonConverter", "header_converter_schemas_enable": "false"}
+
+
+def test_headers_keep_a_batch_from_columns_unless_the_task_leaves_them_out() -> None:
+    batch = consumed([b"a", b"b"], [None, None], headers=[[{"key": "h", "value": b"1"}], None])
+    plain_one = pipeline("none", **JSON_HEADERS)
+    assert plain_one.columns(batch) is None
+    found = plain_one.columns(batch, headers_matter=False)
+    assert found is not None
+    assert found.columns is not None
+    assert found.columns.values.to_pylist() == ["a", "b"]
+    assert pipeline("route", **JSON_HEADERS).columns(batch, headers_matter=False) is None
+    bad = consumed([b"a"], [None], headers=[[{"key": "h", "value": b"{"}]])
+    assert plain_one.columns(bad, headers_matter=False) is None, "the record is errant"
+
+
+def test_records_without_a_value_are_nulls_among_the_others_if_the_task_takes_them() -> None:
+    batch = consumed([None, b'{"a":1,"m":1}', None, b'{"a":2,"m":2.5}'], [b"k"] * 4)
+    made = pipeline("none", **JSON_VALUES)
+    assert made.columns(batch) is None
+    found = made.columns(batch, absent_values=True)
+    assert found is not None
+    assert found.columns is not None
+    wanted = [None, {"a": 1, "m": 1}, None, {"a": 2, "m": 2.5}]
+    assert found.columns.values.to_pylist() == wanted == [one.value for one in made.convert(batch).records]
+    assert pipeline("hoist", **JSON_VALUES).columns(batch, absent_values=True) is None
+    spoiled = consumed([None, b"{"], [b"k"] * 2)
+    assert made.columns(spoiled, absent_values=True) is None
+
+
 def test_offset_partition_and_time_are_inserted() -> None:
     config = {
         "transforms": "hoist,insert",
