@@ -94,17 +94,23 @@ def test_files_may_come_in_the_order_of_their_times(tmp_path: Path) -> None:
     assert rows(Run(tmp_path, file_order="modified").poll()) == [("b.csv", "2"), ("a.csv", "1")]
 
 
-def test_a_restart_goes_on_in_the_middle_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("form", ["csv", "jsonl"])
+def test_a_restart_goes_on_in_the_middle_of_a_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, form: str) -> None:
     monkeypatch.setattr(delimited_rows, "CHUNK_BYTES", 64)
-    write(tmp_path, a="n,text\n" + "".join(f'{n},"x\n{n}"\n' for n in range(100)))
-    run, seen = Run(tmp_path), []
+    texts = {
+        "csv": "n,text\n" + "".join(f'{n},"x\n{n}"\n' for n in range(100)),
+        "jsonl": "".join(f'{{"n": "{n}", "text": "x\\n{n}"}}\n' for n in range(100)),
+    }
+    write(tmp_path, a=texts[form])
+    config = {"format": form, "schema": "n:string,text:string"}
+    run, seen = Run(tmp_path, **config), []
     for _ in range(5):
         (batch,) = run.task.poll() or ()
         assert isinstance(batch, SourceBatch)
         seen += batch.values.to_pylist()
         run.store.stored[str(tmp_path / "a.csv")] = batch.source_offset
     assert 0 < len(seen) < 100
-    seen += [row for _, row in Run(tmp_path, run.store).poll()]
+    seen += [row for _, row in Run(tmp_path, run.store, **config).poll()]
     assert seen == [{"n": str(n), "text": f"x\n{n}"} for n in range(100)]
 
 
@@ -199,11 +205,19 @@ def test_tasks_share_the_files_and_none_is_left_out(tmp_path: Path) -> None:
 BAD = "n,m\n1,a\nx,b\n3,c\n"
 
 
-def test_unreadable_rows_are_tolerated_by_the_row(tmp_path: Path) -> None:
-    write(tmp_path, a=BAD)
-    run = Run(tmp_path, tolerant=True, schema="n:int32")
+@pytest.mark.parametrize(
+    ("form", "text", "place"),
+    [
+        ("csv", BAD, "line 3 offset 8"),
+        ("jsonl", '{"n": 1}\n{"n": "x"}\n{"n": 3}\n', "line 2 offset 9"),
+        ("jsonl", '{"n": 1}\n{"n":\n{"n": 3}\n', "line 2 offset 9"),
+    ],
+)
+def test_unreadable_rows_are_tolerated_by_the_row(tmp_path: Path, form: str, text: str, place: str) -> None:
+    write(tmp_path, a=text)
+    run = Run(tmp_path, tolerant=True, format=form, schema="n:int32")
     assert [row["n"] for _, row in run.poll()] == [1, 3]
-    assert [place for place, _ in run.context.errant] == [f"file {tmp_path}/a.csv line 3 offset 8"]
+    assert [place for place, _ in run.context.errant] == [f"file {tmp_path}/a.csv {place}"]
 
 
 def test_an_unreadable_row_fails_the_task_behind_the_rows_before_it(tmp_path: Path) -> None:
