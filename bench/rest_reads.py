@@ -55,7 +55,9 @@ def running_connectors(count: int, config: dict[str, str]) -> Iterator[str]:
     deps = _dependencies(configs, statuses)
     deps.config_store.start(lambda _: None)
     deps.status_store.start()
-    server = RestServer(create_app(DistributedHerder(deps)), "127.0.0.1", 0)
+    herder = DistributedHerder(deps)
+    herder.started.set_result(None)  # the stores are; nothing else of it is asked
+    server = RestServer(create_app(herder), "127.0.0.1", 0)
     server.start()
     try:
         yield f"http://127.0.0.1:{server.port}"
