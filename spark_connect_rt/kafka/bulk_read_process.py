@@ -15,7 +15,7 @@ import queue
 import subprocess
 import sys
 import threading
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import BinaryIO
 
 from spark_connect_rt.kafka.bulk_read import BulkRead, BulkReadEndedError, OnLatest
@@ -30,6 +30,7 @@ _log = logging.getLogger(__name__)
 
 Answer = tuple[int, Latest]
 """A partition, what one answer held of it."""
+Answers = queue.SimpleQueue[Answer | None]
 
 
 def shares(left: Mapping[int, int], share_from: int, cpus: int) -> list[list[int]]:
@@ -59,7 +60,7 @@ class SharedRead:
         topic: str,
         consumer: Mapping[str, str],
         is_over: Callable[[], bool],
-        share_from: int = SHARE_FROM_COUNT,
+        share_from: int,
     ) -> None:
         """See ``BulkRead`` and ``shares``."""
         self._share_from = share_from
@@ -72,22 +73,30 @@ class SharedRead:
         left = {number: end - positions[number] for number, end in ends.items() if end > positions[number]}
         own, *others = shares(left, self._share_from, cpu_count())
         processes: list[BulkReadProcess] = []
+        answers: Answers = queue.SimpleQueue()  # of all of them
+        reading = len(others)
 
         def told(number: int, latest: Latest) -> None:
             on_latest(number, latest)
-            for process in processes:
-                for answer in process.arrived():
-                    on_latest(*answer)
+            while not answers.empty():
+                heard(answers.get())
+
+        def heard(answer: Answer | None) -> None:
+            nonlocal reading
+            if answer is None:
+                reading -= 1
+            else:
+                on_latest(*answer)
 
         try:
             for numbers in others:
                 theirs = {number: ends[number] for number in numbers}
-                processes.append(BulkReadProcess(self._topic, self._consumer, positions, theirs))
+                processes.append(BulkReadProcess(self._topic, self._consumer, positions, theirs, answers))
             read = BulkRead(self._topic, self._consumer, self._is_over)
             read.run(positions, {number: ends[number] for number in own}, told)
-            for process in processes:
-                for answer in process.rest(self._is_over):
-                    on_latest(*answer)
+            while reading and not self._is_over():
+                with contextlib.suppress(queue.Empty):
+                    heard(answers.get(timeout=_LOOK_UP_S))
         except OSError as error:
             raise BulkReadEndedError(f"topic {self._topic} is read on record by record: {error}") from error
         finally:
@@ -104,10 +113,15 @@ class BulkReadProcess:
     """One more process that reads. Used by one thread."""
 
     def __init__(
-        self, topic: str, consumer: Mapping[str, str], positions: Mapping[int, int], ends: Mapping[int, int]
+        self,
+        topic: str,
+        consumer: Mapping[str, str],
+        positions: Mapping[int, int],
+        ends: Mapping[int, int],
+        answers: Answers,
     ) -> None:
-        """Start it; see ``BulkRead``. Raises OSError."""
-        self._answers: queue.SimpleQueue[Answer | None] = queue.SimpleQueue()
+        """Start it; see ``BulkRead``. What it reads is put into ``answers``, None when it has ended. Raises OSError."""
+        self._answers = answers
         environment = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
         self._process = subprocess.Popen(
             [sys.executable, "-P", "-m", MODULE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment
@@ -119,24 +133,6 @@ class BulkReadProcess:
         self._process.stdin.write(json.dumps(job).encode() + b"\n")
         self._process.stdin.flush()
         threading.Thread(target=self._listen, args=(self._process.stdout,), name="bulk-read", daemon=True).start()
-
-    def arrived(self) -> Iterator[Answer]:
-        """Yield what has come since the last call; never waits."""
-        while not self._answers.empty():
-            answer = self._answers.get()
-            if answer is None:
-                self._answers.put(None)
-                return
-            yield answer
-
-    def rest(self, is_over: Callable[[], bool]) -> Iterator[Answer]:
-        """Yield all that comes until it has ended, or ``is_over``."""
-        while not is_over():
-            with contextlib.suppress(queue.Empty):
-                answer = self._answers.get(timeout=_LOOK_UP_S)
-                if answer is None:
-                    return
-                yield answer
 
     def close(self) -> None:
         """End it."""
@@ -175,7 +171,6 @@ def _main() -> None:
 
     load_pandas_on_demand()
     _serve(sys.stdin.buffer, sys.stdout.buffer)
-    sys.stdout.flush()
     os._exit(0)  # nothing of the interpreter's end is worth its time
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import pyarrow as pa
@@ -51,4 +52,9 @@ class Inbox:
             self._some.clear()
         if len(taken) == 1:
             return first
-        return replace(first, batch=pa.Table.from_batches(taken).combine_chunks().to_batches()[0])
+        return replace(first, batch=joined(taken))
+
+
+def joined(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return the rows of batches with the same columns, at least one row, as one batch."""
+    return pa.Table.from_batches(batches).combine_chunks().to_batches()[0]

@@ -29,7 +29,7 @@ from aiokafka.errors import (
 from confluent_kafka import KafkaError as NamedError
 
 from spark_connect_rt.errors import TimedOutError
-from spark_connect_rt.kafka.column_inbox import Inbox, Produced
+from spark_connect_rt.kafka.column_inbox import Inbox, Produced, joined
 from spark_connect_rt.kafka.column_requests import ReadyBatch, Requests, client_error, close
 from spark_connect_rt.kafka.column_settings import ColumnSettings
 from spark_connect_rt.kafka.error_mapping import connect_error
@@ -229,6 +229,5 @@ def _taken(waiting: deque[_Rows], most_bytes: int) -> _Rows:
         size += int(first.sizes.sum())
     if len(taken) == 1:
         return taken[0]
-    table = pa.Table.from_batches([one.columns for one in taken]).combine_chunks()
-    sizes = np.concatenate([one.sizes for one in taken])
-    return _Rows(table.to_batches()[0], sizes, taken[0].now_ms, taken[0].until_s)
+    columns, sizes = joined([one.columns for one in taken]), np.concatenate([one.sizes for one in taken])
+    return _Rows(columns, sizes, taken[0].now_ms, taken[0].until_s)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
+from aiokafka.record.util import encode_varint
 
 Numbers = npt.NDArray[np.int64]
 
@@ -45,11 +46,9 @@ def varint_sizes(numbers: Numbers) -> Numbers:
 
 def varint(number: int) -> bytes:
     """Return one number's."""
-    rest, encoded = (number << 1) ^ (number >> 63), bytearray()
-    while rest > 0x7F:
-        encoded.append(rest & 0x7F | 0x80)
-        rest >>= 7
-    return bytes([*encoded, rest])
+    encoded = bytearray()
+    encode_varint(number, encoded.append)
+    return bytes(encoded)
 
 
 def varints(*columns: Numbers) -> pa.Array:
