@@ -1,0 +1,79 @@
+"""What is run, in which order and beside what. Values only; ``__main__`` runs them.
+
+Owns: the commands. Two lanes of a stage run beside each other, a core each; a stage begins when the one before ended.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+PURE = ("tests/unit", "tests/property", "tests/scenarios", "tests/parity/golden")
+REAL = ("tests/integration", "tests/parity/live", "tests/e2e")
+WORKERS = 3  # on two cores: real processes wait as much as they compute
+SCHEDULES = "CONNECTRT_SCHEDULES"  # how many schedules tests/simulation runs; see tests/simulation/test_schedules.py
+LONG_SCHEDULES = "10000"
+# Compiled by the first compiler only a JVM costs half the CPU until it answers: brokers 7.1 -> 4.0 s, Java's worker
+# 13 -> 6, ours 14.5 -> 11.9. No test measures speed.
+JVM = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+
+
+@dataclass(frozen=True)
+class Step:
+    """One command. ``tests``: it is pytest and reports each test; ``tries_again``: see ``verdict.to_try_again``."""
+
+    name: str
+    command: tuple[str, ...]
+    tests: bool = False
+    tries_again: bool = False
+
+
+Lane = tuple[Step, ...]
+Stage = tuple[Lane, ...]
+
+
+def _pytest(name: str, *arguments: str, tries_again: bool = False) -> Step:
+    return Step(name, (sys.executable, "-m", "pytest", "-q", *arguments), tests=True, tries_again=tries_again)
+
+
+def _python(name: str, module: str, *arguments: str) -> Step:
+    return Step(name, (sys.executable, "-m", module, *arguments))
+
+
+STATIC: Lane = (
+    _python("format", "ruff", "format", "--check", "."),
+    _python("lint", "ruff", "check", "."),
+    _python("types", "mypy"),
+    Step("import layers", ("lint-imports",)),
+)
+UNIT: Lane = (_pytest("unit", *PURE),)
+SIMULATION: Lane = (_pytest("simulation", "tests/simulation"),)
+REAL_PROCESSES: Lane = (
+    _pytest(
+        "real processes",
+        *("-p", "tests.suite.longest_first", "-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder"),
+        *REAL,
+        tries_again=True,
+    ),
+)
+
+
+@dataclass(frozen=True)
+class Run:
+    """All stages of one kind of run, and what its processes find in their environment besides."""
+
+    stages: tuple[Stage, ...]
+    environment: Mapping[str, str]
+
+
+RUNS: Mapping[str, Run] = {
+    "all": Run((((*STATIC, *SIMULATION), UNIT), (REAL_PROCESSES,)), JVM),
+    "quick": Run(((STATIC, UNIT),), JVM),
+    "long": Run(((SIMULATION,),), {**JVM, SCHEDULES: LONG_SCHEDULES}),
+}
+
+
+def again(nodeids: tuple[str, ...]) -> Step:
+    """Return the step that runs these tests once more, alone, one after another."""
+    return _pytest("one more try", *nodeids)

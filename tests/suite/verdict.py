@@ -1,0 +1,170 @@
+"""What the reports of a run say: counts, times, which tests may try again, which are flaky. Pure.
+
+A line of the report is one of pytest-reportlog: a JSON object for each phase of each test.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+MOST_FLAKY = 3  # more in one run: something is wrong with the run, not with a test
+SLOWEST = 10
+
+
+@dataclass
+class Outcome:
+    """What became of one test: seconds of all its phases; the texts of those that failed."""
+
+    nodeid: str
+    seconds: float = 0.0
+    failures: list[str] = field(default_factory=list)
+    skipped: bool = False
+
+    @property
+    def failed(self) -> bool:
+        """Return whether any phase failed."""
+        return bool(self.failures)
+
+
+@dataclass
+class Finished:
+    """A step that ended: its exit code, its wall seconds, its tests (none for a step that is no pytest)."""
+
+    name: str
+    code: int
+    seconds: float
+    outcomes: Sequence[Outcome] = ()
+    tries_again: bool = False
+
+    @property
+    def failed_tests(self) -> list[Outcome]:
+        """Return the tests that failed."""
+        return [one for one in self.outcomes if one.failed]
+
+
+@dataclass(frozen=True)
+class Flaky:
+    """A test that failed and then passed alone: what it said the first time."""
+
+    nodeid: str
+    first: str
+    second: str
+
+
+@dataclass
+class Verdict:
+    """The whole run."""
+
+    failed_steps: list[str]
+    failed_tests: list[str]
+    flaky: list[Flaky]
+    skipped: list[str]
+    passed: int
+
+    @property
+    def green(self) -> bool:
+        """Return whether the run counts as passed: a skipped test was not shown to hold."""
+        return not (self.failed_steps or self.failed_tests or self.skipped)
+
+
+def outcomes(lines: Iterable[Mapping[str, Any]]) -> list[Outcome]:
+    """Fold report lines into one outcome a test; what fails while it is collected is an outcome, too."""
+    found: dict[str, Outcome] = {}
+    for line in lines:
+        kind, result = line.get("$report_type"), line.get("outcome")
+        if kind == "CollectReport" and result != "failed":
+            continue
+        if kind not in ("TestReport", "CollectReport"):
+            continue
+        one = found.setdefault(line["nodeid"], Outcome(line["nodeid"]))
+        one.seconds += line.get("duration") or 0.0
+        if result == "failed":
+            one.failures.append(_text(line))
+        one.skipped = one.skipped or (result == "skipped" and "wasxfail" not in line)
+    return list(found.values())
+
+
+def to_try_again(step: Finished) -> tuple[str, ...]:
+    """Return the tests of a step that get one more try: those of real processes, if few failed and nothing else did."""
+    failed = tuple(one.nodeid for one in step.failed_tests)
+    if not step.tries_again or step.code != 1 or not failed or causes(step.failed_tests) > MOST_FLAKY:
+        return ()
+    return failed if all("::" in nodeid for nodeid in failed) else ()
+
+
+def causes(failed: Iterable[Outcome]) -> int:
+    """Return how many things failed: what a file's tests share is set up once, and fails once for all of them."""
+
+    def only_in_setup(one: Outcome) -> bool:
+        return all(text.startswith("setup:") for text in one.failures)
+
+    return len({one.nodeid.split("::", 1)[0] if only_in_setup(one) else one.nodeid for one in failed})
+
+
+def judged(steps: Sequence[Finished], retry: Finished | None = None) -> Verdict:
+    """Return the verdict; ``retry`` is the second try of what ``to_try_again`` named."""
+    mended = {one.nodeid: one for one in retry.outcomes if not one.failed and not one.skipped} if retry else {}
+    flaky, failed, broken = [], [], []
+    for step in steps:
+        left = []
+        for one in step.failed_tests:
+            if step.tries_again and one.nodeid in mended:
+                second = f"passed in {mended[one.nodeid].seconds:.1f} s"
+                flaky.append(Flaky(one.nodeid, "\n".join(one.failures), second))
+            else:
+                left.append(one.nodeid)
+        failed += left
+        if step.code != 0 and (left or not step.failed_tests or step.code != 1):
+            broken.append(step.name)
+    every = [one for step in steps for one in step.outcomes]
+    skipped = [one.nodeid for one in every if one.skipped]
+    passed = sum(not one.failed and not one.skipped for one in every) + len(flaky)
+    return Verdict(broken, failed, flaky, skipped, passed)
+
+
+def section_of(nodeid: str) -> str:
+    """Return the folder that a test's time is booked under: ``integration/kafka``, ``unit``, ``e2e``."""
+    parts = nodeid.split("::", 1)[0].split("/")[1:-1]
+    return "/".join(parts[: 2 if parts[:1] in (["integration"], ["parity"]) else 1]) or "tests"
+
+
+def sections(steps: Sequence[Finished]) -> list[dict[str, Any]]:
+    """Return tests and their seconds by folder, and the wall seconds of each step that is no test."""
+    rows: dict[str, dict[str, Any]] = {}
+    for step in steps:
+        if not step.outcomes:
+            rows[step.name] = {"section": step.name, "tests": 0, "seconds": round(step.seconds, 1)}
+        for one in step.outcomes:
+            name = section_of(one.nodeid)
+            row = rows.setdefault(name, {"section": name, "tests": 0, "seconds": 0.0})
+            row["tests"] += 1
+            row["seconds"] = round(row["seconds"] + one.seconds, 3)
+    return list(rows.values())
+
+
+def slowest(steps: Sequence[Finished], count: int = SLOWEST) -> list[dict[str, Any]]:
+    """Return the tests that took longest."""
+    every = sorted((one for step in steps for one in step.outcomes), key=lambda one: -one.seconds)
+    return [{"test": one.nodeid, "seconds": round(one.seconds, 1)} for one in every[:count]]
+
+
+def file_seconds(steps: Sequence[Finished]) -> dict[str, float]:
+    """Return seconds by file of the steps whose tests real processes carry: the next run begins with the longest."""
+    files: dict[str, float] = {}
+    for one in (one for step in steps if step.tries_again for one in step.outcomes):
+        name = one.nodeid.split("::", 1)[0]
+        files[name] = files.get(name, 0.0) + one.seconds
+    return {name: round(seconds, 1) for name, seconds in sorted(files.items(), key=lambda item: -item[1])}
+
+
+def _text(line: Mapping[str, Any]) -> str:
+    told = line.get("longrepr")
+    if isinstance(told, Mapping):
+        crash = (told.get("reprcrash") or {}).get("message", "")
+        entries = (told.get("reprtraceback") or {}).get("reprentries", [])
+        traces = ["\n".join(one["data"].get("lines", [])) for one in entries if one.get("data")]
+        told = "\n".join([*traces, crash])
+    captured = "\n".join(f"-- {name}\n{text}" for name, text in line.get("sections", []))
+    return f"{line.get('when', 'collect')}: {told}\n{captured}".rstrip()
