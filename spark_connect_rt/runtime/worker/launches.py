@@ -42,6 +42,7 @@ _FOR_EXECUTORS = (
     "connectrt.",
 )
 
+KILL_MARGIN_MS = 15_000
 _APACHE, _CONNECTOR = "org.apache.kafka.", "Connector"
 
 
@@ -142,4 +143,14 @@ def sink_settings(launch: TaskLaunch, resolved_client: Mapping[str, str]) -> Sin
         consumer_config={**resolved_client, "enable.auto.commit": "false"},
         topics=tuple(topic.strip() for topic in topics.split(",") if topic.strip()),
         pattern=pattern if not topics.strip() else None,
+        release_timeout_ms=release_timeout_ms(int(resolved_client.get("max.poll.interval.ms", "300000"))),
     )
+
+
+def release_timeout_ms(max_poll_interval_ms: int) -> int:
+    """Return when what holds on to a revoked partition is killed, so that it is dead before the group moves it.
+
+    The group waits for ``max.poll.interval.ms`` (I4) from its own start of the rebalance, which a member hears of a
+    heartbeat later; neighbours are drained for 1.5 s, and a process that is cut off may take 6 s to end.
+    """
+    return max(max_poll_interval_ms // 2, max_poll_interval_ms - KILL_MARGIN_MS)
