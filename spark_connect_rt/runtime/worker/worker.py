@@ -323,6 +323,7 @@ class Worker:
             changed=lambda what: self._notify(LifeChanged(what)),
             standing_changed=self._standing_changed,
             metrics_window_ms=self._metrics_window_ms,
+            stop_limit_ms=deps.task_stop_limit_ms,
         )
         task = WorkerTask(launch, key, services)
         if launch.kind is not TaskKind.SOURCE:

@@ -40,7 +40,10 @@ class SinkSettings:
 
 
 class SinkTaskMembership:
-    """One member of ``connect-<name>``; ``on_left`` is called once, when it is out of the group."""
+    """One member of ``connect-<name>``; ``on_left`` is called once, when it is out of the group.
+
+    ``on_failed`` has the run ended, and ``leave`` called when it has.
+    """
 
     def __init__(
         self,
@@ -146,6 +149,8 @@ class SinkTaskMembership:
             self._serve(group)
         except Exception:  # noqa: BLE001 - top of a thread: it becomes the task's FAILED status
             self._on_failed(traceback.format_exc())
+            with self._changed:  # I4: partitions are held while the run is being ended, and its last offsets come
+                self._changed.wait_for(lambda: self._leaving)
         finally:
             self._close(group)
             self._on_left()

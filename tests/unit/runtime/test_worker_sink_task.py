@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.errors import FencedError, RetriableError
+from spark_connect_rt.errors import ConnectError, FencedError, RetriableError
 from spark_connect_rt.ports.sink_group import OnAssigned, OnLost, OnRevoked
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
@@ -79,8 +79,11 @@ class RecordingRunner:
         self.assigned: list[dict[TopicPartition, int]] = []
         self.revoked: list[tuple[TopicPartition, ...]] = []
         self.limits_ms: list[int] = []
+        self.refuse: Exception | None = None
 
     def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
+        if self.refuse:
+            raise self.refuse
         self.assigned.append(dict(offsets))
 
     def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
@@ -249,5 +252,20 @@ def test_a_task_that_never_ran_leaves_at_once() -> None:
 def test_no_offset_and_reset_none_fails_the_task_naming_the_partition() -> None:
     story = Story(consumer={"auto.offset.reset": "none"})
     story.group.assign({P0: -1})
+    wait_until(lambda: bool(story.failures))
+    story.membership.leave(commit=True)
     assert story.left.wait(5)
     assert "no committed offset for t-0" in story.failures[0]
+
+
+def test_i4_a_membership_that_failed_keeps_its_partitions_until_the_run_has_ended(story: Story) -> None:
+    story.group.assign({P0: 0})
+    wait_until(lambda: bool(story.runner.assigned))
+    story.runner.refuse = ConnectError("a bug")
+    story.group.assign({P1: 0})
+    wait_until(lambda: bool(story.failures))
+    assert not story.group.closed.wait(0.05)  # the task still writes: nobody else may have P0
+    story.membership.durable({P0: 9})
+    story.membership.leave(commit=True)
+    assert story.left.wait(5)
+    assert story.group.commits == [{P0: 9}]
