@@ -20,6 +20,7 @@ from spark_connect_rt.config.client_properties import (
 )
 from spark_connect_rt.config.dead_letter_config import TOPIC_NAME
 from spark_connect_rt.config.exactly_once import exactly_once_enabled, offsets_topic
+from spark_connect_rt.config.oauth_endpoints import endpoints_in
 from spark_connect_rt.config.topic_creation import creates_topics
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
@@ -82,7 +83,8 @@ def make_launch(
         task_class=executor_name(connector.task_class()),
         config=dict(spec.task_config),
         connector_config=dict(spec.connector_config),
-        worker_config={k: v for k, v in worker_config.items() if k.startswith(_FOR_EXECUTORS)},
+        worker_config={k: v for k, v in worker_config.items() if k.startswith(_FOR_EXECUTORS)}
+        | endpoints_in(worker_config),
         client_config=properties(worker_config, spec.connector_config, spec.task.connector, spec.task.task),
         paused=spec.paused,
         offsets_topic=offsets_topic(worker_config, spec.connector_config) if exactly_once else "",
