@@ -6,10 +6,11 @@ planner processes, so it must stay quick to import.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.api.plugin_modules import public_name
+from spark_connect_rt.config.oauth_endpoints import endpoints_in, refuse_foreign_endpoints
 
 if TYPE_CHECKING:  # the port brings pyarrow, which the driver's start must not wait for
     from spark_connect_rt.config.topic_creation import TopicGroup
@@ -71,11 +72,15 @@ class KafkaExecutorClients:
 
     def resolve(self, config: Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
         """Return the configuration with every ``${provider:...}`` replaced."""
-        if not worker_config.get("config.providers"):
-            return dict(config)
-        from spark_connect_rt.config_providers.providers import ConfigProviders
+        resolve: Callable[[Mapping[str, str]], dict[str, str]] = dict
+        if worker_config.get("config.providers"):
+            from spark_connect_rt.config_providers.providers import ConfigProviders
 
-        return ConfigProviders.from_config(worker_config, self.plugin).resolve(config)
+            resolve = ConfigProviders.from_config(worker_config, self.plugin).resolve
+        resolved = resolve(config)
+        if endpoints_in(resolved):
+            refuse_foreign_endpoints(resolved, resolve(worker_config))
+        return resolved
 
 
 def _created(config: Mapping[str, str], spec: TopicSpec) -> bool:

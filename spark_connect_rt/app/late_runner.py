@@ -111,9 +111,9 @@ class LateRunner:
         """See the port."""
         self._call(lambda runner: runner.assign(task, offsets))
 
-    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition]) -> None:
+    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
         """See the port."""
-        self._call(lambda runner: runner.revoke(task, partitions))
+        self._call(lambda runner: runner.revoke(task, partitions, timeout_ms))
 
     def close(self, timeout_ms: int) -> None:
         """Close what was built, if it was begun."""

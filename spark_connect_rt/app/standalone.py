@@ -18,7 +18,7 @@ from spark_connect_rt.app.logging_setup import set_up_logging
 from spark_connect_rt.app.serving import await_end
 from spark_connect_rt.app.signals import stop_asked
 from spark_connect_rt.app.spark_tables import SparkTables
-from spark_connect_rt.app.wiring import override_policy, sink_group
+from spark_connect_rt.app.wiring import guarded, override_policy, sink_group
 from spark_connect_rt.app.worker_plugins import plugins_of
 from spark_connect_rt.config.connector_config import SINK, SOURCE
 from spark_connect_rt.config.standalone_config import parse_standalone
@@ -91,7 +91,7 @@ class StandaloneWorker(ConnectWorker[StandaloneHerder]):
             plugins=plugins,
             peers=HttpPeerClient(),
             new_key=os.urandom,
-            resolve=providers.resolve,
+            resolve=guarded(providers.resolve, raw),
             group_offsets=KafkaGroupOffsets(),
             table_memory=SparkTables(runner),
             kafka_cluster_id=lambda: self._cluster.value,

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
 from spark_connect_rt.app.clock import SystemClock
 from spark_connect_rt.app.executor_clients import clients_factory
@@ -25,6 +26,7 @@ from spark_connect_rt.config.client_properties import (
 from spark_connect_rt.config.connector_config import SINK, SOURCE
 from spark_connect_rt.config.distributed_config import DistributedConfig
 from spark_connect_rt.config.listeners import Advertised
+from spark_connect_rt.config.oauth_endpoints import endpoints_in, refuse_foreign_endpoints
 from spark_connect_rt.config.override_policy import is_plugin
 from spark_connect_rt.config.own_settings import DEFAULT_SNAPSHOT_DIRECTORY
 from spark_connect_rt.config_providers.providers import ConfigProviders
@@ -117,6 +119,21 @@ def sink_group(properties: Mapping[str, str]) -> SinkGroup:
     return KafkaSinkGroup(properties)
 
 
+def guarded(resolve: Resolve, raw: Mapping[str, str]) -> Resolve:
+    """Return a resolver of what connectors configure: it refuses token endpoints that the worker's file does not allow.
+
+    Every client of a connector's in the driver is made from what comes out of here, however the endpoint was written.
+    """
+
+    def resolved(config: Mapping[str, str]) -> ConfigData:
+        values = resolve(config)
+        if endpoints_in(values):
+            refuse_foreign_endpoints(values, resolve(raw))
+        return values
+
+    return resolved
+
+
 def herder_dependencies(
     config: DistributedConfig, address: Advertised, admin: KafkaAdmin, runner: TaskRunner, cluster: ClusterId
 ) -> HerderDependencies:
@@ -142,7 +159,7 @@ def herder_dependencies(
         plugins=plugins,
         peers=HttpPeerClient(lambda: client_tls(providers.resolve(raw))),
         new_key=os.urandom,
-        resolve=providers.resolve,
+        resolve=guarded(providers.resolve, raw),
         group_offsets=KafkaGroupOffsets(),
         table_memory=SparkTables(runner),
         kafka_cluster_id=lambda: cluster.value,

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.oauth_endpoints import ALLOWED_FILES, ALLOWED_URLS
 from spark_connect_rt.config.validators import AtLeast, one_of
 
 MEDIUM, LOW = Importance.MEDIUM, Importance.LOW
@@ -104,6 +105,21 @@ ENGINE = ConfigDef(
             "sevenths of session.timeout.ms less heartbeat.interval.ms (6 s by default), so that executors of a worker "
             "that hangs have ended when the group gives its tasks to others.",
             AtLeast(1),
+        ),
+        ConfigKey(
+            ALLOWED_URLS,
+            Type.LIST,
+            (),
+            MEDIUM,
+            "Token endpoints of OAUTHBEARER that connectors may name for clients of their own, by commas. What this "
+            "file's own clients use is allowed already.",
+        ),
+        ConfigKey(
+            ALLOWED_FILES,
+            Type.LIST,
+            (),
+            MEDIUM,
+            "Files that connectors may name as file: URLs of an OAUTHBEARER token, by commas.",
         ),
     ]
 )

@@ -26,7 +26,7 @@ from confluent_kafka.admin import (
     ResourceType,
 )
 
-from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.kafka.client_factory import make_admin
 from spark_connect_rt.kafka.error_mapping import connect_error, is_code
 from spark_connect_rt.mirror.topic_sync import TopicAcl, TopicSetting
@@ -41,7 +41,13 @@ class MirrorAdmin:
     """One admin client of one cluster. Methods block up to the limit and raise ConnectError. One thread."""
 
     def __init__(self, properties: Mapping[str, str], timeout_ms: int) -> None:
-        """Take the client's Java properties and the limit of one call."""
+        """Take the client's Java properties and the limit of one call.
+
+        Raises BadConfigError, as Java's client does: librdkafka's, without a server, only waits for each answer.
+        """
+        if not properties.get("bootstrap.servers", "").strip():
+            missing = 'Missing required configuration "bootstrap.servers" which has no default value'
+            raise BadConfigError({"bootstrap.servers": [f"{missing} (client {properties.get('client.id', '')})"]})
         self._admin = make_admin(properties)
         self._timeout_s = timeout_ms / 1000
 

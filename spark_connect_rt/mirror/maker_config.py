@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type, prefixed
 from spark_connect_rt.config.connector_config import COMMON
+from spark_connect_rt.config.oauth_endpoints import ALLOWED_URLS, endpoints_in
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.mirror.config import CLIENT_NAMES, MIRROR_CHECKPOINT, MIRROR_HEARTBEAT, MIRROR_SOURCE
 from spark_connect_rt.mirror.named_class import JAVA_PACKAGE
@@ -141,7 +142,11 @@ class MirrorMakerConfig:
         own = self._below(_OWN_PREFIXES)
         # The worker looks up references in its connectors' settings, with the providers, but not in its own.
         resolved = {**own, **self._resolve(given), **self._below("config.providers")}
-        return {**_worker_defaults(flow), **resolved}
+        return {**_worker_defaults(flow), **resolved, ALLOWED_URLS: self._token_endpoints(own.get(ALLOWED_URLS, ""))}
+
+    def _token_endpoints(self, allowed: str) -> str:
+        """Return where connectors may fetch tokens: all that is in the file, whichever cluster's, is the operator's."""
+        return ",".join([allowed, *self._resolve(endpoints_in(self.raw)).values()]).strip(",")
 
     def connector_config(self, flow: SourceAndTarget, connector: str) -> dict[str, str]:
         """Return a connector's configuration in this flow, references unresolved; ``connector`` is of CONNECTORS."""

@@ -161,8 +161,12 @@ class TaskRunner(Protocol):
         An offset of -1 means the beginning, -2 the end (auto.offset.reset).
         """
 
-    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition]) -> None:
-        """Sinks: stop reading, flush, close: PartitionsReleased."""
+    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
+        """Sinks: stop reading, flush, close: PartitionsReleased, once for each call that named the partition.
+
+        At the deadline the task's hosting is killed, and the partitions are released when it is certainly dead; the
+        run goes on elsewhere without them, or fails.
+        """
 
     def close(self, timeout_ms: int) -> None:
         """Stop every run, then the engine. Blocks; TaskEnded for each run has come when it returns."""

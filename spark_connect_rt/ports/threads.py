@@ -6,12 +6,17 @@ schedules on virtual time. Short locks that nobody waits under stay ``threading.
 
 from __future__ import annotations
 
+import heapq
+import itertools
 import threading
+import time
 from collections.abc import Callable
+from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Protocol, TypeVar
 
 T = TypeVar("T")
+NO_THREAD_PAUSE_MS = 1_000
 
 
 class RunningThread(Protocol):
@@ -79,8 +84,68 @@ class Threads(Protocol):
         """Run ``call`` once after ``delay_ms``, on a thread of its own."""
 
 
+class _Alarms:
+    """Every timer of the process: one thread waits for the first of them, and starts what is due on its own."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._waiting: list[_Alarm] = []  # a heap
+        self._order = itertools.count()
+        self._thread: threading.Thread | None = None
+
+    def later(self, delay_ms: int, call: Callable[[], None]) -> Timer:
+        alarm = _Alarm(time.monotonic() + delay_ms / 1000, next(self._order), call, self)
+        with self._changed:
+            heapq.heappush(self._waiting, alarm)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._run, name="timers", daemon=True)
+                self._thread.start()
+            self._changed.notify()
+        return alarm
+
+    def cancel(self, alarm: _Alarm) -> None:
+        with self._changed:
+            if alarm in self._waiting:
+                self._waiting.remove(alarm)
+                heapq.heapify(self._waiting)
+
+    def _run(self) -> None:
+        while True:
+            call = self._next()
+            try:  # on a thread of its own: what hangs or raises would keep all others waiting
+                threading.Thread(target=call, name="timer", daemon=True).start()
+            except RuntimeError:  # there is none to be had now
+                self.later(NO_THREAD_PAUSE_MS, call)
+
+    def _next(self) -> Callable[[], None]:
+        with self._changed:
+            while not self._waiting or (wait_s := self._waiting[0].due_s - time.monotonic()) > 0:
+                self._changed.wait(wait_s if self._waiting else None)
+            return heapq.heappop(self._waiting).call
+
+
+@dataclass(order=True, slots=True)
+class _Alarm:
+    """One timer; whoever still holds it when it was cancelled holds nothing of its call."""
+
+    due_s: float
+    order: int
+    call: Callable[[], None] = field(compare=False)
+    alarms: _Alarms = field(compare=False)
+
+    def cancel(self) -> None:
+        self.alarms.cancel(self)
+        self.call = _nothing
+
+
+def _nothing() -> None: ...
+
+
 class MachineThreads:
     """The machine's own threads, all daemons."""
+
+    def __init__(self) -> None:
+        self._timers = _Alarms()
 
     def start(self, name: str, run: Callable[[], None]) -> RunningThread:
         """See Threads."""
@@ -98,10 +163,7 @@ class MachineThreads:
 
     def later(self, delay_ms: int, call: Callable[[], None]) -> Timer:
         """See Threads."""
-        timer = threading.Timer(delay_ms / 1000, call)
-        timer.daemon = True
-        timer.start()
-        return timer
+        return self._timers.later(delay_ms, call)
 
 
 MACHINE_THREADS = MachineThreads()

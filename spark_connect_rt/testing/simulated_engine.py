@@ -92,7 +92,7 @@ class SimulatedTaskRunner:
     def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
         """See TaskRunner; sources only here."""
 
-    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition]) -> None:
+    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
         """See TaskRunner; sources only here."""
 
     def close(self, timeout_ms: int) -> None:

@@ -91,14 +91,12 @@ class ZombieFencing:
             return
 
         def check_and_record() -> Future[None]:
-            self._after_read(name, answer, lambda now: self._record_unless_new(name, plan, now, answer))
-            return answer
+            attempt: Future[None] = Future()  # a write that met the fence is tried again: ``answer`` is for the last
+            self._after_read(name, attempt, lambda now: self._record_unless_new(name, plan, now, attempt))
+            return attempt
 
-        def told(asked: Future[None]) -> None:  # the request itself may be refused
-            if not answer.done():
-                copy_outcome(asked, answer)
-
-        self._add(f"record the fenced tasks of {name}", check_and_record).add_done_callback(told)
+        asked = self._add(f"record the fenced tasks of {name}", check_and_record)
+        asked.add_done_callback(lambda done: copy_outcome(done, answer))
 
     def _record_unless_new(self, name: str, plan: FencingPlan, now: FencingPlan, answer: Future[None]) -> None:
         if now.generation != plan.generation:

@@ -7,11 +7,12 @@ connector and each task is restarted, by the worker that runs it.
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Mapping
 
 from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.config.indirection import references
-from spark_connect_rt.ports.threads import Threads
+from spark_connect_rt.ports.threads import Threads, Timer
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.worker.events import Notify, ReloadDue
 
@@ -25,13 +26,28 @@ class ConfigReloads:
         self._resolve = resolve
         self._notify = notify
         self._threads = threads
+        self._lock = threading.Lock()
+        self._timers: dict[str | ConnectorTaskId, Timer] = {}
 
     def watch(self, item: str | ConnectorTaskId, key: object, config: Mapping[str, str], resolved: ConfigData) -> None:
-        """Take what a run was made from; ``config`` is the connector's. Any thread."""
+        """Take what a run was made from; ``config`` is the connector's. Any thread.
+
+        What an earlier run of it was made from counts no more.
+        """
+        self.forget(item)
         if resolved.ttl_ms is None or config.get("config.action.reload", "restart").strip().lower() != "restart":
             return
         log.info("%s restarts in %d ms, when what a config provider answered is too old", item, resolved.ttl_ms)
-        self._threads.later(resolved.ttl_ms, lambda: self._notify(ReloadDue(item, key)))
+        timer = self._threads.later(resolved.ttl_ms, lambda: self._notify(ReloadDue(item, key)))
+        with self._lock:
+            self._timers[item] = timer
+
+    def forget(self, item: str | ConnectorTaskId) -> None:
+        """Nothing of it runs any more. Any thread."""
+        with self._lock:
+            timer = self._timers.pop(item, None)
+        if timer is not None:
+            timer.cancel()
 
     def watch_task(self, task: ConnectorTaskId, key: object, config: Mapping[str, str], own: Mapping[str, str]) -> None:
         """Ask how long a task's settings may be used: it is the executor that resolves them for the task itself."""

@@ -20,6 +20,7 @@ from spark_connect_rt.config.client_properties import (
 )
 from spark_connect_rt.config.dead_letter_config import TOPIC_NAME
 from spark_connect_rt.config.exactly_once import exactly_once_enabled, offsets_topic
+from spark_connect_rt.config.oauth_endpoints import endpoints_in
 from spark_connect_rt.config.topic_creation import creates_topics
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
@@ -42,6 +43,7 @@ _FOR_EXECUTORS = (
     "connectrt.",
 )
 
+KILL_MARGIN_MS = 15_000
 _APACHE, _CONNECTOR = "org.apache.kafka.", "Connector"
 
 
@@ -81,7 +83,8 @@ def make_launch(
         task_class=executor_name(connector.task_class()),
         config=dict(spec.task_config),
         connector_config=dict(spec.connector_config),
-        worker_config={k: v for k, v in worker_config.items() if k.startswith(_FOR_EXECUTORS)},
+        worker_config={k: v for k, v in worker_config.items() if k.startswith(_FOR_EXECUTORS)}
+        | endpoints_in(worker_config),
         client_config=properties(worker_config, spec.connector_config, spec.task.connector, spec.task.task),
         paused=spec.paused,
         offsets_topic=offsets_topic(worker_config, spec.connector_config) if exactly_once else "",
@@ -142,4 +145,14 @@ def sink_settings(launch: TaskLaunch, resolved_client: Mapping[str, str]) -> Sin
         consumer_config={**resolved_client, "enable.auto.commit": "false"},
         topics=tuple(topic.strip() for topic in topics.split(",") if topic.strip()),
         pattern=pattern if not topics.strip() else None,
+        release_timeout_ms=release_timeout_ms(int(resolved_client.get("max.poll.interval.ms", "300000"))),
     )
+
+
+def release_timeout_ms(max_poll_interval_ms: int) -> int:
+    """Return when what holds on to a revoked partition is killed, so that it is dead before the group moves it.
+
+    The group waits for ``max.poll.interval.ms`` (I4) from its own start of the rebalance, which a member hears of a
+    heartbeat later; neighbours are drained for 1.5 s, and a process that is cut off may take 6 s to end.
+    """
+    return max(max_poll_interval_ms // 2, max_poll_interval_ms - KILL_MARGIN_MS)

@@ -74,9 +74,9 @@ class PreparedRunner:
         """See the port."""
         self._runner.assign(task, offsets)
 
-    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition]) -> None:
+    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
         """See the port."""
-        self._runner.revoke(task, partitions)
+        self._runner.revoke(task, partitions, timeout_ms)
 
     def close(self, timeout_ms: int) -> None:
         """See the port."""

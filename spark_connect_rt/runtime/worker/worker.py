@@ -217,6 +217,7 @@ class Worker:
 
     def forget_connector(self, name: str) -> None:
         """Drop one that has ended."""
+        self._reloads.forget(name)
         with self._tables:
             del self._connectors[name]
             self._standing = None
@@ -267,6 +268,7 @@ class Worker:
 
     def forget_task(self, task: ConnectorTaskId) -> None:
         """Drop one that has ended."""
+        self._reloads.forget(task)
         with self._tables:
             self._broken_tasks.pop(task, None)
             self._tasks.pop(task, None)
@@ -323,6 +325,7 @@ class Worker:
             changed=lambda what: self._notify(LifeChanged(what)),
             standing_changed=self._standing_changed,
             metrics_window_ms=self._metrics_window_ms,
+            stop_limit_ms=deps.task_stop_limit_ms,
         )
         task = WorkerTask(launch, key, services)
         if launch.kind is not TaskKind.SOURCE:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import traceback
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -21,6 +22,7 @@ from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 log = logging.getLogger(__name__)
 
 BEGINNING, END = -1, -2
+WARN_EACH_S = 30.0
 _RESET_OFFSETS = {"earliest": BEGINNING, "latest": END}
 
 
@@ -34,11 +36,14 @@ class SinkSettings:
     commit_interval_ms: int = 1_000
     lag_interval_ms: int = 5_000
     poll_ms: int = 200
-    release_timeout_ms: int = 30_000  # how long a rebalance waits for the engine to drain
+    release_timeout_ms: int = 285_000  # a revoked partition is drained or its task's process killed by then
 
 
 class SinkTaskMembership:
-    """One member of ``connect-<name>``; ``on_left`` is called once, when it is out of the group."""
+    """One member of ``connect-<name>``; ``on_left`` is called once, when it is out of the group.
+
+    ``on_failed`` has the run ended, and ``leave`` called when it has.
+    """
 
     def __init__(
         self,
@@ -65,7 +70,7 @@ class SinkTaskMembership:
         self._uncommitted: dict[TopicPartition, int] = {}
         self._ends: dict[TopicPartition, int] = {}
         self._read: dict[TopicPartition, int] = {}  # where the engine reads, past markers; of what was told
-        self._draining: set[TopicPartition] = set()
+        self._undrained: Counter[TopicPartition] = Counter()  # revocations that the engine has not answered
         self._leaving = False
         self._commit_at_end = True
         self._thread: RunningThread | None = None
@@ -118,9 +123,9 @@ class SinkTaskMembership:
                     self._uncommitted[partition] = offset
 
     def released(self, partitions: frozenset[TopicPartition]) -> None:
-        """The engine flushed and closed these partitions."""
+        """The engine flushed and closed these partitions, or nothing of the task is alive that could write them."""
         with self._changed:
-            self._draining -= partitions
+            self._undrained -= Counter(partitions)
             self._changed.notify_all()
 
     def leave(self, commit: bool) -> None:
@@ -144,6 +149,8 @@ class SinkTaskMembership:
             self._serve(group)
         except Exception:  # noqa: BLE001 - top of a thread: it becomes the task's FAILED status
             self._on_failed(traceback.format_exc())
+            with self._changed:  # I4: partitions are held while the run is being ended, and its last offsets come
+                self._changed.wait_for(lambda: self._leaving)
         finally:
             self._close(group)
             self._on_left()
@@ -189,22 +196,24 @@ class SinkTaskMembership:
 
     def _lost(self, partitions: Sequence[TopicPartition]) -> None:
         self._forget(partitions)
-        if not self._leaving:
-            self._runner.revoke(self._task, partitions)
+        self._revoke(partitions)
 
     def _drain(self, partitions: Sequence[TopicPartition]) -> None:
+        """Wait for as long as it takes: the engine kills what holds on to a partition at the end of its time."""
+        self._revoke(partitions)
+        with self._changed:
+            while not self._changed.wait_for(lambda: self._drained(partitions), timeout=WARN_EACH_S):
+                log.warning("task=%s still drains: %s", self._task, ", ".join(map(str, sorted(self._undrained))))
+
+    def _drained(self, partitions: Sequence[TopicPartition]) -> bool:
+        return self._leaving or not any(self._undrained[partition] for partition in partitions)
+
+    def _revoke(self, partitions: Sequence[TopicPartition]) -> None:
         with self._changed:
             if self._leaving or not partitions:
                 return  # the run ended: nothing is read any more, its last offsets are here
-            self._draining = set(partitions)
-        self._runner.revoke(self._task, partitions)
-        with self._changed:
-            drained = self._changed.wait_for(
-                lambda: not self._draining or self._leaving, timeout=self._settings.release_timeout_ms / 1000
-            )
-            if not drained:
-                log.warning("task=%s gave up partitions undrained: %s", self._task, sorted(self._draining))
-            self._draining = set()
+            self._undrained.update(partitions)
+        self._runner.revoke(self._task, partitions, self._settings.release_timeout_ms)
 
     def _forget(self, partitions: Sequence[TopicPartition]) -> None:
         with self._changed:

@@ -60,6 +60,7 @@ class TaskServices:
     changed: Callable[[str], None]  # something happened that the tick should look at
     standing_changed: Callable[[], None]  # ``actual`` is another one
     metrics_window_ms: int = WINDOW_MS
+    stop_limit_ms: int = 5_000  # task.shutdown.graceful.timeout.ms
 
 
 class WorkerTask:
@@ -218,9 +219,12 @@ class WorkerTask:
         self._services.runner.stop(self.id, 0)
 
     def fail(self, trace: str) -> None:
-        """Fail the task from this side (its consumer group membership broke): the engine is told to end it."""
+        """Fail the task from this side (its consumer group membership broke): the engine is told to end it.
+
+        In order, as any stop: a limit of 0 is for fences, it takes the neighbours in the slot down with the task.
+        """
         self.on_event(TaskFailed(self.id, self.launch.run, trace))
-        self._services.runner.stop(self.id, 0)
+        self._services.runner.stop(self.id, self._services.stop_limit_ms)
 
     def on_event(self, event: TaskEvent) -> None:
         """Take one report of the engine."""

@@ -60,7 +60,7 @@ class DriverTask(ABC):
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Sinks: take these partitions too."""
 
-    def revoke(self, partitions: Sequence[TopicPartition]) -> None:
+    def revoke(self, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
         """Sinks: give these up."""
         self._on_event(PartitionsReleased(self.launch.task, self.launch.run, frozenset(partitions)))
 
@@ -189,9 +189,9 @@ class DriverTasks(ABC):
         """Take these partitions too."""
         self._with_task(task, lambda run: run.assign(offsets))
 
-    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition]) -> None:
+    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
         """Give these partitions up."""
-        self._with_task(task, lambda run: run.revoke(partitions))
+        self._with_task(task, lambda run: run.revoke(partitions, timeout_ms))
 
     def close(self, timeout_ms: int) -> None:
         """Stop every run and wait for its end."""

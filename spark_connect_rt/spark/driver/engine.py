@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -94,9 +94,9 @@ class Engine:
         """Read these partitions too."""
         self._with_run(task, lambda run: self._assign(run, dict(offsets)))
 
-    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition]) -> None:
-        """Read these no more, flush, close."""
-        self._with_run(task, lambda run: self._revoke(run, list(partitions)))
+    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
+        """Read these no more, flush, close; be killed at the deadline."""
+        self._with_run(task, lambda run: self._revoke(run, list(partitions), timeout_ms))
 
     def await_warm(self, timeout_s: float) -> bool:
         """Wait until a slot was up, so that a task would run at once; False: not in time. Blocks."""
@@ -181,20 +181,31 @@ class Engine:
         if run.phase is Phase.HOSTED:
             self._send(run, {"op": "assign", "offsets": encode_offsets(offsets)})
 
-    def _revoke(self, run: Run, partitions: list[TopicPartition]) -> None:
+    def _revoke(self, run: Run, partitions: list[TopicPartition], timeout_ms: int) -> None:
         for partition in partitions:
             run.positions.pop(partition, None)
-        run.revoking.update(partitions)
+        unanswered = run.revocations.add(partitions)
         if run.host is None:
             self._release(run, partitions)
         elif run.phase is Phase.HOSTED:
             pairs = [(tp.topic, tp.partition) for tp in partitions]
             self._send(run, {"op": "revoke", "partitions": pairs})
+        if unanswered:
+            self._loop.later(timeout_ms, lambda: self._unreleased(run, unanswered))
+
+    def _unreleased(self, run: Run, unanswered: Collection[TopicPartition]) -> None:
+        """Kill the hosting of a run that cannot let go of its partitions: somebody else is about to write them."""
+        if unanswered:
+            self._slots.condemn(run)
 
     def _release(self, run: Run, partitions: Sequence[TopicPartition]) -> None:
         if partitions:
-            run.revoking.difference_update(partitions)
+            run.revocations.answered(partitions)
             self._emit(PartitionsReleased(run.task, run.launch.run, frozenset(partitions)))
+
+    def _release_all(self, run: Run) -> None:
+        for partitions in run.revocations.unanswered():
+            self._release(run, partitions)
 
     def _move(self, run: Run, target: Slot | None) -> None:
         """Drain a run and go on in ``target``, or wherever there is room."""
@@ -203,7 +214,7 @@ class Engine:
             run.phase, run.target = Phase.MOVING, target
 
     def _finish(self, run: Run, *, drained: bool) -> None:
-        self._release(run, sorted(run.revoking))
+        self._release_all(run)
         if self._runs.get(run.task) is run:
             del self._runs[run.task]
         self._emit(TaskEnded(run.task, run.launch.run, drained, run.records))
@@ -283,7 +294,7 @@ class Engine:
     def _on_ended(self, run: Run) -> None:
         self._slots.leave(run)
         if run.phase is Phase.MOVING and not self._closing:
-            self._release(run, sorted(run.revoking))
+            self._release_all(run)
             self._slots.place(run)
         else:
             self._finish(run, drained=True)
@@ -296,7 +307,7 @@ class Engine:
         if error is not None and not slot.killed:
             log.error("slot=%d was lost: %s", number, error)
         for run in runs:
-            self._release(run, sorted(run.revoking))
+            self._release_all(run)
             if run.phase is Phase.STOPPING or self._closing:
                 self._finish(run, drained=False)
             elif slot.killed and not run.failed:  # it was its neighbour's fault

@@ -12,6 +12,7 @@ from enum import Enum
 from spark_connect_rt.planning.slot_packing import Isolation, PackingLimits
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.spark.driver.revocations import Revocations
 from spark_connect_rt.spark.driver.slices import SliceHandle
 
 
@@ -57,7 +58,7 @@ class Run:
     records: int = 0
     losses: int = 0
     positions: dict[TopicPartition, int] = field(default_factory=dict)  # sinks: next offset per partition
-    revoking: set[TopicPartition] = field(default_factory=set)
+    revocations: Revocations = field(default_factory=Revocations)  # not answered yet
     target: Slot | None = None  # where a MOVING run goes; None: wherever there is room
     alone: bool = False  # moved out of a shared slot for being busy
     moved: deque[tuple[float, int, int]] = field(default_factory=deque)  # (time ms, bytes, records) lately

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.planning.range_planning import FlushRule, bounded_ends, flush_is_due, pending_count
 from spark_connect_rt.ports.task_runner import (
@@ -19,6 +20,7 @@ from spark_connect_rt.ports.task_runner import (
     PartitionsReleased,
     TaskLaunch,
 )
+from spark_connect_rt.ports.threads import MACHINE_THREADS, Timer
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.driver.driver_tasks import DriverTask, DriverTasks
 from spark_connect_rt.spark.driver.table_batch import TableBatches, columns_session
@@ -26,6 +28,10 @@ from spark_connect_rt.spark.executor.errant_reports import ensure_dead_letter_qu
 from spark_connect_rt.spark.executor.hosting import load_clients
 
 POLL_MS = 250
+_TOO_LATE = (
+    "a batch took longer than a rebalance may wait (max.poll.interval.ms of its consumer) and was cancelled: lower "
+    "batch.max.records, or raise consumer.override.max.poll.interval.ms"
+)
 
 
 def flush_rule(config: Mapping[str, str]) -> FlushRule:
@@ -47,6 +53,7 @@ class SparkSinkTaskHost(DriverTask):
         self._rule = flush_rule(launch.config)
         self._positions: dict[TopicPartition, int] = {}
         self._waiting_since: float | None = None
+        self._too_late = False  # a batch ran when its partitions had to go
         self._batches: TableBatches | None = None
         self._consumer: Any = None
 
@@ -54,9 +61,14 @@ class SparkSinkTaskHost(DriverTask):
         """Take these partitions too."""
         self._command(lambda: self._assign(dict(offsets)))
 
-    def revoke(self, partitions: Sequence[TopicPartition]) -> None:
-        """Give these up, after writing what waits would take too long: unwritten records are read again."""
-        self._command(lambda: self._revoke(tuple(partitions)))
+    def revoke(self, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
+        """Give these up behind the running batch, which fails at the deadline; what was not written is read again."""
+        deadline = MACHINE_THREADS.later(timeout_ms, self._overdue)
+        self._command(lambda: self._revoke(tuple(partitions), deadline))
+
+    def _overdue(self) -> None:
+        self._too_late = True
+        self._cancel()
 
     def _cancel(self) -> None:
         if self._batches is not None:
@@ -90,7 +102,12 @@ class SparkSinkTaskHost(DriverTask):
 
     def _write(self, ends: Mapping[TopicPartition, int]) -> None:
         assert self._batches is not None
-        written = self._batches.write(self._positions, ends)
+        try:
+            written = self._batches.write(self._positions, ends)
+        except ConnectError as error:
+            if self._too_late:
+                raise ConnectError(f"task {self.launch.task}: {_TOO_LATE}") from error
+            raise
         self._positions.update(ends)
         self._waiting_since = None
         self._records += written.records
@@ -124,7 +141,8 @@ class SparkSinkTaskHost(DriverTask):
                 )
             )
 
-    def _revoke(self, partitions: tuple[TopicPartition, ...]) -> None:
+    def _revoke(self, partitions: tuple[TopicPartition, ...], deadline: Timer) -> None:
+        deadline.cancel()
         for partition in partitions:
             self._positions.pop(partition, None)
         self._on_event(PartitionsReleased(self.launch.task, self.launch.run, frozenset(partitions)))

@@ -52,8 +52,8 @@ class DriverHosted(Protocol):
     def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
         """Read these partitions too."""
 
-    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition]) -> None:
-        """Finish and release these partitions."""
+    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
+        """Finish and release these partitions, at the latest when the time is up."""
 
     def close(self, timeout_ms: int) -> None:
         """Stop everything. Blocks."""
@@ -162,9 +162,9 @@ class SparkTaskRunner:
         """Sinks: read these partitions too."""
         self._host(task).assign(task, offsets)
 
-    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition]) -> None:
+    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
         """Sinks: read these no more, flush, close."""
-        self._host(task).revoke(task, partitions)
+        self._host(task).revoke(task, partitions, timeout_ms)
 
     def close(self, timeout_ms: int) -> None:
         """Stop every run, then the engine, then Spark if it is ours."""

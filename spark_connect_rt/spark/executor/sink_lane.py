@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import Counter
 from contextlib import ExitStack
 
 import pyarrow as pa
@@ -61,7 +62,8 @@ class SinkLane(Lane):
         self._call_at_s: float | None = None  # when it asked to be called again
         self._hurry = threading.Event()  # a revocation or the end waits: retries must not hold it up
         self._leaving_lock = threading.Lock()
-        self._leaving: frozenset[TopicPartition] = frozenset()
+        self._revoked: Counter[TopicPartition] = Counter()  # REVOKED rows that are queued
+        self._leaving: frozenset[TopicPartition] = frozenset()  # the partitions in them; another object with each row
         self._released: frozenset[TopicPartition] = frozenset()  # ahead of their REVOKED row
         self._put_without = self._leaving  # what had left when the batch in hand was cut
         self._ending = False
@@ -70,7 +72,8 @@ class SinkLane(Lane):
         """Queue a row; news that must not wait behind a retried batch is noted at once."""
         if row.kind is RowKind.REVOKED:
             with self._leaving_lock:
-                self._leaving |= _partitions(row)
+                self._revoked.update(_partitions(row))
+                self._leaving = frozenset(self._revoked)
         self._ending = self._ending or row.kind is RowKind.ENDED
         super().give(row)
         if row.kind in (RowKind.REVOKED, RowKind.ENDED):
@@ -356,7 +359,8 @@ class SinkLane(Lane):
         self._release(partitions - self._released)
         self._released -= partitions
         with self._leaving_lock:
-            self._leaving -= partitions
+            self._revoked -= Counter(partitions)  # counted: another revocation of the same may be queued
+            self._leaving = frozenset(self._revoked)
 
     def drain(self) -> None:
         """Commit what was put and close every partition."""

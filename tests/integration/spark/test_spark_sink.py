@@ -163,7 +163,7 @@ def test_pause_resume_and_revocation(spark: SparkSession, broker: EmbeddedKafka,
     sink.until(lambda: any(isinstance(event, TaskPaused) for event in sink.events))
     produce(broker, topic, rows(0, 5), 0)
     produce(broker, topic, rows(5, 9), 1)
-    sink.runner.revoke(sink.task, [TopicPartition(topic, 1)])
+    sink.runner.revoke(sink.task, [TopicPartition(topic, 1)], 30_000)
     sink.until(lambda: any(isinstance(event, PartitionsReleased) for event in sink.events))
     sink.runner.resume(sink.task)
     sink.until(lambda: sink.committed() == {0: 5})

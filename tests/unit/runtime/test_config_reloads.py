@@ -52,17 +52,29 @@ def test_the_shortest_life_of_what_is_lent_counts() -> None:
     assert providers.resolve({"c": "${lent::records}"}).ttl_ms is None
 
 
+class Noted:
+    """A timer that says whether it was cancelled."""
+
+    cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
 class Watched:
     """ConfigReloads with a note of what it asks for: (after ms, the event)."""
 
     def __init__(self) -> None:
         self.due: list[tuple[int, WorkerEvent]] = []
+        self.timers: list[Noted] = []
         self._told: list[WorkerEvent] = []
         self.reloads = ConfigReloads(ConfigProviders({"lent": Lending()}).resolve, self._told.append, self)  # type: ignore[arg-type]
 
-    def later(self, delay_ms: int, call: object) -> None:
+    def later(self, delay_ms: int, call: object) -> Noted:
         call()  # type: ignore[operator]
         self.due.append((delay_ms, self._told.pop()))
+        self.timers.append(Noted())
+        return self.timers[-1]
 
     def start(self, name: str, run: object) -> None:
         run()  # type: ignore[operator]
@@ -75,6 +87,18 @@ def test_a_run_is_due_after_the_life_of_its_values() -> None:
     watched.reloads.watch_task(task, 2, {"password": "${lent:90:records}"}, {"file": "plain"})
     watched.reloads.watch_task(task, 2, {}, {"password": "${lent:80:records}"})
     assert watched.due == [(70, ReloadDue("a", 1)), (90, ReloadDue(task, 2)), (80, ReloadDue(task, 2))]
+
+
+def test_only_the_newest_run_of_what_still_runs_waits_for_its_time() -> None:
+    watched, task = Watched(), ConnectorTaskId("a", 0)
+    for key in (1, 2):
+        watched.reloads.watch("a", key, {}, ConfigData({}, 86_400_000))
+        watched.reloads.watch(task, key, {}, ConfigData({}, 86_400_000))
+    assert [timer.cancelled for timer in watched.timers] == [True, True, False, False]
+    watched.reloads.watch("a", 3, {}, ConfigData({}))
+    watched.reloads.forget(task)
+    watched.reloads.forget(task)
+    assert [timer.cancelled for timer in watched.timers] == [True] * 4
 
 
 @pytest.mark.parametrize("config", [{"config.action.reload": "none"}, {"config.action.reload": " NONE "}])

@@ -10,10 +10,12 @@ from spark_connect_rt.api.connector import ConnectorTransactionBoundaries
 from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.errors import BadConfigError, ConnectError
+from spark_connect_rt.ports.transactions import ProducerProperties
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.offset_records import decode_key, decode_value
-from spark_connect_rt.testing.in_process_cluster import InProcessCluster
+from spark_connect_rt.testing.in_process_cluster import LEADER_ID, InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySource, MemorySourceTask, faults
+from spark_connect_rt.testing.memory_fenced_writer import MemoryFencedWriter
 from tests.unit.runtime.cluster_stories import create, emitted, expected, source
 
 
@@ -112,6 +114,31 @@ def test_a_task_that_cannot_be_fenced_has_failed_and_a_restart_tries_again(clust
     for number in failed:
         cluster.leader().restart_task(ConnectorTaskId("a", number)).result(10)
     cluster.until(lambda: len(emitted(cluster)) == 60)
+
+
+def test_a_round_that_meets_the_fence_of_the_config_topic_records_once_the_group_was_asked(
+    cluster: InProcessCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = cluster.add_worker("w1")
+    create(cluster, "a", source(records=20, tasks=2))
+    cluster.until(lambda: len(emitted(cluster)) == 40)
+    shut_out = cluster.transactions.fence
+
+    def shut_out_and_be_shut_out(producers: Sequence[ProducerProperties], timeout_ms: int) -> None:
+        shut_out(producers, timeout_ms)
+        MemoryFencedWriter(cluster.config_topic, LEADER_ID).claim(1)
+
+    monkeypatch.setattr(cluster.transactions, "fence", shut_out_and_be_shut_out)
+    store = worker.herder._deps.config_store
+    tries: list[int] = []
+    write = store.put_task_count_record
+    monkeypatch.setattr(store, "put_task_count_record", lambda name, count: (tries.append(count), write(name, count)))
+    cluster.on_leader(lambda herder: herder.put_config("a", source(records=30, tasks=2)))
+    cluster.until(lambda: len(emitted(cluster)) == 60)
+    cluster.until(lambda: set(cluster.states("a").values()) == {"RUNNING"})
+    assert tries == [2, 2]
+    assert cluster.transactions.fenced == ["memory-a-0", "memory-a-1"]
+    assert "InvalidStateError" not in caplog.text
 
 
 def test_a_fenced_producer_fails_its_task_and_says_so(cluster: InProcessCluster) -> None:

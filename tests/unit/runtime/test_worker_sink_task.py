@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.errors import FencedError, RetriableError
+from spark_connect_rt.errors import ConnectError, FencedError, RetriableError
 from spark_connect_rt.ports.sink_group import OnAssigned, OnLost, OnRevoked
+from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.runtime.worker.launches import sink_settings
 from spark_connect_rt.runtime.worker.worker_sink_task import SinkSettings, SinkTaskMembership
 from spark_connect_rt.testing.in_process_cluster import SystemClock
 from spark_connect_rt.testing.memory_executor_clients import wait_until
@@ -76,11 +78,16 @@ class RecordingRunner:
     def __init__(self) -> None:
         self.assigned: list[dict[TopicPartition, int]] = []
         self.revoked: list[tuple[TopicPartition, ...]] = []
+        self.limits_ms: list[int] = []
+        self.refuse: Exception | None = None
 
     def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
+        if self.refuse:
+            raise self.refuse
         self.assigned.append(dict(offsets))
 
-    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition]) -> None:
+    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
+        self.limits_ms.append(timeout_ms)
         self.revoked.append(tuple(partitions))
 
 
@@ -160,13 +167,37 @@ def test_i4_revoked_partitions_are_drained_and_committed_before_they_go(story: S
     assert all(P1 not in commit or commit[P1] == 7 for commit in story.group.commits)
 
 
-def test_a_drain_that_takes_too_long_lets_the_partitions_go() -> None:
+def test_i4_a_partition_goes_only_when_the_engine_says_that_nobody_writes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("spark_connect_rt.runtime.worker.worker_sink_task.WARN_EACH_S", 0.01)
     slow = Story(release_timeout_ms=30)
     slow.group.assign({P0: 0})
     slow.group.revoke(P0)
+    wait_until(lambda: slow.runner.revoked == [(P0,)])
+    assert slow.runner.limits_ms == [30]
+    assert not slow.group.last.wait(0.1)
+    slow.membership.released(frozenset({P0}))
     assert slow.group.last.wait(5)
     slow.membership.leave(commit=True)
     assert slow.left.wait(5)
+
+
+def test_i4_the_answer_to_a_loss_is_not_that_to_the_revocation_after_it(story: Story) -> None:
+    story.group.assign({P0: 0})
+    story.group.lose(P0)
+    story.group.assign({P0: 0})
+    story.group.revoke(P0)
+    wait_until(lambda: story.runner.revoked == [(P0,), (P0,)])
+    story.membership.released(frozenset({P0}))
+    assert not story.group.last.wait(0.05)
+    story.membership.released(frozenset({P0}))
+    assert story.group.last.wait(5)
+
+
+@pytest.mark.parametrize(("interval_ms", "limit_ms"), [("300000", 285_000), ("20000", 10_000), (None, 285_000)])
+def test_i4_the_limit_of_a_revocation_follows_the_consumers(interval_ms: str | None, limit_ms: int) -> None:
+    launch = TaskLaunch(TASK, 1, 1, TaskKind.SINK, "m:C", {"topics": "t"}, {}, {})
+    consumer = {} if interval_ms is None else {"max.poll.interval.ms": interval_ms}
+    assert sink_settings(launch, consumer).release_timeout_ms == limit_ms
 
 
 def test_a_commit_refused_for_a_while_is_tried_again_and_a_fenced_one_is_not(story: Story) -> None:
@@ -221,5 +252,20 @@ def test_a_task_that_never_ran_leaves_at_once() -> None:
 def test_no_offset_and_reset_none_fails_the_task_naming_the_partition() -> None:
     story = Story(consumer={"auto.offset.reset": "none"})
     story.group.assign({P0: -1})
+    wait_until(lambda: bool(story.failures))
+    story.membership.leave(commit=True)
     assert story.left.wait(5)
     assert "no committed offset for t-0" in story.failures[0]
+
+
+def test_i4_a_membership_that_failed_keeps_its_partitions_until_the_run_has_ended(story: Story) -> None:
+    story.group.assign({P0: 0})
+    wait_until(lambda: bool(story.runner.assigned))
+    story.runner.refuse = ConnectError("a bug")
+    story.group.assign({P1: 0})
+    wait_until(lambda: bool(story.failures))
+    assert not story.group.closed.wait(0.05)  # the task still writes: nobody else may have P0
+    story.membership.durable({P0: 9})
+    story.membership.leave(commit=True)
+    assert story.left.wait(5)
+    assert story.group.commits == [{P0: 9}]

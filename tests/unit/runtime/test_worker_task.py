@@ -93,6 +93,7 @@ def make(calls: Calls, kind: TaskKind = TaskKind.SOURCE) -> WorkerTask:
         put_topic=lambda task, topic: calls.topics.append(topic),
         changed=lambda what: None,
         standing_changed=lambda: None,
+        stop_limit_ms=500,
     )
     return WorkerTask(launch, "key", services)
 
@@ -217,7 +218,7 @@ def test_offsets_of_a_forbidden_type_fail_the_task() -> None:
     task.on_event(durable())
     assert calls.statuses == [State.RUNNING, State.FAILED]
     assert "is a list" in (calls.traces[-1] or "")
-    assert ("stop", (TASK, 0)) in calls.told
+    assert ("stop", (TASK, 500)) in calls.told
 
 
 def test_a_sink_task_joins_its_group_when_it_runs_and_leaves_before_it_is_over() -> None:
@@ -246,3 +247,16 @@ def test_an_engine_that_refuses_a_run_fails_the_task_only() -> None:
     assert calls.statuses == [State.FAILED]
     assert "no session" in (calls.traces[-1] or "")
     assert task.actual().life is Life.FAILED
+
+
+def test_a_membership_that_fails_lets_its_task_drain_and_a_fence_does_not() -> None:
+    """A limit of 0 kills the slot, with the neighbours of the task in it."""
+    calls = Calls()
+    task = make(calls, TaskKind.SINK)
+    task.membership = FakeMembership()  # type: ignore[assignment]
+    task.on_event(TaskRunning(TASK, 7))
+    task.fail("no right to the group")
+    assert calls.told == [("stop", (TASK, 500))]
+    assert calls.statuses == [State.RUNNING, State.FAILED]
+    task.fence()
+    assert calls.told[1:] == [("stop", (TASK, 0))]

@@ -59,7 +59,7 @@ def _anew() -> None:
 
 
 class _Lane:
-    def __init__(self, flush_interval_ms: int = 60_000) -> None:
+    def __init__(self, flush_interval_ms: int = 60_000, task: str = "Losing") -> None:
         self.reports: list[Mapping[str, Any]] = []
         worker = {
             "key.converter": STRING,
@@ -67,8 +67,7 @@ class _Lane:
             "header.converter": HEADERS,
             "offset.flush.interval.ms": str(flush_interval_ms),
         }
-        task = f"{__name__}:Losing"
-        launch = TaskLaunch(ConnectorTaskId("a", 0), 1, 1, TaskKind.SINK, task, {}, {}, worker)
+        launch = TaskLaunch(ConnectorTaskId("a", 0), 1, 1, TaskKind.SINK, f"{__name__}:{task}", {}, {}, worker)
         self.lane = SinkLane(5, launch, self.reports.append, MemoryExecutorClients(find_plugin=load_class))
         self.give(RowKind.ASSIGNED, ZERO, ONE)
 
@@ -158,3 +157,34 @@ def test_a_failure_goes_back_to_what_was_committed_else_to_where_it_began() -> N
     assert offsets.behind() == {ONE: 2}
     offsets.gone([ONE])
     assert offsets.all_safe({ZERO: 6})
+
+
+class Refusing(SinkTask):
+    """Takes nothing."""
+
+    puts: list[str] = []
+
+    def start(self, config: Mapping[str, str]) -> None:
+        pass
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        Refusing.puts.extend(record.value for record in records)
+        if records:
+            raise RetriableError("the target is away")
+
+    def stop(self) -> None:
+        pass
+
+
+def test_a_second_revocation_of_a_partition_ends_its_retries_too() -> None:
+    """The row of the first one must not take the mark of the second away."""
+    lane = _Lane(task="Refusing")
+    lane.batch(ZERO, 0, "first")
+    lane.lane.start()
+    wait_until(lambda: "first" in Refusing.puts)
+    lane.give(RowKind.REVOKED, ZERO)
+    lane.give(RowKind.ASSIGNED, ZERO)
+    lane.batch(ZERO, 0, "second")
+    lane.give(RowKind.REVOKED, ZERO)
+    wait_until(lambda: [one["op"] for one in lane.reports].count("released") == 2)
+    lane.end()
