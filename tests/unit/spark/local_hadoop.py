@@ -36,6 +36,7 @@ class HadoopPath:
 class _Status:
     def __init__(self, path: HadoopPath) -> None:
         self._path = path
+        self._length = os.path.getsize(str(path))
 
     def getPath(self) -> HadoopPath:  # noqa: N802
         return self._path
@@ -44,7 +45,7 @@ class _Status:
         return os.path.isdir(str(self._path))
 
     def getLen(self) -> int:  # noqa: N802
-        return os.path.getsize(str(self._path))
+        return self._length
 
 
 class _Output:
@@ -76,7 +77,6 @@ class LocalFiles:
         return [_Status(self._path_class(path, name)) for name in sorted(os.listdir(str(path)))]
 
     def getFileStatus(self, path: HadoopPath) -> _Status:  # noqa: N802
-        os.stat(str(path))
         return _Status(path)
 
     def delete(self, path: HadoopPath, recursive: bool) -> bool:
