@@ -107,7 +107,7 @@ class RepeatedBatch:
             mask.append(name in self._ends)
             if name in self._ends:
                 self.lacking[name] = max(0, self.lacking[name] - 1)
-                self._at[name] = offset
+                self._at[name] = self._at.get(name) if offset is None else offset  # as ``advanced`` goes on
         return batch.filter(pa.array(mask, pa.bool_()))
 
 
