@@ -41,7 +41,10 @@ def import_without_pandas(name: str) -> None:
 
 
 class _Watch:
-    """Hides pandas from one thread at times. Else finds it once, as all others would, and tells pyarrow of it."""
+    """Hides pandas from one thread at times. Else finds it as all others would, and tells pyarrow when it is imported.
+
+    Who only asks where pandas is has not imported it, so it watches until then. Any thread.
+    """
 
     _hidden_from: int | None = None
 
@@ -62,11 +65,14 @@ class _Watch:
             return None
         if self._hidden_from == threading.get_ident():
             raise ModuleNotFoundError(f"No module named {name!r}", name=name)
-        sys.meta_path.remove(self)
-        spec = importlib.util.find_spec(name)
+        spec = self._found_by_others(path, target)
         if spec is not None and spec.loader is not None:
             _tell_after(spec)
         return spec
+
+    def _found_by_others(self, path: Sequence[str] | None, target: ModuleType | None) -> ModuleSpec | None:
+        others = (one for one in tuple(sys.meta_path) if not isinstance(one, _Watch) and hasattr(one, "find_spec"))
+        return next((spec for one in others if (spec := one.find_spec(_PANDAS, path, target)) is not None), None)
 
 
 def _tell_after(spec: ModuleSpec) -> None:
@@ -78,6 +84,7 @@ def _tell_after(spec: ModuleSpec) -> None:
 
     def run_and_tell(module: ModuleType) -> None:
         run(module)
+        sys.meta_path = [one for one in sys.meta_path if not isinstance(one, _Watch)]
         _ = _pandas_api.pd  # looks for pandas again
 
     loader.exec_module = run_and_tell  # type: ignore[method-assign]

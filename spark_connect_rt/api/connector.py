@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from enum import Enum
-from typing import Any, Protocol
+from typing import Any, ClassVar, Protocol
 
 from spark_connect_rt._version import __version__
 from spark_connect_rt.config.config_def import ConfigDef
@@ -43,6 +43,8 @@ class Connector(ABC):
     """Base of both kinds. Life: ``start``, ``task_configs`` (any number of times), ``stop``."""
 
     context: ConnectorContext
+    format_defaults: ClassVar[Mapping[str, str]] = {}
+    """Settings that ``format("connectrt")`` takes where a read or a write gives none: no worker's are behind it."""
 
     def version(self) -> str:
         """Return the version that ``GET /connector-plugins`` shows."""

@@ -83,9 +83,10 @@ CONFIG = ConfigDef(
             Type.STRING,
             None,
             MEDIUM,
-            "stream: folder that Spark keeps its checkpoint in, on storage that every worker sees. The source offset "
-            "decides, the checkpoint follows it; where it is lost it is made anew from the offset. Streams of files "
-            "need one: only it knows which files were read. Not set: a temporary one for each run.",
+            "stream: folder that Spark keeps its checkpoint in, on storage that every worker sees: a new or an "
+            "empty one, or the one this connector had before; any other is refused. The source offset decides, "
+            "the checkpoint follows it; where it is lost it is made anew from the offset. Streams of files need "
+            "one: only it knows which files were read. Not set: a temporary one for each run.",
         ),
     ]
 )

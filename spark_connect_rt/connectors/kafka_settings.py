@@ -11,6 +11,7 @@ from spark_connect_rt.config.validators import AtLeast, java_regex, non_empty
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 TOPIC_VARIABLE = "${topic}"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
+CONVERTERS = ("key.converter", "value.converter", "header.converter")
 
 
 def _topic_format_problem(text: Any) -> str | None:
@@ -91,9 +92,8 @@ def client_properties(config: Mapping[str, str], side: str, role: str) -> dict[s
 
 def converter_problems(config: Mapping[str, str]) -> dict[str, list[str]]:
     """Return the converters that are left to the worker: it would read or write bytes as its own format."""
-    names = ("key.converter", "value.converter", "header.converter")
     why = f"must be set for this connector: {BYTES} leaves every byte as it is"
-    return {name: [why] for name in names if not config.get(name)}
+    return {name: [why] for name in CONVERTERS if not config.get(name)}
 
 
 def target_topic(topic_format: str, topic: str) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 from confluent_kafka import KafkaException
 
@@ -43,6 +43,8 @@ log = logging.getLogger(__name__)
 
 class KafkaSourceConnector(RangeSourceConnector):
     """Deals partitions to tasks; looks for new ones and has them dealt again."""
+
+    format_defaults: ClassVar = dict.fromkeys(settings.CONVERTERS, settings.BYTES)
 
     def config_def(self) -> ConfigDef:
         """Declare the settings; ``source.consumer.*`` go to the consumers as they are."""

@@ -32,12 +32,6 @@ class ReadPlan:
     dialect: str = "postgresql"
     zone: ZoneInfo = field(default_factory=lambda: ZoneInfo("UTC"))
 
-    @property
-    def all_columns(self) -> tuple[str, ...]:
-        """Names of what a row of the SELECT holds."""
-        names = tuple(one.name for one in self.columns)
-        return (*names, MOMENT) if self.timestamps else names
-
 
 def select_rows(plan: ReadPlan, progress: Progress, end: dt.datetime | None) -> sa.Select[Any]:
     """Return the SELECT of everything behind ``progress``, in order; with timestamps before ``end``."""

@@ -8,7 +8,7 @@ the same batch, so that offset is not taken before that record is durable either
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +24,7 @@ from spark_connect_rt.pipeline.errant_records import JAVA_SOURCE_TASK, Errant, S
 from spark_connect_rt.pipeline.produce_rows import ProduceRow, ProduceRows, columns_batch, joined
 from spark_connect_rt.pipeline.retry_tolerance import RetryTolerance, Waiting
 from spark_connect_rt.pipeline.transformation_chain import TransformationChain
+from spark_connect_rt.protocol.offset_records import canonical
 
 SourceOffsets = tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]
 
@@ -53,11 +54,15 @@ class _Offsets:
     """The newest source offset of each source partition, in order of first sight."""
 
     def __init__(self) -> None:
-        self._newest: dict[Any, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+        self._newest: dict[Hashable, tuple[Mapping[str, Any], Mapping[str, Any]]] = {}
+        self._partition: Mapping[str, Any] = {}
+        self._key = canonical(self._partition)
 
     def note(self, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> None:
-        key = tuple(partition.items()) if partition else ()
-        self._newest[key] = (partition, offset)
+        if partition is not self._partition:  # most records of a task share one
+            # As the offset store tells partitions apart.
+            self._partition, self._key = partition, canonical(partition or {})
+        self._newest[self._key] = (partition, offset)
 
     def take(self) -> SourceOffsets:
         newest = tuple(self._newest.values())

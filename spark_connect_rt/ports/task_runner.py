@@ -104,6 +104,8 @@ class TaskEnded:
     run: int
     drained: bool
     records: int = 0
+    on_committed: Callable[[], None] | None = field(default=None, compare=False)
+    """To be called before the run is over, if its consumer group holds every offset of it."""
 
 
 @dataclass(frozen=True, slots=True)

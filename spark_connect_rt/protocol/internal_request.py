@@ -37,11 +37,6 @@ class Verdict(Enum):
     MISMATCH = "mismatch"
 
 
-def supported_algorithms() -> tuple[str, ...]:
-    """Return the Java names of the MAC algorithms that can be computed here, in lower case."""
-    return tuple(_DIGESTS)
-
-
 def sign(key: bytes, algorithm: str, body: bytes | None) -> dict[str, str]:
     """Return the headers to add. Raises BadRequestError for an algorithm unknown here."""
     signature = base64.b64encode(_mac(key, algorithm, body)).decode("ascii")

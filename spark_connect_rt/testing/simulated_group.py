@@ -37,7 +37,6 @@ class SimulatedGroup(MemoryGroup):
         super().__init__(monotonic_ms=scheduler.monotonic_ms)
         self.scheduler = scheduler
         self.on_generation: Callable[[int, str, str], None] = lambda number, leader_id, protocol: None
-        self.lost_answers = 0
         self.answers_to_lose = 0
         self._watch()
 
@@ -52,7 +51,6 @@ class SimulatedGroup(MemoryGroup):
         assert isinstance(member, SimulatedMember)
         if self.answers_to_lose and not isinstance(event, happened.HeartbeatOk):
             self.answers_to_lose -= 1
-            self.lost_answers += 1
             member.break_connection()
             return
         parked = isinstance(event, _ANSWERS_TO_JOIN + _ANSWERS_TO_SYNC)

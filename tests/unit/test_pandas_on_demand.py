@@ -32,6 +32,23 @@ def test_pyarrow_converts_what_pandas_made_by_then() -> None:
     """)
 
 
+def test_who_only_asks_where_pandas_is_does_not_blind_pyarrow() -> None:
+    run("""
+        import importlib.util
+        import threading
+        asking = [threading.Thread(target=importlib.util.find_spec, args=["pandas"]) for _ in range(8)]
+        for thread in asking:
+            thread.start()
+        for thread in asking:
+            thread.join()
+        assert importlib.util.find_spec("pandas").name == "pandas"
+        assert "pandas" not in sys.modules
+        import pandas as pd
+        assert pa.array(pd.Series([1.0, float("nan")])).null_count == 1
+        assert not any(type(one).__name__ == "_Watch" for one in sys.meta_path)
+    """)
+
+
 def test_pyarrow_fetches_pandas_itself_when_asked_for_it() -> None:
     run("""
         assert pa.table({"a": column}).to_pandas()["a"].isna().tolist() == [False, True]

@@ -35,5 +35,9 @@ class SinkMembership(Protocol):
     def released(self, partitions: frozenset[TopicPartition]) -> None:
         """The engine let go of these partitions."""
 
+    @property
+    def committed(self) -> bool:
+        """Whether the group holds every offset that was durable."""
+
     def leave(self, commit: bool) -> None:
         """Leave, after a last commit if ``commit``; ``on_left`` is called when it is done."""

@@ -68,6 +68,7 @@ class SinkTaskMembership:
         self._changed = threads.condition()
         self._positions: dict[TopicPartition, int] = {}  # assigned -> next offset durable or committed
         self._uncommitted: dict[TopicPartition, int] = {}
+        self._owed: dict[TopicPartition, int] = {}  # durable, and not known to be committed; also what was lost
         self._ends: dict[TopicPartition, int] = {}
         self._read: dict[TopicPartition, int] = {}  # where the engine reads, past markers; of what was told
         self._undrained: Counter[TopicPartition] = Counter()  # revocations that the engine has not answered
@@ -101,6 +102,12 @@ class SinkTaskMembership:
             reached = {p: max(at, self._read.get(p, at)) for p, at in self._positions.items()}
             return any(at >= 0 and self._ends.get(p, at) > at for p, at in reached.items())
 
+    @property
+    def committed(self) -> bool:
+        """Whether the group holds every offset that was durable."""
+        with self._changed:
+            return not self._owed
+
     def read_to(self, positions: Mapping[TopicPartition, int]) -> None:
         """The engine will read these offsets next."""
         with self._changed:
@@ -116,6 +123,7 @@ class SinkTaskMembership:
     def durable(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Remember next offsets to commit; those of partitions this member does not hold are refused."""
         with self._changed:
+            self._owed.update(offsets)
             for partition, offset in offsets.items():
                 # I2: a partition that was lost may be written by its new owner already.
                 if partition in self._positions:
@@ -230,6 +238,8 @@ class SinkTaskMembership:
         try:
             group.commit(offsets)
             good = True
+            with self._changed:
+                self._owed = {p: at for p, at in self._owed.items() if offsets.get(p) != at}
         except FencedError as error:
             log.warning("task=%s offsets not committed, its generation is over: %s", self._task, error)
         except RetriableError as error:

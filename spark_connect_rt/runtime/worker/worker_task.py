@@ -77,6 +77,7 @@ class WorkerTask:
         self._fenced = False
         self._left = False
         self._run_ended = False
+        self._on_committed: Callable[[], None] | None = None
         self._moved = False
         self._offsets_under_way = 0
         self._trace: str | None = None
@@ -322,6 +323,7 @@ class WorkerTask:
 
     def _on_ended(self, event: TaskEnded) -> None:
         self._run_ended = True
+        self._on_committed = event.on_committed
         if self._life is Life.ALIVE and self._trace is None:
             self._on_failed(
                 TaskFailed(self.id, event.run, f"The engine ended task {self.id} though nobody asked for it.")
@@ -331,7 +333,12 @@ class WorkerTask:
         self._finish_if_over()
 
     def membership_left(self) -> None:
-        """The task is out of its consumer group, the last offsets are committed. Any thread."""
+        """The task is out of its consumer group, the last offsets are committed if they may be. Any thread."""
+        if self._on_committed is not None and self.membership is not None and self.membership.committed:
+            try:
+                self._on_committed()
+            except Exception:
+                log.exception("task=%s: what follows its last commit failed, ignored", self.id)
         with self._lock:
             self._left = True
             self._finish_if_over()

@@ -101,7 +101,8 @@ class ConnectRt(DataSource):  # type: ignore[misc]
 
         book = connector.book if connector.options.commit_offsets else None
         max_records = connector.options.limits.max_records
-        return StreamReader(StreamPlan(open_tasks, connector.starting, max_records, REPEAT_IDLE_MS, book))
+        exact = connector.exact_offsets
+        return StreamReader(StreamPlan(open_tasks, connector.starting, max_records, REPEAT_IDLE_MS, exact, book))
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         """Return the writer of a batch. Raises BadConfigError naming every wrong option."""

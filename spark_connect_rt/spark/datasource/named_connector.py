@@ -11,7 +11,7 @@ from typing import Any, Protocol
 
 import pyarrow as pa
 
-from spark_connect_rt.api.connector import Connector, SourceConnector
+from spark_connect_rt.api.connector import Connector, ExactlyOnceSupport, SourceConnector
 from spark_connect_rt.api.ranges import RangeSourceConnector, SourceRange
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.ports.executor_clients import ExecutorClients
@@ -82,6 +82,11 @@ class NamedConnector:
     def has_ranges(self) -> bool:
         """Whether it is one over a log."""
         return issubclass(self._connector, RangeSourceConnector)
+
+    @property
+    def exact_offsets(self) -> bool:
+        """Whether it says that each of its source offsets stands behind exactly the rows up to it."""
+        return self._connector().exactly_once_support(self._config) is ExactlyOnceSupport.SUPPORTED
 
     def started(self) -> RangeSourceConnector:
         """Return a connector over a log, started; whoever asked stops it. Raises what it does."""

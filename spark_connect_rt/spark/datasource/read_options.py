@@ -164,7 +164,8 @@ def connector_config(
 
     Raises BadConfigError: what the connector declares is missing or wrong.
     """
-    cased = _recased(DEFAULTS | {"name": "connectrt"} | dict(config), _alias_names(config))
+    defaults = {**DEFAULTS, **connector.format_defaults, "name": "connectrt"}
+    cased = _recased(defaults | dict(config), _alias_names(config))
     declared = connector.config_def()
     known = [*common.names(), *declared.names(), *chain_config_def(cased, plugin).names()]
     cased = _recased(cased, known)

@@ -1,13 +1,15 @@
 """Where a stream is: for each source partition its source offset, and how many of its rows the stream has given out.
 
-Pure. The offset is where a task resumes. The count makes a batch repeatable: a task that resumes where a batch began
-gives the same rows in the same order, however it cuts them into batches this time. JSON all through, as Spark keeps it:
+Pure. The offset is where a task resumes. The count makes a batch repeatable: a task whose offsets are exact, resumed
+where a batch began, gives the same rows in the same order, however it cuts them into batches this time. An offset that
+is not exact lies before rows that were given: they come again, so the count does not tell which rows a batch had. JSON
+all through, as Spark keeps it:
 ``{source partition: {"offset": source offset, "rows": count}}``, both as JSON texts; "" for rows without a partition.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -66,6 +68,47 @@ def first_rows(batch: pa.RecordBatch, wanted: dict[str, int]) -> pa.RecordBatch:
         if left > 0:
             wanted[name] = left - 1
     return batch.filter(pa.array(mask, pa.bool_()))
+
+
+class RepeatedBatch:
+    """A batch that is polled again: which of the rows belong to it, and what it still lacks."""
+
+    def __init__(self, start: Position, end: Position, *, exact: bool) -> None:
+        """``exact``: each offset of the connector stands behind exactly the rows up to it."""
+        self._exact = exact
+        self.lacking = rows_between(start, end)
+        """Source partition -> how many rows."""
+        self._ends = {} if exact else {name: end[name]["offset"] for name in self.lacking}
+        self._at = {name: one["offset"] for name, one in start.items()}
+
+    @property
+    def complete(self) -> bool:
+        """Whether nothing that comes later can belong to it."""
+        return not any(self.lacking.values()) and not self._ends
+
+    def rows_of(self, batches: Sequence[pa.RecordBatch]) -> list[pa.RecordBatch]:
+        """Return the rows of one poll that belong to it, without empty batches."""
+        take = self._first_rows if self._exact else self._rows_up_to_end
+        found = [rows for batch in batches if (rows := take(batch)).num_rows]
+        # A poll is never cut: the rows behind one that has the end's offset may have that offset, too.
+        reached = [n for n, end in self._ends.items() if self.lacking[n] == 0 and self._at.get(n) == end]
+        for name in reached:
+            del self._ends[name]
+        return found
+
+    def _first_rows(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        return first_rows(batch, self.lacking)
+
+    def _rows_up_to_end(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        mask = []
+        columns = (batch.column(name).to_pylist() for name in ("source_partition", "source_offset"))
+        for partition, offset in zip(*columns, strict=True):
+            name = NOWHERE if partition is None else partition
+            mask.append(name in self._ends)
+            if name in self._ends:
+                self.lacking[name] = max(0, self.lacking[name] - 1)
+                self._at[name] = self._at.get(name) if offset is None else offset  # as ``advanced`` goes on
+        return batch.filter(pa.array(mask, pa.bool_()))
 
 
 def as_position(offset: Mapping[str, Any]) -> Position:

@@ -5,15 +5,16 @@ only polling tells where a batch ends, and Spark must write that down before the
 there until the batch is done, at most ``maxRecords`` and one poll of each task; executors get it as Arrow.
 
 After a restart Spark asks for the batch again that was under way: the tasks resume where it began and give as many rows
-of each source partition as it had (``stream_position``). Spark's checkpoint decides where a query goes on; the offset
-topic is told after each batch (``commitOffsets=connect``), and asked by a query that has no checkpoint
+of each source partition as it had (``stream_position``); of a connector that does not say that its offsets are exact,
+all rows up to the offset where it ended, which may be more. Spark's checkpoint decides where a query goes on; the
+offset topic is told after each batch (``commitOffsets=connect``), and asked by a query that has no checkpoint
 (``startingOffsets=connect``).
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -33,12 +34,11 @@ from spark_connect_rt.spark.datasource.stream_limits import (
 )
 from spark_connect_rt.spark.datasource.stream_position import (
     Position,
+    RepeatedBatch,
     advanced,
     as_position,
-    first_rows,
     offsets_of,
     position_at,
-    rows_between,
 )
 
 BATCH_RECORDS = 100_000  # of a micro-batch, unless maxRecords says otherwise
@@ -60,6 +60,7 @@ class StreamPlan:
     starting: Callable[[], Sequence[SourceOffset]]  # asked once, by a query without a checkpoint
     max_records: int | None
     idle_ms: int  # how long a repeated batch waits for rows that must be there
+    exact: bool  # each source offset stands behind exactly the rows up to it
     book: Callable[[], OffsetBook] | None  # None: Spark's checkpoint is the only memory
 
 
@@ -164,24 +165,30 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
 
     def _again(self, start: Position, end: Position) -> _Polled:
         self._resume(start)
-        wanted = rows_between(start, end)
+        repeated = RepeatedBatch(start, end, exact=self._planned.exact)
         polled = _Polled(start, end)
         moved_s = time.monotonic()
-        while any(wanted.values()):
+        while not repeated.complete:
             found = [batch for task in self._tasks for batch in task.poll() or ()]
             if found:
                 moved_s = time.monotonic()
-                polled.batches += [rows for batch in found if (rows := first_rows(batch, wanted)).num_rows]
+                polled.batches += repeated.rows_of(found)
             elif (time.monotonic() - moved_s) * 1000 > self._planned.idle_ms:
-                missing = ", ".join(f"{count} of {name or 'no source partition'}" for name, count in wanted.items())
-                raise DataError(
-                    f"the batch under way when the query ended cannot be repeated, the source lacks rows: {missing}. "
-                    "Begin anew with another checkpoint, at startingOffsets=connect or with the offsets to go on from."
-                )
+                if not any(repeated.lacking.values()):
+                    break  # other offsets than last time: all there is belongs to it
+                raise _cannot_repeat(repeated.lacking)
             else:
                 time.sleep(min(task.idle_wait_ms() for task in self._tasks) / 1000)
         self._stop_tasks()  # they may be further than the end
         return polled
+
+
+def _cannot_repeat(lacking: Mapping[str, int]) -> DataError:
+    missing = ", ".join(f"{count} of {name or 'no source partition'}" for name, count in lacking.items())
+    return DataError(
+        f"the batch under way when the query ended cannot be repeated, the source lacks rows: {missing}. "
+        "Begin anew with another checkpoint, at startingOffsets=connect or with the offsets to go on from."
+    )
 
 
 def _cut(batches: Sequence[pa.RecordBatch]) -> list[RowsPartition]:

@@ -94,7 +94,8 @@ class DriverTask(ABC):
         finally:
             self._quietly(lambda: self._obey(0))  # a revocation that came with the stop still wants its answer
             self._quietly(lambda: self._close(drained))
-            self._on_event(TaskEnded(self.launch.task, self.launch.run, drained, self._records))
+            forget = self._when_committed() if drained else None
+            self._on_event(TaskEnded(self.launch.task, self.launch.run, drained, self._records, forget))
 
     def _resolved(self, clients: ExecutorClients) -> dict[str, str]:
         """Return the task's configuration with its secrets, which no trace will show."""
@@ -141,6 +142,10 @@ class DriverTask(ABC):
     @abstractmethod
     def _close(self, drained: bool) -> None:
         """Give back what was made, also after a failure; nothing of this run may be alive when it returns."""
+
+    def _when_committed(self) -> Callable[[], None] | None:
+        """Return what is left to do once the consumer group holds every offset of the run; after ``_close``."""
+        return None
 
     @abstractmethod
     def _cancel(self) -> None:

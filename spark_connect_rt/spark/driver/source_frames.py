@@ -44,6 +44,11 @@ class SourceFrames:
         self._job_group = f"connectrt-{launch.task}-{launch.run}"
         self.cancelled = False
 
+    @property
+    def connector(self) -> str:
+        """Return the name of the connector they belong to."""
+        return self._launch.task.connector
+
     def whole(self) -> Any:
         """Return everything there is. Raises ConnectError: it cannot be read."""
         return self._explain(self._load)

@@ -56,6 +56,7 @@ class SparkSinkTaskHost(DriverTask):
         self._too_late = False  # a batch ran when its partitions had to go
         self._batches: TableBatches | None = None
         self._consumer: Any = None
+        self._given = False  # whether it ever had a partition
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Take these partitions too."""
@@ -126,6 +127,7 @@ class SparkSinkTaskHost(DriverTask):
 
     def _assign(self, offsets: dict[TopicPartition, int]) -> None:
         assert self._batches is not None
+        self._given = True
         started = self._batches.starts(offsets)
         self._positions.update(started)
         beyond = {p: o for p, o in started.items() if 0 <= offsets[p] < o}
@@ -150,8 +152,10 @@ class SparkSinkTaskHost(DriverTask):
     def _close(self, drained: bool) -> None:
         if self._consumer is not None:
             self._consumer.close()
-        if drained and self._batches is not None:
-            self._batches.forget()
+
+    def _when_committed(self) -> Callable[[], None] | None:
+        # A run that was given nothing has told the group nothing of what a crash left in the table.
+        return self._batches.forget if self._batches is not None and self._given else None
 
 
 class SparkSinkRunner(DriverTasks):

@@ -30,7 +30,7 @@ class StreamSource:
         self._on_sent = on_sent
         self._own_folder = None if config.checkpoint else tempfile.mkdtemp(prefix="connectrt-stream-")
         self._folder = config.checkpoint or f"file://{self._own_folder}/checkpoint"
-        self._checkpoint = StreamCheckpoint(spark, self._folder)
+        self._checkpoint = StreamCheckpoint(spark, self._folder, frames.connector)
         self._interval_ms = config.poll_interval_ms
         self._query: Any = None
         self._sending = threading.Lock()

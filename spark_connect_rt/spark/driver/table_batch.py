@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import uuid
 from collections.abc import Callable, Iterator, Mapping
@@ -23,6 +24,7 @@ from spark_connect_rt.spark.executor.kafka_ranges import OffsetRange, RangeJob, 
 SAMPLE_RECORDS = 10_000
 SAMPLE_TIMEOUT_MS = 10_000
 RECORDS_PER_PIECE = 100_000
+log = logging.getLogger(__name__)
 ATTEMPTS = 3  # a lost executor is not the task's fault; staging makes the repetition harmless
 
 
@@ -104,7 +106,14 @@ class TableBatches:
         )
         frame = self._frame(schema, pieces, lambda count, bad: (records.add(count), skipped.add(bad)))
         held = {p: (self._held.get(p, (start, end))[0], end) for p, (start, end) in ranges.items()}
-        self._writer.append(frame, uuid.uuid4().hex, {**self._held, **held})
+        batch = uuid.uuid4().hex
+        try:
+            self._writer.append(frame, batch, {**self._held, **held})
+        except Exception as error:
+            # It may have failed behind the point from which on the batch is the table's: then it must not be repeated.
+            if self._cancelled or not self._writer.holds(batch):
+                raise
+            log.warning("%s: appended in spite of %s", self._job_group, last_error_line(error))
         self._held.update(held)
         return Written(records.value, skipped.value, 0)
 

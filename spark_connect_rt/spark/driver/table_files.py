@@ -2,15 +2,17 @@
 
 A batch is written to a hidden staging folder, then *declared* in a manifest (one atomic rename: the commit point),
 then its files are moved into the table. A crash before the manifest leaves nothing; a crash after it is finished
-by the next start, which also knows the offsets the table already holds.
+by the next start, which also knows the offsets the table already holds. Tasks that start finish what others declared,
+so two may move the same files at the same time.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
+from urllib.parse import quote
 
 from spark_connect_rt.protocol.ids import TopicPartition
 
@@ -46,7 +48,7 @@ class TableFiles:
         self._table = self._path_class(path)
         self._fs = self._table.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration())
         self._jvm = jvm
-        self._connector_home = self._path_class(self._table, f"{HIDDEN}/{connector}")
+        self._connector_home = self._path_class(self._table, f"{HIDDEN}/{_folder_name(connector)}")
         self._home = self._path_class(self._connector_home, str(task))
 
     def staging_path(self, name: str) -> str:
@@ -62,10 +64,25 @@ class TableFiles:
             return {}
         found = {}
         for status in self._fs.listStatus(self._connector_home):
-            manifest = self._path_class(status.getPath(), MANIFEST)
-            if self._fs.exists(manifest):
-                found[str(status.getPath().getName())] = Declared.from_json(self._read(manifest))
+            batch = self._manifest_in(status.getPath())
+            if batch is not None:
+                found[str(status.getPath().getName())] = batch
         return found
+
+    def own(self) -> Declared | None:
+        """Return what the manifest of this task declares."""
+        return self._manifest_in(self._home)
+
+    def _manifest_in(self, home: Any) -> Declared | None:
+        manifest = self._path_class(home, MANIFEST)
+        if not self._fs.exists(manifest):
+            return None
+        try:
+            return Declared.from_json(self._read(manifest))
+        except Exception:
+            if self._fs.exists(manifest):
+                raise
+            return None  # its task runs, and is about to declare the next batch
 
     def _read(self, path: Any) -> str:
         stream = self._fs.open(path)
@@ -90,17 +107,37 @@ class TableFiles:
             raise OSError(f"could not rename {draft.toString()} to {manifest.toString()}")
 
     def finish(self, batch: Declared, task: str | None = None) -> int:
-        """Move the declared batch's files into the table; safe to repeat. Returns how many moved now."""
+        """Move the declared batch's files into the table; safe to repeat. Returns how many moved now.
+
+        Raises OSError: a file is neither moved nor there; all that is not stays staged.
+        """
         home = self._home if task is None else self._path_class(self._connector_home, task)
         staging = self._path_class(home, batch.staging)
-        moved = 0
-        if self._fs.exists(staging):
-            for status in self._fs.listStatus(staging):
-                name = status.getPath().getName()
-                if not name.startswith(("_", ".")):
-                    moved += bool(self._fs.rename(status.getPath(), self._path_class(self._table, name)))
-            self._fs.delete(staging, True)
+        files = [one for one in self._staged(staging) if not one.getPath().getName().startswith(("_", "."))]
+        moved = sum(map(self._move, files))
+        self._fs.delete(staging, True)
         return moved
+
+    def _staged(self, staging: Any) -> Sequence[Any]:
+        try:
+            return self._fs.listStatus(staging) if self._fs.exists(staging) else ()
+        except Exception:
+            if self._fs.exists(staging):
+                raise
+            return ()  # another task finished the batch meanwhile
+
+    def _move(self, file: Any) -> bool:
+        source, target = file.getPath(), self._path_class(self._table, file.getPath().getName())
+        failure = None
+        try:
+            if self._fs.rename(source, target):
+                return True
+        except Exception as error:  # noqa: BLE001 - as the answer False: what counts is where the file is
+            failure = error
+        # Spark gives each file a name of its own, so a file of that name is this one: another task moved it.
+        if self._fs.exists(target) and self._fs.getFileStatus(target).getLen() == file.getLen():
+            return False
+        raise OSError(f"could not move {source.toString()} to {target.toString()}") from failure
 
     def forget(self) -> None:
         """Drop manifest and leftovers: every declared offset is committed in the consumer group."""
@@ -117,3 +154,9 @@ class TableFiles:
         for status in self._fs.listStatus(self._home):
             if status.isDirectory() and status.getPath().getName() != keep:
                 self._fs.delete(status.getPath(), True)
+
+
+def _folder_name(connector: str) -> str:
+    """Return the name of one folder: a connector may be called ``..`` or ``a/0``."""
+    name = quote(connector, safe="")
+    return name if name.strip(".") else name.replace(".", "%2E")

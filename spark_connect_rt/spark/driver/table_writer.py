@@ -5,7 +5,7 @@ Owns: the write itself and what the table remembers of offsets. Knows nothing of
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from spark_connect_rt.config.config_def import prefixed
@@ -28,6 +28,9 @@ class TableWriter(Protocol):
 
     def append(self, frame: Any, batch: str, ranges: Ranges) -> None:
         """Write the rows of ``frame``; when it returns they are in the table."""
+
+    def holds(self, batch: str) -> bool:
+        """Tell whether the table has a batch whose ``append`` raised; one that is half there is finished first."""
 
     def forget(self) -> None:
         """The last batch's offsets are committed in the group: its record is no longer needed."""
@@ -67,6 +70,14 @@ class FileTableWriter:
         self._files.declare(declared)
         self._files.finish(declared)
 
+    def holds(self, batch: str) -> bool:
+        """Once it is declared; then its files are moved."""
+        declared = self._files.own()
+        if declared is None or declared.staging != batch:
+            return False
+        self._files.finish(declared)
+        return True
+
     def forget(self) -> None:
         """Drop the manifest."""
         self._files.forget()
@@ -88,17 +99,22 @@ class DeltaTableWriter:
 
     def recover(self) -> Ranges:
         """Return the ranges that this connector's newest commits name."""
+        ranges: dict[TopicPartition, tuple[int, int]] = {}
+        for batch in self._batches():
+            ranges = {**batch.ranges, **ranges}
+        return ranges
+
+    def _batches(self) -> Iterator[Declared]:
+        """Yield this connector's, newest first, back to where its offsets were altered: older ones do not count."""
         from deltalake import DeltaTable
 
         if not DeltaTable.is_deltatable(self._path):
-            return {}
-        ranges: dict[TopicPartition, tuple[int, int]] = {}
-        for commit in DeltaTable(self._path).history(limit=100):  # newest first
+            return
+        for commit in DeltaTable(self._path).history(limit=100):
             if commit.get(DELTA_WRITER) == self._writer:
                 if DELTA_FORGOTTEN in commit:
-                    break  # offsets were altered: what older commits say does not count any more
-                ranges = {**Declared.from_json(commit[DELTA_BATCH]).ranges, **ranges}
-        return ranges
+                    return
+                yield Declared.from_json(commit[DELTA_BATCH])
 
     def append(self, frame: Any, batch: str, ranges: Ranges) -> None:
         """Write one Delta commit."""
@@ -112,6 +128,10 @@ class DeltaTableWriter:
             schema_mode="merge",
             commit_properties=CommitProperties(custom_metadata=metadata),
         )
+
+    def holds(self, batch: str) -> bool:
+        """Whether a commit names it."""
+        return any(one.staging == batch for one in self._batches())
 
     def forget(self) -> None:
         """Nothing: the metadata stays in the Delta log."""
@@ -149,6 +169,10 @@ class PlainTableWriter:
             writer.save(self._target["path"])
         else:
             writer.save()
+
+    def holds(self, batch: str) -> bool:
+        """Nobody knows."""
+        return False
 
     def forget(self) -> None:
         """Nothing to forget."""

@@ -97,10 +97,6 @@ class SparkTaskRunner:
         """Wait for the session; make it the calling thread's."""
         return self._session.get()
 
-    def session_ready(self) -> bool:
-        """Tell whether the session is up (or failed)."""
-        return self._session.ready()
-
     def await_warm(self, timeout_s: float) -> bool:
         """Wait until a task would run at once; False: not in time. Blocks."""
         return self._engine.await_warm(timeout_s)

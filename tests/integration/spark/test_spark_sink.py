@@ -105,6 +105,9 @@ class Sink:
     def stop(self) -> None:
         self.runner.stop(self.task, 30_000)
         self.until(lambda: any(isinstance(event, TaskEnded) for event in self.events))
+        ended = self.events[-1]
+        if isinstance(ended, TaskEnded) and ended.on_committed is not None:
+            ended.on_committed()  # as the worker does behind the group's last commit
 
 
 def produce(broker: EmbeddedKafka, topic: str, values: list[Any], partition: int = 0) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from spark_connect_rt.app.executor_clients import KafkaExecutorClients
 from spark_connect_rt.connectors.file_stream_source import FileStreamSourceConnector
+from spark_connect_rt.connectors.kafka_source import KafkaSourceConnector
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.spark.datasource.read_options import ReadLimits, connector_config, parse_options
 
@@ -45,6 +46,20 @@ def test_defaults_are_there_and_can_be_changed() -> None:
     assert cased({"value.converter": "x", "tasks.max": "3"}) | {"value.converter": "x", "tasks.max": "3"} == cased(
         {"value.converter": "x", "tasks.max": "3"}
     )
+
+
+def test_a_read_of_another_cluster_takes_bytes_as_they_are_unless_told_otherwise() -> None:
+    names, value = ("key.converter", "value.converter", "header.converter"), "value.converter"
+    source, clients = KafkaSourceConnector(), KafkaExecutorClients()
+    options = {"source.bootstrap.servers": "there:9092", "topics": "orders"}
+    config = connector_config(parse_options(options).config, source, clients.plugin)
+    assert {config[name] for name in names} == {"org.apache.kafka.connect.converters.ByteArrayConverter"}
+    config = connector_config(parse_options(options | {value: "x"}).config, source, clients.plugin)
+    assert config[value] == "x"
+    with pytest.raises(
+        BadConfigError, match=r"header.converter.*must be set"
+    ):  # also of a worker: its own are behind it
+        connector_config(parse_options(options | {"header.converter": ""}).config, source, clients.plugin)
 
 
 def test_limits_and_starting_offsets() -> None:

@@ -21,6 +21,7 @@ from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
+from spark_connect_rt.spark.datasource.named_connector import NamedConnector
 from spark_connect_rt.spark.datasource.open_task import OpenTask
 from spark_connect_rt.spark.datasource.read_options import SourceOffset
 from spark_connect_rt.spark.datasource.stream_limits import ReadAllAvailable, ReadMaxRows
@@ -67,6 +68,21 @@ class Log(SourceTask):
         return 1
 
 
+class Coarse(Log):
+    """Its offset is that of the last three rows that are complete, as of rows that have a time and no number."""
+
+    def poll(self) -> Sequence[SourceRecord]:
+        """Return the next records."""
+        at_end = {"next": len(self._values)}
+        return [
+            SourceRecord(
+                one.source_partition, at_end if place == at_end else {"next": place["next"] // 3 * 3}, "t", one.value
+            )
+            for one in super().poll()
+            for place in [dict(one.source_offset or {})]
+        ]
+
+
 class Book:
     """Stored offsets."""
 
@@ -95,14 +111,17 @@ class Source:
         self.at_a_time = [2]
         self.tasks: list[Log] = []
         self.book = Book()
+        self.task_class: type[Log] = Log
 
     def query(self, max_records: int | None = None, starting: Sequence[SourceOffset] = ()) -> StreamReader:
-        return StreamReader(StreamPlan(self._open, lambda: starting, max_records, 50, lambda: self.book))
+        return StreamReader(
+            StreamPlan(self._open, lambda: starting, max_records, 50, self.task_class is Log, lambda: self.book)
+        )
 
     def _open(self, starting: Sequence[SourceOffset]) -> list[OpenTask]:
         opened = []
         for name, values in self.logs.items():
-            task = Log(name, values, self.at_a_time)
+            task = self.task_class(name, values, self.at_a_time)
             context = task.context = ReadContext(starting)
             context.pipeline = SourcePipeline.from_config(STRINGS, {}, PLUGINS.__getitem__)
             task.start({})
@@ -182,6 +201,51 @@ def test_a_batch_that_the_source_cannot_repeat_is_told() -> None:
     end = source.query().latestOffset({}, ALL)
     del source.logs["a"][1:]
     with pytest.raises(DataError, match=r'cannot be repeated, the source lacks rows: 2 of {"log":"a"}'):
+        values(source.query(), {}, kept(end))
+
+
+@pytest.mark.parametrize("at_a_time", [1, 2, 5, 50])
+def test_a_repeated_batch_loses_no_row_where_offsets_are_not_exact(at_a_time: int) -> None:
+    source = Source()
+    source.task_class = Coarse
+    source.logs["a"] += [f"a{n}" for n in range(8)]
+    source.at_a_time[0] = 5
+    query = source.query(max_records=5)
+    first = query.latestOffset({}, query.getDefaultReadLimit())
+    given = values(query, {}, first)
+    second = query.latestOffset(first, ALL)
+    assert (given, values(query, first, second)) == (["a0", "a1", "a2", "a3", "a4"], ["a5", "a6", "a7"])
+    source.logs["b"] += ["b0"]  # of a later batch
+    source.at_a_time[0] = at_a_time
+    again = source.query()
+    repeated = values(again, kept(first), kept(second))
+    assert repeated == ["a3", "a4", "a5", "a6", "a7"]
+    assert values(again, second, again.latestOffset(kept(second), ALL)) == ["b0"]
+
+
+@pytest.mark.parametrize(("mode", "exact"), [("incrementing", True), ("timestamp", False)])
+def test_a_connector_says_whether_its_offsets_are_exact(mode: str, exact: bool) -> None:
+    columns = {"incrementing.column.name": "id", "timestamp.column.name": "at"}
+    sql = {
+        "connector.class": "SqlSource",
+        "connection.url": "sqlite:///rows.db",
+        "topic.prefix": "t-",
+        "mode": mode,
+        **columns,
+    }
+    assert NamedConnector(sql, DefaultSource.clients, DefaultSource.deployed).exact_offsets is exact
+
+
+def test_rows_that_came_between_have_other_offsets_and_are_part_of_the_repeated_batch() -> None:
+    source = Source()
+    source.task_class = Coarse
+    source.logs["a"] += ["a0", "a1", "a2", "a3"]
+    end = source.query().latestOffset({}, ALL)
+    source.logs["a"] += ["a4"]
+    source.at_a_time[0] = 50
+    assert values(source.query(), {}, kept(end)) == ["a0", "a1", "a2", "a3", "a4"]
+    del source.logs["a"][2:]
+    with pytest.raises(DataError, match=r'lacks rows: 2 of {"log":"a"}'):
         values(source.query(), {}, kept(end))
 
 

@@ -116,6 +116,15 @@ def test_a_poll_of_dropped_records_still_moves_the_offset() -> None:
     assert pipeline().convert([]) == []
 
 
+def test_a_source_partition_is_the_same_whatever_the_order_of_its_fields_and_of_another_type_another_one() -> None:
+    ab, ba = {"a": 1, "b": 2}, {"b": 2, "a": 1}
+    places = [(ab, 5), (ba, 6), (ab, 7), ({"id": 1}, 8), ({"id": True}, 9)]
+    records = [SourceRecord(partition, {"position": at}, "t", "v") for partition, at in places]
+    (converted,) = pipeline().convert(records)
+    found = [(dict(partition), offset["position"]) for partition, offset in converted.source_offsets]
+    assert repr(found) == repr([(ab, 7), ({"id": 1}, 8), ({"id": True}, 9)])
+
+
 def test_retriable_errors_are_tried_again_within_the_time_limit() -> None:
     clock, waits = [0], []
 

@@ -207,10 +207,22 @@ def test_a_commit_refused_for_a_while_is_tried_again_and_a_fenced_one_is_not(sto
     story.membership.durable({P0: 3})
     wait_until(lambda: story.group.commits == [{P0: 3}])
     story.group.refuse = [FencedError("generation is over")]
+    wait_until(lambda: story.membership.committed)
     story.membership.durable({P0: 4})
     wait_until(lambda: story.group.refuse == [])
+    assert not story.membership.committed
     story.membership.durable({P0: 5})
     wait_until(lambda: story.group.commits == [{P0: 3}, {P0: 5}])
+    wait_until(lambda: story.membership.committed)
+
+
+def test_what_was_durable_of_a_lost_partition_is_not_committed(story: Story) -> None:
+    story.group.assign({P0: 0, P1: 0})
+    story.group.lose(P1)
+    assert story.group.last.wait(5)
+    story.membership.durable({P0: 1, P1: 9})
+    wait_until(lambda: story.group.commits == [{P0: 1}])
+    assert not story.membership.committed
 
 
 def test_leaving_commits_what_is_durable_first() -> None:
@@ -221,6 +233,7 @@ def test_leaving_commits_what_is_durable_first() -> None:
     story.membership.leave(commit=True)
     assert story.left.wait(5)
     assert story.group.commits == [{P0: 11}]
+    assert story.membership.committed
     assert story.group.closed.is_set()
 
 
@@ -232,6 +245,7 @@ def test_leaving_without_a_commit_leaves_the_offsets_to_the_new_owner() -> None:
     story.membership.leave(commit=False)
     assert story.left.wait(5)
     assert story.group.commits == []
+    assert not story.membership.committed
 
 
 def test_a_task_that_never_ran_leaves_at_once() -> None:

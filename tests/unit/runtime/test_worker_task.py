@@ -69,6 +69,7 @@ class FakeMembership:
 
     def __init__(self) -> None:
         self.calls: list[Any] = []
+        self.committed = True
 
     def join(self) -> None:
         self.calls.append("join")
@@ -233,6 +234,24 @@ def test_a_sink_task_joins_its_group_when_it_runs_and_leaves_before_it_is_over()
     assert membership.calls == ["join", {part: 5}, ("leave", True)]
     assert task.actual().life is Life.STOPPING
     task.membership_left()
+    assert task.actual().life is Life.STOPPED
+
+
+@pytest.mark.parametrize("committed", [True, False])
+def test_what_waits_for_the_last_commit_is_done_before_the_run_is_over_and_only_behind_that_commit(
+    committed: bool,
+) -> None:
+    calls, membership = Calls(), FakeMembership()
+    membership.committed = committed
+    task = make(calls, TaskKind.SPARK_SINK)
+    task.membership = membership
+    seen: list[Life] = []
+    task.on_event(TaskRunning(TASK, 7))
+    task.stop(500, State.UNASSIGNED)
+    task.on_event(TaskEnded(TASK, 7, True, on_committed=lambda: seen.append(task.actual().life)))
+    assert seen == []
+    task.membership_left()
+    assert seen == ([Life.STOPPING] if committed else [])
     assert task.actual().life is Life.STOPPED
 
 
