@@ -3,6 +3,8 @@
 Owns connections, from hello to certain death. A stranger (wrong token, no hello within seconds, not our bytes) is
 cut off. A half is dead when its kernel closed the connection, or when it was silent or cut for longer than the
 session timeout, by which time it has stopped itself (E3).
+
+Whatever is wrong with one connection ends that one alone: every slice of the worker lives by this one thread.
 """
 
 from __future__ import annotations
@@ -15,12 +17,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Protocol
+from functools import partial
+from pathlib import Path
+from typing import Any, Protocol
 
-from spark_connect_rt.spark.executor.control_wire import Message, MessageSplitter, encode_message
+from spark_connect_rt.spark.executor.control_wire import MESSAGE_LIMIT_BYTES, Message, MessageSplitter, encode_message
 
 HELLO_TIMEOUT_S = 10.0
 DEATH_MARGIN = 1.2  # of the session timeout
+ROLES = ("reader", "writer", "commit")
+_PING = encode_message({"op": "ping"})
 log = logging.getLogger(__name__)
 
 
@@ -51,6 +57,11 @@ class Connection:
         self.opened_s = self.heard_s = self.pinged_s = now_s
         self.cut_s: float | None = None  # when this side closed its half
 
+    @property
+    def name(self) -> str:
+        """Whose it is, for the log."""
+        return self.role or "a stranger"
+
 
 class ControlChannel:
     """Listener, connections and their thread."""
@@ -70,13 +81,15 @@ class ControlChannel:
         self._listener.setblocking(False)
         self._owners: dict[int, ChannelOwner] = {}
         self._connections: set[Connection] = set()
-        self._orders: deque[Callable[[], None]] = deque()
+        self._orders: deque[tuple[Connection, Callable[[], None]]] = deque()
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
+        self._wake_out.setblocking(False)  # full: the thread is to wake anyway
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._wake_in, selectors.EVENT_READ)
-        self._stopped = False
+        self._stopped = threading.Event()
+        self.ended = False  # nothing is heard or said any more
         self._thread = threading.Thread(target=self._run, name="control-channel", daemon=True)
         self._thread.start()
 
@@ -91,45 +104,73 @@ class ControlChannel:
         self._owners.pop(slice_id, None)
 
     def send(self, connection: Connection, message: Message) -> None:
-        """Queue a message; dropped when the connection is cut."""
-        self._order(lambda: self._queue(connection, encode_message(message)))
+        """Queue a message; dropped when the connection is cut. Raises TypeError: it cannot be said in JSON."""
+        data = encode_message(message)  # here: what cannot be encoded is the caller's trouble
+        self._order(connection, lambda: self._queue(connection, data))
 
     def cut(self, connection: Connection) -> None:
         """Close this side's half: the process on the other end exits when it sees that; ``on_dead`` follows."""
-        self._order(lambda: self._cut(connection))
+        self._order(connection, lambda: self._cut(connection))
 
     def close(self) -> None:
         """Cut everything and end the thread."""
-        self._stopped = True
-        self._order(lambda: None)
+        self._stopped.set()
+        self._wake()
         self._thread.join(5)
-        for connection in list(self._connections):
-            connection.sock.close()
-        for sock in (self._listener, self._wake_in, self._wake_out):
-            sock.close()
-        self._selector.close()
 
-    def _order(self, step: Callable[[], None]) -> None:
-        self._orders.append(step)
+    def _order(self, connection: Connection, step: Callable[[], None]) -> None:
+        if not self.ended:
+            self._orders.append((connection, step))
+            self._wake()
+
+    def _wake(self) -> None:
         try:
             self._wake_out.send(b"w")
         except OSError:
-            log.debug("control channel is closed")
+            log.debug("control channel is awake, or closed")
 
     # -- the channel's thread
 
     def _run(self) -> None:
-        while not self._stopped:
-            for key, events in self._selector.select(self._session_s / 6):
-                if key.fileobj is self._listener:
-                    self._accept()
-                elif key.fileobj is self._wake_in:
-                    self._wake_in.recv(65_536)
-                else:
-                    self._serve(key.data, events)
-            while self._orders:
-                self._orders.popleft()()
-            self._watch_time()
+        try:
+            while not self._stopped.is_set():
+                self._serve_once()
+        except BaseException:  # not by a message: the thread's own work failed
+            log.exception("the control channel ended: every slice is lost")
+        finally:
+            self.ended = True
+            self._give_up()
+
+    def _serve_once(self) -> None:
+        for key, events in self._selector.select(self._session_s / 6):
+            if key.fileobj is self._listener:
+                self._accept()
+            elif key.fileobj is self._wake_in:
+                self._wake_in.recv(65_536)
+            else:
+                self._guarded(key.data, partial(self._serve, key.data, events))
+        while self._orders:
+            connection, step = self._orders.popleft()
+            self._guarded(connection, step)
+        self._watch_time()
+
+    def _give_up(self) -> None:
+        """Close everything. Unless asked to: who is cut off this way is dead once it must have stopped (E3)."""
+        for sock in (self._listener, self._wake_in, self._wake_out, *(one.sock for one in self._connections)):
+            sock.close()
+        self._selector.close()
+        if not self._stopped.wait(self._session_s * DEATH_MARGIN):
+            for connection in list(self._connections):
+                self._tell_dead(connection)
+
+    def _guarded(self, connection: Connection, step: Callable[[], None]) -> None:
+        """Serve one connection; what fails there ends that connection alone."""
+        try:
+            step()
+        except Exception as error:
+            if not isinstance(error, ValueError):
+                log.exception("control connection of %s failed", connection.name)
+            self._broken(connection, f"{type(error).__name__}: {error}")
 
     def _accept(self) -> None:
         try:
@@ -163,33 +204,35 @@ class ControlChannel:
             self._drop(connection)
             return
         connection.heard_s = time.monotonic()
-        try:
-            for message in connection.splitter.feed(chunk):
-                self._hear(connection, message)
-        except (ValueError, KeyError) as error:
-            self._broken(connection, f"not our protocol: {error}")
+        for message in connection.splitter.feed(chunk):
+            self._hear(connection, message)
 
     def _hear(self, connection: Connection, message: Message) -> None:
         if connection.owner is not None:
             if message["op"] != "ping":
                 connection.owner.on_message(connection, message)
             return
-        owner = self._owners.get(message["slice"]) if message["op"] == "hello" else None
-        if owner is None or not hmac.compare_digest(owner.token, str(message["token"])):
-            raise ValueError("no such slice, or a wrong token")
+        owner = self._owner_of(message)
         connection.owner = owner
         connection.role = message["role"]
-        connection.splitter.limit_bytes = MessageSplitter().limit_bytes
+        connection.splitter.limit_bytes = MESSAGE_LIMIT_BYTES
         owner.on_hello(connection, message)
+
+    def _owner_of(self, hello: Message) -> ChannelOwner:
+        """Return whose process says so. Raises ValueError: nobody's; whatever it says, no other error."""
+        number, token, role = (hello.get(name) for name in ("slice", "token", "role"))
+        owner = self._owners.get(number) if hello["op"] == "hello" and type(number) is int else None
+        if owner is None or not _same_secret(owner.token, token) or role not in ROLES:
+            raise ValueError("no such slice, or a wrong token")
+        return owner
 
     def _broken(self, connection: Connection, why: str) -> None:
         """Cut a connection whose other end may still live: it is dead only after the session timeout."""
-        log.warning("control connection of %s broke: %s", connection.role or "a stranger", why)
+        log.warning("control connection of %s broke: %s", connection.name, why)
         if connection.owner is None:
             self._drop(connection)
             return
-        self._selector.unregister(connection.sock)
-        connection.sock.close()
+        self._close(connection)
         connection.cut_s = connection.cut_s or time.monotonic()
 
     def _queue(self, connection: Connection, data: bytes) -> None:
@@ -224,30 +267,49 @@ class ControlChannel:
     def _drop(self, connection: Connection) -> None:
         """Forget a connection whose other end is dead."""
         self._connections.discard(connection)
+        self._close(connection)
+        self._tell_dead(connection)
+
+    def _close(self, connection: Connection) -> None:
         if connection.sock.fileno() >= 0:
             self._selector.unregister(connection.sock)
             connection.sock.close()
-        if connection.owner is not None:
+
+    def _tell_dead(self, connection: Connection) -> None:
+        if connection.owner is None:
+            return
+        try:
             connection.owner.on_dead(connection)
+        except Exception:
+            log.exception("the slice of %s failed over its death", connection.name)
 
     def _watch_time(self) -> None:
         now = time.monotonic()
         for connection in list(self._connections):
-            if connection.owner is None:
-                if now - connection.opened_s > HELLO_TIMEOUT_S:
-                    self._drop(connection)
-            elif connection.cut_s is not None:
-                if now - connection.cut_s > self._session_s * DEATH_MARGIN:
-                    self._drop(connection)
-            elif now - connection.heard_s > self._session_s:
-                self._broken(connection, f"silent for {self._session_s:.1f} s")
-            elif now - connection.pinged_s > self._session_s / 3 and self._may_vouch():
-                connection.pinged_s = now
-                self._queue(connection, encode_message({"op": "ping"}))
+            self._guarded(connection, partial(self._watch, connection, now))
+
+    def _watch(self, connection: Connection, now_s: float) -> None:
+        if connection.owner is None:
+            if now_s - connection.opened_s > HELLO_TIMEOUT_S:
+                self._drop(connection)
+        elif connection.cut_s is not None:
+            if now_s - connection.cut_s > self._session_s * DEATH_MARGIN:
+                self._drop(connection)
+        elif now_s - connection.heard_s > self._session_s:
+            self._broken(connection, f"silent for {self._session_s:.1f} s")
+        elif now_s - connection.pinged_s > self._session_s / 3 and self._may_vouch():
+            connection.pinged_s = now_s
+            self._queue(connection, _PING)
+
+
+def _same_secret(known: str, said: Any) -> bool:
+    """Compare in constant time; as bytes, for str with other letters than ASCII cannot be."""
+    return isinstance(said, str) and hmac.compare_digest(known.encode(), said.encode(errors="replace"))
 
 
 def listen_unix(path: str, session_timeout_ms: int, may_vouch: Callable[[], bool] = lambda: True) -> ControlChannel:
     """Listen on a unix socket: driver and executors on one machine."""
+    Path(path).unlink(missing_ok=True)  # of a channel that ended
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(path)
     listener.listen(256)

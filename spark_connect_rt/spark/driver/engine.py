@@ -32,7 +32,13 @@ from spark_connect_rt.spark.driver.model import EngineSettings, Phase, Run, Slot
 from spark_connect_rt.spark.driver.reports import batch_durable, busy_tasks, remember_moved, task_measured
 from spark_connect_rt.spark.driver.slices import SliceConnected, SliceEvent, SliceGone, SliceLauncher, SliceMessage
 from spark_connect_rt.spark.driver.slot_table import SlotTable
-from spark_connect_rt.spark.executor.control_wire import Message, encode_offsets
+from spark_connect_rt.spark.executor.control_wire import (
+    Message,
+    encode_launch,
+    encode_message,
+    encode_offsets,
+    tellable,
+)
 
 _END_WAIT_S = 10.0  # for empty slots to end by themselves at close; then they are killed
 _CONTACT_PATIENCE_MS = 500
@@ -131,8 +137,8 @@ class Engine:
             log.exception("the worker failed on %s", type(event).__name__)
 
     def _start(self, launch: TaskLaunch) -> None:
-        if launch.task in self._runs or self._closing:
-            why = "the engine is closing" if self._closing else f"run {self._runs[launch.task].launch.run} is not over"
+        why = self._refusal(launch)
+        if why:
             self._emit(TaskFailed(launch.task, launch.run, f"task {launch.task} was not started: {why}"))
             self._emit(TaskEnded(launch.task, launch.run, drained=True))
             return
@@ -140,6 +146,18 @@ class Engine:
         run = Run(launch, isolation, paused=launch.paused)
         self._runs[launch.task] = run
         self._place(run)
+
+    def _refusal(self, launch: TaskLaunch) -> str:
+        """Say why a run is not to be started; empty: it is."""
+        if self._closing:
+            return "the engine is closing"
+        if launch.task in self._runs:
+            return f"run {self._runs[launch.task].launch.run} is not over"
+        try:
+            encode_message({"op": "start", "launch": encode_launch(launch)})
+        except TypeError as error:
+            return f"its configuration cannot be sent to an executor: {error}"
+        return ""
 
     def _set_paused(self, run: Run, paused: bool) -> None:
         run.paused = paused
@@ -334,10 +352,12 @@ class Engine:
         def read() -> None:
             answer: Message = {"op": "offsets", "id": message["id"]}
             try:
-                answer["answer"] = self._read_patiently(run.task, message["partitions"])
+                found = {**answer, "answer": self._read_patiently(run.task, message["partitions"])}
+                encode_message(found)  # an offset that cannot be sent, such as one of 65 bits, fails who asked
+                answer = found
             except Exception as error:
                 log.exception("task=%s: source offsets could not be read", run.task)
-                answer["error"] = f"{type(error).__name__}: {error}"
+                answer["error"] = tellable(f"{type(error).__name__}: {error}")
             self._loop.submit(lambda: slot.handle.send(answer))
 
         self._offset_readers.submit(read)

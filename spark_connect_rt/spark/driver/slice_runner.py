@@ -67,7 +67,7 @@ class SparkSliceLauncher:
         """Return the control channel; needs the session, for the address depends on the master."""
         spark = self.session.get()
         with self._channel_lock:
-            if self._channel is None:
+            if self._channel is None or self._channel.ended:
                 spark.dataSource.register(ConnectTasks)
                 self._channel = self._listen(spark.sparkContext.master, str(spark.conf.get("spark.driver.host")))
             return self._channel

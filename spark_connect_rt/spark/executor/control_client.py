@@ -7,6 +7,7 @@ calls ``on_lost``: the half must then stop by itself, for the driver may already
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import select
 import socket
@@ -20,6 +21,7 @@ from spark_connect_rt.spark.executor.control_wire import Message, MessageSplitte
 from spark_connect_rt.spark.executor.ticket import SliceTicket
 
 CONNECT_TIMEOUT_S = 10.0
+log = logging.getLogger(__name__)
 
 
 def connect(address: str) -> socket.socket:
@@ -83,26 +85,31 @@ class ControlClient:
             self._on_lost(why)
 
     def _run(self) -> None:
+        try:
+            self._hear_until_lost()
+        except (OSError, ValueError) as error:
+            self._lost(f"the control channel broke: {error}")
+        except BaseException as error:  # unheard, this process would live on when the driver is gone (E3)
+            log.exception("what the driver said failed")
+            self._lost(f"what the driver said failed: {type(error).__name__}: {error}")
+
+    def _hear_until_lost(self) -> None:
         splitter = MessageSplitter()
         incoming = select.poll()
         incoming.register(self._sock, select.POLLIN)
         heard_s = pinged_s = time.monotonic()
         while True:
-            try:
-                # Not the socket's own time-out: that one is for sending, too.
-                silence_left_s = heard_s + self._session_s - time.monotonic()
-                if incoming.poll(max(0.0, 1000 * min(self._session_s / 3, silence_left_s))):
-                    chunk = self._sock.recv(65536)
-                    if not chunk:
-                        self._lost("the driver closed the control channel")
-                        return
-                    for message in splitter.feed(chunk):
-                        if message["op"] == "ping":  # E5: these alone say that the work goes on
-                            heard_s = time.monotonic()
-                        self._on_message(message)
-            except (OSError, ValueError) as error:
-                self._lost(f"the control channel broke: {error}")
-                return
+            # Not the socket's own time-out: that one is for sending, too.
+            silence_left_s = heard_s + self._session_s - time.monotonic()
+            if incoming.poll(max(0.0, 1000 * min(self._session_s / 3, silence_left_s))):
+                chunk = self._sock.recv(65536)
+                if not chunk:
+                    self._lost("the driver closed the control channel")
+                    return
+                for message in splitter.feed(chunk):
+                    if message["op"] == "ping":  # E5: these alone say that the work goes on
+                        heard_s = time.monotonic()
+                    self._on_message(message)
             now = time.monotonic()
             if now - heard_s >= self._session_s:
                 self._lost(f"nothing heard from the driver for {self._session_s:.1f} s")

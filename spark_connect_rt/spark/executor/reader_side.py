@@ -24,6 +24,7 @@ from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.control_wire import Message, decode_launch, decode_offsets, encode_launch
 from spark_connect_rt.spark.executor.frames import MARKER_ROW, Row, RowKind
+from spark_connect_rt.spark.executor.hosting import trace_of
 from spark_connect_rt.spark.executor.row_queue import RowQueue
 from spark_connect_rt.spark.executor.sink_feed import SinkFeed
 from spark_connect_rt.spark.executor.source_host import SourceHost
@@ -146,7 +147,12 @@ class ReaderSide:
             host = SinkFeed(number, launch, self._rows, self._clients)
         self._hosts[number] = host
         self._rows.put(Row(number, RowKind.LAUNCH, orjson.dumps(encode_launch(launch))))
-        host.start()
+        try:
+            host.start()
+        except RuntimeError as error:  # no more threads: the task's trouble, not its neighbours'
+            log.exception("task=%s run=%d FAILED", launch.task, launch.run)
+            self._rows.put(Row(number, RowKind.FAILED, trace_of(error).encode()))
+            self._rows.put(Row(number, RowKind.ENDED))
 
     def wants_commits(self, host: int) -> None:
         """Ask the driver for "durable" messages; only where the task listens, as they cost a message a batch."""

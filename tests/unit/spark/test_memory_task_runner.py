@@ -10,7 +10,7 @@ import pytest
 
 from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.planning.slot_packing import PackingLimits
-from spark_connect_rt.ports.task_runner import BatchDurable, TaskEnded, TaskFailed
+from spark_connect_rt.ports.task_runner import BatchDurable, TaskEnded, TaskFailed, TaskLaunch
 from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.executor.hosting import load_class
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
@@ -166,4 +166,52 @@ def test_offsets_that_cannot_be_read_for_a_moment_do_not_fail_the_task(tmp_path:
     worker.wait_sent("a", 3)
     assert worker.of(launch, TaskFailed) == []
     assert worker.end(launch).drained
+    worker.runner.close(2_000)
+
+
+def failure(worker: Worker, launch: TaskLaunch) -> str:
+    """Wait for a run to fail; return its trace."""
+    worker.until(lambda: worker.of(launch, TaskFailed))
+    return worker.of(launch, TaskFailed)[0].trace
+
+
+@pytest.mark.parametrize("position", [2**64, "caf\ud800"], ids=["65 bits", "surrogate"])
+def test_an_offset_that_cannot_be_sent_fails_who_asked_for_it_alone(tmp_path: Path, position: Any) -> None:
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
+    good = worker.start("good", count="1000000", per_poll="1", pause_s="0.002")
+    worker.wait_sent("good", 3)
+    worker.offsets["bad", "bad"] = {"n": position}
+    bad = worker.start("bad", count="1")
+    trace = failure(worker, bad)
+    assert "source offsets could not be read" in trace
+    here = len(worker.sent("good"))
+    worker.wait_sent("good", here + 3)
+    assert worker.of(good, TaskFailed) == []
+    worker.runner.close(2_000)
+
+
+def test_a_configuration_that_cannot_be_sent_fails_its_task(tmp_path: Path) -> None:
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
+    launch = worker.start("a", note="caf\ud800")
+    trace = failure(worker, launch)
+    assert "cannot be sent" in trace
+    worker.ended(launch)
+    worker.runner.close(2_000)
+
+
+def test_a_task_whose_thread_cannot_start_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
+    good = worker.start("good", count="3")
+    worker.wait_sent("good", 3)
+
+    def no_thread(_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("spark_connect_rt.spark.executor.source_host.SourceHost.start", no_thread)
+    bad = worker.start("bad", count="1")
+    trace = failure(worker, bad)
+    assert "can't start new thread" in trace
+    worker.ended(bad)
+    assert worker.of(good, TaskFailed) == []
+    assert worker.end(good).drained
     worker.runner.close(2_000)

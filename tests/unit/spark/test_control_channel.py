@@ -1,0 +1,168 @@
+"""Nothing that is said on the control channel, or that is to be said on it, ends it for the others."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.spark.driver import control_channel
+from spark_connect_rt.spark.driver.control_channel import Connection, ControlChannel, listen_tcp, listen_unix
+from spark_connect_rt.spark.executor.control_client import ControlClient, connect
+from spark_connect_rt.spark.executor.control_wire import Message, encode_message
+from spark_connect_rt.spark.executor.ticket import SliceTicket
+from spark_connect_rt.testing.memory_executor_clients import wait_until
+
+SESSION_MS = 600
+
+
+class Owner:
+    """A slice that keeps what it is told."""
+
+    token = "right"
+
+    def __init__(self) -> None:
+        self.halves: dict[str, Connection] = {}
+        self.messages: list[Message] = []
+        self.dead: list[str] = []
+
+    def on_hello(self, connection: Connection, message: Message) -> None:
+        self.halves[connection.role] = connection
+
+    def on_message(self, connection: Connection, message: Message) -> None:
+        if message["op"] == "trips":
+            raise RuntimeError("the slice fails over a message")
+        self.messages.append(message)
+
+    def on_dead(self, connection: Connection) -> None:
+        self.dead.append(connection.role)
+
+
+class Half:
+    """One half of a slice, and what it hears."""
+
+    def __init__(self, channel: ControlChannel, owner: Owner, role: str, slice_id: int = 1) -> None:
+        self.heard: list[Message] = []
+        self.lost: list[str] = []
+        self.client = ControlClient(ticket(channel, slice_id), role, self.lost.append)
+        self.client.listen(self.heard.append)
+        wait_until(lambda: role in owner.halves)
+        self.connection = owner.halves[role]
+
+    def still_hears(self, channel: ControlChannel, n: int) -> None:
+        channel.send(self.connection, {"op": "x", "n": n})
+        wait_until(lambda: {"op": "x", "n": n} in self.heard)
+
+
+@pytest.fixture(params=["unix", "tcp"])
+def channel(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[ControlChannel]:
+    is_unix = request.param == "unix"
+    channel = listen_unix(str(tmp_path / "c"), SESSION_MS) if is_unix else listen_tcp("127.0.0.1", SESSION_MS)
+    yield channel
+    channel.close()
+
+
+@pytest.fixture
+def owner(channel: ControlChannel) -> Owner:
+    owner = Owner()
+    channel.expect(1, owner)
+    return owner
+
+
+def ticket(channel: ControlChannel, slice_id: int = 1) -> SliceTicket:
+    return SliceTicket(slice_id, "right", channel.address, SESSION_MS, "m:f")
+
+
+def say(channel: ControlChannel, greeting: bytes) -> None:
+    """Say something as a stranger and wait until it was cut off."""
+    with connect(channel.address) as sock:
+        sock.sendall(greeting)
+        with contextlib.suppress(ConnectionResetError):
+            assert sock.recv(1) == b""
+
+
+HELLO: Message = {"op": "hello", "slice": 1, "token": "right", "role": "reader", "pid": 1}
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"slice": []},
+        {"slice": {"a": 1}},
+        {"slice": True},
+        {"slice": 1.0},
+        {"token": "falsch-ä"},
+        {"token": None},
+        {"token": ["right"]},
+        {"role": None},
+        {"role": {}},
+        {"role": "owner"},
+        {"op": []},
+    ],
+    ids=str,
+)
+def test_a_strangers_hello_ends_its_connection_alone(channel: ControlChannel, owner: Owner, odd: Message) -> None:
+    half = Half(channel, owner, "writer")
+    say(channel, encode_message(HELLO | odd))
+    half.still_hears(channel, 1)
+    assert set(owner.halves) == {"writer"}
+    half.client.close()
+
+
+def test_what_cannot_be_said_fails_who_wants_to_say_it(channel: ControlChannel, owner: Owner) -> None:
+    half = Half(channel, owner, "reader")
+    for value in (2**64, "\ud800", object()):
+        with pytest.raises(TypeError):
+            channel.send(half.connection, {"op": "offsets", "answer": [{"position": value}]})
+    half.still_hears(channel, 1)
+    half.client.close()
+
+
+def test_a_slice_that_fails_over_a_message_loses_that_half_alone(channel: ControlChannel, owner: Owner) -> None:
+    other = Owner()
+    channel.expect(2, other)
+    half, neighbour = Half(channel, owner, "reader"), Half(channel, other, "reader", 2)
+    half.client.send({"op": "trips"})
+    wait_until(lambda: bool(half.lost))
+    neighbour.still_hears(channel, 1)
+    wait_until(lambda: owner.dead == ["reader"])
+    assert other.dead == []
+    neighbour.client.close()
+
+
+def test_e3_a_channel_that_ends_all_the_same_fails_every_slice(
+    channel: ControlChannel, owner: Owner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    half = Half(channel, owner, "reader")
+
+    def fails(*_: Any) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr(control_channel.ControlChannel, "_watch_time", fails)
+    wait_until(lambda: bool(half.lost))
+    assert owner.dead == []  # it has only just been told to end
+    wait_until(lambda: owner.dead == ["reader"])
+    assert channel.ended
+    channel.send(half.connection, {"op": "x"})  # dropped
+    half.client._sock.close()
+    with pytest.raises(OSError, match=r"."):
+        connect(channel.address)
+
+
+def test_an_executor_whose_ear_fails_gives_up(channel: ControlChannel, owner: Owner) -> None:
+    """Else its process lived on, and nobody would end it when the driver is gone."""
+    lost: list[str] = []
+
+    def fails(message: Message) -> None:
+        raise RuntimeError("can't start new thread")
+
+    client = ControlClient(ticket(channel), "reader", lost.append)
+    client.listen(fails)
+    wait_until(lambda: "reader" in owner.halves)
+    channel.send(owner.halves["reader"], {"op": "start"})
+    wait_until(lambda: bool(lost))
+    assert "can't start new thread" in lost[0]
+    client._sock.close()
