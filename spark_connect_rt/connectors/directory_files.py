@@ -29,7 +29,12 @@ class FoundFile:
 
 def share_of(name: str, tasks: int) -> int:
     """Return which of ``tasks`` reads the file of this name: the same whoever asks, and after any restart."""
-    return zlib.crc32(name.encode()) % tasks
+    return zlib.crc32(os.fsencode(name)) % tasks
+
+
+def partition_of(path: str) -> str:
+    """Return a path as offsets name it: bytes that are no UTF-8 are spelled out, for JSON cannot carry them."""
+    return path.encode(errors="backslashreplace").decode()
 
 
 class DirectoryFiles:

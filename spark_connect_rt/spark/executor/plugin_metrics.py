@@ -18,14 +18,16 @@ class MeteredPluginMetrics:
 
     def count(self, name: str, number: float = 1, group: str = PLUGINS, **tags: str) -> None:
         """See ``api.task.PluginMetrics``."""
-        self._meter.count(part_of(PluginMetricKey(group, name, tags).encode(), COUNT), number)
+        self._meter.count(
+            part_of(PluginMetricKey(group, name, tags).encode(), COUNT), float(number)
+        )  # numpy's cannot be sent
 
     def observe(self, name: str, values: Sequence[float], group: str = PLUGINS, **tags: str) -> None:
         """See ``api.task.PluginMetrics``."""
         if not values:
             return
         key = PluginMetricKey(group, name, tags).encode()
-        self._meter.count(part_of(key, SUM), sum(values))
+        self._meter.count(part_of(key, SUM), float(sum(values)))
         self._meter.count(part_of(key, NUMBER), len(values))
-        self._meter.reached(part_of(key, MOST), max(values))
-        self._meter.reached(part_of(key, LEAST), -min(values))
+        self._meter.reached(part_of(key, MOST), float(max(values)))
+        self._meter.reached(part_of(key, LEAST), -float(min(values)))

@@ -24,7 +24,7 @@ from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.control_wire import Message, decode_launch, decode_offsets, encode_launch
 from spark_connect_rt.spark.executor.frames import MARKER_ROW, Row, RowKind
-from spark_connect_rt.spark.executor.hosting import trace_of
+from spark_connect_rt.spark.executor.hosting import tell_or_log, trace_of
 from spark_connect_rt.spark.executor.row_queue import RowQueue
 from spark_connect_rt.spark.executor.sink_feed import SinkFeed
 from spark_connect_rt.spark.executor.source_host import SourceHost
@@ -85,13 +85,13 @@ class ReaderSide:
         for number, host in list(self._hosts.items()):
             news = host.news(now_s)
             if news is not None:
-                self._send({"op": "measures", "host": number, **news})
+                tell_or_log(self._send, {"op": "measures", "host": number, **news})
 
     def _tell_last_measures(self, number: int) -> None:
         """Tell ahead of the row that ends a host: nothing is heard of it behind that (E2)."""
         news = self._hosts[number].news(time.monotonic(), last=True) if number in self._hosts else None
         if news is not None:
-            self._send({"op": "measures", "host": number, **news})
+            tell_or_log(self._send, {"op": "measures", "host": number, **news})
 
     def abandon(self) -> None:
         """Stop everything without ceremony: the channel or the job is gone."""
