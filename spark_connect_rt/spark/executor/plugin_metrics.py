@@ -17,10 +17,8 @@ class MeteredPluginMetrics:
         self._meter = meter
 
     def count(self, name: str, number: float = 1, group: str = PLUGINS, **tags: str) -> None:
-        """See ``api.task.PluginMetrics``."""
-        self._meter.count(
-            part_of(PluginMetricKey(group, name, tags).encode(), COUNT), float(number)
-        )  # numpy's cannot be sent
+        """See ``api.task.PluginMetrics``; numpy's numbers cannot be sent, floats can."""
+        self._meter.count(part_of(PluginMetricKey(group, name, tags).encode(), COUNT), float(number))
 
     def observe(self, name: str, values: Sequence[float], group: str = PLUGINS, **tags: str) -> None:
         """See ``api.task.PluginMetrics``."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ import pytest
 
 from spark_connect_rt.spark.driver import control_channel
 from spark_connect_rt.spark.driver.control_channel import Connection, ControlChannel, listen_tcp, listen_unix
-from spark_connect_rt.spark.executor.control_client import ControlClient, connect
+from spark_connect_rt.spark.executor.control_client import ControlClient, Line, connect
 from spark_connect_rt.spark.executor.control_wire import Message, encode_message
 from spark_connect_rt.spark.executor.ticket import SliceTicket
 from spark_connect_rt.testing.memory_executor_clients import wait_until
@@ -29,8 +30,11 @@ class Owner:
         self.messages: list[Message] = []
         self.dead: list[str] = []
 
-    def on_hello(self, connection: Connection, message: Message) -> None:
+    def on_hello(self, connection: Connection, message: Message) -> bool:
+        if connection.role in self.halves:
+            return False
         self.halves[connection.role] = connection
+        return True
 
     def on_message(self, connection: Connection, message: Message) -> None:
         if message["op"] == "trips":
@@ -73,15 +77,15 @@ def owner(channel: ControlChannel) -> Owner:
 
 
 def ticket(channel: ControlChannel, slice_id: int = 1) -> SliceTicket:
-    return SliceTicket(slice_id, "right", channel.address, SESSION_MS, "m:f")
+    return SliceTicket(slice_id, "right", channel.address, SESSION_MS, "m:f", channel.certificate)
 
 
 def say(channel: ControlChannel, greeting: bytes) -> None:
     """Say something as a stranger and wait until it was cut off."""
-    with connect(channel.address) as sock:
-        sock.sendall(greeting)
-        with contextlib.suppress(ConnectionResetError):
-            assert sock.recv(1) == b""
+    line = Line(ticket(channel))
+    with line.sock, contextlib.suppress(ConnectionResetError):
+        line.send(greeting)
+        assert line.receive() is None
 
 
 HELLO: Message = {"op": "hello", "slice": 1, "token": "right", "role": "reader", "pid": 1}
@@ -109,6 +113,14 @@ def test_a_strangers_hello_ends_its_connection_alone(channel: ControlChannel, ow
     say(channel, encode_message(HELLO | odd))
     half.still_hears(channel, 1)
     assert set(owner.halves) == {"writer"}
+    half.client.close()
+
+
+def test_a_second_half_is_refused_and_changes_nothing(channel: ControlChannel, owner: Owner) -> None:
+    half = Half(channel, owner, "reader")
+    say(channel, encode_message(HELLO))
+    half.still_hears(channel, 1)
+    assert owner.dead == []
     half.client.close()
 
 
@@ -166,3 +178,33 @@ def test_an_executor_whose_ear_fails_gives_up(channel: ControlChannel, owner: Ow
     wait_until(lambda: bool(lost))
     assert "can't start new thread" in lost[0]
     client._sock.close()
+
+
+def test_a_large_message_crosses_whole_both_ways(channel: ControlChannel, owner: Owner) -> None:
+    half = Half(channel, owner, "reader")
+    large = {"op": "start", "launch": "x" * 3_000_000}
+    channel.send(half.connection, large)
+    wait_until(lambda: large in half.heard)
+    half.client.send(large)
+    wait_until(lambda: large in owner.messages)
+    half.client.close()
+
+
+def test_two_threads_may_send_while_a_third_hears(channel: ControlChannel, owner: Owner) -> None:
+    half = Half(channel, owner, "writer")
+
+    def send(name: int) -> None:
+        for n in range(300):
+            half.client.send({"op": "durable", "name": name, "n": n, "fill": "f" * 500})
+
+    threads = [threading.Thread(target=send, args=(name,)) for name in range(2)]
+    for thread in threads:
+        thread.start()
+    for n in range(300):
+        channel.send(half.connection, {"op": "x", "n": n})
+    for thread in threads:
+        thread.join(10)
+    wait_until(lambda: len(owner.messages) == 600)
+    assert [m["n"] for m in owner.messages if m["name"] == 1] == list(range(300))
+    wait_until(lambda: len([m for m in half.heard if m["op"] == "x"]) == 300)
+    half.client.close()
