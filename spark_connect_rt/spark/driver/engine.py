@@ -29,16 +29,17 @@ from spark_connect_rt.ports.task_runner import (
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.loop import Loop
 from spark_connect_rt.spark.driver.model import EngineSettings, Phase, Run, Slot
-from spark_connect_rt.spark.driver.reports import batch_durable, busy_tasks, remember_moved, task_measured
+from spark_connect_rt.spark.driver.reports import (
+    batch_durable,
+    busy_tasks,
+    offsets_answer,
+    remember_moved,
+    task_measured,
+    unsendable,
+)
 from spark_connect_rt.spark.driver.slices import SliceConnected, SliceEvent, SliceGone, SliceLauncher, SliceMessage
 from spark_connect_rt.spark.driver.slot_table import SlotTable
-from spark_connect_rt.spark.executor.control_wire import (
-    Message,
-    encode_launch,
-    encode_message,
-    encode_offsets,
-    tellable,
-)
+from spark_connect_rt.spark.executor.control_wire import Message, encode_offsets
 
 _END_WAIT_S = 10.0  # for empty slots to end by themselves at close; then they are killed
 _CONTACT_PATIENCE_MS = 500
@@ -153,11 +154,7 @@ class Engine:
             return "the engine is closing"
         if launch.task in self._runs:
             return f"run {self._runs[launch.task].launch.run} is not over"
-        try:
-            encode_message({"op": "start", "launch": encode_launch(launch)})
-        except TypeError as error:
-            return f"its configuration cannot be sent to an executor: {error}"
-        return ""
+        return unsendable(launch)
 
     def _set_paused(self, run: Run, paused: bool) -> None:
         run.paused = paused
@@ -350,14 +347,8 @@ class Engine:
         """Answer an OffsetReader; the read may block, so not on the loop."""
 
         def read() -> None:
-            answer: Message = {"op": "offsets", "id": message["id"]}
-            try:
-                found = {**answer, "answer": self._read_patiently(run.task, message["partitions"])}
-                encode_message(found)  # an offset that cannot be sent, such as one of 65 bits, fails who asked
-                answer = found
-            except Exception as error:
-                log.exception("task=%s: source offsets could not be read", run.task)
-                answer["error"] = tellable(f"{type(error).__name__}: {error}")
+            partitions = message["partitions"]
+            answer = offsets_answer(run.task, message["id"], lambda: self._read_patiently(run.task, partitions))
             self._loop.submit(lambda: slot.handle.send(answer))
 
         self._offset_readers.submit(read)
