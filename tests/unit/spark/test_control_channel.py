@@ -12,6 +12,8 @@ import pytest
 
 from spark_connect_rt.spark.driver import control_channel
 from spark_connect_rt.spark.driver.control_channel import Connection, ControlChannel, listen_tcp, listen_unix
+from spark_connect_rt.spark.driver.slice_runner import SparkSlice, SparkSliceLauncher
+from spark_connect_rt.spark.driver.slices import SliceGone
 from spark_connect_rt.spark.executor.control_client import ControlClient, Line, connect
 from spark_connect_rt.spark.executor.control_wire import Message, encode_message
 from spark_connect_rt.spark.executor.ticket import SliceTicket
@@ -208,3 +210,47 @@ def test_two_threads_may_send_while_a_third_hears(channel: ControlChannel, owner
     assert [m["n"] for m in owner.messages if m["name"] == 1] == list(range(300))
     wait_until(lambda: len([m for m in half.heard if m["op"] == "x"]) == 300)
     half.client.close()
+
+
+class _Session:
+    """What a launcher asks of Spark."""
+
+    def __init__(self) -> None:
+        self.sparkContext = self.dataSource = self.conf = self
+        self.master = "local[1]"
+
+    def get(self, name: str = "") -> Any:
+        return self if not name else "127.0.0.1"
+
+    def ready(self) -> bool:
+        return True
+
+    def register(self, source: object) -> None:
+        """Nothing to register with."""
+
+    def cancelJobGroup(self, group: str) -> None:  # noqa: N802
+        """Nothing to cancel."""
+
+
+def test_e3_slices_of_a_channel_that_ended_are_gone_and_the_next_ones_have_another(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    launcher, events, lost = SparkSliceLauncher(_Session(), "m:f", SESSION_MS), list[Any](), list[str]()  # type: ignore[arg-type]
+    launcher.open(events.append)
+    channel, one = launcher.channel(), SparkSlice(launcher, 1)
+    channel.expect(1, one)
+    reader = SliceTicket(1, one.token, channel.address, SESSION_MS, "m:f", channel.certificate)
+    client = ControlClient(reader, "reader", lost.append)
+    client.listen(lambda message: None)
+    wait_until(lambda: "reader" in one._halves)
+    with monkeypatch.context() as broken:
+        broken.setattr(control_channel.ControlChannel, "_watch_time", lambda self: 1 / 0)
+        wait_until(lambda: bool(lost))
+    one._on_job_done("its processes ended")
+    assert events == []  # a process that hears nothing may still live
+    wait_until(lambda: events == [SliceGone(1, "its processes ended")])
+    following = Owner()
+    launcher.channel().expect(2, following)
+    Half(launcher.channel(), following, "reader", 2).client.close()
+    client._sock.close()
+    launcher.close()
