@@ -32,11 +32,6 @@ def share_of(name: str, tasks: int) -> int:
     return zlib.crc32(os.fsencode(name)) % tasks
 
 
-def partition_of(path: str) -> str:
-    """Return a path as offsets name it: bytes that are no UTF-8 are spelled out, for JSON cannot carry them."""
-    return path.encode(errors="backslashreplace").decode()
-
-
 class DirectoryFiles:
     """One task's share of a directory."""
 

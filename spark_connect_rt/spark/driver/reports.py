@@ -13,13 +13,13 @@ from typing import Any
 from spark_connect_rt.planning.slot_packing import PackingLimits, TaskLoad, tasks_to_move
 from spark_connect_rt.ports.task_runner import BatchDurable, TaskLaunch, TaskMeasured
 from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.protocol.json_text import tellable
 from spark_connect_rt.spark.driver.model import Run
 from spark_connect_rt.spark.executor.control_wire import (
     Message,
     decode_offsets,
     encode_launch,
     encode_message,
-    tellable,
 )
 
 WINDOW_MS = 5_000.0

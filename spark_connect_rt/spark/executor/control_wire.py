@@ -30,11 +30,6 @@ def encode_message(message: Mapping[str, Any]) -> bytes:
     return _LENGTH.pack(len(body)) + body
 
 
-def tellable(text: str) -> str:
-    """Return ``text`` as it can be sent: halves of surrogate pairs (undecodable file names) are spelled out."""
-    return text.encode(errors="backslashreplace").decode()
-
-
 class MessageSplitter:
     """Turns a stream of bytes into messages."""
 

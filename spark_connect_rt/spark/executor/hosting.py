@@ -15,7 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.spark.executor.control_wire import tellable
+from spark_connect_rt.protocol.json_text import tellable
 
 if TYPE_CHECKING:
     from spark_connect_rt.ports.executor_clients import ExecutorClients
