@@ -124,14 +124,27 @@ def _problems_between(values: Mapping[str, Any]) -> list[tuple[str, str]]:
         found.append(
             ("inter.worker.signature.algorithm", f"{signature} is not among inter.worker.verification.algorithms")
         )
-    session, heartbeat = values["session.timeout.ms"], values["heartbeat.interval.ms"]
-    if session is not None and heartbeat is not None and heartbeat >= session:
-        found.append(
-            ("heartbeat.interval.ms", f"must be less than session.timeout.ms ({session} ms), not {heartbeat} ms")
-        )
+    found += _timing_problems(values)
     topics = [(f"{kind}.storage.topic", values[f"{kind}.storage.topic"]) for kind in TOPIC_KINDS]
     for index, (name, topic) in enumerate(topics):
         clash = next((other for other, same in topics[:index] if same == topic and topic), None)
         if clash:
             found.append((name, f"must not be the topic of {clash}"))
     return found
+
+
+def _timing_problems(values: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """Return what is wrong between the times of the group and of the executors."""
+    session, heartbeat = values["session.timeout.ms"], values["heartbeat.interval.ms"]
+    if session is None or heartbeat is None:
+        return []  # complained about already
+    if heartbeat >= session:
+        return [("heartbeat.interval.ms", f"must be less than session.timeout.ms ({session} ms), not {heartbeat} ms")]
+    silence, most = values["connectrt.channel.timeout.ms"], session - heartbeat
+    if silence is None or silence < most:
+        return []
+    why = (
+        f"must be less than session.timeout.ms less heartbeat.interval.ms ({most} ms), not {silence} ms: executors of "
+        "a worker that hangs would still work when the group gives its tasks to others"
+    )
+    return [("connectrt.channel.timeout.ms", why)]

@@ -103,7 +103,8 @@ ENGINE = ConfigDef(
             LOW,
             "Silence on the control channel after which driver and executors give each other up, ms. Not set: six "
             "sevenths of session.timeout.ms less heartbeat.interval.ms (6 s by default), so that executors of a worker "
-            "that hangs have ended when the group gives its tasks to others.",
+            "that hangs have ended when the group gives its tasks to others. Distributed: must be less than that "
+            "difference.",
             AtLeast(1),
         ),
         ConfigKey(

@@ -29,7 +29,7 @@ class FoundFile:
 
 def share_of(name: str, tasks: int) -> int:
     """Return which of ``tasks`` reads the file of this name: the same whoever asks, and after any restart."""
-    return zlib.crc32(name.encode()) % tasks
+    return zlib.crc32(os.fsencode(name)) % tasks
 
 
 class DirectoryFiles:

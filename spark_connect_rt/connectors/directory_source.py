@@ -32,6 +32,7 @@ from spark_connect_rt.connectors.directory_files import (
 from spark_connect_rt.connectors.parquet_rows import ParquetRows
 from spark_connect_rt.errors import ConnectError, DataError
 from spark_connect_rt.pipeline.arrow_schema import has_maps, python_values
+from spark_connect_rt.protocol.json_text import tellable
 
 FILE, ROW, LINE, POSITION, SIZE, MODIFIED = "file", "row", "line", "position", "size", "modified"
 STORED_CHECK_MS = 1_000  # between questions whether the offsets of files that are read are stored by now
@@ -146,7 +147,7 @@ class DirectorySourceTask(SourceTask):
         by_time = self._values["file.order"] == "modified"
         new.sort(key=lambda one: (one.modified_ms, one.path) if by_time else (0, one.path))
         if new:
-            offsets = self.context.offset_reader.offsets([{FILE: one.path} for one in new])
+            offsets = self.context.offset_reader.offsets([{FILE: tellable(one.path)} for one in new])
             self._waiting.extend(zip(new, offsets, strict=True))
 
     def _end_of(self, found: FoundFile, *, bad: bool) -> None:
@@ -165,7 +166,7 @@ class DirectorySourceTask(SourceTask):
             return
         self._check_at_ms = self.clock() + STORED_CHECK_MS
         read = list(self._unstored.values())
-        offsets = self.context.offset_reader.offsets([{FILE: found.path} for found, *_ in read])
+        offsets = self.context.offset_reader.offsets([{FILE: tellable(found.path)} for found, *_ in read])
         for (found, last_offset, bad), stored in zip(read, offsets, strict=True):
             if stored == last_offset:
                 del self._unstored[found.path]
@@ -237,7 +238,7 @@ class _Reading:
         self.last_offset = self._offset()
         schema = self._rows.schema
         assert schema is not None
-        batch = rows_batch(self._values, {FILE: self.found.path}, self.last_offset, schema, rows)
+        batch = rows_batch(self._values, {FILE: tellable(self.found.path)}, self.last_offset, schema, rows)
         return list(self._records(batch, schema, before)) if has_maps(schema) else [batch]
 
     def close(self) -> None:

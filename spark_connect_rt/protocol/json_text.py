@@ -41,6 +41,11 @@ def encode_finite_json(value: Any) -> bytes:
     return encode_json(value) if b"\\u00" in quick or _holds_points(quick) else quick
 
 
+def tellable(text: str) -> str:
+    """Return ``text`` as UTF-8 can hold it: halves of surrogate pairs (undecodable file names) are spelled out."""
+    return text.encode(errors="backslashreplace").decode()
+
+
 def decode_json(data: bytes) -> Any:
     """Return the value. Like Jackson, text after the first value is not looked at. Raises DataError."""
     try:

@@ -13,7 +13,7 @@ from typing import Any
 
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.json_text import decode_json, encode_json
+from spark_connect_rt.protocol.json_text import decode_json, encode_json, tellable
 
 _CONNECTOR, _TASK, _TOPIC, _TOPIC_END = "status-connector-", "status-task-", "status-topic-", ":connector-"
 _NOTES = ("restart", "progress")
@@ -99,7 +99,7 @@ def encode_status(status: StatusFields) -> bytes:
     return encode_json(
         {
             "state": status.state,
-            "trace": status.trace,
+            "trace": None if status.trace is None else tellable(status.trace),
             "worker_id": status.worker_id,
             "generation": status.generation,
             "version": status.version,

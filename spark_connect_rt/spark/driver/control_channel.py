@@ -1,13 +1,13 @@
-"""The driver's end of the control channel: one listener and one I/O thread for every slice.
+"""The driver's end of the control channel: one I/O thread for every slice.
 
-Owns connections, from hello to certain death. A stranger (wrong token, no hello within seconds, not our bytes) is
-cut off. A half is dead when its kernel closed the connection, or when it was silent or cut for longer than the
-session timeout, by which time it has stopped itself (E3).
+Owns connections, from hello (``control_door``) to certain death. A half is dead when its kernel closed the connection,
+or when it was silent or cut for longer than the session timeout, by which time it has stopped itself (E3).
+
+Whatever is wrong with one connection ends that one alone: every slice of the worker lives by this one thread.
 """
 
 from __future__ import annotations
 
-import hmac
 import logging
 import selectors
 import socket
@@ -15,12 +15,16 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable
+from functools import partial
+from pathlib import Path
 from typing import Protocol
 
-from spark_connect_rt.spark.executor.control_wire import Message, MessageSplitter, encode_message
+from spark_connect_rt.spark.driver.control_door import Door, Guest
+from spark_connect_rt.spark.driver.control_identity import new_identity
+from spark_connect_rt.spark.executor.control_wire import Message, encode_message
 
-HELLO_TIMEOUT_S = 10.0
 DEATH_MARGIN = 1.2  # of the session timeout
+_PING = encode_message({"op": "ping"})
 log = logging.getLogger(__name__)
 
 
@@ -29,8 +33,8 @@ class ChannelOwner(Protocol):
 
     token: str
 
-    def on_hello(self, connection: Connection, message: Message) -> None:
-        """One of the slice's processes said who it is."""
+    def on_hello(self, connection: Connection, message: Message) -> bool:
+        """One of the slice's processes said who it is. False: it is refused, and not mentioned again."""
 
     def on_message(self, connection: Connection, message: Message) -> None:
         """It said something."""
@@ -40,20 +44,21 @@ class ChannelOwner(Protocol):
 
 
 class Connection:
-    """One accepted connection."""
+    """One half of a slice, or who closes its books."""
 
-    def __init__(self, sock: socket.socket, now_s: float) -> None:
-        self.sock = sock
-        self.role = ""
+    def __init__(self, guest: Guest, role: str) -> None:
+        self.sock = guest.sock
+        self.cipher = guest.cipher
+        self.splitter = guest.splitter
+        self.role = role
         self.owner: ChannelOwner | None = None
-        self.splitter = MessageSplitter(limit_bytes=65_536)  # until hello
         self.out: deque[bytes] = deque()
-        self.opened_s = self.heard_s = self.pinged_s = now_s
+        self.heard_s = self.pinged_s = time.monotonic()
         self.cut_s: float | None = None  # when this side closed its half
 
 
 class ControlChannel:
-    """Listener, connections and their thread."""
+    """Connections and their thread."""
 
     def __init__(
         self,
@@ -61,22 +66,25 @@ class ControlChannel:
         address: str,
         session_timeout_ms: int,
         may_vouch: Callable[[], bool] = lambda: True,
+        *,
+        encrypted: bool,
     ) -> None:
         """Take the listener; ``may_vouch`` is asked before each ping: executors live by pings alone (E5)."""
         self.address = address
+        tls, self.certificate = new_identity() if encrypted else (None, "")
         self._may_vouch = may_vouch
         self._session_s = session_timeout_ms / 1000
-        self._listener = listener
-        self._listener.setblocking(False)
         self._owners: dict[int, ChannelOwner] = {}
         self._connections: set[Connection] = set()
-        self._orders: deque[Callable[[], None]] = deque()
+        self._orders: deque[tuple[Connection, Callable[[], None]]] = deque()
         self._wake_in, self._wake_out = socket.socketpair()
         self._wake_in.setblocking(False)
+        self._wake_out.setblocking(False)  # full: the thread is to wake anyway
         self._selector = selectors.DefaultSelector()
-        self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._wake_in, selectors.EVENT_READ)
-        self._stopped = False
+        self._stopped = threading.Event()
+        self.ended = False  # nothing is heard or said any more
+        self._door = Door(listener, tls, self._token_of, self._admit)
         self._thread = threading.Thread(target=self._run, name="control-channel", daemon=True)
         self._thread.start()
 
@@ -91,57 +99,94 @@ class ControlChannel:
         self._owners.pop(slice_id, None)
 
     def send(self, connection: Connection, message: Message) -> None:
-        """Queue a message; dropped when the connection is cut."""
-        self._order(lambda: self._queue(connection, encode_message(message)))
+        """Queue a message; dropped when the connection is cut. Raises TypeError: it cannot be said in JSON."""
+        data = encode_message(message)  # here: what cannot be encoded is the caller's trouble
+        self._order(connection, lambda: self._queue(connection, data))
 
     def cut(self, connection: Connection) -> None:
         """Close this side's half: the process on the other end exits when it sees that; ``on_dead`` follows."""
-        self._order(lambda: self._cut(connection))
+        self._order(connection, lambda: self._cut(connection))
 
     def close(self) -> None:
-        """Cut everything and end the thread."""
-        self._stopped = True
-        self._order(lambda: None)
+        """Cut everything and end the threads."""
+        self._stopped.set()
+        self._wake()
         self._thread.join(5)
-        for connection in list(self._connections):
-            connection.sock.close()
-        for sock in (self._listener, self._wake_in, self._wake_out):
-            sock.close()
-        self._selector.close()
 
-    def _order(self, step: Callable[[], None]) -> None:
-        self._orders.append(step)
+    def _token_of(self, slice_id: int) -> str | None:
+        owner = self._owners.get(slice_id)
+        return None if owner is None else owner.token
+
+    def _admit(self, guest: Guest, hello: Message, others: list[Message]) -> None:
+        connection = Connection(guest, hello["role"])
+        self._order(connection, lambda: self._take_in(connection, hello, others))
+        if self.ended:
+            guest.sock.close()
+
+    def _order(self, connection: Connection, step: Callable[[], None]) -> None:
+        if not self.ended:
+            self._orders.append((connection, step))
+            self._wake()
+
+    def _wake(self) -> None:
         try:
             self._wake_out.send(b"w")
         except OSError:
-            log.debug("control channel is closed")
+            log.debug("control channel is awake, or closed")
 
     # -- the channel's thread
 
     def _run(self) -> None:
-        while not self._stopped:
-            for key, events in self._selector.select(self._session_s / 6):
-                if key.fileobj is self._listener:
-                    self._accept()
-                elif key.fileobj is self._wake_in:
-                    self._wake_in.recv(65_536)
-                else:
-                    self._serve(key.data, events)
-            while self._orders:
-                self._orders.popleft()()
-            self._watch_time()
-
-    def _accept(self) -> None:
         try:
-            sock, _ = self._listener.accept()
-        except OSError:
-            return
-        sock.setblocking(False)
-        if sock.family != socket.AF_UNIX:
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection = Connection(sock, time.monotonic())
+            while not self._stopped.is_set():
+                self._serve_once()
+        except BaseException:  # not by a message: the thread's own work failed
+            log.exception("the control channel ended: every slice is lost")
+        finally:
+            self.ended = True
+            self._give_up()
+
+    def _serve_once(self) -> None:
+        for key, events in self._selector.select(self._session_s / 6):
+            if key.fileobj is self._wake_in:
+                self._wake_in.recv(65_536)
+            else:
+                self._guarded(key.data, partial(self._serve, key.data, events))
+        while self._orders:
+            connection, step = self._orders.popleft()
+            self._guarded(connection, step)
+        self._watch_time()
+
+    def _give_up(self) -> None:
+        """Close everything. Unless asked to: who is cut off this way is dead once it must have stopped (E3)."""
+        self._door.close()
+        for sock in (self._wake_in, self._wake_out, *(one.sock for one in self._connections)):
+            sock.close()
+        self._selector.close()
+        if not self._stopped.wait(self._session_s * DEATH_MARGIN):
+            for connection in list(self._connections):
+                self._tell_dead(connection)
+
+    def _guarded(self, connection: Connection, step: Callable[[], None]) -> None:
+        """Serve one connection; what fails there ends that connection alone."""
+        try:
+            step()
+        except Exception as error:
+            if not isinstance(error, (OSError, ValueError)):
+                log.exception("control connection of %s failed", connection.role)
+            self._broken(connection, f"{type(error).__name__}: {error}")
+
+    def _take_in(self, connection: Connection, hello: Message, others: list[Message]) -> None:
         self._connections.add(connection)
-        self._selector.register(sock, selectors.EVENT_READ, connection)
+        self._selector.register(connection.sock, selectors.EVENT_READ, connection)
+        connection.owner = self._owners.get(hello["slice"])
+        if connection.owner is None or not connection.owner.on_hello(connection, hello):
+            log.warning("a %s of slice %s is refused", connection.role, hello["slice"])
+            connection.owner = None
+            self._drop(connection)
+            return
+        for message in others:
+            self._hear(connection, message)
 
     def _serve(self, connection: Connection, events: int) -> None:
         if connection not in self._connections:
@@ -156,45 +201,27 @@ class ControlChannel:
             chunk = connection.sock.recv(262_144)
         except BlockingIOError:
             return
-        except OSError as error:
-            self._broken(connection, str(error))
-            return
         if not chunk:
             self._drop(connection)
             return
+        data = connection.cipher.open(chunk)
         connection.heard_s = time.monotonic()
-        try:
-            for message in connection.splitter.feed(chunk):
-                self._hear(connection, message)
-        except (ValueError, KeyError) as error:
-            self._broken(connection, f"not our protocol: {error}")
+        for message in connection.splitter.feed(data):
+            self._hear(connection, message)
 
     def _hear(self, connection: Connection, message: Message) -> None:
-        if connection.owner is not None:
-            if message["op"] != "ping":
-                connection.owner.on_message(connection, message)
-            return
-        owner = self._owners.get(message["slice"]) if message["op"] == "hello" else None
-        if owner is None or not hmac.compare_digest(owner.token, str(message["token"])):
-            raise ValueError("no such slice, or a wrong token")
-        connection.owner = owner
-        connection.role = message["role"]
-        connection.splitter.limit_bytes = MessageSplitter().limit_bytes
-        owner.on_hello(connection, message)
+        if connection.owner is not None and message["op"] != "ping":
+            connection.owner.on_message(connection, message)
 
     def _broken(self, connection: Connection, why: str) -> None:
         """Cut a connection whose other end may still live: it is dead only after the session timeout."""
-        log.warning("control connection of %s broke: %s", connection.role or "a stranger", why)
-        if connection.owner is None:
-            self._drop(connection)
-            return
-        self._selector.unregister(connection.sock)
-        connection.sock.close()
+        log.warning("control connection of %s broke: %s", connection.role, why)
+        self._close(connection)
         connection.cut_s = connection.cut_s or time.monotonic()
 
     def _queue(self, connection: Connection, data: bytes) -> None:
         if connection in self._connections and connection.cut_s is None:
-            connection.out.append(data)
+            connection.out.append(connection.cipher.seal(data))
             self._flush(connection)
 
     def _flush(self, connection: Connection) -> None:
@@ -224,38 +251,49 @@ class ControlChannel:
     def _drop(self, connection: Connection) -> None:
         """Forget a connection whose other end is dead."""
         self._connections.discard(connection)
+        self._close(connection)
+        self._tell_dead(connection)
+
+    def _close(self, connection: Connection) -> None:
         if connection.sock.fileno() >= 0:
             self._selector.unregister(connection.sock)
             connection.sock.close()
-        if connection.owner is not None:
+
+    def _tell_dead(self, connection: Connection) -> None:
+        if connection.owner is None:
+            return
+        try:
             connection.owner.on_dead(connection)
+        except Exception:
+            log.exception("the slice of %s failed over its death", connection.role)
 
     def _watch_time(self) -> None:
         now = time.monotonic()
         for connection in list(self._connections):
-            if connection.owner is None:
-                if now - connection.opened_s > HELLO_TIMEOUT_S:
-                    self._drop(connection)
-            elif connection.cut_s is not None:
-                if now - connection.cut_s > self._session_s * DEATH_MARGIN:
-                    self._drop(connection)
-            elif now - connection.heard_s > self._session_s:
-                self._broken(connection, f"silent for {self._session_s:.1f} s")
-            elif now - connection.pinged_s > self._session_s / 3 and self._may_vouch():
-                connection.pinged_s = now
-                self._queue(connection, encode_message({"op": "ping"}))
+            self._guarded(connection, partial(self._watch, connection, now))
+
+    def _watch(self, connection: Connection, now_s: float) -> None:
+        if connection.cut_s is not None:
+            if now_s - connection.cut_s > self._session_s * DEATH_MARGIN:
+                self._drop(connection)
+        elif now_s - connection.heard_s > self._session_s:
+            self._broken(connection, f"silent for {self._session_s:.1f} s")
+        elif now_s - connection.pinged_s > self._session_s / 3 and self._may_vouch():
+            connection.pinged_s = now_s
+            self._queue(connection, _PING)
 
 
 def listen_unix(path: str, session_timeout_ms: int, may_vouch: Callable[[], bool] = lambda: True) -> ControlChannel:
-    """Listen on a unix socket: driver and executors on one machine."""
+    """Listen on a unix socket: driver and executors on one machine. Its folder keeps others out."""
+    Path(path).unlink(missing_ok=True)  # of a channel that ended
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(path)
     listener.listen(256)
-    return ControlChannel(listener, f"unix:{path}", session_timeout_ms, may_vouch)
+    return ControlChannel(listener, f"unix:{path}", session_timeout_ms, may_vouch, encrypted=False)
 
 
 def listen_tcp(host: str, session_timeout_ms: int, may_vouch: Callable[[], bool] = lambda: True) -> ControlChannel:
-    """Listen on a free port of the driver's address."""
+    """Listen on a free port of the driver's address; TLS."""
     listener = socket.create_server((host, 0), backlog=256)
     port = listener.getsockname()[1]
-    return ControlChannel(listener, f"tcp:{host}:{port}", session_timeout_ms, may_vouch)
+    return ControlChannel(listener, f"tcp:{host}:{port}", session_timeout_ms, may_vouch, encrypted=True)

@@ -29,7 +29,14 @@ from spark_connect_rt.ports.task_runner import (
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.loop import Loop
 from spark_connect_rt.spark.driver.model import EngineSettings, Phase, Run, Slot
-from spark_connect_rt.spark.driver.reports import batch_durable, busy_tasks, remember_moved, task_measured
+from spark_connect_rt.spark.driver.reports import (
+    batch_durable,
+    busy_tasks,
+    offsets_answer,
+    remember_moved,
+    task_measured,
+    unsendable,
+)
 from spark_connect_rt.spark.driver.slices import SliceConnected, SliceEvent, SliceGone, SliceLauncher, SliceMessage
 from spark_connect_rt.spark.driver.slot_table import SlotTable
 from spark_connect_rt.spark.executor.control_wire import Message, encode_offsets
@@ -131,8 +138,8 @@ class Engine:
             log.exception("the worker failed on %s", type(event).__name__)
 
     def _start(self, launch: TaskLaunch) -> None:
-        if launch.task in self._runs or self._closing:
-            why = "the engine is closing" if self._closing else f"run {self._runs[launch.task].launch.run} is not over"
+        why = self._refusal(launch)
+        if why:
             self._emit(TaskFailed(launch.task, launch.run, f"task {launch.task} was not started: {why}"))
             self._emit(TaskEnded(launch.task, launch.run, drained=True))
             return
@@ -140,6 +147,14 @@ class Engine:
         run = Run(launch, isolation, paused=launch.paused)
         self._runs[launch.task] = run
         self._place(run)
+
+    def _refusal(self, launch: TaskLaunch) -> str:
+        """Say why a run is not to be started; empty: it is."""
+        if self._closing:
+            return "the engine is closing"
+        if launch.task in self._runs:
+            return f"run {self._runs[launch.task].launch.run} is not over"
+        return unsendable(launch)
 
     def _set_paused(self, run: Run, paused: bool) -> None:
         run.paused = paused
@@ -343,12 +358,8 @@ class Engine:
         """Answer an OffsetReader; the read may block, so not on the loop."""
 
         def read() -> None:
-            answer: Message = {"op": "offsets", "id": message["id"]}
-            try:
-                answer["answer"] = self._read_patiently(run.task, message["partitions"])
-            except Exception as error:
-                log.exception("task=%s: source offsets could not be read", run.task)
-                answer["error"] = f"{type(error).__name__}: {error}"
+            partitions = message["partitions"]
+            answer = offsets_answer(run.task, message["id"], lambda: self._read_patiently(run.task, partitions))
             self._loop.submit(lambda: slot.handle.send(answer))
 
         self._offset_readers.submit(read)

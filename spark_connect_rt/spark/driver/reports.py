@@ -1,19 +1,29 @@
-"""What reports of the writer mean for the worker, and what they tell about load.
+"""What reports of the halves mean for the worker, what may be said to them, and what they tell about load.
 
-Owns the reading of "durable" messages and the few seconds of memory from which a busy task is known.
+Owns the reading of "durable" messages, the answer to a look-up, and the few seconds of memory from which a busy task
+is known.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from spark_connect_rt.planning.slot_packing import PackingLimits, TaskLoad, tasks_to_move
 from spark_connect_rt.ports.task_runner import BatchDurable, TaskLaunch, TaskMeasured
 from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.protocol.json_text import tellable
 from spark_connect_rt.spark.driver.model import Run
-from spark_connect_rt.spark.executor.control_wire import Message, decode_offsets
+from spark_connect_rt.spark.executor.control_wire import (
+    Message,
+    decode_offsets,
+    encode_launch,
+    encode_message,
+)
 
 WINDOW_MS = 5_000.0
+log = logging.getLogger(__name__)
 
 
 def batch_durable(launch: TaskLaunch, message: Message) -> BatchDurable:
@@ -72,3 +82,23 @@ def busy_tasks(
             )
         )
     return tasks_to_move(loads, limits, slots_open)
+
+
+def unsendable(launch: TaskLaunch) -> str:
+    """Say why a launch cannot be sent to an executor; empty: it can."""
+    try:
+        encode_message({"op": "start", "launch": encode_launch(launch)})
+    except TypeError as error:
+        return f"its configuration cannot be sent to an executor: {error}"
+    return ""
+
+
+def offsets_answer(task: ConnectorTaskId, number: int, read: Callable[[], list[Mapping[str, Any] | None]]) -> Message:
+    """Return the answer to a task's look-up: what was read, or why it could not be read, or not be sent."""
+    try:
+        answer: Message = {"op": "offsets", "id": number, "answer": read()}
+        encode_message(answer)  # an offset that cannot be sent, such as one of 65 bits, fails who asked
+    except Exception as error:
+        log.exception("task=%s: source offsets could not be read", task)
+        return {"op": "offsets", "id": number, "error": tellable(f"{type(error).__name__}: {error}")}
+    return answer

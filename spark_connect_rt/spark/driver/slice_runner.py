@@ -67,7 +67,7 @@ class SparkSliceLauncher:
         """Return the control channel; needs the session, for the address depends on the master."""
         spark = self.session.get()
         with self._channel_lock:
-            if self._channel is None:
+            if self._channel is None or self._channel.ended:
                 spark.dataSource.register(ConnectTasks)
                 self._channel = self._listen(spark.sparkContext.master, str(spark.conf.get("spark.driver.host")))
             return self._channel
@@ -143,7 +143,8 @@ class SparkSlice:
             channel = self._launcher.channel()
             channel.expect(self.slice_id, self)
             address, timeout_ms = channel.address, self._launcher.session_timeout_ms
-            ticket = SliceTicket(self.slice_id, self.token, address, timeout_ms, self._launcher.clients)
+            clients, certificate = self._launcher.clients, channel.certificate
+            ticket = SliceTicket(self.slice_id, self.token, address, timeout_ms, clients, certificate)
             with self._launcher.planning.turn() as turn:
                 self._planned = turn.give_back
                 if not self._aborted:
@@ -182,22 +183,28 @@ class SparkSlice:
 
     # -- ChannelOwner, on the channel's thread
 
-    def on_hello(self, connection: Connection, message: Message) -> None:
-        """Take in a half; the committer's books are compared once the writer's last report is in."""
-        if connection.role == "commit":
-            with self._lock:
-                self._committer = (connection, message)
-            self._close_books()
-            return
+    def on_hello(self, connection: Connection, message: Message) -> bool:
+        """Take in a half; a second one of its role is refused: the first may still write what the other would repeat.
+
+        The committer's books are compared once the writer's last report is in.
+        """
         with self._lock:
-            self._halves[connection.role] = connection
+            if connection.role in self._halves or (connection.role == "commit" and self._committer is not None):
+                return False
+            if connection.role == "commit":
+                self._committer = (connection, message)
+            else:
+                self._halves[connection.role] = connection
             complete = len(self._halves) == 2
             aborted = self._aborted
-        if aborted:
+        if connection.role == "commit":
+            self._close_books()
+        elif aborted:
             self._launcher.channel().cut(connection)
         elif complete:
             self._planned()
             self._launcher.on_event(SliceConnected(self.slice_id))
+        return True
 
     def on_message(self, connection: Connection, message: Message) -> None:
         """Pass on a report."""

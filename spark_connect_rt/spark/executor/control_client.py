@@ -7,6 +7,7 @@ calls ``on_lost``: the half must then stop by itself, for the driver may already
 from __future__ import annotations
 
 import contextlib
+import logging
 import os
 import select
 import socket
@@ -16,10 +17,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from spark_connect_rt.errors import FencedError
+from spark_connect_rt.spark.executor.control_cipher import driver_known_by
 from spark_connect_rt.spark.executor.control_wire import Message, MessageSplitter, encode_message
 from spark_connect_rt.spark.executor.ticket import SliceTicket
 
 CONNECT_TIMEOUT_S = 10.0
+log = logging.getLogger(__name__)
 
 
 def connect(address: str) -> socket.socket:
@@ -36,6 +39,39 @@ def connect(address: str) -> socket.socket:
     return sock
 
 
+class Line:
+    """An encrypted connection to the driver of a ticket. ``send`` and ``receive`` may be called by two threads."""
+
+    def __init__(self, ticket: SliceTicket) -> None:
+        """Connect. Raises OSError: there is no driver, or another one."""
+        self._cipher = driver_known_by(ticket.certificate)
+        self._sending = threading.Lock()
+        self.sock = connect(ticket.address)
+        try:
+            self._greet()
+        except OSError:
+            self.sock.close()
+            raise
+
+    def _greet(self) -> None:
+        self.sock.sendall(self._cipher.greet())
+        while not self._cipher.ready:
+            chunk = self.sock.recv(65536)
+            if not chunk:
+                raise ConnectionError("the driver hung up at the first words")
+            self.sock.sendall(self._cipher.greet(chunk))
+
+    def send(self, data: bytes) -> None:
+        """Send all of it, in the order of calls. Raises OSError."""
+        with self._sending:
+            self.sock.sendall(self._cipher.seal(data))
+
+    def receive(self) -> bytes | None:
+        """Wait for something to arrive; return the data in it, may be none yet; None: the end. Raises OSError."""
+        chunk = self.sock.recv(65536)
+        return self._cipher.open(chunk) if chunk else None
+
+
 class ControlClient:
     """One half's connection to the driver. It can be sent by at once; ``listen`` hears what the driver says."""
 
@@ -44,13 +80,13 @@ class ControlClient:
         self._on_message: Callable[[Message], None] = lambda message: None
         self._on_lost = on_lost
         self._session_s = ticket.session_timeout_ms / 1000
-        self._send_lock = threading.Lock()
         self._closed = False
-        self._sock = connect(ticket.address)
+        self._line = Line(ticket)
+        self._sock = self._line.sock
         self._sock.settimeout(self._session_s / 3)
         self._thread: threading.Thread | None = None
         hello = {"op": "hello", "slice": ticket.slice_id, "token": ticket.token, "role": role, "pid": os.getpid()}
-        self._sock.sendall(encode_message(hello))
+        self._line.send(encode_message(hello))
 
     def listen(self, on_message: Callable[[Message], None]) -> None:
         """Hand over every message, also those that came since the hello, on a thread of its own."""
@@ -61,8 +97,7 @@ class ControlClient:
     def send(self, message: Mapping[str, Any]) -> None:
         """Send one message. Any thread."""
         try:
-            with self._send_lock:
-                self._sock.sendall(encode_message(message))
+            self._line.send(encode_message(message))
         except OSError as error:
             self._lost(f"sending failed: {error}")
 
@@ -83,26 +118,31 @@ class ControlClient:
             self._on_lost(why)
 
     def _run(self) -> None:
+        try:
+            self._hear_until_lost()
+        except (OSError, ValueError) as error:
+            self._lost(f"the control channel broke: {error}")
+        except BaseException as error:  # unheard, this process would live on when the driver is gone (E3)
+            log.exception("what the driver said failed")
+            self._lost(f"what the driver said failed: {type(error).__name__}: {error}")
+
+    def _hear_until_lost(self) -> None:
         splitter = MessageSplitter()
         incoming = select.poll()
         incoming.register(self._sock, select.POLLIN)
         heard_s = pinged_s = time.monotonic()
         while True:
-            try:
-                # Not the socket's own time-out: that one is for sending, too.
-                silence_left_s = heard_s + self._session_s - time.monotonic()
-                if incoming.poll(max(0.0, 1000 * min(self._session_s / 3, silence_left_s))):
-                    chunk = self._sock.recv(65536)
-                    if not chunk:
-                        self._lost("the driver closed the control channel")
-                        return
-                    for message in splitter.feed(chunk):
-                        if message["op"] == "ping":  # E5: these alone say that the work goes on
-                            heard_s = time.monotonic()
-                        self._on_message(message)
-            except (OSError, ValueError) as error:
-                self._lost(f"the control channel broke: {error}")
-                return
+            # Not the socket's own time-out: that one is for sending, too.
+            silence_left_s = heard_s + self._session_s - time.monotonic()
+            if incoming.poll(max(0.0, 1000 * min(self._session_s / 3, silence_left_s))):
+                data = self._line.receive()
+                if data is None:
+                    self._lost("the driver closed the control channel")
+                    return
+                for message in splitter.feed(data):
+                    if message["op"] == "ping":  # E5: these alone say that the work goes on
+                        heard_s = time.monotonic()
+                    self._on_message(message)
             now = time.monotonic()
             if now - heard_s >= self._session_s:
                 self._lost(f"nothing heard from the driver for {self._session_s:.1f} s")
@@ -123,11 +163,12 @@ def ask_totals(ticket: SliceTicket, totals: Mapping[int, tuple[int, int]]) -> No
         "totals": [(host, *counts) for host, counts in totals.items()],
     }
     splitter = MessageSplitter()
-    with connect(ticket.address) as sock:
+    line = Line(ticket)
+    with line.sock as sock:
         sock.settimeout(ticket.session_timeout_ms / 1000)
-        sock.sendall(encode_message(hello))
-        while chunk := sock.recv(65536):
-            for message in splitter.feed(chunk):
+        line.send(encode_message(hello))
+        while (data := line.receive()) is not None:
+            for message in splitter.feed(data):
                 if message["op"] == "totals":
                     if message["error"]:
                         raise FencedError(f"slice {ticket.slice_id}: {message['error']}")

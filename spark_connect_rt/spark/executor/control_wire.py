@@ -25,7 +25,7 @@ MESSAGE_LIMIT_BYTES = 64 * 1024 * 1024
 
 
 def encode_message(message: Mapping[str, Any]) -> bytes:
-    """Return the bytes of one message, length first."""
+    """Return the bytes of one message, length first. Raises TypeError: JSON has no word for something in it."""
     body = orjson.dumps(message, option=orjson.OPT_NON_STR_KEYS)
     return _LENGTH.pack(len(body)) + body
 

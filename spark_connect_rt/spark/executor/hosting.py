@@ -7,15 +7,20 @@ the driver decides, a host obeys.
 from __future__ import annotations
 
 import importlib
+import logging
 import threading
 import time
 import traceback
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.protocol.json_text import tellable
 
 if TYPE_CHECKING:
     from spark_connect_rt.ports.executor_clients import ExecutorClients
+
+log = logging.getLogger(__name__)
 
 
 class Switches:
@@ -55,6 +60,14 @@ class Switches:
             self._nudged = False
 
 
+def tell_or_log(report: Callable[[dict[str, Any]], None], measures: dict[str, Any]) -> None:
+    """Tell what was counted; what a plug-in's own metrics put in that cannot be sent costs this report alone."""
+    try:
+        report(measures)
+    except TypeError:
+        log.exception("host=%s: its measures cannot be sent", measures.get("host"))
+
+
 def monotonic_ms() -> int:
     """Return the monotonic clock, ms."""
     return int(time.monotonic() * 1000)
@@ -86,5 +99,9 @@ def load_class(name: str) -> type[Any]:
 
 
 def trace_of(error: BaseException) -> str:
-    """Return the trace that a FAILED status shows."""
-    return "".join(traceback.format_exception(error))
+    """Return the trace that a FAILED status shows: always one that can be sent, whatever the error's own text is."""
+    try:
+        return tellable("".join(traceback.format_exception(error)))
+    except Exception:
+        log.exception("an error without a text")
+        return type(error).__name__

@@ -18,11 +18,11 @@ from typing import Any
 
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.frames import Row, RowKind
-from spark_connect_rt.spark.executor.hosting import trace_of
+from spark_connect_rt.spark.executor.hosting import tell_or_log, trace_of
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 Report = Callable[[Mapping[str, Any]], None]
-"""Sends one report to the driver. Any thread."""
+"""Sends one report to the driver. Any thread. Raises TypeError: it cannot be sent."""
 
 THROTTLE_BYTES = 16 * 1024 * 1024
 UNTHROTTLE_BYTES = 8 * 1024 * 1024
@@ -76,10 +76,12 @@ class Lane(ABC, threading.Thread):
 
     def tell_measures(self, *, anyway: bool = False) -> None:
         """Tell the driver what was counted, if it is worth a message. Dispatcher's or lane's thread."""
+        if self.abandoned:
+            return
         with self._telling:
             news = self.meter.news(now_s(), anyway=anyway)
             if news is not None:
-                self.report("measures", **news)
+                tell_or_log(self._report, {"op": "measures", "host": self.host, **news})
 
     def abandon(self) -> None:
         """Give up at once: the slice is over, nothing may be reported any more."""
@@ -117,7 +119,7 @@ class Lane(ABC, threading.Thread):
                 self._guarded(self.drain)
             case RowKind.FAILED:
                 self._guarded(self.drain)
-                self._fail(row.head.decode())
+                self._fail(row.head.decode(errors="replace"))
             case _:
                 self._guarded(lambda: self.on_row(row))
         self._done_with(row)
@@ -144,7 +146,7 @@ class Lane(ABC, threading.Thread):
         try:
             with self.meter.call(self.step_name) if self.step_name else nullcontext():
                 step()
-        except Exception as error:
+        except BaseException as error:  # SystemExit, too: a thread that ends untold leaves its task RUNNING
             log.exception("task=%s run=%d FAILED", self.launch.task, self.launch.run)
             trace = trace_of(error)
             self._close_quietly()  # before it is told: nothing more is heard of a failed run (E2)

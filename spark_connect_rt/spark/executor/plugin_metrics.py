@@ -17,15 +17,15 @@ class MeteredPluginMetrics:
         self._meter = meter
 
     def count(self, name: str, number: float = 1, group: str = PLUGINS, **tags: str) -> None:
-        """See ``api.task.PluginMetrics``."""
-        self._meter.count(part_of(PluginMetricKey(group, name, tags).encode(), COUNT), number)
+        """See ``api.task.PluginMetrics``; numpy's numbers cannot be sent, floats can."""
+        self._meter.count(part_of(PluginMetricKey(group, name, tags).encode(), COUNT), float(number))
 
     def observe(self, name: str, values: Sequence[float], group: str = PLUGINS, **tags: str) -> None:
         """See ``api.task.PluginMetrics``."""
         if not values:
             return
         key = PluginMetricKey(group, name, tags).encode()
-        self._meter.count(part_of(key, SUM), sum(values))
+        self._meter.count(part_of(key, SUM), float(sum(values)))
         self._meter.count(part_of(key, NUMBER), len(values))
-        self._meter.reached(part_of(key, MOST), max(values))
-        self._meter.reached(part_of(key, LEAST), -min(values))
+        self._meter.reached(part_of(key, MOST), float(max(values)))
+        self._meter.reached(part_of(key, LEAST), -float(min(values)))

@@ -24,6 +24,7 @@ from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.control_wire import Message, decode_launch, decode_offsets, encode_launch
 from spark_connect_rt.spark.executor.frames import MARKER_ROW, Row, RowKind
+from spark_connect_rt.spark.executor.hosting import tell_or_log, trace_of
 from spark_connect_rt.spark.executor.row_queue import RowQueue
 from spark_connect_rt.spark.executor.sink_feed import SinkFeed
 from spark_connect_rt.spark.executor.source_host import SourceHost
@@ -84,13 +85,13 @@ class ReaderSide:
         for number, host in list(self._hosts.items()):
             news = host.news(now_s)
             if news is not None:
-                self._send({"op": "measures", "host": number, **news})
+                tell_or_log(self._send, {"op": "measures", "host": number, **news})
 
     def _tell_last_measures(self, number: int) -> None:
         """Tell ahead of the row that ends a host: nothing is heard of it behind that (E2)."""
         news = self._hosts[number].news(time.monotonic(), last=True) if number in self._hosts else None
         if news is not None:
-            self._send({"op": "measures", "host": number, **news})
+            tell_or_log(self._send, {"op": "measures", "host": number, **news})
 
     def abandon(self) -> None:
         """Stop everything without ceremony: the channel or the job is gone."""
@@ -146,7 +147,12 @@ class ReaderSide:
             host = SinkFeed(number, launch, self._rows, self._clients)
         self._hosts[number] = host
         self._rows.put(Row(number, RowKind.LAUNCH, orjson.dumps(encode_launch(launch))))
-        host.start()
+        try:
+            host.start()
+        except RuntimeError as error:  # no more threads: the task's trouble, not its neighbours'
+            log.exception("task=%s run=%d FAILED", launch.task, launch.run)
+            self._rows.put(Row(number, RowKind.FAILED, trace_of(error).encode()))
+            self._rows.put(Row(number, RowKind.ENDED))
 
     def wants_commits(self, host: int) -> None:
         """Ask the driver for "durable" messages; only where the task listens, as they cost a message a batch."""

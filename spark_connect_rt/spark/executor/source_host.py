@@ -118,7 +118,7 @@ class SourceHost(threading.Thread):
                 self._run_task()
             except ShuttingDownError:
                 raise
-            except Exception as error:
+            except BaseException as error:  # SystemExit, too: a thread that ends untold leaves its task RUNNING
                 log.exception("task=%s run=%d FAILED", self._launch.task, self._launch.run)
                 self._rows.put(Row(self._host, RowKind.FAILED, trace_of(error).encode()))
             self._rows.put(Row(self._host, RowKind.ENDED))

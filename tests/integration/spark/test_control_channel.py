@@ -13,7 +13,7 @@ import pytest
 
 from spark_connect_rt.errors import FencedError
 from spark_connect_rt.spark.driver.control_channel import Connection, ControlChannel, listen_tcp, listen_unix
-from spark_connect_rt.spark.executor.control_client import ControlClient, ask_totals, connect
+from spark_connect_rt.spark.executor.control_client import ControlClient, Line, ask_totals
 from spark_connect_rt.spark.executor.control_wire import encode_message
 from spark_connect_rt.spark.executor.ticket import SliceTicket
 from spark_connect_rt.testing.memory_executor_clients import wait_until
@@ -33,11 +33,12 @@ class Owner:
         self.connections: list[Connection] = []
         self.answer: tuple[ControlChannel, str] | None = None
 
-    def on_hello(self, connection: Connection, message: dict[str, Any]) -> None:
+    def on_hello(self, connection: Connection, message: dict[str, Any]) -> bool:
         self.hellos.append(message["role"])
         self.connections.append(connection)
         if self.answer is not None:
             self.answer[0].send(connection, {"op": "totals", "error": self.answer[1]})
+        return True
 
     def on_message(self, connection: Connection, message: dict[str, Any]) -> None:
         self.messages.append(message)
@@ -64,7 +65,7 @@ def owner(channel: ControlChannel) -> Owner:
 
 
 def ticket(channel: ControlChannel, token: str = "right") -> SliceTicket:
-    return SliceTicket(1, token, channel.address, SESSION_MS, "m:f")
+    return SliceTicket(1, token, channel.address, SESSION_MS, "m:f", channel.certificate)
 
 
 def test_messages_go_both_ways_and_a_good_end_loses_nothing(channel: ControlChannel, owner: Owner) -> None:
@@ -132,14 +133,14 @@ def test_a_client_stops_when_the_driver_is_silent(tmp_path: Path) -> None:
 
 
 def test_a_silent_client_is_dead_only_after_it_must_have_stopped(channel: ControlChannel, owner: Owner) -> None:
-    sock = connect(channel.address)
-    sock.sendall(encode_message({"op": "hello", "slice": 1, "token": "right", "role": "reader", "pid": 1}))
+    line = Line(ticket(channel))
+    line.send(encode_message({"op": "hello", "slice": 1, "token": "right", "role": "reader", "pid": 1}))
     wait_until(lambda: owner.hellos == ["reader"])
     (connection,) = owner.connections
     wait_until(lambda: connection.cut_s is not None, limit_s=5)
     assert owner.dead == []
     wait_until(lambda: owner.dead == ["reader"], limit_s=5)
-    sock.close()
+    line.sock.close()
 
 
 @pytest.mark.parametrize(
@@ -153,12 +154,10 @@ def test_a_silent_client_is_dead_only_after_it_must_have_stopped(channel: Contro
     ],
 )
 def test_strangers_are_cut_off(channel: ControlChannel, owner: Owner, greeting: bytes) -> None:
-    sock = connect(channel.address)
-    sock.sendall(greeting)
-    sock.settimeout(5)
-    with contextlib.suppress(ConnectionResetError):
-        assert sock.recv(1) == b""
-    sock.close()
+    line = Line(ticket(channel))
+    with line.sock, contextlib.suppress(ConnectionResetError):
+        line.send(greeting)
+        assert line.receive() is None
     assert (owner.hellos, owner.messages, owner.dead) == ([], [], [])
 
 

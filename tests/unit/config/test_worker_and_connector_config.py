@@ -65,6 +65,25 @@ def test_every_problem_of_a_worker_file_is_named() -> None:
     }
 
 
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"connectrt.channel.timeout.ms": "7000"},
+        {"connectrt.channel.timeout.ms": "6000", "heartbeat.interval.ms": "4000"},
+    ],
+)
+def test_e5_executors_may_not_bear_more_silence_than_the_group(given: dict[str, str]) -> None:
+    with pytest.raises(
+        BadConfigError, match=r"connectrt.channel.timeout.ms: must be less than session.timeout.ms less"
+    ):
+        parse_distributed({**WORKER, **given})
+
+
+def test_a_channel_timeout_below_the_groups_patience_is_taken() -> None:
+    parse_distributed({**WORKER, "connectrt.channel.timeout.ms": "6999"})
+    parse_distributed({**WORKER, "connectrt.channel.timeout.ms": "7000", "session.timeout.ms": "45000"})
+
+
 def test_two_internal_topics_must_differ() -> None:
     with pytest.raises(BadConfigError, match=r"status.storage.topic: must not be the topic of config.storage.topic"):
         parse_distributed({**WORKER, "status.storage.topic": "c"})

@@ -87,6 +87,15 @@ def test_files_come_in_the_order_of_their_names_and_each_once(tmp_path: Path) ->
     assert Run(tmp_path, run.store, schema="n:int32").poll() == []
 
 
+def test_a_file_name_that_is_no_utf8_is_spelled_out_in_the_offsets(tmp_path: Path) -> None:
+    path = tmp_path / os.fsdecode(b"caf\xe9.csv")
+    path.write_text("n\n1\n")
+    run = Run(tmp_path)
+    assert rows(run.poll()) == [("caf\\udce9.csv", "1")]
+    assert run.last.source_partition["file"].encode()
+    assert Run(tmp_path, run.store).poll() == []
+
+
 def test_files_may_come_in_the_order_of_their_times(tmp_path: Path) -> None:
     write(tmp_path, a="n\n1\n", b="n\n2\n")
     os.utime(tmp_path / "a.csv", (2_000, 2_000))

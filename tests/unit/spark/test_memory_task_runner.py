@@ -6,16 +6,22 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.planning.slot_packing import PackingLimits
-from spark_connect_rt.ports.task_runner import BatchDurable, TaskEnded, TaskFailed
+from spark_connect_rt.ports.task_runner import BatchDurable, TaskEnded, TaskFailed, TaskKind, TaskLaunch
+from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.driver.model import EngineSettings
+from spark_connect_rt.spark.executor.control_wire import MessageSplitter, encode_message
 from spark_connect_rt.spark.executor.hosting import load_class
+from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
+from spark_connect_rt.spark.executor.task_meter import TaskMeter
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from tests.contract.task_runner_contract import TaskRunnerContract, Worker
+from tests.contract.task_samples import CountingSource
 
 
 class _Clients(MemoryExecutorClients):
@@ -167,3 +173,105 @@ def test_offsets_that_cannot_be_read_for_a_moment_do_not_fail_the_task(tmp_path:
     assert worker.of(launch, TaskFailed) == []
     assert worker.end(launch).drained
     worker.runner.close(2_000)
+
+
+def failure(worker: Worker, launch: TaskLaunch) -> str:
+    """Wait for a run to fail; return its trace."""
+    worker.until(lambda: worker.of(launch, TaskFailed))
+    return worker.of(launch, TaskFailed)[0].trace
+
+
+@pytest.mark.parametrize("position", [2**64, "caf\ud800"], ids=["65 bits", "surrogate"])
+def test_an_offset_that_cannot_be_sent_fails_who_asked_for_it_alone(tmp_path: Path, position: Any) -> None:
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
+    good = worker.start("good", count="1000000", per_poll="1", pause_s="0.002")
+    worker.wait_sent("good", 3)
+    worker.offsets["bad", "bad"] = {"n": position}
+    bad = worker.start("bad", count="1")
+    trace = failure(worker, bad)
+    assert "source offsets could not be read" in trace
+    here = len(worker.sent("good"))
+    worker.wait_sent("good", here + 3)
+    assert worker.of(good, TaskFailed) == []
+    worker.runner.close(2_000)
+
+
+def test_a_configuration_that_cannot_be_sent_fails_its_task(tmp_path: Path) -> None:
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
+    launch = worker.start("a", note="caf\ud800")
+    trace = failure(worker, launch)
+    assert "cannot be sent" in trace
+    worker.ended(launch)
+    worker.runner.close(2_000)
+
+
+def test_a_task_whose_thread_cannot_start_fails_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
+    good = worker.start("good", count="3")
+    worker.wait_sent("good", 3)
+
+    def no_thread(_: Any) -> None:
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr("spark_connect_rt.spark.executor.source_host.SourceHost.start", no_thread)
+    bad = worker.start("bad", count="1")
+    trace = failure(worker, bad)
+    assert "can't start new thread" in trace
+    worker.ended(bad)
+    assert worker.of(good, TaskFailed) == []
+    assert worker.end(good).drained
+    worker.runner.close(2_000)
+
+
+class _Untold(Exception):
+    def __str__(self) -> str:
+        raise RuntimeError("no text")
+
+
+_UNTELLABLE = [ValueError("no such file: caf\udce9.csv"), SystemExit(3), _Untold()]
+
+
+@pytest.mark.parametrize("error", _UNTELLABLE, ids=lambda error: type(error).__name__)
+@pytest.mark.parametrize("sample", ["CountingSource", "CollectingSink"])
+def test_whatever_a_task_throws_its_failure_and_its_end_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, sample: str, error: BaseException
+) -> None:
+    def start(_: Any, config: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(f"tests.contract.task_samples.{sample}.start", start)
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
+    kind = TaskKind.SINK if sample == "CollectingSink" else TaskKind.SOURCE
+    launch = worker.launch("a", sample, kind)
+    worker.runner.start(launch)
+    worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+    assert type(error).__name__ in failure(worker, launch)
+    worker.ended(launch)
+    worker.runner.close(2_000)
+
+
+def test_a_metric_that_cannot_be_sent_costs_that_report_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def poll(task: CountingSource) -> Any:
+        task.context.metrics._meter.set("weight", np.float64(1.5))  # type: ignore[attr-defined]
+        return polled(task)
+
+    polled = CountingSource.poll
+    monkeypatch.setattr(CountingSource, "poll", poll)
+    monkeypatch.setattr("spark_connect_rt.spark.executor.reader_side.TELL_EACH_S", 0.0)
+    worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
+    launch = worker.start("a", count="3")
+    worker.wait_sent("a", 3)
+    assert worker.end(launch).drained
+    assert worker.of(launch, TaskFailed) == []
+    assert isinstance(worker.runner, MemoryTaskRunner)
+    assert len(worker.runner.launcher.slices) == 1
+    worker.runner.close(2_000)
+
+
+def test_a_metric_may_be_a_number_of_numpys() -> None:
+    meter = TaskMeter("reader")
+    metrics = MeteredPluginMetrics(meter)
+    metrics.count("weight", np.float64(1.5))
+    metrics.observe("size", [np.float32(2.5), np.float32(4.0)])
+    (told,) = MessageSplitter().feed(encode_message({"op": "measures", **(meter.news(0, anyway=True) or {})}))
+    assert sorted(told["totals"].values()) == [1.5, 2.0, 6.5]

@@ -33,6 +33,7 @@ rows = st.builds(
 )
 
 
+@settings(deadline=None)
 @given(rows)
 def test_a_row_survives_arrow(row: Row) -> None:
     batch = frames.to_arrow(row)
