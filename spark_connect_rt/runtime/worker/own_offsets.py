@@ -14,7 +14,7 @@ from spark_connect_rt.config.exactly_once import own_offsets_topic
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.protocol.offset_records import OffsetMap
 from spark_connect_rt.state.offset_fold import partition_key
-from spark_connect_rt.stores.offset_store import READ_LIMIT_MS, OffsetStore, OnDone
+from spark_connect_rt.stores.offset_store import READ_LIMIT_MS, IsWanted, OffsetStore, OnDone
 
 log = logging.getLogger(__name__)
 
@@ -95,42 +95,58 @@ class OwnOffsets:
         connector: str,
         offsets: Pairs,
         on_done: OnDone | None = None,
-        is_wanted: Callable[[], bool] = lambda: True,
+        is_wanted: IsWanted = lambda: True,
+        *,
+        until_durable: bool = False,
     ) -> None:
-        """Commit, as ``OffsetStore.put``; done when the topic that counts has them."""
+        """Commit, as ``OffsetStore.put``; done when the topic that counts has them and the copy was tried."""
         own = self._open_already(connector)
         if own is None:
-            self._common.put(connector, offsets, on_done, is_wanted)
+            self._common.put(connector, offsets, on_done, is_wanted, until_durable=until_durable)
             return
 
         def written(error: Exception | None) -> None:
             if error is None:
-                self.put_copy(connector, offsets)
-            if on_done is not None:
+                self.put_copy(connector, offsets, on_done)
+            elif on_done is not None:
                 on_done(error)
 
         forgotten = [pair for pair in offsets if pair[1] is None]
         if not forgotten:
-            own.put(connector, offsets, written, is_wanted)
+            own.put(connector, offsets, written, is_wanted, until_durable=until_durable)
             return
 
         def forgotten_there(error: Exception | None) -> None:
             if error is None:
-                own.put(connector, offsets, written, is_wanted)
+                own.put(connector, offsets, written, is_wanted, until_durable=until_durable)
             elif on_done is not None:
                 on_done(error)
 
         # The worker's topic forgets first: else what it still holds would show through where the own one has nothing.
-        self._common.put(connector, forgotten, forgotten_there, is_wanted)
+        self._common.put(connector, forgotten, forgotten_there, is_wanted, until_durable=until_durable)
 
-    def put_copy(self, connector: str, offsets: Pairs) -> None:
-        """Tell the worker's topic what the connector's own one holds already; without one, nothing. Best effort."""
+    def put_copy(self, connector: str, offsets: Pairs, on_done: OnDone | None = None) -> None:
+        """Tell the worker's topic what the connector's own one holds already; without one, nothing. Best effort.
+
+        One attempt, and ``on_done`` hears None after it, whatever became of it: a copy sent later could set the
+        worker's topic back, behind what the task's next owner wrote.
+        """
+        tried = threading.Event()
+
+        def done(error: Exception | None) -> None:
+            tried.set()
+            if error is not None:
+                log.warning("connector=%s: the worker's offset topic is not up to date: %s", connector, error)
+            if on_done is not None:
+                on_done(None)
+
         if self._open_already(connector) is None:
+            done(None)
             return
         try:
-            self._common.put(connector, offsets)
+            self._common.put(connector, offsets, done, lambda: not tried.is_set())
         except ConnectError as error:
-            log.warning("connector=%s: the worker's offset topic is not up to date: %s", connector, error)
+            done(error)
 
     def records(self, connector: str, offsets: Pairs) -> list[tuple[bytes, bytes | None]]:
         """Return the records that a transaction must hold to commit these offsets in the topic that counts."""
