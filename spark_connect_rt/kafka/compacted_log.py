@@ -239,7 +239,8 @@ class KafkaCompactedLog:
         settings = self._admin.topic_settings(self.topic, limit_ms) or {}  # not allowed to know: no snapshot is young
         retention_ms = int(settings.get("delete.retention.ms") or 0)
         topic_id = described.topic_id if described is not None else ""
-        return LogFacts(self._admin.cluster_id(limit_ms), self.topic, topic_id, begins, ends, retention_ms)
+        committed = self._clients.consumer.get("isolation.level", "").lower() == "read_committed"
+        return LogFacts(self._admin.cluster_id(limit_ms), self.topic, topic_id, begins, ends, retention_ms, committed)
 
     def _partitions(self) -> list[TopicPartition]:
         return [TopicPartition(self.topic, number) for number in self._positions]
