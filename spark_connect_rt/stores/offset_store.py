@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from spark_connect_rt.errors import ConnectError, DataError, FencedError, RetriableError, TimedOutError
+from spark_connect_rt.errors import ConnectError, FencedError, RetriableError, TimedOutError
 from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
 from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads, Timer
 from spark_connect_rt.protocol.offset_records import OffsetMap
@@ -262,7 +262,7 @@ class OffsetStore:
             for record in batch:
                 try:
                     self._mark_read(self._fold.apply(record.key, record.value))
-                except DataError as error:
+                except Exception as error:  # noqa: BLE001 - nor what nobody foresaw may end the reader
                     _log.warning(
                         "offset topic partition=%d offset=%d ignored: %s",
                         record.partition,

@@ -1,11 +1,13 @@
 import threading
 from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
 from spark_connect_rt.errors import ConnectError, DataError, RetriableError, TimedOutError
 from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
 from spark_connect_rt.ports.threads import MachineThreads, Timer
+from spark_connect_rt.state.offset_fold import OffsetFold
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
 
@@ -289,3 +291,17 @@ def test_what_is_put_during_an_append_goes_out_after_it_though_nobody_waits(held
     store.put("c", [(FILE, {"position": 2})])
     held.answer()
     assert [records[0][1] for records, _ in held.appends] == [b'{"position":1}', b'{"position":2}']
+
+
+def test_a_record_that_breaks_the_fold_does_not_end_the_reader(it: Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    apply = OffsetFold.apply
+
+    def broken(fold: OffsetFold, *record: Any) -> Any:
+        if record[-1] == b"poison":
+            raise OverflowError("cannot convert float infinity to integer")
+        return apply(fold, *record)
+
+    monkeypatch.setattr(OffsetFold, "apply", broken)
+    it.topic.write([(b"any", b"poison")])
+    it.topic.write([(KEY, b'{"position":7}')])
+    assert it.store.read("c", [FILE]) == [{"position": 7}]
