@@ -59,21 +59,24 @@ class _HistoryError(Exception):
 
 
 class _Answer:
-    """Counts the delivery reports of one append; the last one answers it."""
+    """Counts the delivery reports of one append, which any thread may serve; the last one answers it."""
 
-    __slots__ = ("_error", "_left", "_log", "_on_appended")
+    __slots__ = ("_error", "_left", "_lock", "_log", "_on_appended")
 
     def __init__(self, log: KafkaCompactedLog, count: int, on_appended: OnAppended | None) -> None:
         self._log = log
+        self._lock = threading.Lock()
         self._left = count
         self._error: Exception | None = None
         self._on_appended = on_appended
 
     def __call__(self, error: Any, _message: Any) -> None:
-        if error is not None and self._error is None:
-            self._error = connect_error(error, f"appending to {self._log.topic}")
-        self._left -= 1
-        if self._left == 0:
+        with self._lock:
+            if error is not None and self._error is None:
+                self._error = connect_error(error, f"appending to {self._log.topic}")
+            self._left -= 1
+            is_last = self._left == 0
+        if is_last:
             self._log._answer(self._on_appended, self._error)
 
 

@@ -111,3 +111,25 @@ def test_an_append_that_is_larger_than_the_queue_waits_for_room_but_not_for_ever
     log.append(records, told.append)
     producer.answer()
     assert told[1:] == [None]
+
+
+def test_the_count_of_reports_is_taken_under_a_lock(log: KafkaCompactedLog, producer: Producer) -> None:
+    """A lost count blocks every later commit; today's interpreter switches threads where it cannot be lost."""
+    told: list[Exception | None] = []
+    log.append([(b"1", b""), (b"2", b"")], told.append)
+    answer: Any = producer.held[0][1]
+    answer._left = Slow(2)
+    threads = [threading.Thread(target=answer, args=(None, None)) for _ in range(2)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert told == [None]
+
+
+class Slow(int):
+    """A number whose subtraction lets other threads run."""
+
+    def __sub__(self, other: int) -> Slow:
+        threading.Event().wait(0.05)
+        return Slow(int(self) - other)
