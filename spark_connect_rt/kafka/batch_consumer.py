@@ -15,6 +15,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException, Message
 from confluent_kafka import TopicPartition as _ClientPartition
 
+from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.kafka.client_factory import make_consumer
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.offset_lookup import FIRST, NEXT, look_up_offsets
@@ -54,6 +55,7 @@ class KafkaBatchConsumer:
         properties.pop("group.instance.id", None)
         self._consumer: Any = make_consumer(properties, own)
         self._assigned: dict[TopicPartition, int] = {}  # -> where it was assigned, or its end was met since
+        self._problems: dict[TopicPartition, ConnectError] = {}  # not told yet, since rows were read before them
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         """See the port. A partition already read goes on from the new offset."""
@@ -74,9 +76,15 @@ class KafkaBatchConsumer:
             self._consumer.incremental_unassign([_ClientPartition(one.topic, one.partition) for one in known])
             for one in known:
                 del self._assigned[one]
+                self._problems.pop(one, None)
 
     def poll(self, max_records: int, timeout_ms: int) -> pa.RecordBatch | None:
-        """See the port. Returns as soon as there is one record, with what else is there."""
+        """See the port. Returns as soon as there is one record, with what else is there.
+
+        An error is raised by the call after the one that returned what was read before it: the client's position is
+        behind those rows already, so they would never come again.
+        """
+        self._raise_problem()
         first = self._consumer.poll(timeout_ms / 1000)
         if first is None:
             return None
@@ -84,9 +92,12 @@ class KafkaBatchConsumer:
         messages = [first]
         while messages:  # by the chunk: a client's message dies young, its bytes stay
             rows.add(self._good(messages))
-            room = max_records - rows.count
+            room = 0 if self._problems else max_records - rows.count
             messages = self._consumer.consume(min(room, CHUNK_COUNT), 0) if room > 0 else []
-        return rows.batch() if rows.count else None
+        if not rows.count:
+            self._raise_problem()
+            return None
+        return rows.batch()
 
     def position(self, partition: TopicPartition) -> int:
         """See the port."""
@@ -106,6 +117,10 @@ class KafkaBatchConsumer:
         ends = {one: _END_OF[offset] for one, offset in offsets.items() if offset in _END_OF}
         return {**offsets, **look_up_offsets(self._consumer, ends, LOOKUP_TIMEOUT_S)}
 
+    def _raise_problem(self) -> None:
+        for partition in self._problems:
+            raise self._problems.pop(partition)
+
     def _good(self, messages: Sequence[Any]) -> Sequence[Any]:
         """Return the messages that are records; take note of the others."""
         errors = list(map(Message.error, messages))
@@ -116,16 +131,16 @@ class KafkaBatchConsumer:
         return [one for one, error in zip(messages, errors, strict=True) if error is None]
 
     def _take_event(self, message: Any) -> None:
-        """Note the end of a partition; raise for an error that waiting does not mend."""
+        """Note the end of a partition, or an error that waiting does not mend."""
         error = message.error()
         if error is None or error.code() in _PASSING:
             return
+        where = TopicPartition(message.topic(), message.partition())
         if error.code() == KafkaError._PARTITION_EOF:
-            met = TopicPartition(message.topic(), message.partition())
-            if met in self._assigned:  # lies behind markers and compacted records, which are never delivered
-                self._assigned[met] = max(self._assigned[met], message.offset())
+            if where in self._assigned:  # lies behind markers and compacted records, which are never delivered
+                self._assigned[where] = max(self._assigned[where], message.offset())
         elif error.fatal() or not error.retriable():
-            raise connect_error(error, f"reading {message.topic()}-{message.partition()}")
+            self._problems[where] = connect_error(error, f"reading {where}")
 
 
 class _Rows:

@@ -12,7 +12,6 @@ from collections.abc import Collection, Iterator
 from typing import Any
 
 from aiokafka.conn import collect_hosts
-from aiokafka.protocol.metadata import MetadataRequest
 from confluent_kafka import KafkaError
 
 from spark_connect_rt.errors import ConnectError, RetriableError
@@ -20,6 +19,7 @@ from spark_connect_rt.kafka.connection_problem import refusal_of_error
 from spark_connect_rt.kafka.fetch_settings import FetchSettings
 from spark_connect_rt.kafka.group_connection import connect
 from spark_connect_rt.kafka.group_link import NETWORK_ERRORS
+from spark_connect_rt.kafka.leader_epochs import LeadersRequest, leader_epochs
 from spark_connect_rt.protocol.ids import TopicPartition
 
 FETCH, ASK = "fetch", "ask"  # a broker answers one connection in order, and a fetch may wait
@@ -35,6 +35,7 @@ class BrokerLinks:
         self._brokers: dict[int, Address] = {}
         self._let_in = False
         self.leaders: dict[TopicPartition, int] = {}
+        self.epochs: dict[TopicPartition, int] = {}  # of these leaders, where brokers tell
         self._known: set[TopicPartition] = set()
         self._topic_errors: dict[str, int] = {}
 
@@ -48,7 +49,7 @@ class BrokerLinks:
         failure: Exception = OSError("there are no bootstrap servers")
         for address in self._candidates():
             try:
-                answer = await self._send(address, ASK, MetadataRequest(sorted(topics), False))
+                answer = await self._send(address, ASK, LeadersRequest(sorted(topics)))
             except NETWORK_ERRORS as error:
                 failure = error if refusal_of_error(failure) is None else failure
                 continue
@@ -96,6 +97,7 @@ class BrokerLinks:
         }
         self._known = set(led_by)
         self.leaders = {partition: broker for partition, broker in led_by.items() if broker in self._brokers}
+        self.epochs = dict(leader_epochs(metadata))
 
     async def _send(self, address: Address, purpose: str, request: Any) -> Any:
         connection = self._connections.get((address, purpose))

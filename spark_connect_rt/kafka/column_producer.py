@@ -62,12 +62,14 @@ class ColumnProducer:
         size, limit_ms = int(sizes.sum()), self._settings.max_block_ms
         if not self._wait(lambda: self._bytes + size <= max(self._settings.buffer_bytes, size), limit_ms):
             raise TimedOutError(f"no room in the producer's buffer for max.block.ms={limit_ms}{self._why()}")
-        with self._changed:
-            self._records += batch.num_rows
-            self._bytes += size
         until_s = self._loop.time() + self._settings.delivery_timeout_ms / 1000
         produced = Produced(batch, int(self._clock_s() * 1000), until_s)
-        self._loop.call_soon_threadsafe(self._sender.put, produced)
+        with self._changed:
+            if self._failure is not None:
+                raise self._failure
+            self._records += batch.num_rows
+            self._bytes += size
+            self._loop.call_soon_threadsafe(self._sender.put, produced)  # it is closed only behind a failure
 
     def flush(self, timeout_ms: int) -> None:
         """See the port."""
@@ -104,13 +106,13 @@ class ColumnProducer:
     # -- the loop's thread
 
     def _run(self) -> None:
-        try:
-            with self._runner:
+        with self._runner:
+            try:
                 self._runner.run(_outcome(self._sending))
-        except asyncio.CancelledError:
-            pass  # closed
-        except Exception as error:  # noqa: BLE001 - the top of the thread
-            self._fail(error)
+            except asyncio.CancelledError:
+                pass  # closed
+            except Exception as error:  # noqa: BLE001 - the top of the thread
+                self._fail(error)
 
     def _delivered(self, place: TopicPartition, offset: int, records: int, size: int) -> None:
         with self._changed:

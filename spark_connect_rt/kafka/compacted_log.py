@@ -42,6 +42,7 @@ _log = logging.getLogger(__name__)
 READ_BATCH_COUNT = 1_000  # more costs time in the garbage collector, less in calls
 IDLE_WAIT_S = 0.1  # the reader wakes at once for records; this bounds how long ``stop`` waits for it
 PENDING_WAIT_S = 0.005  # while an append is not answered yet
+BLOCK_LIMIT_S = 30.0  # an append larger than the producer's queue waits that long for room behind its own records
 STALLED_MS = 30_000  # a start that reads nothing for so long fails
 
 _CONSUMER = {
@@ -58,21 +59,24 @@ class _HistoryError(Exception):
 
 
 class _Answer:
-    """Counts the delivery reports of one append; the last one answers it."""
+    """Counts the delivery reports of one append, which any thread may serve; the last one answers it."""
 
-    __slots__ = ("_error", "_left", "_log", "_on_appended")
+    __slots__ = ("_error", "_left", "_lock", "_log", "_on_appended")
 
     def __init__(self, log: KafkaCompactedLog, count: int, on_appended: OnAppended | None) -> None:
         self._log = log
+        self._lock = threading.Lock()
         self._left = count
         self._error: Exception | None = None
         self._on_appended = on_appended
 
     def __call__(self, error: Any, _message: Any) -> None:
-        if error is not None and self._error is None:
-            self._error = connect_error(error, f"appending to {self._log.topic}")
-        self._left -= 1
-        if self._left == 0:
+        with self._lock:
+            if error is not None and self._error is None:
+                self._error = connect_error(error, f"appending to {self._log.topic}")
+            self._left -= 1
+            is_last = self._left == 0
+        if is_last:
             self._log._answer(self._on_appended, self._error)
 
 
@@ -136,7 +140,7 @@ class KafkaCompactedLog:
             raise
 
     def append(self, records: Sequence[tuple[bytes, bytes | None]], on_appended: OnAppended | None = None) -> None:
-        """See the port."""
+        """See the port. A queue that others have filled refuses at once: the tick and the engine's loop append, too."""
         if self._stopping or self._producer is None:
             raise ConnectError(f"topic {self.topic}: the log is stopped")
         with self._changed:
@@ -145,8 +149,9 @@ class KafkaCompactedLog:
             self._answer(on_appended, None)
             return
         answer = _Answer(self, len(records), on_appended)
+        limit_s, has_room = time.monotonic() + BLOCK_LIMIT_S, False
         for key, value in records:
-            self._produce(key, value, answer)
+            has_room = self._produce(key, value, answer, limit_s if has_room else 0.0)
 
     def flush(self, timeout_ms: int) -> None:
         """See the port."""
@@ -191,17 +196,21 @@ class KafkaCompactedLog:
             self._producer.purge()
             self._producer.flush(1)  # every append is answered, be it with an error
 
-    def _produce(self, key: bytes, value: bytes | None, answer: _Answer) -> None:
+    def _produce(self, key: bytes, value: bytes | None, answer: _Answer, until_s: float) -> bool:
+        """Hand over one record; False: there was no room until then."""
         while True:
             try:
                 self._producer.produce(self.topic, value, key, on_delivery=answer)
             except BufferError:
+                if time.monotonic() >= until_s:
+                    answer(KafkaError(KafkaError._QUEUE_FULL), None)
+                    return False
                 self._producer.poll(0.05)
             except KafkaException as error:
                 answer(error, None)
-                return
+                return True
             else:
-                return
+                return True
 
     def _answer(self, on_appended: OnAppended | None, error: Exception | None) -> None:
         if on_appended is not None:
@@ -239,7 +248,8 @@ class KafkaCompactedLog:
         settings = self._admin.topic_settings(self.topic, limit_ms) or {}  # not allowed to know: no snapshot is young
         retention_ms = int(settings.get("delete.retention.ms") or 0)
         topic_id = described.topic_id if described is not None else ""
-        return LogFacts(self._admin.cluster_id(limit_ms), self.topic, topic_id, begins, ends, retention_ms)
+        committed = self._clients.consumer.get("isolation.level", "").lower() == "read_committed"
+        return LogFacts(self._admin.cluster_id(limit_ms), self.topic, topic_id, begins, ends, retention_ms, committed)
 
     def _partitions(self) -> list[TopicPartition]:
         return [TopicPartition(self.topic, number) for number in self._positions]

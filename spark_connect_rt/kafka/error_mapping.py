@@ -55,6 +55,7 @@ _KINDS: dict[type[ConnectError], tuple[str, ...]] = {
         "_RESOLVE",
         "_WAIT_COORD",
         "_RETRY",
+        "_QUEUE_FULL",
         "NOT_LEADER_FOR_PARTITION",
         "LEADER_NOT_AVAILABLE",
         *COORDINATOR_UNSETTLED,

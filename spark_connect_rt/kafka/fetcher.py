@@ -3,28 +3,32 @@
 The request that follows an answer is sent before the answer is taken apart, so both sides are busy. Unread are at most
 one answer of each broker and the one behind it. What a partition's answer cannot be matched to any more, since it was
 given up or is read from elsewhere, is dropped.
+
+A partition whose leader is of another epoch is read on only when the new one has the same log up to there (KIP-320):
+an unclean election may have cut it. Requests name the epoch, so that no broker answers for another one.
 """
 
 from __future__ import annotations
 
 import asyncio
 import contextlib
+import logging
 import time
 from collections import defaultdict, deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from aiokafka.protocol.fetch import FetchRequest
 from confluent_kafka import KafkaError
 
 from spark_connect_rt.errors import NotFoundError, RetriableError
 from spark_connect_rt.kafka.broker_links import FETCH, BrokerLinks
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.fetch_settings import FetchSettings, backoff_s
+from spark_connect_rt.kafka.leader_epochs import UNKNOWN, EpochEnd, EpochEndsRequest, FencedFetchRequest, epoch_ends
 from spark_connect_rt.kafka.offset_lookup import FIRST, NEXT
 from spark_connect_rt.kafka.offset_requests import look_up
-from spark_connect_rt.kafka.record_batches import offset_behind
+from spark_connect_rt.kafka.record_batches import last_batch
 from spark_connect_rt.protocol.ids import TopicPartition
 
 TICK_S = 0.001  # a wait may end that much early
@@ -33,6 +37,7 @@ _RESET_LIMIT_S = 1.0
 _STEPS_OF_AN_ANSWER = 6  # of the loop, from bytes on the socket to a task that is done
 _ABORTED = 5  # where an answer's partition holds its aborted transactions, from version 5 on
 _OUT_OF_RANGE = 1
+log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
@@ -43,7 +48,13 @@ class Reading:
     fetch_at: int | None  # what to ask for next; None: the answer that is there tells
     failures: int = 0
     retry_s: float = 0.0
+    epoch: int = UNKNOWN  # of the last batch before ``fetch_at``
+    leader_epoch: int = UNKNOWN  # of the leader whose log was found to be the same up to ``fetch_at``
     unknown_s: float | None = None  # since when no broker knows it
+
+
+_Doubted = dict[TopicPartition, tuple[Reading, int]]
+"""Partitions whose leader changed: how they are read, and the epoch of the new one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +75,7 @@ class Fetcher:
         self._links = BrokerLinks(settings)
         self._under_way: dict[int, asyncio.Task[Any]] = {}
         self._asked: dict[int, dict[TopicPartition, Reading]] = {}
+        self._checks: dict[int, tuple[asyncio.Task[Any], _Doubted]] = {}  # by broker
         self._refreshing: asyncio.Task[None] | None = None
         self._refreshed_s = -1e9
         self._outdated = False
@@ -107,7 +119,7 @@ class Fetcher:
 
     async def close(self) -> None:
         """End what is under way."""
-        tasks = [*self._under_way.values(), *([self._refreshing] if self._refreshing else [])]
+        tasks = self._tasks()
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
@@ -118,15 +130,31 @@ class Fetcher:
         now_s = time.monotonic()
         self._refresh_if_due(now_s)
         wanted: dict[int, dict[TopicPartition, Reading]] = defaultdict(dict)
+        doubted: dict[int, _Doubted] = defaultdict(dict)
         for partition, reading in self.readings.items():
             leader = self._links.leaders.get(partition)
             if leader is not None and reading.fetch_at is not None and reading.retry_s <= now_s:
+                epoch = self._links.epochs.get(partition, UNKNOWN)
+                if epoch != reading.leader_epoch and UNKNOWN not in (epoch, reading.epoch):
+                    doubted[leader][partition] = (reading, epoch)
+                    continue
+                reading.leader_epoch = epoch
                 wanted[leader][partition] = reading
+        for broker, readings in doubted.items():
+            self._check(broker, readings, now_s)
         for broker, partitions in wanted.items():
             if broker not in self._under_way and self._retry_s.get(broker, 0.0) <= now_s:
                 self._asked[broker] = partitions
                 asking = self._links.ask(broker, self._request(partitions), FETCH)
                 self._under_way[broker] = asyncio.get_running_loop().create_task(asking)
+
+    def _check(self, broker: int, doubted: _Doubted, now_s: float) -> None:
+        """Ask a new leader whether its log is the one read so far, once what the last one answered is in."""
+        asked = [reading for partitions in self._asked.values() for reading in partitions.values()]
+        settled = {place: one for place, one in doubted.items() if one[0] not in asked}
+        if settled and broker not in self._checks and self._retry_s.get(broker, 0.0) <= now_s:
+            request = EpochEndsRequest({place: (epoch, one.epoch) for place, (one, epoch) in settled.items()})
+            self._checks[broker] = asyncio.get_running_loop().create_task(self._links.ask(broker, request)), settled
 
     def _refresh_if_due(self, now_s: float) -> None:
         lost = not self.readings.keys() <= self._links.leaders.keys()
@@ -137,18 +165,29 @@ class Fetcher:
             topics = {partition.topic for partition in self.readings}
             self._refreshing = asyncio.get_running_loop().create_task(self._links.refresh(topics))
 
-    def _request(self, partitions: dict[TopicPartition, Reading]) -> FetchRequest:
+    def _request(self, partitions: dict[TopicPartition, Reading]) -> FencedFetchRequest:
         settings, topics = self._settings, dict[str, list[tuple[int, Any, int]]]()
+        epochs: dict[tuple[str, int], int] = {}
         for one, reading in partitions.items():
+            epochs[one.topic, one.partition] = reading.leader_epoch
             topics.setdefault(one.topic, []).append((one.partition, reading.fetch_at, settings.partition_bytes))
         committed = int(settings.committed_only)
-        return FetchRequest(
-            settings.wait_ms, settings.least_bytes, settings.most_bytes, committed, list(topics.items())
+        return FencedFetchRequest(
+            settings.wait_ms,
+            settings.least_bytes,
+            settings.most_bytes,
+            committed,
+            list(topics.items()),
+            epochs=epochs,
         )
+
+    def _tasks(self) -> list[asyncio.Task[Any]]:
+        checks = [task for task, _ in self._checks.values()]
+        return [*self._under_way.values(), *checks, *([self._refreshing] if self._refreshing else [])]
 
     async def _any_done(self, limit_s: float) -> None:
         """Wait for an answer, for the time when one may be asked for again, at most for ``limit_s``."""
-        tasks = [*self._under_way.values(), *([self._refreshing] if self._refreshing else [])]
+        tasks = self._tasks()
         now_s = time.monotonic()
         retries_s = [*self._retry_s.values(), *(reading.retry_s for reading in self.readings.values())]
         waits_s = [limit_s, *(retry_s - now_s for retry_s in retries_s if retry_s > now_s)]
@@ -163,6 +202,12 @@ class Fetcher:
             if self._succeeded(task, None):
                 self._refreshed_s = time.monotonic()
                 self._look_for_lost()
+        for broker in [broker for broker, (task, _) in self._checks.items() if task.done()]:
+            task, doubted = self._checks.pop(broker)
+            if self._succeeded(task, broker):
+                await self._take_ends(epoch_ends(task.result()), doubted)
+            else:
+                self._outdated = True
         for broker in [broker for broker, task in self._under_way.items() if task.done()]:
             task, asked = self._under_way.pop(broker), self._asked.pop(broker)
             if self._succeeded(task, broker):
@@ -200,12 +245,42 @@ class Fetcher:
                 self._refused(place, reading, code)
             elif batches:
                 assert reading.fetch_at is not None, place
-                behind = offset_behind(batches, reading.fetch_at)
-                reading.fetch_at = behind if behind > reading.fetch_at else None
+                last = last_batch(batches)
+                if last is not None and last.next_offset > reading.fetch_at:
+                    reading.fetch_at, reading.epoch = last.next_offset, last.leader_epoch
+                else:
+                    reading.fetch_at = None
                 reading.failures, reading.unknown_s = 0, None
                 aborted = fields[_ABORTED] if self._settings.committed_only else None
                 self.answers.append(Answer(place, reading, batches, aborted))
                 self.readings[place] = self.readings.pop(place)
+
+    async def _take_ends(self, ends: dict[TopicPartition, EpochEnd], doubted: _Doubted) -> None:
+        """Read on where the new leader has the same log; else go back to where it is another one, as Java."""
+        for place, (reading, leader_epoch) in doubted.items():
+            end = ends.get(place, EpochEnd(KafkaError.UNKNOWN_LEADER_EPOCH, UNKNOWN, UNKNOWN))
+            if self.readings.get(place) is not reading or reading.fetch_at is None:
+                continue
+            if end.error_code:
+                self._refused(place, reading, end.error_code)
+            elif UNKNOWN in (end.leader_epoch, end.end_offset):
+                log.warning("%s: its leader knows nothing of epoch %d that was read", place, reading.epoch)
+                await self._reset(place, reading)
+            elif end.end_offset < reading.fetch_at:
+                self._go_back(place, reading, end, leader_epoch)
+            else:
+                reading.leader_epoch = leader_epoch
+
+    def _go_back(self, place: TopicPartition, reading: Reading, end: EpochEnd, leader_epoch: int) -> None:
+        """Read what the log holds now in the place of what was cut off; what was answered of that is dropped."""
+        position = min(reading.position, end.end_offset)
+        text = (
+            f"the log was cut at offset {end.end_offset} by an unclean election; it was read up to {reading.position}"
+        )
+        if position < reading.position and self._settings.reset == "none":
+            raise connect_error(KafkaError(KafkaError._AUTO_OFFSET_RESET, text), f"reading {place}")
+        log.warning("%s: %s, going on at %d", place, text, position)
+        self.readings[place] = Reading(position, position, epoch=end.leader_epoch, leader_epoch=leader_epoch)
 
     async def _reset(self, partition: TopicPartition, reading: Reading) -> None:
         """Go on where auto.offset.reset says: what was to be read is gone."""

@@ -152,7 +152,9 @@ class LatestLoad:
         facts, now_ms = self._facts, self._cache.now_ms()
         marks = {**self._marks, **{number: _bookmark(one) for number, one in self._last.items()}}
         records = tuple(self._latest.values())
-        snapshot = LogSnapshot(facts.cluster_id, facts.topic, facts.topic_id, now_ms, marks, records)
+        snapshot = LogSnapshot(
+            facts.cluster_id, facts.topic, facts.topic_id, now_ms, marks, records, facts.committed_only
+        )
         self._cache.save(facts, snapshot)
         self._unsaved_count, self._saved_ms = 0, now_ms
 

@@ -6,6 +6,7 @@ Transaction markers never count, the batches of aborted transactions not for a r
 from __future__ import annotations
 
 import struct
+from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
@@ -125,6 +126,11 @@ def offset_behind(batches: bytes, position: int) -> int:
     Only of batches of the present format: older ones end it.
     """
     return max((position, *(batch.next_offset for batch in whole_batches(batches))))
+
+
+def last_batch(batches: bytes) -> Batch | None:
+    """Return the last whole batch; see ``offset_behind``."""
+    return next(iter(deque(whole_batches(batches), maxlen=1)), None)
 
 
 def aborts(marker: Any) -> bool:

@@ -22,6 +22,7 @@ class LogFacts:
     beginning: Mapping[int, int]  # partition -> first offset
     end: Mapping[int, int]  # partition -> log end
     delete_retention_ms: int  # how long a tombstone stays, at least
+    committed_only: bool = False  # how this worker reads it
 
 
 def snapshot_refusal(snapshot: LogSnapshot, facts: LogFacts, now_ms: int) -> str | None:
@@ -30,6 +31,8 @@ def snapshot_refusal(snapshot: LogSnapshot, facts: LogFacts, now_ms: int) -> str
         return f"it is of topic {snapshot.topic} in cluster {snapshot.cluster_id}"
     if snapshot.topic_id != facts.topic_id:
         return "the topic was created again since"
+    if snapshot.committed_only != facts.committed_only:
+        return "it was read with another isolation level: it may hold what a transaction aborted since"
     if set(snapshot.bookmarks) != set(facts.end):
         return f"the topic has {len(facts.end)} partitions now, not {len(snapshot.bookmarks)}"
     return _outdated(snapshot, facts, now_ms) or _other_log(snapshot, facts)

@@ -36,7 +36,10 @@ class CompactedLog(Protocol):
         """
 
     def append(self, records: Sequence[tuple[bytes, bytes | None]], on_appended: OnAppended | None = None) -> None:
-        """Send (key, value) records in order; returns at once. ``None`` value is a tombstone."""
+        """Send (key, value) records in order; returns at once. ``None`` value is a tombstone.
+
+        ``on_appended`` hears RetriableError when too much is under way already; then none or some of them are sent.
+        """
 
     def flush(self, timeout_ms: int) -> None:
         """Wait until everything appended is durable. Raises RetriableError when time is up or a send failed."""

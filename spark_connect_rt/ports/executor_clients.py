@@ -99,7 +99,10 @@ class BatchConsumer(Protocol):
         """Read these no more; nothing of them is returned afterwards."""
 
     def poll(self, max_records: int, timeout_ms: int) -> pa.RecordBatch | None:
-        """Return what is there in ``pipeline.columns`` consume form (one topic partition or several)."""
+        """Return what is there in ``pipeline.columns`` consume form (one topic partition or several).
+
+        Raises ConnectError, never in the place of rows already read: whoever goes on after it has lost nothing.
+        """
 
     def position(self, partition: TopicPartition) -> int:
         """Return the next offset this consumer will read, past markers and compacted records."""

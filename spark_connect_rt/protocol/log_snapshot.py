@@ -18,7 +18,7 @@ from spark_connect_rt.protocol.checked_lines import (
     encode_record,
 )
 
-KIND, VERSION = "connectrt-log-snapshot", 1
+KIND, VERSION = "connectrt-log-snapshot", 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +45,7 @@ class LogSnapshot:
     written_ms: int  # since the epoch, by this machine's clock
     bookmarks: Mapping[int, Bookmark]  # by partition, all of them
     records: tuple[RawRecord, ...]  # the last record of each live key
+    committed_only: bool = False  # read without what transactions had not committed
 
 
 def encode_snapshot(snapshot: LogSnapshot) -> bytes:
@@ -56,6 +57,7 @@ def encode_snapshot(snapshot: LogSnapshot) -> bytes:
         "topic": snapshot.topic,
         "topic_id": snapshot.topic_id,
         "written_ms": snapshot.written_ms,
+        "committed_only": snapshot.committed_only,
         "bookmarks": [
             [number, mark.position, mark.last_offset, mark.last_checksum]
             for number, mark in sorted(snapshot.bookmarks.items())
@@ -76,6 +78,7 @@ def decode_snapshot(data: bytes) -> LogSnapshot:
             int(header["written_ms"]),
             bookmarks,
             tuple(map(decode_record, rows)),
+            bool(header["committed_only"]),
         )
     except (KeyError, TypeError, ValueError) as error:
         raise DataError(f"the header is not a snapshot's: {error!r}") from error

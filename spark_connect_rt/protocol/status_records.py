@@ -153,7 +153,7 @@ def decode_topic_status(value: bytes) -> TopicStatus:
             int(fields["task"]),
             int(fields["discoverTimestamp"]),
         )
-    except (KeyError, TypeError, ValueError) as error:
+    except (KeyError, TypeError, ValueError, OverflowError) as error:
         raise DataError(f"a topic status lacks or garbles {error}") from error
 
 

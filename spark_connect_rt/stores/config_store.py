@@ -12,7 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from spark_connect_rt.errors import ConnectError, DataError, RetriableError
+from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.compacted_log import CompactedLog, FencedWriter, LogRecord
 from spark_connect_rt.protocol import config_records as records
@@ -166,7 +166,7 @@ class ConfigStore:
         for record in batch:
             try:
                 events += self._fold.apply(record.offset, record.key, record.value)
-            except DataError as error:
+            except Exception as error:  # noqa: BLE001 - what nobody foresaw must not end the reader of every worker
                 _log.error("config topic offset=%d ignored: %s", record.offset, error)
         self._snapshot = self._fold.snapshot()  # one assignment: readers see the old one or the new one
         if self._started and self._on_event is not None:

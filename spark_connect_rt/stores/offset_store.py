@@ -1,7 +1,7 @@
 """The offset topic as a store: where every source partition is (Java ``OffsetStorageWriter`` and ``-Reader``).
 
 Owns: coalescing (one append in flight; what is put meanwhile goes out together, the newest offset per partition),
-writing nothing when nothing changed, and telling the putter when its offsets are durable.
+writing nothing when nothing changed, trying again what failed, and telling the putter when its offsets are durable.
 """
 
 from __future__ import annotations
@@ -11,16 +11,18 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
-from spark_connect_rt.errors import ConnectError, DataError, FencedError, RetriableError, TimedOutError
+from spark_connect_rt.errors import ConnectError, FencedError, RetriableError, TimedOutError
 from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
-from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
+from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads, Timer
 from spark_connect_rt.protocol.offset_records import OffsetMap
 from spark_connect_rt.state.offset_fold import OffsetFold, PartitionKey, partition_key, same_offset
 
 OnDone = Callable[[Exception | None], None]
-"""Called once: None when the offsets are durable, else why they are not (they are tried again with the next)."""
+"""Called once: None when the offsets are durable, else why they are not (they are tried again all the same)."""
+IsWanted = Callable[[], bool]
 
 READ_LIMIT_MS = 30_000
+RETRY_WAIT_MS = 500  # after a failed append
 
 _log = logging.getLogger(__name__)
 
@@ -32,7 +34,15 @@ class _Put:
     connector: str
     partition: OffsetMap | None
     offset: OffsetMap | None
-    is_wanted: Callable[[], bool]
+    is_wanted: IsWanted
+
+
+@dataclass(frozen=True, slots=True)
+class _Waiter:
+    """Who hears how an append ended: the first one, or, as long as ``waits_on``, the one that brings it."""
+
+    on_done: OnDone
+    waits_on: IsWanted
 
 
 @dataclass(slots=True)
@@ -40,7 +50,7 @@ class _Batch:
     """Offsets that go out together, and who waits for them."""
 
     puts: dict[PartitionKey, _Put] = field(default_factory=dict)
-    waiting: list[OnDone] = field(default_factory=list)
+    waiting: list[_Waiter] = field(default_factory=list)
 
 
 class OffsetStore:
@@ -52,6 +62,7 @@ class OffsetStore:
         """Take the topic; ``may_write`` is asked at the last moment before anything is appended (I7)."""
         self._log = log
         self._may_write = may_write
+        self._threads = threads
         self._lock = threads.condition()
         self._fold = OffsetFold()
         self._pending = _Batch()
@@ -60,6 +71,7 @@ class OffsetStore:
         self._unread: dict[PartitionKey, deque[OffsetMap | None]] = {}
         self._uncertain: set[PartitionKey] = set()  # an append failed: what the topic holds is not known
         self._loaded = False
+        self._retry: Timer | None = None
 
     def start(self) -> None:
         """Check the topic and begin to read it; reads wait for its end. Raises as ``CompactedLog.start``."""
@@ -67,6 +79,9 @@ class OffsetStore:
 
     def stop(self) -> None:
         """Close the log. Call ``flush`` first: what is still pending is given up."""
+        with self._lock:
+            if self._retry is not None:
+                self._retry.cancel()
         self._log.stop()
 
     def read(
@@ -104,12 +119,16 @@ class OffsetStore:
         connector: str,
         offsets: Iterable[tuple[OffsetMap | None, OffsetMap | None]],
         on_done: OnDone | None = None,
-        is_wanted: Callable[[], bool] = lambda: True,
+        is_wanted: IsWanted = lambda: True,
+        *,
+        until_durable: bool = False,
     ) -> None:
         """Commit (partition, offset) pairs; a None offset forgets the partition. Returns at once.
 
-        ``is_wanted`` is asked each time they are about to be sent: what failed once is not tried again for a task
-        that is over, whose next owner may have committed more by then (I7). It takes no lock.
+        What failed is tried again, after a while or with the next put. ``is_wanted`` is asked each time they are about
+        to be sent: not for a task that is over, whose next owner may have committed more by then (I7). It takes no
+        lock. ``on_done`` hears of the first attempt; with ``until_durable`` only of the one that brings it, of a
+        failure that waiting does not mend, or that they are wanted no more (I5).
 
         Raises DataError, before anything is written, for a type that is not allowed.
         """
@@ -126,7 +145,7 @@ class OffsetStore:
             waits = changed or any(self._is_unsent(key) for key in keys)
             if on_done is not None and waits:
                 # Also when only equal offsets are under way: they are not durable yet.
-                self._pending.waiting.append(on_done)
+                self._pending.waiting.append(_Waiter(on_done, is_wanted if until_durable else _never))
         if on_done is not None and not waits:
             on_done(None)
         self._send()
@@ -146,7 +165,7 @@ class OffsetStore:
         with self._lock:
             if not self._pending.puts and self._in_flight is None:
                 return
-            self._pending.waiting.append(answers.append)
+            self._pending.waiting.append(_Waiter(answers.append, _never))
         self._send()
         with self._lock:
             if not self._lock.wait_for(lambda: answers, timeout_ms / 1000):
@@ -207,31 +226,43 @@ class OffsetStore:
     def _on_appended(self, batch: _Batch, error: Exception | None) -> None:
         with self._lock:
             self._in_flight = None
-            for key in batch.puts:
-                if error is None:
-                    self._uncertain.discard(key)
-                else:
-                    self._uncertain.add(key)
-                    self._unread.pop(key, None)
-            if error is not None:
-                # Beneath what is newer, as Java: the next put or flush sends them again.
-                self._pending.puts = {**batch.puts, **self._pending.puts}
+            more = bool(self._pending.puts or self._pending.waiting)  # put meanwhile
+            told = batch.waiting
+            self._note_outcome(batch, error)
+            if isinstance(error, RetriableError) and batch.puts:
+                patient = [one for one in told if one.waits_on()]
+                told = [one for one in told if one not in patient]
+                self._pending.waiting = patient + self._pending.waiting
+                self._retry = self._retry or self._threads.later(RETRY_WAIT_MS, self._try_again)
         if error is not None:
             _log.warning("%d source offsets were not written: %s", len(batch.puts), error)
-        for on_done in batch.waiting:
-            on_done(error)
+        for one in told:
+            one.on_done(error)
         with self._lock:
             self._lock.notify_all()
-            more = bool(self._pending.waiting)
         if more:
             self._send()
+
+    def _note_outcome(self, batch: _Batch, error: Exception | None) -> None:
+        if error is None:
+            self._uncertain -= batch.puts.keys()
+            return
+        self._uncertain |= batch.puts.keys()
+        for key in batch.puts:
+            self._unread.pop(key, None)
+        self._pending.puts = {**batch.puts, **self._pending.puts}  # beneath what is newer, as Java
+
+    def _try_again(self) -> None:
+        with self._lock:
+            self._retry = None
+        self._send()
 
     def _on_records(self, batch: Sequence[LogRecord]) -> None:
         with self._lock:
             for record in batch:
                 try:
                     self._mark_read(self._fold.apply(record.key, record.value))
-                except DataError as error:
+                except Exception as error:  # noqa: BLE001 - nor what nobody foresaw may end the reader
                     _log.warning(
                         "offset topic partition=%d offset=%d ignored: %s",
                         record.partition,
@@ -249,3 +280,7 @@ class OffsetStore:
             unread.popleft()
         if not unread:
             del self._unread[key]
+
+
+def _never() -> bool:
+    return False

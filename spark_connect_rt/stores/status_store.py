@@ -10,7 +10,7 @@ import logging
 import threading
 from collections.abc import Sequence
 
-from spark_connect_rt.errors import ConnectError, DataError, RetriableError
+from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
 from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads, Timer
@@ -183,7 +183,7 @@ class StatusStore:
             for record in batch:
                 try:
                     self._fold.apply(record.key, record.value)
-                except DataError as error:
+                except Exception as error:  # noqa: BLE001 - what nobody foresaw must not end the reader of every worker
                     _log.error(
                         "status topic partition=%d offset=%d ignored: %s",
                         record.partition,

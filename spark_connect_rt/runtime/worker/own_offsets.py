@@ -9,18 +9,32 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 
 from spark_connect_rt.config.exactly_once import own_offsets_topic
 from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
 from spark_connect_rt.protocol.offset_records import OffsetMap
 from spark_connect_rt.state.offset_fold import partition_key
-from spark_connect_rt.stores.offset_store import READ_LIMIT_MS, OffsetStore, OnDone
+from spark_connect_rt.stores.offset_store import READ_LIMIT_MS, IsWanted, OffsetStore, OnDone
 
 log = logging.getLogger(__name__)
 
 OpenStore = Callable[[str, Mapping[str, str]], OffsetStore]
 """(topic, connector configuration, references resolved) -> its store, not started."""
 Pairs = Sequence[tuple[OffsetMap | None, OffsetMap | None]]
+_Key = tuple[str, frozenset[tuple[str, str]]]
+"""Topic and what its clients are made of: connectors share a store only with the same rights."""
+_CLIENT_PREFIXES = ("producer.override.", "consumer.override.", "admin.override.")
+CLOSE_FLUSH_MS = 5_000
+
+
+class _Place:
+    """Where one store is, or is being opened. Its lock holds up nobody who wants another one."""
+
+    def __init__(self) -> None:
+        self.opening = threading.Lock()
+        self.store: OffsetStore | None = None
 
 
 class OwnOffsets:
@@ -33,6 +47,7 @@ class OwnOffsets:
         open_store: OpenStore | None,
         config_of: Callable[[str], Mapping[str, str] | None],
         resolve: Callable[[Mapping[str, str]], Mapping[str, str]],
+        threads: Threads = MACHINE_THREADS,
     ) -> None:
         """Take the worker's store and settings; ``open_store`` None: no connector has its own topic (standalone)."""
         self._common = common
@@ -40,10 +55,10 @@ class OwnOffsets:
         self._open_store = open_store
         self._config_of = config_of
         self._resolve = resolve
+        self._threads = threads
         self._lock = threading.Lock()
-        self._opening = threading.Lock()
-        self._stores: dict[tuple[str, str], OffsetStore] = {}  # by topic and servers
-        self._used: dict[str, tuple[str, str]] = {}  # connector -> its store
+        self._places: dict[_Key, _Place] = {}
+        self._used: dict[str, _Key] = {}  # connector -> its store
 
     def wanted(self, config: Mapping[str, str]) -> bool:
         """Return whether a connector of this configuration has an offset topic of its own."""
@@ -54,20 +69,38 @@ class OwnOffsets:
         config = self._resolve(config)
         topic = own_offsets_topic(self._worker, config)
         if topic is None or self._open_store is None:
-            with self._lock:
-                self._used.pop(connector, None)
+            self._note(connector, None)
             return None
-        key = (topic, config.get("producer.override.bootstrap.servers", ""))
-        with self._opening:
-            store = self._stores.get(key)
-            if store is None:
-                store = self._open_store(topic, config)
-                store.start()
-                log.info("connector=%s has its offsets in topic %s", connector, topic)
+        key = (topic, frozenset(it for it in config.items() if it[0].startswith(_CLIENT_PREFIXES)))
+        while True:
+            with self._lock:
+                place = self._places.setdefault(key, _Place())
+            with place.opening:
+                if place.store is None:
+                    store = self._open_store(topic, config)
+                    store.start()
+                    place.store = store
+                    log.info("connector=%s has its offsets in topic %s", connector, topic)
+            if self._note(connector, key, place):
+                return place.store
+
+    def _note(self, connector: str, key: _Key | None, place: _Place | None = None) -> bool:
+        """Note which store a connector uses from now on, and close those that nobody does, beside the caller.
+
+        False: this one was closed meanwhile, as nobody used it yet.
+        """
         with self._lock:
-            self._stores[key] = store
-            self._used[connector] = key
-        return store
+            if key is not None and self._places.get(key) is not place:
+                return False
+            self._used = {name: used for name, used in self._used.items() if self._config_of(name) is not None}
+            self._used.pop(connector, None)
+            if key is not None:
+                self._used[connector] = key
+            idle = [one for one, place in self._places.items() if place.store and one not in self._used.values()]
+            stores = [place.store for place in map(self._places.pop, idle) if place.store]
+        for store in stores:
+            self._threads.start("close-own-offsets", partial(_close, store))
+        return True
 
     def read(
         self, connector: str, partitions: Sequence[OffsetMap], timeout_ms: int = READ_LIMIT_MS
@@ -95,42 +128,58 @@ class OwnOffsets:
         connector: str,
         offsets: Pairs,
         on_done: OnDone | None = None,
-        is_wanted: Callable[[], bool] = lambda: True,
+        is_wanted: IsWanted = lambda: True,
+        *,
+        until_durable: bool = False,
     ) -> None:
-        """Commit, as ``OffsetStore.put``; done when the topic that counts has them."""
+        """Commit, as ``OffsetStore.put``; done when the topic that counts has them and the copy was tried."""
         own = self._open_already(connector)
         if own is None:
-            self._common.put(connector, offsets, on_done, is_wanted)
+            self._common.put(connector, offsets, on_done, is_wanted, until_durable=until_durable)
             return
 
         def written(error: Exception | None) -> None:
             if error is None:
-                self.put_copy(connector, offsets)
-            if on_done is not None:
+                self.put_copy(connector, offsets, on_done)
+            elif on_done is not None:
                 on_done(error)
 
         forgotten = [pair for pair in offsets if pair[1] is None]
         if not forgotten:
-            own.put(connector, offsets, written, is_wanted)
+            own.put(connector, offsets, written, is_wanted, until_durable=until_durable)
             return
 
         def forgotten_there(error: Exception | None) -> None:
             if error is None:
-                own.put(connector, offsets, written, is_wanted)
+                own.put(connector, offsets, written, is_wanted, until_durable=until_durable)
             elif on_done is not None:
                 on_done(error)
 
         # The worker's topic forgets first: else what it still holds would show through where the own one has nothing.
-        self._common.put(connector, forgotten, forgotten_there, is_wanted)
+        self._common.put(connector, forgotten, forgotten_there, is_wanted, until_durable=until_durable)
 
-    def put_copy(self, connector: str, offsets: Pairs) -> None:
-        """Tell the worker's topic what the connector's own one holds already; without one, nothing. Best effort."""
+    def put_copy(self, connector: str, offsets: Pairs, on_done: OnDone | None = None) -> None:
+        """Tell the worker's topic what the connector's own one holds already; without one, nothing. Best effort.
+
+        One attempt, and ``on_done`` hears None after it, whatever became of it: a copy sent later could set the
+        worker's topic back, behind what the task's next owner wrote.
+        """
+        tried = threading.Event()
+
+        def done(error: Exception | None) -> None:
+            tried.set()
+            if error is not None:
+                log.warning("connector=%s: the worker's offset topic is not up to date: %s", connector, error)
+            if on_done is not None:
+                on_done(None)
+
         if self._open_already(connector) is None:
+            done(None)
             return
         try:
-            self._common.put(connector, offsets)
+            self._common.put(connector, offsets, done, lambda: not tried.is_set())
         except ConnectError as error:
-            log.warning("connector=%s: the worker's offset topic is not up to date: %s", connector, error)
+            done(error)
 
     def records(self, connector: str, offsets: Pairs) -> list[tuple[bytes, bytes | None]]:
         """Return the records that a transaction must hold to commit these offsets in the topic that counts."""
@@ -155,7 +204,7 @@ class OwnOffsets:
 
     def _all(self) -> list[OffsetStore]:
         with self._lock:
-            return list(self._stores.values())
+            return [place.store for place in self._places.values() if place.store is not None]
 
     def _store_of(self, connector: str) -> OffsetStore | None:
         config = self._config_of(connector)
@@ -165,4 +214,12 @@ class OwnOffsets:
         """Return the store that the connector's tasks were prepared with; never waits."""
         with self._lock:
             key = self._used.get(connector)
-            return None if key is None else self._stores[key]
+            return None if key is None else self._places[key].store
+
+
+def _close(store: OffsetStore) -> None:
+    try:
+        store.flush(CLOSE_FLUSH_MS)
+    except ConnectError as error:
+        log.warning("an offset topic that no connector uses any more: %s", error)
+    store.stop()

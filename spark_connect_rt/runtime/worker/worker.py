@@ -12,6 +12,7 @@ import threading
 import traceback
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from spark_connect_rt.api.config_provider import Resolve
@@ -320,7 +321,7 @@ class Worker:
             clock=deps.clock,
             runner=deps.runner,
             report=self._task_starts.of_one(self._reports.of_task(launch.task, version)),
-            put_offsets=self._put_copy if launch.offsets_topic else deps.offsets.put,
+            put_offsets=self._put_copy if launch.offsets_topic else partial(deps.offsets.put, until_durable=True),
             put_topic=self._reports.topic_used,
             changed=lambda what: self._notify(LifeChanged(what)),
             standing_changed=self._standing_changed,
@@ -367,8 +368,7 @@ class Worker:
 
     def _put_copy(self, connector: str, offsets: Offsets, on_written: OnWritten, is_wanted: Callable[[], bool]) -> None:
         """T2: the transaction of the records has committed these offsets; only copies are left to be made."""
-        self._deps.offsets.put_copy(connector, offsets)
-        on_written(None)
+        self._deps.offsets.put_copy(connector, offsets, on_written)
 
 
 def _progress_of(task: WorkerTask) -> TaskProgress:

@@ -295,7 +295,7 @@ class WorkerTask:
 
     def _offsets_written(self, error: Exception | None, took_ms: int) -> None:
         if error is not None:
-            log.error("task=%s source offsets not written, tried again with the next: %s", self.id, error)
+            log.error("task=%s source offsets not written: %s", self.id, error)
         with self._lock:
             self._offsets_under_way -= 1
             self._measures.committed(self._services.clock.monotonic_ms(), took_ms, good=error is None)

@@ -44,7 +44,7 @@ from spark_connect_rt.spark.executor.control_wire import Message, encode_offsets
 _END_WAIT_S = 10.0  # for empty slots to end by themselves at close; then they are killed
 _CONTACT_PATIENCE_MS = 500
 _FAILED_LINGER_MS = 30_000  # a failed task's own stop() may take this long before its slot is killed
-_LOOK_UP_LIMIT_MS = 45_000  # the task waits 60 s for the answer
+_LOOK_UPS = 32  # at a time: some may wait long for a cluster that is away
 _LOOK_UP_PAUSE_S = 0.2
 log = logging.getLogger(__name__)
 
@@ -58,7 +58,7 @@ class Engine:
         self._loop = Loop("engine")
         self._slots = SlotTable(launcher, self._loop, self._settings, _now_ms, self._move)
         self._runs: dict[ConnectorTaskId, Run] = {}
-        self._offset_readers = ThreadPoolExecutor(4, thread_name_prefix="engine-offsets")
+        self._offset_readers = ThreadPoolExecutor(_LOOK_UPS, thread_name_prefix="engine-offsets")
         self._may_vouch: Callable[[], bool] = lambda: True
         self._closing = False
         self._warm = threading.Event()  # a slot was up once: Spark runs, its Python processes are imported
@@ -367,13 +367,14 @@ class Engine:
     def _read_patiently(
         self, task: ConnectorTaskId, partitions: Sequence[Mapping[str, Any]]
     ) -> list[Mapping[str, Any] | None]:
-        """Read source offsets; brokers that were away for a moment must not fail the task that starts after it."""
-        give_up_ms = _now_ms() + _LOOK_UP_LIMIT_MS
+        """Read source offsets, for as long as the run is wanted: as in Java, brokers that are away fail no task."""
+        run = self._runs.get(task)
         while True:
             try:
                 return self._read_offsets(task, partitions)
             except RetriableError as error:
-                if self._closing or _now_ms() > give_up_ms:
+                is_wanted = run is not None and run is self._runs.get(task) and run.phase is not Phase.STOPPING
+                if self._closing or not is_wanted:
                     raise
                 log.warning("task=%s: source offsets are read again: %s", task, error)
                 self._all_ended.wait(_LOOK_UP_PAUSE_S)

@@ -27,10 +27,10 @@ from spark_connect_rt.spark.executor.frames import MARKER_ROW, Row, RowKind
 from spark_connect_rt.spark.executor.hosting import tell_or_log, trace_of
 from spark_connect_rt.spark.executor.row_queue import RowQueue
 from spark_connect_rt.spark.executor.sink_feed import SinkFeed
-from spark_connect_rt.spark.executor.source_host import SourceHost
+from spark_connect_rt.spark.executor.source_host import LookUpEndedError, SourceHost
 from spark_connect_rt.spark.executor.task_meter import TELL_EACH_S
 
-OFFSETS_TIMEOUT_S = 60.0
+STOP_LOOK_EACH_S = 0.2  # while a look-up waits
 _SWITCHED = {"stop": {"stopping": True}, "pause": {"paused": True}, "resume": {"paused": False}}
 log = logging.getLogger(__name__)
 
@@ -159,13 +159,17 @@ class ReaderSide:
         self._send({"op": "wants_commits", "host": host})
 
     def ask_offsets(self, host: int, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
-        """Send a look-up and wait for its answer (task thread)."""
+        """Send a look-up and wait for its answer (task thread), as long as it takes.
+
+        Raises LookUpEndedError: the task is to stop. TimedOutError: the driver could not read them.
+        """
         number, question = next(self._numbers), _OffsetQuestion()
         self._questions[number] = question
         try:
             self._send({"op": "offsets", "host": host, "id": number, "partitions": list(partitions)})
-            if not question.answered.wait(OFFSETS_TIMEOUT_S):
-                raise TimedOutError(f"no answer about source offsets within {OFFSETS_TIMEOUT_S:.0f} s")
+            while not question.answered.wait(STOP_LOOK_EACH_S):
+                if host not in self._hosts or self._hosts[host].switches.stopping:
+                    raise LookUpEndedError("the task is to stop before its source offsets could be read")
         finally:
             del self._questions[number]
         if question.error is not None:

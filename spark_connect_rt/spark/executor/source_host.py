@@ -15,7 +15,7 @@ from typing import Any, Protocol
 from spark_connect_rt.api.records import Delivered, RecordMetadata, SourceBatch, SourceRecord
 from spark_connect_rt.api.task import OffsetReader, PluginMetrics, SourceTask, SourceTaskContext
 from spark_connect_rt.config.exactly_once import Boundary, interval_ms
-from spark_connect_rt.errors import ConnectError, DataError, RetriableError, ShuttingDownError
+from spark_connect_rt.errors import ConnectError, DataError, RetriableError, ShuttingDownError, TimedOutError
 from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
 from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
 from spark_connect_rt.pipeline.retry_tolerance import RetryInterrupted, Waiting
@@ -37,11 +37,18 @@ from spark_connect_rt.spark.executor.sent_records import SentRecords, tell_of, w
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 
+class LookUpEndedError(TimedOutError):
+    """The task is to stop, and what it waited for is of no use any more."""
+
+
 class DriverLink(Protocol):
     """What a host may say to the driver."""
 
     def ask_offsets(self, host: int, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
-        """Return the stored offset of each source partition; waits for the driver's answer."""
+        """Return the stored offset of each source partition; waits for the driver's answer.
+
+        Raises LookUpEndedError: the task is to stop. TimedOutError: they cannot be read.
+        """
 
     def wants_commits(self, host: int) -> None:
         """Have ``SourceHost.durable`` called for each durable batch."""
@@ -118,6 +125,8 @@ class SourceHost(threading.Thread):
                 self._run_task()
             except ShuttingDownError:
                 raise
+            except LookUpEndedError as error:
+                log.info("task=%s run=%d: %s", self._launch.task, self._launch.run, error)
             except BaseException as error:  # SystemExit, too: a thread that ends untold leaves its task RUNNING
                 log.exception("task=%s run=%d FAILED", self._launch.task, self._launch.run)
                 self._rows.put(Row(self._host, RowKind.FAILED, trace_of(error).encode()))

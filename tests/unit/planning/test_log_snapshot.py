@@ -32,6 +32,15 @@ def test_another_topic_or_cluster_is_refused() -> None:
     assert "created again" in refusal(topic_id="id-2")
 
 
+@pytest.mark.parametrize("committed_only", [False, True])
+def test_a_snapshot_of_another_isolation_level_is_refused(committed_only: bool) -> None:
+    kept = decode_snapshot(encode_snapshot(replace(SNAPSHOT, committed_only=committed_only)))
+    assert snapshot_refusal(kept, replace(FACTS, committed_only=committed_only), NOW_MS) is None
+    refused = snapshot_refusal(kept, replace(FACTS, committed_only=not committed_only), NOW_MS)
+    assert refused is not None
+    assert "isolation level" in refused
+
+
 def test_another_number_of_partitions_is_refused() -> None:
     assert "3 partitions now, not 2" in refusal(end={0: 9, 1: 0, 2: 0}, beginning={0: 0, 1: 0, 2: 0})
 
@@ -55,6 +64,6 @@ def test_the_file_holds_all_of_it() -> None:
 
 
 def test_a_whole_file_with_a_strange_header_is_refused() -> None:
-    header = {"kind": "connectrt-log-snapshot", "version": 1, "bookmarks": "none"}
+    header = {"kind": "connectrt-log-snapshot", "version": 2, "bookmarks": "none"}
     with pytest.raises(DataError, match="header"):
         decode_snapshot(b"".join(encode_lines(header, [])))

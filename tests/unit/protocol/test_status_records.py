@@ -61,7 +61,10 @@ def test_broken_keys_are_refused(key: bytes) -> None:
         records.decode_key(key)
 
 
-@pytest.mark.parametrize("value", [b"1", b"{}", b'{"state":"RUNNING","worker_id":"w"}', b'{"topic":[]}'])
+ENDLESS = b'{"topic":{"name":"t","connector":"c","task":1e400,"discoverTimestamp":1}}'
+
+
+@pytest.mark.parametrize("value", [b"1", b"{}", b'{"state":"RUNNING","worker_id":"w"}', b'{"topic":[]}', ENDLESS])
 def test_broken_values_are_refused(value: bytes) -> None:
     with pytest.raises(DataError):
         records.decode_status(value)

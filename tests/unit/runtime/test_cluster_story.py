@@ -8,6 +8,7 @@ from spark_connect_rt.errors import (
     BadRequestError,
     ConnectError,
     NotFoundError,
+    RetriableError,
     ShuttingDownError,
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -284,3 +285,15 @@ def test_two_patches_at_once_are_both_kept(cluster: InProcessCluster) -> None:
     assert not any(answer.result(15).created for answer in both)
     config = worker.herder.connector_config("a")
     assert [config[f"note.{number}"] for number in range(4)] == ["x"] * 4
+
+
+def test_i5_a_stop_waits_for_offsets_that_could_not_be_appended(cluster: InProcessCluster) -> None:
+    cluster.add_worker("w1")
+    cluster.until_stable()
+    for _ in range(4):
+        cluster.offset_topic.fail_next_append(RetriableError("a hiccup"))
+    create(cluster, "a", source(records=1))
+    cluster.until(lambda: len(emitted(cluster)) == 1)
+    cluster.on_leader(lambda herder: herder.stop_connector("a"))
+    # Nothing is tried again for a run that is over, so this one was not.
+    cluster.until(lambda: [record.value for record in cluster.offset_topic.records()] == [b'{"position":1}'])

@@ -1,4 +1,5 @@
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -7,6 +8,7 @@ from spark_connect_rt.protocol.config_records import SessionKey
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.state.config_fold import (
     ConfigEvent,
+    ConfigFold,
     ConnectorConfigRemoved,
     ConnectorConfigUpdated,
     RestartRequested,
@@ -154,3 +156,17 @@ def test_an_unreachable_broker_is_a_time_out(it: Fixture) -> None:
     it.topic.reachable = False
     with pytest.raises((TimedOutError, RetriableError)):
         it.store.refresh(10)
+
+
+def test_a_record_that_breaks_the_fold_does_not_end_the_reader(it: Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    apply = ConfigFold.apply
+
+    def broken(fold: ConfigFold, *record: Any) -> Any:
+        if record[-1] == b"poison":
+            raise OverflowError("cannot convert float infinity to integer")
+        return apply(fold, *record)
+
+    monkeypatch.setattr(ConfigFold, "apply", broken)
+    it.topic.write([(b"any", b"poison")])
+    it.store.put_connector_config("c", {"name": "c"})
+    assert it.store.refresh(1_000).connectors() == ("c",)

@@ -1,9 +1,13 @@
-from collections.abc import Iterator, Sequence
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
 
 import pytest
 
 from spark_connect_rt.errors import ConnectError, DataError, RetriableError, TimedOutError
 from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
+from spark_connect_rt.ports.threads import MachineThreads, Timer
+from spark_connect_rt.state.offset_fold import OffsetFold
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
 
@@ -233,3 +237,71 @@ def test_the_first_look_waits_for_the_topic_and_later_ones_do_not(held: HeldLog,
     for _ in range(3):
         assert store.connector_offsets("c") == [(FILE, {"position": 9})]
     assert held.reads == 2
+
+
+class ManualThreads(MachineThreads):
+    """Timers that run when told."""
+
+    def __init__(self) -> None:
+        self.due: list[Callable[[], None]] = []
+
+    def later(self, delay_ms: int, call: Callable[[], None]) -> Timer:
+        assert delay_ms > 0
+        self.due.append(call)
+        return threading.Timer(0, call)  # never started: only cancelled
+
+    def run_due(self) -> None:
+        due, self.due = self.due, []
+        for call in due:
+            call()
+
+
+def test_a_failed_append_is_tried_again_by_itself_while_it_is_wanted(held: HeldLog) -> None:
+    threads, told = ManualThreads(), list[Exception | None]()
+    store = OffsetStore(held, threads)
+    store.start()
+    store.put("c", [(FILE, {"position": 1})], told.append, until_durable=True)
+    held.answer(RetriableError("a hiccup"))
+    threads.run_due()
+    held.answer(RetriableError("another"))
+    assert (told, len(held.appends)) == ([], 2)  # under way still: the run is not over (I5)
+    threads.run_due()
+    held.answer()
+    assert [records for records, _ in held.appends] == [[(KEY, b'{"position":1}')]] * 3
+    assert (told, threads.due) == ([None], [])
+
+
+def test_a_failure_is_final_once_nobody_wants_the_offsets_or_waiting_does_not_mend_it(held: HeldLog) -> None:
+    threads, told, wanted = ManualThreads(), list[Exception | None](), [True]
+    store = OffsetStore(held, threads)
+    store.start()
+    store.put("c", [(FILE, {"position": 1})], told.append, lambda: wanted[0], until_durable=True)
+    wanted[0] = False
+    passing, lasting = RetriableError("a hiccup"), DataError("too large")
+    held.answer(passing)
+    threads.run_due()
+    assert (told, len(held.appends)) == ([passing], 1)
+    store.put("c", [(FILE, {"position": 2})], told.append, until_durable=True)
+    held.answer(lasting)
+    assert (told, threads.due) == ([passing, lasting], [])
+
+
+def test_what_is_put_during_an_append_goes_out_after_it_though_nobody_waits(held: HeldLog, store: OffsetStore) -> None:
+    store.put("c", [(FILE, {"position": 1})])
+    store.put("c", [(FILE, {"position": 2})])
+    held.answer()
+    assert [records[0][1] for records, _ in held.appends] == [b'{"position":1}', b'{"position":2}']
+
+
+def test_a_record_that_breaks_the_fold_does_not_end_the_reader(it: Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    apply = OffsetFold.apply
+
+    def broken(fold: OffsetFold, *record: Any) -> Any:
+        if record[-1] == b"poison":
+            raise OverflowError("cannot convert float infinity to integer")
+        return apply(fold, *record)
+
+    monkeypatch.setattr(OffsetFold, "apply", broken)
+    it.topic.write([(b"any", b"poison")])
+    it.topic.write([(KEY, b'{"position":7}')])
+    assert it.store.read("c", [FILE]) == [{"position": 7}]

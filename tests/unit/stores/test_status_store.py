@@ -1,12 +1,14 @@
 import logging
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
 from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.state.connector_status import ConnectorStatus, State
+from spark_connect_rt.state.status_fold import StatusFold
 from spark_connect_rt.stores.status_store import StatusStore
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
 from tests.contract.compacted_log_contract import until
@@ -113,3 +115,18 @@ def test_unreadable_records_are_passed_over(it: Fixture) -> None:
     it.store.flush(1_000)
     assert it.store.connector("c") == status(State.RUNNING)
     assert it.store.task(TASK) is None
+
+
+def test_a_record_that_breaks_the_fold_does_not_end_the_reader(it: Fixture, monkeypatch: pytest.MonkeyPatch) -> None:
+    apply = StatusFold.apply
+
+    def broken(fold: StatusFold, *record: Any) -> Any:
+        if record[-1] == b"poison":
+            raise OverflowError("cannot convert float infinity to integer")
+        return apply(fold, *record)
+
+    monkeypatch.setattr(StatusFold, "apply", broken)
+    it.topic.write([(b"any", b"poison")])
+    it.store.put_connector("c", status(State.RUNNING))
+    it.store.flush(1_000)
+    assert it.store.connector("c") == status(State.RUNNING)

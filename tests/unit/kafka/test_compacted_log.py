@@ -1,0 +1,135 @@
+"""Appends to a log whose brokers do not answer: never a wait without an end, and every append is answered once."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.config.client_properties import LogClientProperties
+from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.kafka import compacted_log
+from spark_connect_rt.kafka.admin import TopicSpec
+from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
+from spark_connect_rt.protocol.ids import TopicPartition
+
+
+class Admin:
+    """An empty topic of one partition."""
+
+    def check_reachable(self, timeout_ms: int) -> None: ...
+
+    def ensure_compacted(self, spec: TopicSpec, partitions: int | None, timeout_ms: int) -> int:
+        return 1
+
+    def earliest_offsets(self, partitions: Sequence[TopicPartition], timeout_ms: int) -> Mapping[TopicPartition, int]:
+        return dict.fromkeys(partitions, 0)
+
+    end_offsets = earliest_offsets
+
+
+class Consumer:
+    def assign(self, partitions: Any) -> None: ...
+
+    def poll(self, wait_s: float) -> None:
+        threading.Event().wait(wait_s)
+
+    def close(self) -> None: ...
+
+
+class Producer:
+    """Holds ``room`` records; answers nothing before ``answer``."""
+
+    def __init__(self, room: int) -> None:
+        self.room = room
+        self.answers_polls = False
+        self.held: list[tuple[bytes, Callable[[Any, Any], None]]] = []
+
+    def produce(self, topic: str, value: bytes, key: bytes, on_delivery: Callable[[Any, Any], None]) -> None:
+        if len(self.held) >= self.room:
+            raise BufferError("Local: Queue full")
+        self.held.append((key, on_delivery))
+
+    def answer(self) -> None:
+        held, self.held = self.held, []
+        for _, on_delivery in held:
+            on_delivery(None, None)
+
+    def poll(self, wait_s: float) -> None:
+        if wait_s and self.answers_polls:
+            self.answer()
+
+    def flush(self, wait_s: float) -> None:
+        self.answer()
+
+
+@pytest.fixture
+def producer(monkeypatch: pytest.MonkeyPatch) -> Producer:
+    producer = Producer(room=2)
+    monkeypatch.setattr(compacted_log, "make_producer", lambda *_: producer)
+    monkeypatch.setattr(compacted_log, "make_consumer", lambda *_: Consumer())
+    return producer
+
+
+@pytest.fixture
+def log(producer: Producer) -> Iterator[KafkaCompactedLog]:
+    log = KafkaCompactedLog(TopicSpec("t", 1, 1), Admin(), LogClientProperties({}, {}))  # type: ignore[arg-type]
+    log.start(lambda records: None)
+    yield log
+    log.stop()
+
+
+def test_an_append_to_a_full_queue_is_refused_at_once_and_may_be_tried_again(
+    log: KafkaCompactedLog, producer: Producer
+) -> None:
+    told: list[Exception | None] = []
+    log.append([(b"1", b""), (b"2", b"")])
+    appending = threading.Thread(target=lambda: log.append([(b"3", b""), (b"4", b"")], told.append), daemon=True)
+    appending.start()
+    appending.join(5)
+    assert not appending.is_alive()
+    assert [type(error) for error in told] == [RetriableError]
+    producer.answer()
+    log.append([(b"3", b"")], told.append)
+    producer.answer()
+    assert told[1:] == [None]
+
+
+def test_an_append_that_is_larger_than_the_queue_waits_for_room_but_not_for_ever(
+    log: KafkaCompactedLog, producer: Producer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compacted_log, "BLOCK_LIMIT_S", 0.05)
+    told: list[Exception | None] = []
+    records = [(b"%d" % number, b"") for number in range(5)]
+    log.append(records, told.append)
+    assert told == []
+    producer.answer()
+    assert [type(error) for error in told] == [RetriableError]
+    producer.answers_polls = True
+    log.append(records, told.append)
+    producer.answer()
+    assert told[1:] == [None]
+
+
+def test_the_count_of_reports_is_taken_under_a_lock(log: KafkaCompactedLog, producer: Producer) -> None:
+    """A lost count blocks every later commit; today's interpreter switches threads where it cannot be lost."""
+    told: list[Exception | None] = []
+    log.append([(b"1", b""), (b"2", b"")], told.append)
+    answer: Any = producer.held[0][1]
+    answer._left = Slow(2)
+    threads = [threading.Thread(target=answer, args=(None, None)) for _ in range(2)]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert told == [None]
+
+
+class Slow(int):
+    """A number whose subtraction lets other threads run."""
+
+    def __sub__(self, other: int) -> Slow:
+        threading.Event().wait(0.05)
+        return Slow(int(self) - other)

@@ -1,0 +1,66 @@
+"""A task that starts while its offset topic is away waits, as in Java; it does not fail, and a stop ends the wait."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.ports.task_runner import TaskEnded, TaskFailed
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.spark.driver import engine
+from spark_connect_rt.spark.driver.model import EngineSettings
+from spark_connect_rt.spark.executor.hosting import load_class
+from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients
+from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
+from tests.contract.task_runner_contract import Worker
+
+
+class AwayWorker(Worker):
+    """A worker whose offset topic is away until told."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        self.back = threading.Event()
+        self.tries = 0
+
+    def read_offsets(self, task: ConnectorTaskId, partitions: Sequence[Mapping[str, Any]]) -> list[Any]:
+        self.tries += 1
+        if not self.back.is_set():
+            raise RetriableError("broker not reachable")
+        return super().read_offsets(task, partitions)
+
+
+@pytest.fixture
+def worker(tmp_path: Path) -> Any:
+    clients = MemoryExecutorClients(find_plugin=load_class)
+    worker = AwayWorker(MemoryTaskRunner(clients, EngineSettings(housekeeping_ms=20)), clients.topics, tmp_path)
+    worker.runner.open(worker.on_event, worker.read_offsets)
+    yield worker
+    worker.runner.close(2_000)
+
+
+def test_a_look_up_is_tried_until_the_topic_is_back(worker: AwayWorker, monkeypatch: pytest.MonkeyPatch) -> None:
+    minutes = itertools.count(0, 60_000)
+    monkeypatch.setattr(engine, "_now_ms", lambda: float(next(minutes)))  # a minute between any two looks
+    worker.start("a", count="2")
+    worker.until(lambda: worker.tries >= 3)
+    worker.back.set()
+    worker.wait_sent("a", 2)
+    assert [event for event in worker.events if isinstance(event, TaskFailed)] == []
+
+
+def test_a_stop_ends_the_wait_and_is_no_failure(worker: AwayWorker) -> None:
+    launch = worker.start("a", count="2")
+    worker.until(lambda: worker.tries >= 1)
+    began_s = time.monotonic()
+    worker.runner.stop(launch.task, 20_000)
+    worker.until(lambda: any(isinstance(event, TaskEnded) for event in worker.events))
+    assert time.monotonic() - began_s < 5
+    assert [event for event in worker.events if isinstance(event, TaskFailed)] == []
