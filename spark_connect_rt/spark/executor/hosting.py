@@ -13,6 +13,7 @@ import traceback
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.ports.hidden_values import without_secrets
 
 if TYPE_CHECKING:
     from spark_connect_rt.ports.executor_clients import ExecutorClients
@@ -86,5 +87,5 @@ def load_class(name: str) -> type[Any]:
 
 
 def trace_of(error: BaseException) -> str:
-    """Return the trace that a FAILED status shows."""
-    return "".join(traceback.format_exception(error))
+    """Return the trace that a FAILED status shows: no value of a config provider is in it."""
+    return without_secrets("".join(traceback.format_exception(error)))

@@ -59,7 +59,9 @@ def test_an_integer_that_java_has_no_type_for_is_refused_in_its_words(pair: Any,
     for fields in pair:
         check_source_offsets([pair])
         fields["a"] = number
-        with pytest.raises(DataError, match=r"primitive types as values, but field a contains class java.math.BigInteger"):
+        with pytest.raises(
+            DataError, match=r"primitive types as values, but field a contains class java.math.BigInteger"
+        ):
             check_source_offsets([pair])
         fields["a"] = 0 if number > 0 else -(2**63)
     check_source_offsets([({"a": number}, None)])  # who stored it may forget it
