@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 
@@ -93,8 +93,12 @@ def _application(routers: Sequence[APIRouter], close: Callable[[], None], versio
 
 def _answer_errors(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     @app.exception_handler(ConnectError)
-    async def refused(_: Request, error: ConnectError) -> Response:
-        return _json(answer_of(error))
+    async def refused(request: Request, error: ConnectError) -> Response:
+        return _json(answer_of(error, request.scope["path"]))
+
+    @app.exception_handler(ClientDisconnect)
+    async def hung_up(_: Request, __: ClientDisconnect) -> Response:
+        return Response(status_code=400)  # nobody hears it
 
     @app.exception_handler(Forwarded)
     async def forwarded(_: Request, answer: Forwarded) -> Response:

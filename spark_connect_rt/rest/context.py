@@ -57,9 +57,9 @@ class Forwarded(Exception):
 
 
 def flag(request: Request, name: str) -> bool | None:
-    """Return a query parameter as Java's ``Boolean.valueOf`` reads it, None when absent."""
-    text = request.query_params.get(name)
-    return None if text is None else text.lower() == "true"
+    """Return a query parameter as Java's ``Boolean.valueOf`` reads it, the first of several, None when absent."""
+    texts = request.query_params.getlist(name)
+    return texts[0].lower() == "true" if texts else None
 
 
 @dataclass(slots=True)

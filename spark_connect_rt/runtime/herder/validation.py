@@ -96,7 +96,7 @@ def _connector_class(deps: HerderDependencies, name: str, version: str | None) -
         if version and known(deps.plugins, name) is not None:
             raise
         raise BadRequestError(str(error)) from error
-    if not issubclass(found, Connector):
+    if name != name.strip() or not issubclass(found, Connector):  # a Java worker of the group knows no such name
         there = ", ".join(one.java_class for one in deps.plugins.list(connectors_only=True))
         raise BadRequestError(
             f"Failed to find any class that implements Connector and which name matches {name}, "
