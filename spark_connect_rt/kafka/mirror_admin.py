@@ -41,7 +41,15 @@ class MirrorAdmin:
     """One admin client of one cluster. Methods block up to the limit and raise ConnectError. One thread."""
 
     def __init__(self, properties: Mapping[str, str], timeout_ms: int) -> None:
-        """Take the client's Java properties and the limit of one call."""
+        """Take the client's Java properties and the limit of one call. Raises ConnectError: no brokers are named.
+
+        The client library would wait for brokers that nobody named.
+        """
+        if not properties.get("bootstrap.servers", "").strip():
+            raise ConnectError(
+                f"No resolvable bootstrap urls given in bootstrap.servers of {properties.get('client.id')}: "
+                "set source.cluster.bootstrap.servers and target.cluster.bootstrap.servers"
+            )
         self._admin = make_admin(properties)
         self._timeout_s = timeout_ms / 1000
 

@@ -9,6 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_connect_rt.api.records import Delivered
+from spark_connect_rt.connectors.mirror_heartbeat import MirrorHeartbeatConnector
 from spark_connect_rt.connectors.mirror_rounds import Rounds
 from spark_connect_rt.connectors.mirror_source_task import UpstreamOffsets
 from spark_connect_rt.connectors.mirror_validation import base_problems, checkpoint_problems, source_problems
@@ -84,3 +85,10 @@ def test_a_job_that_fails_is_run_again_and_the_others_too() -> None:
     assert enough.wait(10)
     rounds.stop()
     assert rounds.stopped
+
+
+@pytest.mark.parametrize("servers", [{}, {"target.cluster.bootstrap.servers": " "}])
+def test_a_connector_without_brokers_fails_at_once_with_the_reason(servers: dict[str, str]) -> None:
+    config = {"name": "m", "source.cluster.alias": "A", "target.cluster.alias": "B", "admin.timeout.ms": "1000"}
+    with pytest.raises(ConnectError, match="No resolvable bootstrap urls given in bootstrap.servers"):
+        MirrorHeartbeatConnector().start(config | servers)
