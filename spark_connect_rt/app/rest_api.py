@@ -58,9 +58,7 @@ class RestApi:
             return plugin_report(plugins)
 
         self._extensions = _extensions(values["rest.extension.classes"], raw, plugins, environment)
-        app: Asgi = create_app(
-            herder, peers, commit=build_commit(), with_admin=admin is None, plugins=report
-        )
+        app: Asgi = create_app(herder, peers, commit=build_commit(), with_admin=admin is None, plugins=report)
         for extension in reversed(self._extensions):
             app = _with_routes(extension.wrap(app, herder), extension, herder)
         if rules := parse_header_rules(values["response.http.headers.config"]):

@@ -29,7 +29,9 @@ def _task_number(segment: str) -> str:
     return unquote(segment)
 
 
-TaskNumber = Annotated[int, BeforeValidator(_task_number), Path(ge=-(2**31), lt=2**31, description="Number of the task.")]
+TaskNumber = Annotated[
+    int, BeforeValidator(_task_number), Path(ge=-(2**31), lt=2**31, description="Number of the task.")
+]
 
 
 def decoded(segment: str) -> str:

@@ -24,7 +24,9 @@ def test_a_branch_names_its_commit(checkout: Path) -> None:
 
 
 def test_a_packed_branch_and_a_bare_commit(checkout: Path) -> None:
-    (checkout / ".git" / "packed-refs").write_text(f"# pack-refs\n{'f' * 40} refs/heads/other\n{HASH} refs/heads/main\n")
+    (checkout / ".git" / "packed-refs").write_text(
+        f"# pack-refs\n{'f' * 40} refs/heads/other\n{HASH} refs/heads/main\n"
+    )
     assert commit_of_checkout(checkout) == HASH[:16]
     (checkout / ".git" / "HEAD").write_text("f" * 40 + "\n")
     assert commit_of_checkout(checkout) == "f" * 16

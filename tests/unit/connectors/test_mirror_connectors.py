@@ -90,5 +90,5 @@ def test_a_job_that_fails_is_run_again_and_the_others_too() -> None:
 @pytest.mark.parametrize("servers", [{}, {"target.cluster.bootstrap.servers": " "}])
 def test_a_connector_without_brokers_fails_at_once_with_the_reason(servers: dict[str, str]) -> None:
     config = {"name": "m", "source.cluster.alias": "A", "target.cluster.alias": "B", "admin.timeout.ms": "1000"}
-    with pytest.raises(ConnectError, match="No resolvable bootstrap urls given in bootstrap.servers"):
+    with pytest.raises(ConnectError, match="No resolvable bootstrap urls given in"):
         MirrorHeartbeatConnector().start(config | servers)

@@ -122,7 +122,7 @@ def test_an_offset_beyond_64_bits_is_neither_stored_nor_handed_to_a_task(cluster
     cluster.leader().resume("a").result(10)
     cluster.until(lambda: cluster.states("a") == {"a": "RUNNING", "a-0": "FAILED"})
     trace = cluster.leader().task_status(ConnectorTaskId("a", 0)).trace
-    assert trace is not None and "18446744073709551616" in trace
+    assert "18446744073709551616" in (trace or "")
     cluster.until(lambda: cluster.states("good") == {"good": "RUNNING", "good-0": "RUNNING"})
 
 
