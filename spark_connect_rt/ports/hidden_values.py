@@ -1,7 +1,7 @@
 """What config providers gave in this process, hidden from whatever is shown: traces, statuses, answers, logs.
 
-Owns the one list of them and the one way to hide them. A short value is hidden only where it stands alone: a port
-would else be cut out of every longer number.
+Owns the one list of them and the one way to hide them. Numbers and switches come from providers, too: what is shorter
+than a secret can be is not remembered, or no trace could be read any more.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Iterable, Mapping
 
 HIDDEN = "[hidden]"
 SHORT = 4  # characters
+NO_SECRETS = frozenset({"true", "false", "none", "null"})
 MOST = 10_000  # the oldest are forgotten first
 
 _lock = threading.Lock()
@@ -22,7 +23,7 @@ def remember(values: Iterable[str]) -> None:
     """Hide these values from now on."""
     with _lock:
         for value in values:
-            if value and value.strip():
+            if len(value.strip()) >= SHORT and value.lower() not in NO_SECRETS:
                 _known.pop(value, None)
                 _known[value] = None
         while len(_known) > MOST:
@@ -36,7 +37,10 @@ def forget() -> None:
 
 
 def without_secrets(text: str, shown: Mapping[str, str] | None = None) -> str:
-    """Return ``text`` with every known value replaced; ``shown``: value -> what to show instead of it."""
+    """Return ``text`` with every known value replaced.
+
+    ``shown``: value -> what to show instead of it; a short one is replaced only where it stands alone.
+    """
     with _lock:
         instead = dict.fromkeys(_known, HIDDEN)
     instead |= shown or {}

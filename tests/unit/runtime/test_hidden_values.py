@@ -52,7 +52,12 @@ def test_a_trace_hides_what_was_looked_up_also_within_a_longer_setting(resolve: 
     url = resolve({"url": "db://u:${vault::password}@h:${vault::port}/x12"})["url"]
     assert PASSWORD in url
     trace = trace_of(ConnectError(f"refused: {url}; alone: {PASSWORD}"))
-    assert "refused: db://u:[hidden]@h:[hidden]/x12; alone: [hidden]" in trace  # a short one only where it stands alone
+    assert "refused: db://u:[hidden]@h:12/x12; alone: [hidden]" in trace  # a number as short as that is no secret
+
+
+def test_a_short_value_is_replaced_only_where_it_stands_alone() -> None:
+    text = hidden_values.without_secrets("tasks.max is 12, not 120 or x12", {"12": "${vault::port}"})
+    assert text == "tasks.max is ${vault::port}, not 120 or x12"
 
 
 def test_a_connectors_status_hides_it(resolve: Any) -> None:
