@@ -34,29 +34,30 @@ class PythonLoggers:
         """See Loggers."""
         with self._lock:
             own = {name: it for name, it in _existing().items() if it.level != logging.NOTSET}
-            named = {ROOT: logging.getLogger(), **dict(sorted(own.items()))}
-            return {name: self._shown(name, logger) for name, logger in named.items()}
+            named = {ROOT: logging.getLogger(), **own}
+            return {name: self._shown(name, named[name]) for name in sorted(named)}
 
     def level(self, name: str) -> LoggerLevel | None:
         """See Loggers."""
+        name = _canonical(name)
         with self._lock:
             logger = logging.getLogger() if name == ROOT else _existing().get(name)
             return None if logger is None else self._shown(name, logger)
 
     def set_level(self, namespace: str, level: str, now_ms: int) -> Sequence[str]:
         """See Loggers."""
+        namespace = _canonical(namespace)
         with self._lock:
-            names = {namespace} if namespace == ROOT else _at_or_below(namespace)
+            names = {ROOT, *_existing()} if namespace == ROOT else _at_or_below(namespace)
             if _is_at_or_below(JAVA_RUNTIME, namespace):
                 names |= _at_or_below(OWN_RUNTIME)
-            for name in sorted(names, reverse=True):  # children first: else they had changed with their parent
-                logger = logging.getLogger(None if name == ROOT else name)
-                follows = logger.level == logging.NOTSET and name not in (namespace, OWN_RUNTIME)
-                if (logger.getEffectiveLevel() if follows else logger.level) != _NUMBERS[level]:
-                    self._modified[name] = now_ms
-                if not follows:
+            loggers = {name: logging.getLogger(None if name == ROOT else name) for name in names}
+            changed = sorted(name for name, it in loggers.items() if it.getEffectiveLevel() != _NUMBERS[level])
+            self._modified.update(dict.fromkeys(changed, now_ms))
+            for name, logger in loggers.items():
+                if logger.level != logging.NOTSET or name in (namespace, OWN_RUNTIME):
                     logger.setLevel(_NUMBERS[level])
-            return sorted(names)
+            return changed
 
     def _shown(self, name: str, logger: logging.Logger) -> LoggerLevel:
         return LoggerLevel(_name_of(logger.getEffectiveLevel()), self._modified.get(name))
@@ -65,6 +66,10 @@ class PythonLoggers:
 def _existing() -> dict[str, logging.Logger]:
     known = logging.Logger.manager.loggerDict.items()
     return {name: it for name, it in list(known) if isinstance(it, logging.Logger)}
+
+
+def _canonical(name: str) -> str:
+    return ROOT if name.lower() == ROOT else name
 
 
 def _at_or_below(namespace: str) -> set[str]:

@@ -16,6 +16,7 @@ from typing import Any
 from starlette.routing import Route, Router
 
 from spark_connect_rt.api.rest_extension import Asgi, ConnectRestExtension
+from spark_connect_rt.app.build_commit import build_commit
 from spark_connect_rt.app.plugin_report import plugin_report
 from spark_connect_rt.app.rest_tls import ADMIN, LISTENERS, server_tls
 from spark_connect_rt.config.listeners import Listener, parse_listeners
@@ -57,7 +58,7 @@ class RestApi:
             return plugin_report(plugins)
 
         self._extensions = _extensions(values["rest.extension.classes"], raw, plugins, environment)
-        app: Asgi = create_app(herder, peers, with_admin=admin is None, plugins=report)
+        app: Asgi = create_app(herder, peers, commit=build_commit(), with_admin=admin is None, plugins=report)
         for extension in reversed(self._extensions):
             app = _with_routes(extension.wrap(app, herder), extension, herder)
         if rules := parse_header_rules(values["response.http.headers.config"]):

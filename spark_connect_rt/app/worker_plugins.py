@@ -15,19 +15,38 @@ from spark_connect_rt.plugins.registry import Plugins
 
 def plugin_path(raw: Mapping[str, str]) -> tuple[str, ...]:
     """Return the folders of ``plugin.path``."""
-    return tuple(one.strip() for one in raw.get("plugin.path", "").split(",") if one.strip())
+    return _listed(raw.get("plugin.path", ""))
+
+
+def _listed(text: str) -> tuple[str, ...]:
+    return tuple(one.strip() for one in text.split(",") if one.strip())
 
 
 def plugins_of(raw: Mapping[str, str]) -> Plugins:
-    """Return the registry of a worker's configuration."""
-    return plugins_in(plugin_path(raw))
+    """Return the registry of a worker's configuration.
+
+    Of modules that are no plug-ins it imports those that this configuration itself names, or allows.
+    """
+    allowed = frozenset(_listed(raw.get("connectrt.plugins.modules", "")))
+    trusted = frozenset(name for value in raw.values() for name in _listed(value))
+    return _registry(plugin_path(raw), allowed, trusted)
+
+
+@cache
+def _registry(folders: Sequence[str], allowed: frozenset[str], trusted: frozenset[str]) -> Plugins:
+    def may_import(name: str, module: str) -> bool:
+        parents = (module.rsplit(".", up)[0] for up in range(module.count(".") + 1))
+        return name in trusted or "*" in allowed or any(one in allowed for one in parents)
+
+    return Plugins(BUNDLED, lambda: _found(folders), may_import)
 
 
 @cache
 def plugins_in(folders: Sequence[str]) -> Plugins:
-    """Return the registry of these folders; nothing is searched or imported until it is asked for."""
+    """Return a registry of these folders that imports whatever it is asked for, for names that a worker let pass."""
+    return Plugins(BUNDLED, lambda: _found(folders))
 
-    def search() -> Discovered:
-        return discover(folders)
 
-    return Plugins(BUNDLED, search)
+@cache
+def _found(folders: Sequence[str]) -> Discovered:
+    return discover(folders)

@@ -71,6 +71,9 @@ _PARSERS: dict[Type, Callable[[str], Any]] = {
 }
 
 
+_TRIMMED = "".join(map(chr, range(0x21)))
+
+
 def _parse_boolean(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise ValueError("Expected value to be either true or false")
@@ -90,11 +93,16 @@ def _parse_number(text: str, kind: Type) -> int | float:
     return number
 
 
+def java_trim(text: str) -> str:
+    """Return ``String.trim``: without the control characters and blanks at both ends; other spaces belong to a text."""
+    return text.strip(_TRIMMED)
+
+
 def parse_value(kind: Type, raw: Any) -> Any:
     """Turn text into the typed value; a typed one is kept. Raises ValueError with the reason."""
     if raw is None or not isinstance(raw, str):
         return raw
-    text = raw.strip()
+    text = java_trim(raw)
     if kind is Type.BOOLEAN:
         return _parse_boolean(text)
     if kind in _PARSERS:

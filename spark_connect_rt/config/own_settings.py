@@ -47,6 +47,14 @@ ENGINE = ConfigDef(
             "Send the folders of plugin.path to executors on other machines; false: they have them at the same paths.",
         ),
         ConfigKey(
+            "connectrt.plugins.modules",
+            Type.LIST,
+            "",
+            LOW,
+            "Modules (each with those below it) whose classes a connector's configuration may name though no plug-in "
+            "registered them; *: any that can be imported. Classes that the worker's file names are always imported.",
+        ),
+        ConfigKey(
             "connectrt.lost.work.delay.ms",
             Type.INT,
             None,

@@ -9,6 +9,7 @@ from spark_connect_rt.api.config_provider import ConfigData, ConfigProvider
 from spark_connect_rt.config.config_def import Type, parse_value, prefixed
 from spark_connect_rt.config.indirection import resolve
 from spark_connect_rt.errors import BadConfigError, NotFoundError
+from spark_connect_rt.ports import hidden_values
 
 
 class ConfigProviders:
@@ -53,6 +54,7 @@ class ConfigProviders:
             found = {} if provider is None else provider.get(path, keys)
             if isinstance(found, ConfigData) and found.ttl_ms is not None:
                 ttls_ms.append(found.ttl_ms)
+            hidden_values.remember(found[key] for key in keys if key in found)
             return found
 
         values = resolve(config, look_up) if self._providers else config

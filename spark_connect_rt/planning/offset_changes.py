@@ -12,7 +12,7 @@ from typing import Any
 
 from spark_connect_rt.errors import BadRequestError, DataError
 from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.protocol.offset_records import OffsetMap, canonical
+from spark_connect_rt.protocol.offset_records import OffsetMap, canonical, is_java_long
 
 OffsetPair = tuple[OffsetMap | None, OffsetMap | None]
 """(partition, offset); an offset of None forgets the partition."""
@@ -28,12 +28,23 @@ def one_per_partition(pairs: Sequence[OffsetPair]) -> list[OffsetPair]:
 
 
 def check_source_offsets(pairs: Sequence[OffsetPair]) -> None:
-    """Raise DataError unless every field is null, text, number or boolean."""
-    for fields in (fields for pair in pairs for fields in pair):
-        for name, value in (fields or {}).items():
-            if type(value) in _MAPS_AND_LISTS:
-                kind = _MAPS_AND_LISTS[type(value)]
-                raise DataError(f"Offsets may only contain primitive types as values, but field {name} contains {kind}")
+    """Raise DataError unless every field is null, text, boolean, or a number that Java has a type for.
+
+    A partition that is to be forgotten may hold any number: whatever is stored can be removed.
+    """
+    for partition, offset in pairs:
+        for fields in (partition, offset):
+            for name, value in (fields or {}).items():
+                kind = _refused(value, may_be_big=offset is None)
+                if kind is not None:
+                    text = "Offsets may only contain primitive types as values, but field"
+                    raise DataError(f"{text} {name} contains {kind}")
+
+
+def _refused(value: Any, may_be_big: bool) -> str | None:
+    if isinstance(value, int) and not may_be_big and not is_java_long(value):
+        return "class java.math.BigInteger"
+    return _MAPS_AND_LISTS.get(type(value))
 
 
 def sink_offsets(pairs: Sequence[OffsetPair]) -> dict[TopicPartition, int | None]:

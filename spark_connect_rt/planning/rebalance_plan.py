@@ -158,9 +158,15 @@ def is_configured(item: str | ConnectorTaskId, snapshot: ClusterConfigState) -> 
 def status_after_stop(
     item: str | ConnectorTaskId, wanted: Wanted | None, actual_key: object, snapshot: ClusterConfigState
 ) -> State | None:
-    """Return what to report once it has stopped; None: it is configured no more, remove its status."""
+    """Return what to report once it has stopped; None: it is configured no more, remove its status.
+
+    A connector that goes on here in another form says that form: who watches it must not see it homeless. A task whose
+    configuration changed may move, and its end must be seen before another worker runs it: UNASSIGNED, as in Java.
+    """
     if wanted is None:
         return State.UNASSIGNED if is_configured(item, snapshot) else None
+    if isinstance(item, str):
+        return State.STOPPED if snapshot.target_state(item) is TargetState.STOPPED else State.RESTARTING
     restarted_only = isinstance(wanted.key, tuple) and isinstance(actual_key, tuple)
     if restarted_only and wanted.key[:-1] == actual_key[:-1]:  # type: ignore[index]
         return State.RESTARTING

@@ -38,9 +38,17 @@ class Plugins:
     """The plug-ins of one worker. Any thread."""
 
     def __init__(
-        self, bundled_plugins: Iterable[PluginDesc] = (), discover: Callable[[], Discovered] = Discovered
+        self,
+        bundled_plugins: Iterable[PluginDesc] = (),
+        discover: Callable[[], Discovered] = Discovered,
+        may_import: Callable[[str, str], bool] = lambda name, module: True,
     ) -> None:
-        """Take the bundled plug-ins, and how to find the others; nothing is imported or searched yet."""
+        """Take the bundled plug-ins, and how to find the others; nothing is imported or searched yet.
+
+        ``may_import``: may a name (of that module) be imported that is neither bundled nor discovered? Names come from
+        whoever may send requests.
+        """
+        self._may_import = may_import
         self._bundled = _sorted(bundled_plugins)
         self._by_name = _by_name(self._bundled)
         self._discover = discover
@@ -133,6 +141,11 @@ class Plugins:
     def _users_own(self, name: str) -> PluginDesc:
         module, _, class_name = name.partition(":") if ":" in name else name.rpartition(".")
         target = f"{module}:{class_name}"
+        if not self._may_import(name, module):
+            raise NotFoundError(
+                f"{self._not_found(name)}; to have this worker import it, register it as a plug-in or list its module "
+                "in connectrt.plugins.modules"
+            )
         try:
             found = load_class(target)
         except NotFoundError as error:

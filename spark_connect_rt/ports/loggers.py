@@ -23,10 +23,10 @@ class Loggers(Protocol):
     """Reads and sets levels. Any thread."""
 
     def levels(self) -> Mapping[str, LoggerLevel]:
-        """Return the loggers that have a level of their own, ``root`` among them, by name."""
+        """Return the loggers that have a level of their own, ``root`` among them, sorted by name."""
 
     def level(self, name: str) -> LoggerLevel | None:
-        """Return the level a logger works at, None when there is no such logger."""
+        """Return the level a logger works at, None when there is no such logger. ``root`` in any case of letters."""
 
     def set_level(self, namespace: str, level: str, now_ms: int) -> Sequence[str]:
-        """Set a logger and everything below it to one of LEVELS; return the names, sorted."""
+        """Set a logger and everything below it (``root``: all) to one of LEVELS; return those that changed, sorted."""

@@ -24,7 +24,7 @@ def encode_key(connector: str, partition: OffsetMap | None) -> bytes:
 
 def encode_value(offset: OffsetMap | None) -> bytes | None:
     """Return the value; None (the tombstone that forgets the partition) stays None. Raises DataError."""
-    return None if offset is None else encode_json(checked(offset))
+    return None if offset is None else encode_json(checked_offset(offset))
 
 
 def decode_key(key: bytes | None) -> tuple[str, OffsetMap | None]:
@@ -64,6 +64,19 @@ def checked(fields: OffsetMap | None) -> dict[str, Any] | None:
             raise DataError(f"field {key!r} of a partition or offset holds a {type(value).__name__}")
     plain = {k: base64.b64encode(v).decode() if isinstance(v, bytes) else v for k, v in fields.items()}
     return in_java_hash_order(plain)
+
+
+def checked_offset(fields: OffsetMap | None) -> dict[str, Any] | None:
+    """Return ``checked`` of an offset. Raises DataError also for integers that Java and the executors cannot read."""
+    for key, value in (fields or {}).items():
+        if isinstance(value, int) and not is_java_long(value):
+            raise DataError(f"field {key!r} of an offset holds {value}, more than 64 bits")
+    return checked(fields)
+
+
+def is_java_long(number: int) -> bool:
+    """Tell whether a number fits into 64 bits."""
+    return -(2**63) <= number < 2**63
 
 
 def canonical(value: Any) -> Hashable:

@@ -12,7 +12,7 @@ from contextlib import asynccontextmanager
 from fastapi import APIRouter, Depends, FastAPI
 from fastapi.exceptions import RequestValidationError
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Match
 
@@ -24,6 +24,7 @@ from spark_connect_rt.protocol.java_hash_order import java_hash_order
 from spark_connect_rt.protocol.json_text import encode_json
 from spark_connect_rt.rest import admin, connector_plugins, connectors, docs_page, health, internal, root
 from spark_connect_rt.rest.admin import PluginReport
+from spark_connect_rt.rest.body_limit import BodyLimit
 from spark_connect_rt.rest.context import REQUEST_LIMIT_MS, Forwarded, JsonResponse, RestContext
 from spark_connect_rt.rest.error_mapping import ErrorAnswer, answer_of, answer_of_http, answer_of_unexpected
 from spark_connect_rt.rest.negotiation import speaks_json
@@ -83,6 +84,7 @@ def _application(routers: Sequence[APIRouter], close: Callable[[], None], versio
         app.include_router(router)
     pages = docs_page.routes()
     app.router.routes.extend(pages)
+    app.add_middleware(BodyLimit)  # type: ignore[arg-type]
     app.add_middleware(EncodedPaths)  # type: ignore[arg-type]
     _answer_errors(app, [*pages, *(route for router in routers for route in router.routes)])
     describe(app, version)
@@ -91,8 +93,12 @@ def _application(routers: Sequence[APIRouter], close: Callable[[], None], versio
 
 def _answer_errors(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     @app.exception_handler(ConnectError)
-    async def refused(_: Request, error: ConnectError) -> Response:
-        return _json(answer_of(error))
+    async def refused(request: Request, error: ConnectError) -> Response:
+        return _json(answer_of(error, request.scope["path"]))
+
+    @app.exception_handler(ClientDisconnect)
+    async def hung_up(_: Request, __: ClientDisconnect) -> Response:
+        return Response(status_code=400)  # nobody hears it
 
     @app.exception_handler(Forwarded)
     async def forwarded(_: Request, answer: Forwarded) -> Response:

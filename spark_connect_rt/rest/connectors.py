@@ -6,13 +6,16 @@ forwarded when another worker must serve them.
 
 from __future__ import annotations
 
+import contextlib
+
 from fastapi import APIRouter, Depends
 from starlette.requests import Request
 from starlette.responses import Response
 
+from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.ports.herder import ConfigWritten
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.java_hash_order import java_hash_order
+from spark_connect_rt.protocol.java_hash_order import hash_order_of_copy
 from spark_connect_rt.rest import entities
 from spark_connect_rt.rest.context import JsonResponse, RestContext, flag
 from spark_connect_rt.rest.expanded_list import ExpandedList
@@ -39,7 +42,8 @@ def _add_reads(routes: APIRouter, context: RestContext) -> None:
     @routes.get("/connectors")
     async def connectors(request: Request) -> Response:
         """Return the names, or with ``expand=status`` / ``expand=info`` what is known of each."""
-        names = java_hash_order(herder.list_connectors())
+        names = herder.list_connectors()
+        names = hash_order_of_copy(names, names)
         if "expand" not in request.query_params:
             return JsonResponse(names)
         body = expanded.body(names, request.query_params.getlist("expand"))
@@ -60,7 +64,8 @@ def _add_reads(routes: APIRouter, context: RestContext) -> None:
     @routes.get("/connectors/{connector}/status")
     async def status(connector: ConnectorName) -> Response:
         """Return the states of the connector and its tasks."""
-        found = await context.known(lambda: herder.connector_status(decoded(connector)))
+        name = decoded(connector)
+        found = await context.settled(lambda: herder.connector_status(name), lambda it: bool(it.connector.worker_id))
         return JsonResponse(entities.state_entity(found))
 
     @routes.get("/connectors/{connector}/topics")
@@ -163,6 +168,11 @@ def _add_steering(routes: APIRouter, context: RestContext) -> None:
 def _add_tasks(routes: APIRouter, context: RestContext) -> None:
     herder = context.herder
 
+    async def tasks_written(connector: str) -> None:
+        """Wait a moment for the task set of a connector that was just created or resumed."""
+        with contextlib.suppress(NotFoundError):
+            await context.settled(lambda: herder.connector_info(decoded(connector)), lambda it: bool(it.tasks))
+
     @routes.get("/connectors/{connector}/tasks")
     async def tasks(connector: ConnectorName) -> Response:
         """Return the tasks with their raw configurations."""
@@ -172,12 +182,14 @@ def _add_tasks(routes: APIRouter, context: RestContext) -> None:
     @routes.get("/connectors/{connector}/tasks/{task}/status")
     async def task_status(connector: ConnectorName, task: TaskNumber) -> Response:
         """Return the state of one task."""
+        await tasks_written(connector)
         found = await context.known(lambda: herder.task_status(ConnectorTaskId(decoded(connector), task)))
         return JsonResponse(entities.task_state_entity(task, found))
 
     @routes.post("/connectors/{connector}/tasks/{task}/restart", status_code=204)
     async def restart_task(request: Request, connector: ConnectorName, task: TaskNumber) -> Response:
         """Restart one task, on the worker that owns it."""
+        await tasks_written(connector)
         await context.completed(request, lambda: herder.restart_task(ConnectorTaskId(decoded(connector), task)))
         return Response(status_code=204)
 

@@ -33,6 +33,7 @@ from spark_connect_rt.rest.error_mapping import CONFLICT, MOMENTARY, NO_LEADER, 
 T = TypeVar("T")
 
 REQUEST_LIMIT_MS = 90_000
+SETTLED_LIMIT_S = 0.5
 ASK_AGAIN_S = 0.25  # between two tries of a request that is impossible for the moment
 _FORWARDED_HEADERS = ("Authorization", SIGNATURE_HEADER, ALGORITHM_HEADER)
 
@@ -56,9 +57,9 @@ class Forwarded(Exception):
 
 
 def flag(request: Request, name: str) -> bool | None:
-    """Return a query parameter as Java's ``Boolean.valueOf`` reads it, None when absent."""
-    text = request.query_params.get(name)
-    return None if text is None else text.lower() == "true"
+    """Return a query parameter as Java's ``Boolean.valueOf`` reads it, the first of several, None when absent."""
+    texts = request.query_params.getlist(name)
+    return texts[0].lower() == "true" if texts else None
 
 
 @dataclass(slots=True)
@@ -91,6 +92,18 @@ class RestContext:
         except NotFoundError:
             await asyncio.wrap_future(self.herder.catch_up())
             return read()
+
+    async def settled(self, read: Callable[[], T], is_settled: Callable[[T], bool]) -> T:
+        """Return what ``known`` finds, up to half a second later where another thread is about to write it.
+
+        A client that asks right after its request was answered wants what the request led to.
+        """
+        end_s = time.monotonic() + SETTLED_LIMIT_S
+        while True:
+            found = await self.known(read)
+            if is_settled(found) or time.monotonic() >= end_s:
+                return found
+            await asyncio.sleep(0.01)
 
     async def answered(self, submit: Callable[[], Future[T]]) -> T:
         """Return what this worker alone answers, whatever the group does. Raises its error, TimedOutError."""

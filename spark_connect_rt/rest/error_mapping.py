@@ -61,7 +61,6 @@ HTTP_STATUS: dict[type[ConnectError], int] = {
 
 HINTS: dict[type[ConnectError], str] = {
     BadConfigError: "Correct every setting listed in 'problems', then send the request again.",
-    NotFoundError: "GET /connectors lists the connectors.",
     AlreadyExistsError: "Choose another name, or PUT /connectors/{name}/config to change this one.",
     NotLeaderError: "Send the request again in a moment.",
     NotAssignedError: "Send the request again in a moment.",
@@ -70,6 +69,15 @@ HINTS: dict[type[ConnectError], str] = {
     ShuttingDownError: "Send the request to another worker of the group.",
     UnreadableBodyError: "Send JSON, with the header Content-Type: application/json.",
 }
+
+
+NOT_FOUND_HINTS = (
+    ("/admin/loggers", "GET /admin/loggers lists the loggers."),
+    ("/connector-plugins", "GET /connector-plugins?connectorsOnly=false lists the plug-ins."),
+    ("/tasks/", "GET /connectors/{name}/tasks lists the tasks of a connector."),
+    ("/connectors", "GET /connectors lists the connectors."),
+)
+"""(what the path of the request holds, where to look)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,16 +95,22 @@ def status_of(error: ConnectError) -> int:
     return next((HTTP_STATUS[kind] for kind in type(error).__mro__ if kind in HTTP_STATUS), 500)
 
 
-def answer_of(error: ConnectError) -> ErrorAnswer:
-    """Return what a refusal is answered with."""
+def answer_of(error: ConnectError, path: str = "/connectors") -> ErrorAnswer:
+    """Return what a refusal is answered with; ``path`` is what was asked for."""
     status = status_of(error)
     body: dict[str, Any] = {"error_code": status, "message": message_of(error), "code": error.code}
-    hint = next((HINTS[kind] for kind in type(error).__mro__ if kind in HINTS), None)
+    hint = _hint(error, path)
     if hint is not None:
         body["hint"] = hint
     if isinstance(error, BadConfigError):
         body["problems"] = {key: list(why) for key, why in error.problems.items()}
     return ErrorAnswer(status, body)
+
+
+def _hint(error: ConnectError, path: str) -> str | None:
+    if isinstance(error, NotFoundError):
+        return next((hint for part, hint in NOT_FOUND_HINTS if part in path), None)
+    return next((HINTS[kind] for kind in type(error).__mro__ if kind in HINTS), None)
 
 
 def message_of(error: ConnectError) -> str:

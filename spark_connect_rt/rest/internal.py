@@ -1,6 +1,6 @@
 """Requests between workers: a follower's task configurations, zombie fencing (Java ``InternalConnectResource``).
 
-Owns: checking the signature (KIP-507) before anything else of the request is looked at.
+Owns: checking the signature (KIP-507) before anything else of the request is looked at, its headers before the body.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ def router(context: RestContext) -> APIRouter:
     @routes.post("/connectors/{connector}/tasks", status_code=204)
     async def put_task_configs(request: Request, connector: ConnectorName) -> Response:
         """Write a task set that a follower generated."""
+        check_signed(herder.internal_key(), request)
         body = await json_body(request)
         check_signature(herder.internal_key(), request, body)
         name, configs = decoded(connector), read_task_configs(body)
@@ -35,11 +36,20 @@ def router(context: RestContext) -> APIRouter:
     @routes.put("/connectors/{connector}/fence", status_code=204)
     async def fence(request: Request, connector: ConnectorName) -> Response:
         """Shut out older producers of a connector's tasks."""
+        check_signed(herder.internal_key(), request)
         check_signature(herder.internal_key(), request, await request.body())
         await context.completed(request, lambda: herder.fence(decoded(connector)), patient=False)
         return Response(status_code=204)
 
     return routes
+
+
+def check_signed(key: InternalKey, request: Request) -> None:
+    """Raise RestError unless the headers hold a signature that can be checked; nothing of the body is read for that."""
+    if key.required:
+        verdict = verify(key.key, key.accepted_algorithms, dict(request.headers), None)
+        if verdict is not Verdict.MISMATCH and verdict is not Verdict.VALID:
+            raise _refusal(verdict, key, request.headers.get(ALGORITHM_HEADER))
 
 
 def check_signature(key: InternalKey, request: Request, body: bytes) -> None:

@@ -5,11 +5,13 @@ Owns: the ASGI wrapper around the application, and decoding one path parameter.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Awaitable, Callable, MutableMapping
 from typing import Annotated, Any
 from urllib.parse import quote, unquote
 
 from fastapi import Path
+from pydantic import BeforeValidator
 
 Scope = MutableMapping[str, Any]
 AsgiApp = Callable[[Scope, Any, Any], Awaitable[None]]
@@ -17,7 +19,19 @@ AsgiApp = Callable[[Scope, Any, Any], Awaitable[None]]
 _SEGMENT_SAFE = "!$&'()*+,;=:@"  # what RFC 3986 allows in a segment unencoded, as Java's UriBuilder
 
 ConnectorName = Annotated[str, Path(description="Name of the connector, percent-encoded (a slash as %2F).")]
-TaskNumber = Annotated[int, Path(ge=-(2**31), lt=2**31, description="Number of the task.")]
+_NUMBER = re.compile(r"[+-]?[0-9]+")
+_ABSOLUTE = re.compile(r"https?://[^/]*", re.IGNORECASE)  # RFC 9112, 3.2.2: a server takes that form, too
+
+
+def _task_number(segment: str) -> str:
+    if not _NUMBER.fullmatch(unquote(segment)):
+        raise ValueError("not a number as Java's Integer reads it")
+    return unquote(segment)
+
+
+TaskNumber = Annotated[
+    int, BeforeValidator(_task_number), Path(ge=-(2**31), lt=2**31, description="Number of the task.")
+]
 
 
 def decoded(segment: str) -> str:
@@ -39,7 +53,7 @@ class EncodedPaths:
     async def __call__(self, scope: Scope, receive: Any, send: Any) -> None:
         if scope["type"] == "http":
             raw = scope.get("raw_path") or scope["path"].encode("utf-8")
-            path = raw.partition(b"?")[0].decode("latin-1")
+            path = _ABSOLUTE.sub("", raw.partition(b"?")[0].decode("latin-1"), count=1)
             method = "GET" if scope["method"] == "HEAD" else scope["method"]
             scope = {**scope, "path": path.removesuffix("/") or "/", "method": method}
         await self._app(scope, receive, send)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spark_connect_rt.config.config_def import java_trim
 from spark_connect_rt.config.connector_config import NULL_VALUE
 from spark_connect_rt.errors import BadConfigError, BadRequestError
 from spark_connect_rt.rest.error_mapping import UnreadableBodyError
@@ -49,7 +50,7 @@ def read_create(body: bytes) -> CreateRequest:
         if field not in _CREATE_FIELDS:
             known = ", ".join(f'"{name}"' for name in _CREATE_FIELDS)
             raise UnreadableBodyError(f'Unrecognized field "{field}" (3 known properties: {known})')
-    name = (_text(fields.get("name")) or "").strip()
+    name = java_trim(_text(fields.get("name")) or "")
     if fields.get("config") is None:
         raise UnreadableBodyError("The request has no 'config'")
     initial_state = _initial_state(_text(fields.get("initial_state")))

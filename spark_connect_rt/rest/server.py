@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import socket
 import ssl
 import threading
@@ -63,6 +64,7 @@ class RestServer:
         import uvicorn
 
         self.bind()
+        logging.getLogger("uvicorn.error").addFilter(_is_no_offered_upgrade)
         config = uvicorn.Config(
             self._app,
             log_config=None,
@@ -124,6 +126,11 @@ class RestServers:
         """Answer what is under way, then close every port. Safe to call twice."""
         for server in self._servers:
             server.stop()
+
+
+def _is_no_offered_upgrade(record: logging.LogRecord) -> bool:
+    """Every client of the JDK offers HTTP/2 with each request: who does not take it up goes on with HTTP/1.1."""
+    return not record.msg.startswith(("Unsupported upgrade request", "No supported WebSocket library"))
 
 
 def _listening(host: str, port: int) -> socket.socket:

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from spark_connect_rt.errors import ConnectError, FencedError, RetriableError, TimedOutError
 from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
 from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads, Timer
-from spark_connect_rt.protocol.offset_records import OffsetMap
+from spark_connect_rt.protocol.offset_records import OffsetMap, checked_offset
 from spark_connect_rt.state.offset_fold import OffsetFold, PartitionKey, partition_key, same_offset
 
 OnDone = Callable[[Exception | None], None]
@@ -135,7 +135,7 @@ class OffsetStore:
         puts = [_Put(connector, partition, offset, is_wanted) for partition, offset in offsets]
         keys = [partition_key(connector, put.partition) for put in puts]
         for put in puts:
-            partition_key(connector, put.offset)  # the same check for the offset's types
+            checked_offset(put.offset)
         with self._lock:
             changed = False
             for key, put in zip(keys, puts, strict=True):

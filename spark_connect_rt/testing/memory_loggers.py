@@ -23,6 +23,8 @@ class MemoryLoggers:
 
     def set_level(self, namespace: str, level: str, now_ms: int) -> Sequence[str]:
         """See Loggers."""
-        names = sorted({namespace, *(name for name in self._levels if name.startswith(f"{namespace}."))})
-        self._levels.update(dict.fromkeys(names, LoggerLevel(level, now_ms)))
-        return names
+        below = ROOT if namespace == ROOT else f"{namespace}."
+        names = {namespace, *(name for name in self._levels if below == ROOT or name.startswith(below))}
+        changed = sorted(name for name in names if name not in self._levels or self._levels[name].level != level)
+        self._levels.update(dict.fromkeys(changed, LoggerLevel(level, now_ms)))
+        return changed

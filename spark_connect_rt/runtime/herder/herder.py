@@ -38,6 +38,7 @@ from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, own
 from spark_connect_rt.runtime.herder.fresh_reads import FreshReads
 from spark_connect_rt.runtime.herder.loop import HerderLoop
 from spark_connect_rt.runtime.herder.plugin_settings import plugin_settings
+from spark_connect_rt.runtime.herder.request_threads import RequestThreads
 from spark_connect_rt.runtime.herder.requests import copy_outcome
 from spark_connect_rt.runtime.herder.validation import checked_config, validated
 from spark_connect_rt.runtime.herder.views import Views
@@ -55,6 +56,7 @@ class DistributedHerder:
         offsets = own_offsets(dependencies)
         self._views = Views(dependencies, offsets)
         self._loop = HerderLoop(dependencies, self._views, offsets)
+        self._threads = RequestThreads(dependencies.threads)
         self._fresh_reads = FreshReads(dependencies, self._loop.started)
 
     @property
@@ -304,7 +306,7 @@ class DistributedHerder:
                 log.warning("worker=%s answers before its statuses are read: %s", self._deps.settings.worker_id, error)
             copy_outcome(done, answer)
 
-        done.add_done_callback(lambda _: self._beside(flush))
+        done.add_done_callback(lambda _: self._threads.run(flush))
         return answer
 
     def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> Future[None]:
@@ -336,7 +338,7 @@ class DistributedHerder:
             queued: Future[ConfigWritten] = self._loop.add(what, lambda: action(checked))
             queued.add_done_callback(lambda done: copy_outcome(done, answer))
 
-        self._beside(check_and_queue)
+        self._threads.run(check_and_queue)
         return answer
 
     def _answer_beside(self, call: Callable[[], T]) -> Future[T]:
@@ -351,9 +353,5 @@ class DistributedHerder:
             except Exception as error:  # noqa: BLE001 - the request's failure is its answer
                 answer.set_exception(error)
 
-        self._beside(run)
+        self._threads.run(run)
         return answer
-
-    def _beside(self, call: Callable[[], None]) -> None:
-        """Run plug-in code or a client's call on a thread of its own: one that never returns holds up nobody else."""
-        self._deps.threads.start("herder-request", call)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from spark_connect_rt.config.config_def import java_trim
 from spark_connect_rt.protocol.subprotocol import ConnectProtocol
 
 _OWN_KEY_BITS = {"hmacmd5": 512, "hmacsha1": 512, "hmacsha224": 224, "hmacsha384": 384, "hmacsha512": 512}
@@ -35,18 +36,22 @@ class HerderSettings:
 
     @staticmethod
     def of(worker_id: str, worker_url: str, raw: Mapping[str, str]) -> HerderSettings:
-        """Read the raw worker configuration, checked before by config.distributed_config."""
+        """Read the raw worker configuration, checked before by config.distributed_config.
+
+        A properties file keeps the blanks behind a value, and the check does not count them.
+        """
+        trimmed = {key: java_trim(value) for key, value in raw.items()}
 
         def ms(key: str, default: int) -> int:
-            return int(raw.get(key, default))
+            return int(trimmed.get(key, default))
 
-        generation = raw.get("inter.worker.key.generation.algorithm", "HmacSHA256")
-        key_bits = int(raw.get("inter.worker.key.size") or _OWN_KEY_BITS.get(generation.lower(), 256))
-        algorithms = raw.get("inter.worker.verification.algorithms", "HmacSHA256")
+        generation = trimmed.get("inter.worker.key.generation.algorithm", "HmacSHA256")
+        key_bits = int(trimmed.get("inter.worker.key.size") or _OWN_KEY_BITS.get(generation.lower(), 256))
+        algorithms = trimmed.get("inter.worker.verification.algorithms", "HmacSHA256")
         return HerderSettings(
             worker_id=worker_id,
             worker_url=worker_url,
-            protocol=ConnectProtocol.of_setting(raw.get("connect.protocol", "sessioned")),
+            protocol=ConnectProtocol.of_setting(trimmed.get("connect.protocol", "sessioned")),
             scheduled_rebalance_max_delay_ms=ms("scheduled.rebalance.max.delay.ms", 300_000),
             lost_work_delay_ms=ms(
                 # The user's own word for it, else the user's word for Java's, else at once.
@@ -59,9 +64,9 @@ class HerderSettings:
             key_ttl_ms=ms("inter.worker.key.ttl.ms", 3_600_000),
             key_size_bytes=key_bits // 8,
             key_algorithm=generation,
-            signature_algorithm=raw.get("inter.worker.signature.algorithm", "HmacSHA256"),
+            signature_algorithm=trimmed.get("inter.worker.signature.algorithm", "HmacSHA256"),
             verification_algorithms=tuple(name.strip() for name in algorithms.split(",")),
-            topic_tracking=raw.get("topic.tracking.enable", "true").lower() != "false",
-            topic_tracking_reset=raw.get("topic.tracking.allow.reset", "true").lower() != "false",
+            topic_tracking=trimmed.get("topic.tracking.enable", "true").lower() != "false",
+            topic_tracking_reset=trimmed.get("topic.tracking.allow.reset", "true").lower() != "false",
             raw=dict(raw),
         )

@@ -16,6 +16,7 @@ from spark_connect_rt.config.connector_config import NULL_VALUE, connector_probl
 from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
 from spark_connect_rt.pipeline.chain_config import chain_problems
 from spark_connect_rt.planning.config_infos import ConfigInfos, Findings, merged_infos, merged_keys, plugin_infos
+from spark_connect_rt.ports.hidden_values import without_secrets
 from spark_connect_rt.ports.task_runner import TaskKind
 from spark_connect_rt.protocol.java_hash_order import java_hash_order
 from spark_connect_rt.runtime.herder.connector_definition import (
@@ -75,6 +76,8 @@ def validated(deps: HerderDependencies, config: Mapping[str, str | None], *, rec
         raise BadRequestError(f"Connector config {{{_shown(given)}}} contains no connector type")
     try:
         connector_class = _connector_class(deps, class_name, resolved.get(f"connector{VERSION}"))
+    except BadRequestError as error:
+        raise BadRequestError(without_secrets(str(error), _references(given, resolved))) from None
     except NotFoundError as error:
         infos = _without_version(deps, class_name, resolved, str(error))
     else:
@@ -93,7 +96,7 @@ def _connector_class(deps: HerderDependencies, name: str, version: str | None) -
         if version and known(deps.plugins, name) is not None:
             raise
         raise BadRequestError(str(error)) from error
-    if not issubclass(found, Connector):
+    if name != name.strip() or not issubclass(found, Connector):  # a Java worker of the group knows no such name
         there = ", ".join(one.java_class for one in deps.plugins.list(connectors_only=True))
         raise BadRequestError(
             f"Failed to find any class that implements Connector and which name matches {name}, "
@@ -157,17 +160,22 @@ def _as_given(infos: ConfigInfos, given: Mapping[str, str], resolved: Mapping[st
     referring = {name for name, text in given.items() if resolved.get(name) != text}
     if not referring:
         return infos
+    instead = _references(given, resolved)
 
     def shown(value: ConfigValue | None) -> ConfigValue | None:
-        if value is None or value.name not in referring:
+        if value is None:
             return value
-        secret, reference = resolved[value.name], given[value.name]
-        errors = tuple(error.replace(secret, reference) if secret else error for error in value.errors)
-        kept = value.value is None or isinstance(value.value, Password)
-        return replace(value, value=value.value if kept else reference, errors=errors)
+        errors = tuple(without_secrets(error, instead) for error in value.errors)
+        kept = value.name not in referring or value.value is None or isinstance(value.value, Password)
+        return replace(value, value=value.value if kept else given[value.name], errors=errors)
 
     configs = tuple(replace(one, value=shown(one.value)) for one in infos.configs)
     return replace(infos, configs=configs)
+
+
+def _references(given: Mapping[str, str], resolved: Mapping[str, str]) -> dict[str, str]:
+    """Return resolved value -> the setting as it was given, for all that hold references."""
+    return {resolved[name]: text for name, text in given.items() if resolved.get(name) not in (None, "", text)}
 
 
 def _shown(config: Mapping[str, str]) -> str:

@@ -12,6 +12,7 @@ from typing import Any
 
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.clock import Clock
+from spark_connect_rt.ports.hidden_values import without_secrets
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.worker.worker_connector import NO_NOTES, ReportStatus
 from spark_connect_rt.state.connector_status import ConnectorStatus, State
@@ -84,7 +85,8 @@ class StatusReports:
     def _status(
         self, state: State, trace: str | None, version: str | None, notes: Mapping[str, Any]
     ) -> ConnectorStatus:
-        return ConnectorStatus(state, self._worker_id, self.generation, trace, version, notes)
+        shown = None if trace is None else without_secrets(trace)
+        return ConnectorStatus(state, self._worker_id, self.generation, shown, version, notes)
 
     def _quietly(self, write: Callable[[], None]) -> None:
         # A status that cannot be written must not take the connector or the engine's thread down.

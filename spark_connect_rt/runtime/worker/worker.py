@@ -27,6 +27,7 @@ from spark_connect_rt.ports.sink_group import SinkGroupFactory
 from spark_connect_rt.ports.task_runner import TaskEvent, TaskKind, TaskLaunch, TaskRunner
 from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
 from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.protocol.offset_records import encode_value
 from spark_connect_rt.runtime.worker.config_reloads import ConfigReloads
 from spark_connect_rt.runtime.worker.events import LifeChanged, Notify
 from spark_connect_rt.runtime.worker.launches import (
@@ -364,7 +365,10 @@ class Worker:
         self, task: ConnectorTaskId, partitions: Sequence[Mapping[str, Any]]
     ) -> list[Mapping[str, Any] | None]:
         self._deps.check(task)
-        return list(self._deps.offsets.read(task.connector, partitions))
+        found = list(self._deps.offsets.read(task.connector, partitions))
+        for offset in found:
+            encode_value(offset)  # what no message can carry fails this task; it must not reach the channel
+        return found
 
     def _put_copy(self, connector: str, offsets: Offsets, on_written: OnWritten, is_wanted: Callable[[], bool]) -> None:
         """T2: the transaction of the records has committed these offsets; only copies are left to be made."""

@@ -18,6 +18,7 @@ from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.api.connector import Connector, SinkConnector
 from spark_connect_rt.planning.task_configs import checked_count, completed_task_config, enforces, raw_task_config
 from spark_connect_rt.planning.work_plan import Actual, Life
+from spark_connect_rt.ports.hidden_values import without_secrets
 from spark_connect_rt.ports.threads import Threads
 from spark_connect_rt.runtime.worker.config_reloads import ConfigReloads
 from spark_connect_rt.runtime.worker.events import (
@@ -207,12 +208,13 @@ class WorkerConnector:
             tasks_max = int(raw.get("tasks.max", "1"))
             generated = instance.task_configs(tasks_max)
             task_class = self._name_task_class(instance)
-        except Exception as error:
-            log.warning("connector=%s task configurations could not be generated", name, exc_info=True)
+        except Exception as error:  # noqa: BLE001 - the connector's code: what is wrong is its status
+            trace = without_secrets(traceback.format_exc())
+            log.warning("connector=%s task configurations could not be generated: %s", name, trace)
             # It runs and is asked again; without the trace in its status nobody would know why it has no tasks.
             self._troubled = True
-            self._report(self._state, trace=traceback.format_exc(), version=self._version)
-            self._notify(TaskConfigsFailed(name, f"{type(error).__name__}: {error}"))
+            self._report(self._state, trace=trace, version=self._version)
+            self._notify(TaskConfigsFailed(name, without_secrets(f"{type(error).__name__}: {error}")))
             return
         try:
             warning = checked_count(name, generated, tasks_max, enforces(raw))
@@ -236,6 +238,7 @@ class WorkerConnector:
         with self._lock:
             if self._abandoned or self._life is not Life.ALIVE:
                 return
+            trace = without_secrets(trace)
             self._state, self._trace = State.FAILED, trace
         self._stop_quietly()
         log.error("connector=%s FAILED: %s", self.plan.name, trace.strip().splitlines()[-1])

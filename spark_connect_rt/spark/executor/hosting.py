@@ -15,6 +15,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.ports.hidden_values import without_secrets
 from spark_connect_rt.protocol.json_text import tellable
 
 if TYPE_CHECKING:
@@ -99,9 +100,9 @@ def load_class(name: str) -> type[Any]:
 
 
 def trace_of(error: BaseException) -> str:
-    """Return the trace that a FAILED status shows: always one that can be sent, whatever the error's own text is."""
+    """Return the trace that a FAILED status shows: one that can be sent, and without values of config providers."""
     try:
-        return tellable("".join(traceback.format_exception(error)))
+        return tellable(without_secrets("".join(traceback.format_exception(error))))
     except Exception:
         log.exception("an error without a text")
         return type(error).__name__

@@ -33,9 +33,35 @@ def test_a_namespace_is_the_logger_and_all_below_it() -> None:
 
 def test_setting_what_is_set_modifies_nothing() -> None:
     loggers = PythonLoggers()
-    loggers.set_level("test.levels", "WARN", 7)
-    loggers.set_level("test.levels", "WARN", 9)
-    assert loggers.level("test.levels") == LoggerLevel("WARN", 7)
+    loggers.set_level("test.levels", "ERROR", 7)
+    loggers.set_level("test.levels", "ERROR", 9)
+    assert loggers.level("test.levels") == LoggerLevel("ERROR", 7)
+
+
+def test_only_what_changed_is_answered_and_setting_it_again_changes_nothing() -> None:
+    loggers = PythonLoggers()
+    logging.getLogger("test.levels.child").setLevel(logging.WARNING)
+    logging.getLogger("test.levels").setLevel(logging.ERROR)
+    assert loggers.set_level("test.levels", "WARN", 7) == ["test.levels"]
+    assert loggers.set_level("test.levels", "WARN", 8) == []
+
+
+def test_the_root_is_every_logger_whatever_its_case() -> None:
+    before = logging.getLogger().level
+    child = logging.getLogger("test.levels.child")
+    child.setLevel(logging.ERROR)
+    loggers = PythonLoggers()
+    try:
+        loggers.set_level("ROOT", "INFO", 1)
+        changed = loggers.set_level("Root", "DEBUG", 7)
+        assert {"root", "test.levels.child"} <= set(changed)
+        assert changed == sorted(changed)
+        assert child.getEffectiveLevel() == logging.DEBUG
+        assert loggers.set_level("root", "DEBUG", 8) == []
+        assert loggers.level("ROOT") == loggers.level("root") == LoggerLevel("DEBUG", 7)
+        assert list(loggers.levels()) == sorted(loggers.levels())
+    finally:
+        loggers.set_level("root", logging.getLevelName(before).replace("WARNING", "WARN"), 9)
 
 
 @pytest.mark.parametrize("level", ["OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE"])

@@ -53,6 +53,20 @@ def test_maps_and_lists_inside_are_refused(pair: Any) -> None:
     check_source_offsets([({"a": 1, "b": None}, {"c": "x", "d": True, "e": 1.5}), (None, None)])
 
 
+@pytest.mark.parametrize("number", [2**63, -(2**63) - 1, 2**64])
+@pytest.mark.parametrize("pair", [({"a": 0}, {"a": 0}), ({"a": 0}, {"b": 1, "a": 0})])
+def test_an_integer_that_java_has_no_type_for_is_refused_in_its_words(pair: Any, number: int) -> None:
+    for fields in pair:
+        check_source_offsets([pair])
+        fields["a"] = number
+        with pytest.raises(
+            DataError, match=r"primitive types as values, but field a contains class java.math.BigInteger"
+        ):
+            check_source_offsets([pair])
+        fields["a"] = 0 if number > 0 else -(2**63)
+    check_source_offsets([({"a": number}, None)])  # who stored it may forget it
+
+
 def test_a_lost_commit_is_made_up_only_where_the_group_stands_inside_of_what_the_table_holds() -> None:
     held = {P0: (10, 20), P1: (10, 20)}
     assert caught_up(held, {P0: 15, P1: 20}) == {P0: 20}

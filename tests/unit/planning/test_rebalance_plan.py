@@ -113,6 +113,18 @@ def test_what_is_reported_after_a_stop_tells_why_it_stopped() -> None:
     assert status_after_stop("gone", None, None, SNAPSHOT) is None
 
 
+def test_a_connector_that_stays_here_is_never_unassigned_in_between() -> None:
+    held = ConnectorsAndTasks(("a",), (A0,))
+    before = wanted_connectors(held, SNAPSHOT, NONE)["a"].key
+    stopped = replace(SNAPSHOT, target_states={"a": TargetState.STOPPED})
+    assert status_after_stop("a", wanted_connectors(held, stopped, NONE)["a"], before, stopped) is State.STOPPED
+    changed = replace(SNAPSHOT, connector_configs={**SNAPSHOT.connector_configs, "a": {"x": "2"}})
+    assert status_after_stop("a", wanted_connectors(held, changed, NONE)["a"], before, changed) is State.RESTARTING
+    task = wanted_tasks(held, SNAPSHOT, NONE)[A0].key
+    applied = replace(SNAPSHOT, applied_configs={"a": {"x": "2"}})
+    assert status_after_stop(A0, wanted_tasks(held, applied, NONE)[A0], task, applied) is State.UNASSIGNED
+
+
 def test_an_unsynced_incremental_worker_comes_back_sooner_each_time_it_may_wait_longer() -> None:
     waits = [sync_backoff_ms(attempt, True, 300_000, 300_000) for attempt in range(5)]
     assert waits == [6_000, 7_500, 10_000, 15_000, 30_000]

@@ -9,6 +9,7 @@ import pytest
 
 from spark_connect_rt.api.predicate import Predicate
 from spark_connect_rt.app.plugin_scan import BUNDLED, bundled_plugins
+from spark_connect_rt.app.worker_plugins import plugins_in, plugins_of
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.plugins.plugin_desc import IN_REST
 from spark_connect_rt.plugins.registry import TYPES, Plugins, bundled, kind_of
@@ -64,6 +65,26 @@ def test_users_own_plugins_need_no_registration() -> None:
         found = Plugins().find(name)
         assert (found.cls, found.type, found.version) == (OwnPredicate, "predicate", None)
         assert found.java_class == f"{__name__}.OwnPredicate"
+
+
+def test_a_name_from_rest_imports_only_what_the_worker_lists_names_itself_or_allows() -> None:
+    forbidden = "tests.unit.plugins.never_imported"
+    for raw in ({}, {"connectrt.plugins.modules": "mine, tests.unit.plugin"}):
+        for name in (f"{forbidden}:Any", f"{forbidden}.Any"):
+            with pytest.raises(NotFoundError, match=r"connectrt\.plugins\.modules"):
+                plugins_of(raw).class_of(name)
+            assert forbidden not in sys.modules
+    own = f"{__name__}:OwnPredicate"
+    for raw in (
+        {"key.converter": own},
+        {"config.providers": f"x, {own}"},
+        {"connectrt.plugins.modules": "mine, tests.unit.plugins"},
+        {"connectrt.plugins.modules": __name__},
+        {"connectrt.plugins.modules": "*"},
+    ):
+        assert plugins_of(raw).class_of(own) is OwnPredicate
+    assert plugins_of({}).find("FileStreamSource").cls
+    assert plugins_in(()).class_of(own) is OwnPredicate  # on executors: the worker has looked at the names
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,15 @@ def test_keys_that_are_not_name_and_map_are_refused(key: bytes | None) -> None:
         records.decode_key(key)
 
 
+@pytest.mark.parametrize("bad", [2**63, -(2**63) - 1, "\ud800"])
+def test_what_no_message_can_carry_is_no_offset(bad: object) -> None:
+    with pytest.raises(DataError):
+        records.encode_value({"n": bad})
+    assert (
+        records.encode_value({"n": -(2**63), "m": 2**63 - 1}) == b'{"m":9223372036854775807,"n":-9223372036854775808}'
+    )
+
+
 def test_canonical_forms_tell_types_apart_but_not_field_orders() -> None:
     assert records.canonical({"a": 1, "b": 2}) == records.canonical({"b": 2, "a": 1})
     forms = [records.canonical({"a": value}) for value in (1, 1.0, True, "1", None)]

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import Future, ThreadPoolExecutor
+from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from spark_connect_rt.ports.herder import ConnectorInfo, ConnectorOffset, Health
+from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.ports.herder import ConnectorInfo, ConnectorOffset, Health, InstanceState
+from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.rest.app import create_app
 from tests.unit.rest.conftest import Asked, ask
-from tests.unit.rest.fake_herder import FakeHerder, answered
+from tests.unit.rest.fake_herder import INFO, FakeHerder, answered
 
 SRC_CONFIG = '{"connector.class":"FileStreamSource","file":"in.txt","tasks.max":"1","name":"src","topic":"lines"}'
 SRC_INFO = f'{{"name":"src","config":{SRC_CONFIG},"tasks":[{{"connector":"src","task":0}}],"type":"source"}}'
@@ -23,6 +27,52 @@ TASK_CONFIG = (
     '{"connector.class":"FileStreamSource","file":"in.txt","task.class":"T",'
     '"tasks.max":"1","name":"src","topic":"lines"}'
 )
+
+
+@pytest.mark.parametrize(
+    ("names", "order"),
+    [
+        (["a", "sp", "\u00a0nb\u00a0"], ["a", "sp", "\u00a0nb\u00a0"]),
+        (["a", "bb", "sp", "\u00a0nb\u00a0"], ["bb", "a", "sp", "\u00a0nb\u00a0"]),
+        (["a", "bb", "c", "sp", "zeta", "\u00a0nb\u00a0"], ["bb", "zeta", "a", "c", "\u00a0nb\u00a0", "sp"]),
+    ],
+)
+def test_connectors_come_in_the_order_java_was_seen_to_list_them(
+    rest: Asked, herder: FakeHerder, names: list[str], order: list[str]
+) -> None:
+    herder.infos = {name: ConnectorInfo(name, {}, (), "source") for name in names}
+    assert rest("GET", "/connectors").json() == order
+
+
+def test_who_asks_right_after_a_write_sees_what_it_led_to(
+    rest: Asked, herder: FakeHerder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    status = herder.connector_status("src")
+    looks = iter([replace(status, connector=InstanceState("UNASSIGNED", ""))] * 3)
+    monkeypatch.setattr(herder, "connector_status", lambda _: next(looks, status))
+    assert rest("GET", "/connectors/src/status").text == SRC_STATUS
+    for method, path, code in (("GET", "/tasks/0/status", 200), ("POST", "/tasks/0/restart", 204)):
+        written = iter([replace(INFO, tasks=())] * 3)
+        task_status = herder.task_status
+
+        def early(task: ConnectorTaskId, written: Any = written, task_status: Any = task_status) -> InstanceState:
+            if next(written, None) is not None:
+                raise NotFoundError("too early")
+            return task_status(task)
+
+        monkeypatch.setattr(herder, "connector_info", lambda _, written=written: next(written, INFO))
+        monkeypatch.setattr(herder, "task_status", early)
+        assert rest(method, f"/connectors/src{path}").status_code == code
+
+
+def test_what_nobody_reports_is_answered_all_the_same(
+    rest: Asked, herder: FakeHerder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    nowhere = replace(herder.connector_status("src"), connector=InstanceState("UNASSIGNED", ""))
+    monkeypatch.setattr(herder, "connector_status", lambda _: nowhere)
+    begun_s = time.monotonic()
+    assert rest("GET", "/connectors/src/status").json()["connector"]["state"] == "UNASSIGNED"
+    assert time.monotonic() - begun_s < 5
 
 
 @pytest.mark.parametrize(

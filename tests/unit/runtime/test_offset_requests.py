@@ -11,7 +11,8 @@ import pytest
 
 from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError, NotLeaderError
 from spark_connect_rt.ports.group_offsets import GroupInUseError
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.protocol.offset_records import encode_key
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySink, MemorySource, delivered, faults
 from tests.unit.runtime.cluster_stories import source
@@ -108,6 +109,21 @@ def test_what_the_connector_refuses_is_not_written(cluster: InProcessCluster, po
     with pytest.raises(ConnectError, match=words):
         cluster.on_leader(lambda herder: herder.alter_offsets("a", [(partition, {"position": position})]))
     assert offsets(cluster) == [(partition, {"position": 5})]
+
+
+def test_an_offset_beyond_64_bits_is_neither_stored_nor_handed_to_a_task(cluster: InProcessCluster) -> None:
+    partition = stopped_source(cluster)
+    cluster.on_leader(lambda herder: herder.create("good", source(records=3), None))
+    with pytest.raises(ConnectError, match=r"field position contains class java\.math\.BigInteger"):
+        cluster.on_leader(lambda herder: herder.alter_offsets("a", [(partition, {"position": 2**64})]))
+    assert offsets(cluster) == [(partition, {"position": 5})]
+    # One that stands in the topic all the same fails the task that asks for it, and nobody else.
+    cluster.offset_topic.write([(encode_key("a", partition), b'{"position":%d}' % 2**64)])
+    cluster.leader().resume("a").result(10)
+    cluster.until(lambda: cluster.states("a") == {"a": "RUNNING", "a-0": "FAILED"})
+    trace = cluster.leader().task_status(ConnectorTaskId("a", 0)).trace
+    assert "18446744073709551616" in (trace or "")
+    cluster.until(lambda: cluster.states("good") == {"good": "RUNNING", "good-0": "RUNNING"})
 
 
 def test_only_the_leader_and_only_of_a_stopped_connector(cluster: InProcessCluster) -> None:

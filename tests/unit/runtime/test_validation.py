@@ -121,3 +121,8 @@ def test_a_converter_that_is_broken_says_why(deps: HerderDependencies) -> None:
     assert len(why) == 1
     assert "Class Gone could not be found." in why[0]
     assert "no.such.module" in why[0]
+
+
+def test_blanks_around_a_connectors_class_are_part_of_it_as_in_java(deps: HerderDependencies) -> None:
+    with pytest.raises(BadRequestError, match="which name matches  FileStreamSource , available connectors are"):
+        validated(deps, CONFIG | {"connector.class": " FileStreamSource "})

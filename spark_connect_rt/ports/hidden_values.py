@@ -1,0 +1,51 @@
+"""What config providers gave in this process, hidden from whatever is shown: traces, statuses, answers, logs.
+
+Owns the one list of them and the one way to hide them. Numbers and switches come from providers, too: what is shorter
+than a secret can be is not remembered, or no trace could be read any more.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Iterable, Mapping
+
+HIDDEN = "[hidden]"
+SHORT = 4  # characters
+NO_SECRETS = frozenset({"true", "false", "none", "null"})
+MOST = 10_000  # the oldest are forgotten first
+
+_lock = threading.Lock()
+_known: dict[str, None] = {}
+
+
+def remember(values: Iterable[str]) -> None:
+    """Hide these values from now on."""
+    with _lock:
+        for value in values:
+            if len(value.strip()) >= SHORT and value.lower() not in NO_SECRETS:
+                _known.pop(value, None)
+                _known[value] = None
+        while len(_known) > MOST:
+            del _known[next(iter(_known))]
+
+
+def forget() -> None:
+    """Hide nothing any more (tests)."""
+    with _lock:
+        _known.clear()
+
+
+def without_secrets(text: str, shown: Mapping[str, str] | None = None) -> str:
+    """Return ``text`` with every known value replaced.
+
+    ``shown``: value -> what to show instead of it; a short one is replaced only where it stands alone.
+    """
+    with _lock:
+        instead = dict.fromkeys(_known, HIDDEN)
+    instead |= shown or {}
+    for value in sorted(instead, key=len, reverse=True):  # the longer one first: it may hold a shorter one
+        if value in text:
+            pattern = re.escape(value) if len(value) >= SHORT else rf"(?<!\w){re.escape(value)}(?!\w)"
+            text = re.sub(pattern, lambda _, value=value: instead[value], text)  # type: ignore[misc]
+    return text

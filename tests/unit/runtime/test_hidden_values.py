@@ -1,0 +1,86 @@
+"""What a config provider gave is in no trace and no answer, whoever quotes it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.api.config_provider import ConfigProvider
+from spark_connect_rt.app.plugin_scan import BUNDLED
+from spark_connect_rt.config_providers.providers import ConfigProviders
+from spark_connect_rt.errors import BadRequestError, ConnectError
+from spark_connect_rt.plugins.registry import Plugins
+from spark_connect_rt.ports import hidden_values
+from spark_connect_rt.runtime.herder.validation import validated
+from spark_connect_rt.spark.executor.hosting import trace_of
+from spark_connect_rt.testing.in_process_cluster import InProcessCluster
+from spark_connect_rt.testing.memory_connectors import MemorySource
+
+PASSWORD = "S3CRET.value"
+WORKER = {"config.providers": "vault", "config.providers.vault.class": "Vault"}
+
+
+class Vault(ConfigProvider):
+    """Knows one password and one number."""
+
+    def get(self, path: str, keys: Any = None) -> Mapping[str, str]:
+        return {"password": PASSWORD, "port": "12"}
+
+
+class Quoting(MemorySource):
+    """Quotes its whole address where it fails."""
+
+    def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:  # type: ignore[override]
+        raise ConnectError(f"no route to {self.address}")
+
+    def start(self, config: Mapping[str, str]) -> None:
+        self.address = config["address"]
+
+
+@pytest.fixture
+def resolve() -> Iterator[Callable[[Mapping[str, str]], dict[str, str]]]:
+    hidden_values.forget()
+    providers = ConfigProviders.from_config(WORKER, lambda _: Vault)
+    yield lambda config: dict(providers.resolve(config))
+    hidden_values.forget()
+
+
+def test_a_trace_hides_what_was_looked_up_also_within_a_longer_setting(resolve: Any) -> None:
+    url = resolve({"url": "db://u:${vault::password}@h:${vault::port}/x12"})["url"]
+    assert PASSWORD in url
+    trace = trace_of(ConnectError(f"refused: {url}; alone: {PASSWORD}"))
+    assert "refused: db://u:[hidden]@h:12/x12; alone: [hidden]" in trace  # a number as short as that is no secret
+
+
+def test_a_short_value_is_replaced_only_where_it_stands_alone() -> None:
+    text = hidden_values.without_secrets("tasks.max is 12, not 120 or x12", {"12": "${vault::port}"})
+    assert text == "tasks.max is ${vault::port}, not 120 or x12"
+
+
+def test_a_connectors_status_hides_it(resolve: Any) -> None:
+    with InProcessCluster({"Quoting": Quoting, "Vault": Vault}, WORKER) as cluster:
+        cluster.add_worker("w1")
+        cluster.until_stable()
+        config = {"connector.class": "Quoting", "topic": "t", "address": "db://u:${vault::password}@h"}
+        cluster.on_leader(lambda herder: herder.create("a", config, None))
+        cluster.until(lambda: bool(cluster.leader().connector_status("a").connector.trace))
+        trace = cluster.leader().connector_status("a").connector.trace or ""
+        assert "no route to db://u:[hidden]@h" in trace
+        assert PASSWORD not in str([line.reason for line in cluster.leader().story()])
+
+
+def test_a_refusal_names_the_reference(resolve: Any) -> None:
+    with InProcessCluster() as cluster:
+        deps = replace(cluster.add_worker().herder._deps, plugins=Plugins(BUNDLED), resolve=resolve)
+        for version in ({}, {"connector.plugin.version": "${vault::password}"}):
+            given = {"name": "a", "connector.class": "${vault::password}", **version}
+            with pytest.raises(BadRequestError, match=r"which name matches \$\{vault::password\}") as refused:
+                validated(deps, given)
+            assert PASSWORD not in str(refused.value)
+        given = {"name": "a", "connector.class": "FileStreamSource", "topic": "t", "tasks.max": "x${vault::password}"}
+        infos = str(validated(deps, given))
+        assert "x${vault::password}" in infos
+        assert PASSWORD not in infos
