@@ -88,6 +88,10 @@ class WarmMember:
         """See the port."""
         return self._member.may_vouch()
 
+    def fenced(self) -> None:
+        """See the port."""
+        self._member.fenced()
+
     def leave(self, reason: str) -> None:
         """See the port."""
         if self._started:

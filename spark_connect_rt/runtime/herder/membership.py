@@ -145,6 +145,7 @@ class Membership:
     def _hear_contact_lost(self, event: ContactLost) -> str:
         # I2: the coordinator may have given our work away already; nothing of it may commit any more.
         self._worker.fence_all()
+        self._deps.member.fenced()
         self._state.give_up_work()
         self._state.member_id = ""
         self._state.rejoin_asked = self._state.read_first = False
