@@ -15,6 +15,7 @@ from typing import Any
 
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.planning.slot_packing import Isolation
+from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.ports.task_runner import (
     OnTaskEvent,
     PartitionsReleased,
@@ -45,10 +46,12 @@ log = logging.getLogger(__name__)
 class Engine:
     """Hosts source and sink tasks in slices (port TaskRunner, but for the Spark-format sinks)."""
 
-    def __init__(self, launcher: SliceLauncher, settings: EngineSettings | None = None) -> None:
+    def __init__(
+        self, launcher: SliceLauncher, settings: EngineSettings | None = None, report: Report = report_nowhere
+    ) -> None:
         self._launcher = launcher
         self._settings = settings or EngineSettings()
-        self._loop = Loop("engine")
+        self._loop = Loop("engine", report)
         self._slots = SlotTable(launcher, self._loop, self._settings, _now_ms, self._move)
         self._runs: dict[ConnectorTaskId, Run] = {}
         self._offset_readers = ThreadPoolExecutor(4, thread_name_prefix="engine-offsets")
@@ -104,15 +107,19 @@ class Engine:
 
     def close(self, timeout_ms: int) -> None:
         """Stop every run, then every slot, then the launcher. Blocks."""
+        if self._loop.is_alive():  # else nothing is left that could drain: the launcher cuts every slice off
+            self._end_slots(timeout_ms)
+        self._loop.stop()
+        self._offset_readers.shutdown(wait=False, cancel_futures=True)
+        self._launcher.close()
+
+    def _end_slots(self, timeout_ms: int) -> None:
         self._loop.submit(lambda: self._close(timeout_ms))
         self._all_ended.wait(timeout_ms / 1000 + _END_WAIT_S)
         self._loop.submit(self._slots.end_all)
         if not self._all_gone.wait(_END_WAIT_S):
             self._loop.submit(self._slots.kill_all)
             self._all_gone.wait(_END_WAIT_S)
-        self._loop.stop()
-        self._offset_readers.shutdown(wait=False, cancel_futures=True)
-        self._launcher.close()
 
     # -- on the loop from here
 

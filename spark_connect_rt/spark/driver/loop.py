@@ -13,6 +13,8 @@ import time
 from collections import deque
 from collections.abc import Callable
 
+from spark_connect_rt.ports.supervision import Part, Report, report_nowhere, watched
+
 Step = Callable[[], None]
 log = logging.getLogger(__name__)
 
@@ -20,17 +22,24 @@ log = logging.getLogger(__name__)
 class Loop:
     """Runs steps one after another on its own thread."""
 
-    def __init__(self, name: str) -> None:
+    def __init__(self, name: str, report: Report = report_nowhere) -> None:
+        """``report`` hears of it when the thread ends by an error: what steps raise is caught, so by a bug of its own."""
         self._inbox: deque[Step] = deque()
         self._timers: list[tuple[float, int, Step]] = []
         self._order = itertools.count()
         self._wake = threading.Condition()
         self._stopped = False
-        self._thread = threading.Thread(target=self._run, name=name, daemon=True)
+        self._thread = threading.Thread(
+            target=watched(self._run, Part.ENGINE, report), name=name, daemon=True
+        )
 
     def start(self) -> None:
         """Begin."""
         self._thread.start()
+
+    def is_alive(self) -> bool:
+        """Return whether steps are still run."""
+        return self._thread.is_alive()
 
     def submit(self, step: Step) -> None:
         """Run ``step`` soon. Any thread; after ``stop`` it is dropped."""
