@@ -28,7 +28,10 @@ class Part(Enum):
     CHANNEL = ("the control channel", AGAIN)
     LOG = ("the reader of an internal topic", AGAIN)
     REST = ("the REST server", AGAIN)
-    SPARK = ("Spark", "Look for the cause (memory, kill, the cluster manager) in Spark's log, then start the worker again.")
+    SPARK = (
+        "Spark",
+        "Look for the cause (memory, kill, the cluster manager) in Spark's log, then start the worker again.",
+    )
 
     def __init__(self, title: str, advice: str) -> None:
         self.title = title

@@ -52,7 +52,8 @@ class LocalCompactedLog:
             self._values = dict(self._keeper.load())
             self._deliver(list(self._values.items()))
         self._thread = threading.Thread(
-            target=watched(self._run, Part.LOG, self._report), name=f"log-{self._name}", daemon=True)
+            target=watched(self._run, Part.LOG, self._report), name=f"log-{self._name}", daemon=True
+        )
         self._thread.start()
 
     def append(self, records: Sequence[tuple[bytes, bytes | None]], on_appended: OnAppended | None = None) -> None:

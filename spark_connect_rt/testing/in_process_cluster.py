@@ -218,7 +218,9 @@ class InProcessCluster:
                 settings=HerderSettings.of(f"{name}:8083", url, raw),
                 clock=clock,
                 member=member,
-                config_store=ConfigStore(MemoryCompactedLog(self.config_topic, report=supervisor.failed), clock, writer),
+                config_store=ConfigStore(
+                    MemoryCompactedLog(self.config_topic, report=supervisor.failed), clock, writer
+                ),
                 status_store=StatusStore(MemoryCompactedLog(self.status_topic, report=supervisor.failed), clock),
                 offset_store=OffsetStore(
                     MemoryCompactedLog(self.offset_topic, report=supervisor.failed), may_write=member.in_contact

@@ -235,7 +235,9 @@ class HerderLoop:
 
     def _end_engine(self) -> None:
         """Wait for the engine's end, but not for what may be dead itself (the JVM, a thread)."""
-        ending = self._deps.threads.start("end-engine", lambda: stop_each(("stop the engine", lambda: self.worker.close(0))))
+        ending = self._deps.threads.start(
+            "end-engine", lambda: stop_each(("stop the engine", lambda: self.worker.close(0)))
+        )
         ending.join(LOST_LIMIT_S)
 
     def _serve_requests(self, now_ms: int) -> Verdict:

@@ -17,6 +17,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import Protocol
 
+from spark_connect_rt.ports.supervision import Part, report_nowhere, watched
 from spark_connect_rt.spark.executor.control_wire import Message, MessageSplitter, encode_message
 
 HELLO_TIMEOUT_S = 10.0
@@ -77,7 +78,9 @@ class ControlChannel:
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._selector.register(self._wake_in, selectors.EVENT_READ)
         self._stopped = False
-        self._thread = threading.Thread(target=self._run, name="control-channel", daemon=True)
+        self.on_thread_end: Callable[[BaseException | str], None] = lambda why: report_nowhere(Part.CHANNEL, why)
+        run = watched(self._run, Part.CHANNEL, lambda _, why: self.on_thread_end(why), lambda: self._stopped)
+        self._thread = threading.Thread(target=run, name="control-channel", daemon=True)
         self._thread.start()
 
     # -- any thread

@@ -23,15 +23,13 @@ class Loop:
     """Runs steps one after another on its own thread."""
 
     def __init__(self, name: str, report: Report = report_nowhere) -> None:
-        """``report`` hears of it when the thread ends by an error: what steps raise is caught, so by a bug of its own."""
+        """``report`` hears of it when the thread ends by an error: what steps raise is caught."""
         self._inbox: deque[Step] = deque()
         self._timers: list[tuple[float, int, Step]] = []
         self._order = itertools.count()
         self._wake = threading.Condition()
         self._stopped = False
-        self._thread = threading.Thread(
-            target=watched(self._run, Part.ENGINE, report), name=name, daemon=True
-        )
+        self._thread = threading.Thread(target=watched(self._run, Part.ENGINE, report), name=name, daemon=True)
 
     def start(self) -> None:
         """Begin."""
