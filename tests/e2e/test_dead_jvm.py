@@ -13,7 +13,7 @@ from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.testing.worker_process import SparkWorkerProcess
 from tests.e2e.commands import until
 
-LIMIT_S = 10.0
+LIMIT_S = 15.0  # 8 s at most where nothing else runs
 
 
 def jvm_of(worker: SparkWorkerProcess) -> psutil.Process:

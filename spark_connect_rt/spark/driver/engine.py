@@ -71,7 +71,7 @@ class Engine:
         self._loop.start()
         if self._settings.prewarm:
             self._loop.submit(self._slots.prewarm)
-        self._loop.later(self._settings.housekeeping_ms, self._housekeeping)
+        self._loop.every(self._settings.housekeeping_ms, self._housekeeping)
 
     def live_while(self, may_vouch: Callable[[], bool]) -> None:
         """Start and mend only while this holds."""
@@ -366,7 +366,6 @@ class Engine:
     # -- once a second, and the end
 
     def _housekeeping(self) -> None:
-        self._loop.later(self._settings.housekeeping_ms, self._housekeeping)
         if self._closing:
             return
         self._slots.housekeeping(closing=False)

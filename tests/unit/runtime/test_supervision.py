@@ -50,6 +50,10 @@ def engine(worker: InProcessWorker) -> None:
     worker.runner._loop.submit(lambda: None)
 
 
+def housekeeping(worker: InProcessWorker) -> None:
+    worker.runner._slots.housekeeping = _raise  # type: ignore[method-assign]
+
+
 def log_reader(worker: InProcessWorker) -> None:
     worker.herder._deps.status_store._log.deliver = _raise  # type: ignore[attr-defined]
     worker.herder._deps.status_store._log.topic.wake()  # type: ignore[attr-defined]
@@ -74,6 +78,7 @@ def elsewhere(worker: InProcessWorker) -> None:
         (topic_calls, Part.HERDER),
         (forwarding, Part.HERDER),
         (engine, Part.ENGINE),
+        (housekeeping, Part.ENGINE),
         (log_reader, Part.LOG),
         (group_io, Part.GROUP),
         (group_refuses, Part.REFUSED),
