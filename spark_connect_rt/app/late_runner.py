@@ -70,12 +70,12 @@ class LateRunner:
             wait([after], HELD_BACK_S)
         try:
             runner = self._factory()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - top of the thread: reported
             with self._lock:
                 self._waiting = []
                 self._built.set_exception(error)
             self._report(Part.SPARK, error)
-            raise
+            return
         with self._lock:
             for call in self._waiting:
                 call(runner)

@@ -56,7 +56,7 @@ Report = Callable[[Part, BaseException | str], None]
 
 def report_nowhere(part: Part, error: BaseException | str) -> None:
     """Only log it: who was made without a supervisor."""
-    log.error("%s ended: %s", part.title, error)
+    log.error("%s ended: %s", part.title, error, exc_info=error if isinstance(error, BaseException) else None)
 
 
 class Supervisor:
@@ -103,10 +103,10 @@ def watched(
     def guarded() -> None:
         try:
             run()
-        except BaseException as error:
+        except BaseException as error:  # noqa: BLE001 - top of a thread: what is reported is dealt with
             report(part, error)
-            raise
-        if not may_end():
-            report(part, "its thread ended unasked")
+        else:
+            if not may_end():
+                report(part, "its thread ended unasked")
 
     return guarded

@@ -1,6 +1,7 @@
 """One thread that runs calls one after another: where a connector's own code runs.
 
-A connector that blocks keeps nobody but itself waiting: the tick never runs a connector's code. Daemon threads,
+A connector that blocks keeps nobody but itself waiting: the tick runs nothing of a connector's but the making of
+one for its tasks (``Worker.start_task``: constructor, ``version``, ``task_class``). Daemon threads,
 so that one that never returns cannot keep the process alive.
 """
 

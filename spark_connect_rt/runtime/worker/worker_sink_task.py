@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import traceback
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spark_connect_rt.errors import ConnectError, FencedError, RetriableError
 from spark_connect_rt.ports.clock import Clock
@@ -35,6 +35,7 @@ class SinkSettings:
     lag_interval_ms: int = 5_000
     poll_ms: int = 200
     release_timeout_ms: int = 30_000  # how long a rebalance waits for the engine to drain
+    resolve: Callable[[Mapping[str, str]], Mapping[str, str]] = dict  # of consumer_config; may block, may raise
 
 
 class SinkTaskMembership:
@@ -138,7 +139,9 @@ class SinkTaskMembership:
     def _run(self) -> None:
         group: SinkGroup | None = None
         try:
-            group = self._groups(self._settings.consumer_config)
+            consumer_config = self._settings.resolve(self._settings.consumer_config)  # here: a vault may be slow
+            self._settings = replace(self._settings, consumer_config=consumer_config)
+            group = self._groups(consumer_config)
             topics, pattern = self._settings.topics, self._settings.pattern
             group.subscribe(topics, pattern, self._assigned, lambda p: self._revoked(group, p), self._lost)
             self._serve(group)

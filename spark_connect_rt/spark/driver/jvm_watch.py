@@ -43,7 +43,7 @@ class JvmWatch:
         try:
             with socket.create_connection(self._address, CONNECT_LIMIT_S) as line:
                 line.settimeout(LOOK_EVERY_S)
-                while not self._ended(line):
+                while not self._stopped and not self._ended(line):
                     if self._context_stopped():
                         return CONTEXT_STOPPED
         except OSError as error:

@@ -62,7 +62,6 @@ def test_building_waits_for_what_is_to_come_first_whether_that_succeeds_or_not(f
     assert built == [True]
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_runner_that_cannot_be_built_is_told_and_stops_nobody() -> None:
     heard: list[tuple[Part, str]] = []
 

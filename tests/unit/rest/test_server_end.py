@@ -12,8 +12,6 @@ from spark_connect_rt.rest.app import create_app
 from spark_connect_rt.rest.server import RestServer
 from tests.unit.rest.fake_herder import FakeHerder
 
-pytestmark = pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
-
 
 def _server(heard: list[tuple[Part, str]], told: threading.Event) -> RestServer:
     def report(part: Part, why: BaseException | str) -> None:

@@ -85,7 +85,6 @@ def elsewhere(worker: InProcessWorker) -> None:
         (elsewhere, Part.SPARK),
     ],
 )
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")  # a thread's end is the story
 def test_a_thread_that_ends_ends_the_worker_and_others_have_its_tasks(
     cluster: InProcessCluster, kill: Callable[[InProcessWorker], None], part: Part
 ) -> None:
@@ -120,8 +119,7 @@ def test_a_watched_thread_reports_what_it_raised_and_an_end_that_nobody_asked_fo
     def report(part: Part, error: BaseException | str) -> None:
         heard.append((part, str(error)))
 
-    with pytest.raises(MemoryError):
-        watched(_raise, Part.REST, report)()
+    watched(_raise, Part.REST, report)()
     watched(lambda: None, Part.REST, report)()
     watched(lambda: None, Part.REST, report, may_end=lambda: False)()
     assert heard == [(Part.REST, "nothing left"), (Part.REST, "its thread ended unasked")]

@@ -89,6 +89,7 @@ def test_an_end_that_was_asked_for_is_no_news(gateway: Gateway) -> None:
     heard = Heard()
     background = BackgroundSession(lambda: gateway.session, heard.report)
     line = gateway.accept()
+    background.get(LIMIT_S)
     background.close(stops=True)
     assert gateway.ended_by == ["stop"]
     line.close()
@@ -107,7 +108,6 @@ def test_a_session_that_cannot_be_made_is_told() -> None:
     background.close(stops=True)  # raises nothing
 
 
-@pytest.mark.filterwarnings("ignore::pytest.PytestUnhandledThreadExceptionWarning")
 def test_a_control_channel_whose_thread_ends_is_told(tmp_path: Path) -> None:
     heard = Heard()
     channel = listen_unix(str(tmp_path / "c.sock"), 6_000)
