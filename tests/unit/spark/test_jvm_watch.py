@@ -114,7 +114,7 @@ def test_a_control_channel_whose_thread_ends_is_told(tmp_path: Path) -> None:
     channel.on_thread_end = lambda why: heard.report(Part.CHANNEL, why)
     failing: Callable[[], None] = _raise
     channel._watch_time = failing  # type: ignore[method-assign]
-    channel._order(lambda: None)
+    channel._wake_out.send(b"w")
     assert heard.told.wait(LIMIT_S)
     assert heard.news == [(Part.CHANNEL, "nothing left")]
     channel.close()
