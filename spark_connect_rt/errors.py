@@ -144,6 +144,10 @@ class ShuttingDownError(ConnectError):
     code = "CRT-1070"
 
 
+EXIT_LISTENER_TAKEN = 16
+EXIT_PART_FAILED = 25  # both as in app.exit_codes, whose table has every one
+
+
 class StartupError(ConnectError):
     """The process cannot start; ``exit_code`` is documented in docs/reference/exit_codes.md."""
 

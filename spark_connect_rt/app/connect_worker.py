@@ -26,6 +26,7 @@ from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.errors import RetriableError, StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.bulk_read_process import cpu_count
+from spark_connect_rt.ports.supervision import Supervisor
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
@@ -49,6 +50,7 @@ class ConnectWorker(ABC, Generic[Herder]):
         self._raw = dict(raw)
         self._graceful_timeout_ms = graceful_timeout_ms
         self._cluster = ClusterId()
+        self.supervisor = Supervisor()
         self._admin: KafkaAdmin | None = None
         self._rest: RestApi | None = None
         self._runner: Any = None
@@ -79,7 +81,7 @@ class ConnectWorker(ABC, Generic[Herder]):
 
     def _start(self) -> None:
         self._admin = admin_of(self._raw)
-        self._runner = LateRunner(self._new_runner, prepare=with_stores)
+        self._runner = LateRunner(self._new_runner, prepare=with_stores, report=self.supervisor.failed)
         dependencies = self._dependencies(self._admin, self._runner)
         self.herder = self._new_herder(dependencies)
         self._rest = self._new_rest(dependencies, self.herder)
@@ -110,12 +112,19 @@ class ConnectWorker(ABC, Generic[Herder]):
         return read
 
     def _new_runner(self) -> TaskRunner:
-        return spark_runner(self._raw)
+        return spark_runner(self._raw, report=self.supervisor.failed)
 
     def _new_rest(self, dependencies: HerderDependencies, herder: Herder) -> RestApi | None:
         """Return the worker's REST API; None: it has none of its own."""
         settings = dependencies.resolve(self._raw)
-        return RestApi(settings, herder, plugins_of(self._raw), dependencies.clock.now_ms, dependencies.peers)
+        return RestApi(
+            settings,
+            herder,
+            plugins_of(self._raw),
+            dependencies.clock.now_ms,
+            dependencies.peers,
+            report=self.supervisor.failed,
+        )
 
     def _reach_broker(self, admin: KafkaAdmin) -> None:
         try:
@@ -130,5 +139,5 @@ class ConnectWorker(ABC, Generic[Herder]):
             self.herder.stop(STOP_LIMIT_S)
         if self._rest is not None:
             self._rest.stop()
-        if self._runner is not None:
+        if self._runner is not None and self.supervisor.failure is None:  # else the herder has ended what it could
             self._runner.close(self._graceful_timeout_ms)

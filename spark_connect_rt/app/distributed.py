@@ -14,7 +14,7 @@ from spark_connect_rt.app.connect_worker import ConnectWorker
 from spark_connect_rt.app.exit_codes import EXIT_BAD_TOPIC, EXIT_BROKER_UNREACHABLE
 from spark_connect_rt.app.late_runner import LateRunner
 from spark_connect_rt.app.logging_setup import set_up_logging
-from spark_connect_rt.app.serving import await_end
+from spark_connect_rt.app.serving import await_end, end_failed
 from spark_connect_rt.app.signals import stop_asked
 from spark_connect_rt.app.warm_member import WarmMember
 from spark_connect_rt.app.wiring import herder_dependencies
@@ -48,10 +48,13 @@ class DistributedWorker(ConnectWorker[DistributedHerder]):
         return self.address.url
 
     def _dependencies(self, admin: KafkaAdmin, runner: LateRunner) -> HerderDependencies:
-        dependencies = herder_dependencies(self.config, self.address, admin, runner, self._cluster)
+        dependencies = herder_dependencies(self.config, self.address, admin, runner, self._cluster, self.supervisor)
         group = self.config.raw["group.id"]
         member = WarmMember(
-            dependencies.member, lambda: admin.group_is_active(group), lambda: runner.await_warm(WARM_LIMIT_S)
+            dependencies.member,
+            lambda: admin.group_is_active(group),
+            lambda: runner.await_warm(WARM_LIMIT_S),
+            self.supervisor.failed,
         )
         return replace(dependencies, member=member)
 
@@ -112,6 +115,8 @@ def run_worker(settings: Mapping[str, str]) -> int:
     worker = start_worker(settings)
     assert worker.herder is not None
     log.info("worker=%s serves %s", worker.address.worker_id, worker.url)
-    code = await_end(ended, worker.herder.stopped, worker.address.worker_id)
+    code = await_end(ended, worker.herder.stopped, worker.address.worker_id, worker.supervisor)
+    end_failed(worker.supervisor, worker.herder.stopped, code)
     worker.stop()
+    end_failed(worker.supervisor, worker.herder.stopped, code)  # what ended while it stopped, a signal to all included
     return code

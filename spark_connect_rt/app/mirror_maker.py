@@ -6,6 +6,7 @@ many processes as one likes may run with the same file; their workers form one g
 
 from __future__ import annotations
 
+import logging
 import os
 import socket
 import threading
@@ -32,6 +33,8 @@ from spark_connect_rt.ports.herder import WorkerProgress
 from spark_connect_rt.rest.server import RestServers
 
 STOP_LIMIT_S = 120.0
+
+log = logging.getLogger(__name__)
 
 
 def maker_config(raw: Mapping[str, str]) -> MirrorMakerConfig:
@@ -65,8 +68,12 @@ class SharedSession:
         """End Spark, if it was ever begun."""
         with self._lock:
             session, self._session = self._session, None
-        if session is not None:
+        if session is None:
+            return
+        try:
             session.stop()
+        except Exception as error:  # noqa: BLE001 - the JVM may be what ended the flows
+            log.warning("Spark did not stop in order: %s", error)
 
 
 class MirrorMaker:

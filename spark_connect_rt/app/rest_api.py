@@ -26,6 +26,7 @@ from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.peer_client import PeerClient
+from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.rest.app import create_admin_app, create_app
 from spark_connect_rt.rest.basic_auth import LOGIN_FILE
 from spark_connect_rt.rest.cors import CrossOrigin
@@ -49,25 +50,26 @@ class RestApi:
         now_ms: Callable[[], int],
         peers: PeerClient | None = None,
         environment: Mapping[str, str] = os.environ,
+        report: Report = report_nowhere,
     ) -> None:
         """Take the worker's settings, ``${provider:...}`` resolved. Raises BadConfigError."""
         values = REST.parse(raw)
         admin = values["admin.listeners"]
 
-        def report() -> dict[str, list[dict[str, Any]]]:
+        def broken() -> dict[str, list[dict[str, Any]]]:
             return plugin_report(plugins)
 
         self._extensions = _extensions(values["rest.extension.classes"], raw, plugins, environment)
-        app: Asgi = create_app(herder, peers, commit=build_commit(), with_admin=admin is None, plugins=report)
+        app: Asgi = create_app(herder, peers, commit=build_commit(), with_admin=admin is None, plugins=broken)
         for extension in reversed(self._extensions):
             app = _with_routes(extension.wrap(app, herder), extension, herder)
         if rules := parse_header_rules(values["response.http.headers.config"]):
             app = ResponseHeaders(app, rules, now_ms)
         if origins := _parts(values["access.control.allow.origin"]):
             app = CrossOrigin(app, origins, _parts(values["access.control.allow.methods"]))
-        servers = servers_of(app, parse_listeners(values["listeners"]), raw, LISTENERS)
+        servers = servers_of(app, parse_listeners(values["listeners"]), raw, LISTENERS, report)
         if admin:
-            servers += servers_of(create_admin_app(herder, report), parse_listeners(admin), raw, ADMIN)
+            servers += servers_of(create_admin_app(herder, broken), parse_listeners(admin), raw, ADMIN, report)
         self._servers = RestServers(servers)
 
     def start(self) -> None:
@@ -85,13 +87,18 @@ class RestApi:
                 log.exception("extension=%s close failed, ignored", type(extension).__name__)
 
 
-def servers_of(app: Asgi, listeners: Sequence[Listener], raw: Mapping[str, str], prefix: str) -> list[RestServer]:
+def servers_of(
+    app: Asgi, listeners: Sequence[Listener], raw: Mapping[str, str], prefix: str, report: Report = report_nowhere
+) -> list[RestServer]:
     """Return a server for each listener, not started; ``prefix`` is that of their TLS settings."""
     tls: ssl.SSLContext | None = None
     if any(one.scheme == "https" for one in listeners):
         tls = server_tls(raw, prefix)
     setting = prefix.removesuffix(".https.")
-    return [RestServer(app, one.host, one.port, tls if one.scheme == "https" else None, setting) for one in listeners]
+    return [
+        RestServer(app, one.host, one.port, tls if one.scheme == "https" else None, setting, report)
+        for one in listeners
+    ]
 
 
 def _extensions(

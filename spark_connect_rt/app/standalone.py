@@ -15,7 +15,7 @@ from spark_connect_rt.app.connect_worker import ConnectWorker
 from spark_connect_rt.app.connector_files import ConnectorFile, read_connector_file, refused
 from spark_connect_rt.app.late_runner import LateRunner
 from spark_connect_rt.app.logging_setup import set_up_logging
-from spark_connect_rt.app.serving import await_end
+from spark_connect_rt.app.serving import await_end, end_failed
 from spark_connect_rt.app.signals import stop_asked
 from spark_connect_rt.app.spark_tables import SparkTables
 from spark_connect_rt.app.wiring import guarded, override_policy, sink_group
@@ -71,7 +71,7 @@ class StandaloneWorker(ConnectWorker[StandaloneHerder]):
     def _dependencies(self, admin: KafkaAdmin, runner: LateRunner) -> HerderDependencies:
         clock, raw, plugins = SystemClock(), self._raw, plugins_of(self._raw)
         providers = ConfigProviders.from_config(raw, plugins.class_of)
-        offsets = OffsetFile(Path(self._values["offset.storage.file.filename"]))
+        offsets, failed = OffsetFile(Path(self._values["offset.storage.file.filename"])), self.supervisor.failed
         # Compatible: tasks go on while others are added, and nobody needs session keys.
         settings = HerderSettings.of(
             self.address.worker_id,
@@ -83,9 +83,10 @@ class StandaloneWorker(ConnectWorker[StandaloneHerder]):
             settings=settings,
             clock=clock,
             member=SoloMember(),
-            config_store=ConfigStore(LocalCompactedLog("configs"), clock),
-            status_store=StatusStore(LocalCompactedLog("statuses"), clock),
-            offset_store=OffsetStore(LocalCompactedLog("offsets", offsets)),
+            config_store=ConfigStore(LocalCompactedLog("configs", report=failed), clock),
+            status_store=StatusStore(LocalCompactedLog("statuses", report=failed), clock),
+            offset_store=OffsetStore(LocalCompactedLog("offsets", offsets, failed)),
+            supervisor=self.supervisor,
             runner=runner,
             sink_groups=sink_group,
             plugins=plugins,
@@ -118,6 +119,9 @@ def run_standalone(raw: Mapping[str, str], files: Sequence[Path]) -> int:
         worker.await_started()
         for connector in connectors:
             worker.create(connector)
-        return await_end(ended, worker.herder.stopped, worker.address.worker_id)
+        code = await_end(ended, worker.herder.stopped, worker.address.worker_id, worker.supervisor)
+        end_failed(worker.supervisor, worker.herder.stopped, code)
     finally:
         worker.stop()
+    end_failed(worker.supervisor, worker.herder.stopped, code)
+    return code

@@ -2,7 +2,8 @@
 
 A worker that joins is given work that others were doing until then. Its first Spark job takes ten seconds or more, and
 so long nobody would do that work: so the engine is warmed first, and the group is joined afterwards. Where no group is
-running there is nobody to wait for, and a worker whose Spark never comes up joins after all, to say so in its tasks.
+running there is nobody to wait for, and a worker whose Spark takes too long joins after all (one whose Spark fails
+ends).
 Java has nothing like it: its tasks are threads.
 """
 
@@ -14,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.group_member import GroupMember, MembershipEvent
+from spark_connect_rt.ports.supervision import Part, Report, report_nowhere, watched
 
 log = logging.getLogger(__name__)
 
@@ -21,23 +23,32 @@ log = logging.getLogger(__name__)
 class WarmMember:
     """Port GroupMember in front of another one; ``start`` takes effect when the engine is warm."""
 
-    def __init__(self, member: GroupMember, others: Callable[[], bool], await_warm: Callable[[], bool]) -> None:
+    def __init__(
+        self,
+        member: GroupMember,
+        others: Callable[[], bool],
+        await_warm: Callable[[], bool],
+        report: Report = report_nowhere,
+    ) -> None:
         """Wrap a member.
 
         Args:
             member: the one that joins.
             others: returns whether the group has members now; may block, may raise ConnectError.
             await_warm: waits until a task would run at once; False when that took too long.
+            report: hears that the wait ended by an error, so that the group would never be joined.
         """
         self._member = member
         self._others = others
         self._await_warm = await_warm
+        self._report = report
         self._may_start = threading.Event()
         self._started = False
 
     def start(self) -> None:
         """Begin to wait; returns at once."""
-        threading.Thread(target=self._wait, name="warm-up", daemon=True).start()
+        wait = watched(self._wait, Part.GROUP, self._report)
+        threading.Thread(target=wait, name="warm-up", daemon=True).start()
 
     def _wait(self) -> None:
         try:
@@ -87,6 +98,10 @@ class WarmMember:
     def may_vouch(self) -> bool:
         """See the port."""
         return self._member.may_vouch()
+
+    def fenced(self) -> None:
+        """See the port."""
+        self._member.fenced()
 
     def leave(self, reason: str) -> None:
         """See the port."""

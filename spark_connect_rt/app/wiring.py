@@ -40,6 +40,7 @@ from spark_connect_rt.kafka.log_load import LatestLoad
 from spark_connect_rt.kafka.transactions import KafkaTransactions
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.sink_group import SinkGroup
+from spark_connect_rt.ports.supervision import Report, Supervisor, report_nowhere
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.rest.peer_client import HttpPeerClient
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -63,7 +64,12 @@ class ClusterId:
 
 
 def internal_log(
-    config: DistributedConfig, admin: KafkaAdmin, topic: TopicSpec, clients: str, timing: Timing
+    config: DistributedConfig,
+    admin: KafkaAdmin,
+    topic: TopicSpec,
+    clients: str,
+    timing: Timing,
+    report: Report = report_nowhere,
 ) -> KafkaCompactedLog:
     """Return the log of one internal topic; ``clients`` (configs, offsets, statuses) ends the client ids."""
     exact = 1 if clients == "configs" else None  # its order is the order of everything
@@ -72,7 +78,7 @@ def internal_log(
     # Only offsets mean nothing together: a later one of a key is all there is to know of it.
     load = LatestLoad(snapshot_cache(config.raw)) if clients == "offsets" else None
     properties = log_client_properties(config.raw, clients, limit_ms)
-    return KafkaCompactedLog(topic, admin, properties, exact_partitions=exact, load=load)
+    return KafkaCompactedLog(topic, admin, properties, exact_partitions=exact, load=load, report=report)
 
 
 def snapshot_cache(raw: Mapping[str, str]) -> LogCache | None:
@@ -135,9 +141,15 @@ def guarded(resolve: Resolve, raw: Mapping[str, str]) -> Resolve:
 
 
 def herder_dependencies(
-    config: DistributedConfig, address: Advertised, admin: KafkaAdmin, runner: TaskRunner, cluster: ClusterId
+    config: DistributedConfig,
+    address: Advertised,
+    admin: KafkaAdmin,
+    runner: TaskRunner,
+    cluster: ClusterId,
+    supervisor: Supervisor | None = None,
 ) -> HerderDependencies:
     """Return everything the herder of one worker needs."""
+    supervisor = supervisor or Supervisor()
     clock = SystemClock()
     raw = config.raw
     plugins = plugins_of(raw)
@@ -146,7 +158,8 @@ def herder_dependencies(
     own = replace(config, raw=providers.resolve(raw))
     member = KafkaGroupMember(own.raw, client_id=own.raw.get("client.id") or f"connect-{address.worker_id}")
     timing = member.settings.timing
-    logs = {kind: internal_log(own, admin, topic, kind, timing) for kind, topic in internal_topics(config).items()}
+    topics, failed = internal_topics(config), supervisor.failed
+    logs = {kind: internal_log(own, admin, topic, kind, timing, failed) for kind, topic in topics.items()}
     return HerderDependencies(
         settings=HerderSettings.of(address.worker_id, address.url, raw),
         clock=clock,
@@ -168,6 +181,7 @@ def herder_dependencies(
         sink_config=SINK,
         override_policy=override_policy(raw, plugins),
         transactions=KafkaTransactions(),
+        supervisor=supervisor,
         open_offsets=lambda topic, connector: own_offset_store(own, member, topic, connector),
     )
 
@@ -207,7 +221,9 @@ def admin_of(raw: Mapping[str, str]) -> KafkaAdmin:
     return KafkaAdmin(shared_admin_properties(providers.resolve(raw)))
 
 
-def spark_runner(raw: Mapping[str, str], session: Callable[[], Any] | None = None) -> TaskRunner:
+def spark_runner(
+    raw: Mapping[str, str], session: Callable[[], Any] | None = None, report: Report = report_nowhere
+) -> TaskRunner:
     """Return the real execution engine; its SparkSession is being built when this returns.
 
     ``session`` returns one that others use, too; it stays theirs.
@@ -223,4 +239,5 @@ def spark_runner(raw: Mapping[str, str], session: Callable[[], Any] | None = Non
         session_factory=session,
         spark_sinks=SparkSinkRunner(clients),
         spark_sources=SparkSourceRunner(clients),
+        report=report,
     )

@@ -35,6 +35,7 @@ from spark_connect_rt.kafka.latest_records import Latest
 from spark_connect_rt.kafka.log_load import LOAD_BATCH_COUNT, LOAD_WAIT_S, LatestLoad, to_records
 from spark_connect_rt.planning.log_snapshot import LogFacts
 from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
+from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
 from spark_connect_rt.protocol.ids import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -92,8 +93,11 @@ class KafkaCompactedLog:
         exact_partitions: int | None = None,
         start_timeout_ms: int = 30_000,
         load: LatestLoad | None = None,
+        report: Report = report_nowhere,
     ) -> None:
+        """``report`` hears of it when the reader ends by an error: then nothing of the topic is known any more."""
         self.topic = spec.name
+        self._report = report
         self._spec = spec
         self._admin = admin
         self._clients = clients
@@ -277,6 +281,7 @@ class KafkaCompactedLog:
             with self._changed:
                 self._broken = error
                 self._changed.notify_all()
+            self._report(Part.LOG, ConnectError(f"topic {self.topic}: {type(error).__name__}: {error}"))
         finally:
             self._consumer.close()
             with self._changed:

@@ -78,6 +78,7 @@ class GroupIo:
         self._nudged = asyncio.Event()
         self._failures = 0
         self._ever_found = False
+        self._let_in = False  # an assignment was handed to this member
         self._beat: asyncio.Task[None] | None = None
         self._beat_due_ms = 0
         self._ended = False
@@ -89,6 +90,7 @@ class GroupIo:
             loop.run_until_complete(self._serve())
         except Exception as error:  # noqa: BLE001 - top of the thread
             self._shell.crashed(error)
+            loop.run_until_complete(self._wind_up())
         finally:
             loop.run_until_complete(loop.shutdown_default_executor())
             loop.close()
@@ -125,6 +127,13 @@ class GroupIo:
                 await asyncio.wait_for(self._nudged.wait(), self._idle_ms() / 1000)
             except TimeoutError:
                 continue
+        await self._wind_up()
+
+    async def _wind_up(self) -> None:
+        """Serve what leaving the group takes until ``end``, then close everything."""
+        while not self._ended:
+            self._nudged.clear()
+            await self._nudged.wait()
         if self._leaving:
             await asyncio.wait(self._leaving, timeout=LEAVE_LIMIT_S)
         link = self._link
@@ -197,6 +206,12 @@ class GroupIo:
             self._answered(requests.heartbeat_answered(answer, member, sent_ms), era)
 
     def _answered(self, event: object, era: int) -> None:
+        if isinstance(event, happened.SyncAnswered):
+            self._let_in = True
+        elif isinstance(event, happened.Refused) and self._let_in:
+            # As in ``_find``: who was let in before is not turned away for good by one answer.
+            _log.warning("group=%s %s", self._group_id, event.reason)
+            event = happened.CoordinatorLost(event.reason)
         if not isinstance(event, happened.CoordinatorLost):
             self._failures = 0
         self._shell.apply(event, era)

@@ -123,7 +123,11 @@ class KafkaGroupMember:
 
     def may_vouch(self) -> bool:
         """Return whether contact is so fresh that executors may be told to live on. Any thread."""
-        return may_vouch(self._member, self._settings.timing, self._now_ms())
+        return may_vouch(self._member, self._settings.timing, self._now_ms(), self._polled_ms())
+
+    def fenced(self) -> None:
+        """Take note that nothing of the work before ContactLost runs any more."""
+        self.apply(happened.Fenced())
 
     def leave(self, reason: str) -> None:
         """Send LeaveGroup and forget the member id; waits for the answer, at most a second."""

@@ -86,6 +86,9 @@ class GroupMember(Protocol):
     def may_vouch(self) -> bool:
         """Return whether contact is so fresh that executors may be told to live on (E5). Any thread."""
 
+    def fenced(self) -> None:
+        """Hear that the work of before ContactLost was ended: only then ``may_vouch`` can hold again (E5)."""
+
     def leave(self, reason: str) -> None:
         """Send LeaveGroup and forget the member id; ``request_rejoin`` starts anew. Waits a little."""
 

@@ -95,10 +95,14 @@ class PluginInfo:
 
 @dataclass(frozen=True, slots=True)
 class Health:
-    """``status`` is healthy, starting or unhealthy; ``detail`` says what the tick does or waits for."""
+    """``status`` is healthy, starting or unhealthy; ``detail`` says what the tick does or waits for.
+
+    ``live`` False: only a new process can help.
+    """
 
     status: str
     detail: str = ""
+    live: bool = True
 
 
 @dataclass(frozen=True, slots=True)

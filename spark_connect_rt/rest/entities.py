@@ -47,6 +47,14 @@ def health_entity(health: Health) -> Json:
     return {"status": health.status, "message": message}
 
 
+def liveness_entity(health: Health) -> Json:
+    """``GET /health/live``; a worker that starts or stops in order is live, and says so."""
+    if not health.live:
+        return health_entity(health)
+    message = "Worker is live." if health.status == "healthy" else f"Worker is live. {health.detail}".rstrip()
+    return {"status": "healthy", "message": message}
+
+
 def config_entity(config: Mapping[str, str]) -> Json:
     """Return a configuration as Java shows one that was read back from the topic."""
     return in_java_hash_order(config)

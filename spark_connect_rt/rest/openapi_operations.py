@@ -79,6 +79,8 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         "getHealth",
         {200: models.WorkerHealth, 503: models.WorkerHealth, 500: models.WorkerHealth},
     ),
+    ("GET", "/health/live"): Operation("getLiveness", {200: models.WorkerHealth, 500: models.WorkerHealth}),
+    ("GET", "/health/ready"): Operation("getReadiness", {200: models.WorkerHealth, 503: models.WorkerHealth}),
     ("GET", "/connectors"): Operation("listConnectors", {200: models.ConnectorNames}, parameters=(_EXPAND,)),
     ("POST", "/connectors"): Operation(
         "createConnector",

@@ -9,12 +9,12 @@ import threading
 from collections.abc import Awaitable, Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from spark_connect_rt.errors import StartupError
+from spark_connect_rt.errors import EXIT_LISTENER_TAKEN, EXIT_PART_FAILED, StartupError
+from spark_connect_rt.ports.supervision import Part, Report, report_nowhere, watched
 
 if TYPE_CHECKING:
     import uvicorn
 
-EXIT_LISTENER_TAKEN = 16
 BACKLOG = 128
 STARTED_LIMIT_S = 30.0
 
@@ -28,8 +28,16 @@ class RestServer:
     """
 
     def __init__(
-        self, app: Asgi, host: str, port: int, tls: ssl.SSLContext | None = None, setting: str = "listeners"
+        self,
+        app: Asgi,
+        host: str,
+        port: int,
+        tls: ssl.SSLContext | None = None,
+        setting: str = "listeners",
+        report: Report = report_nowhere,
     ) -> None:
+        """``report`` hears of a server that ended unasked."""
+        self._report = report
         self._app = app
         self._tls = tls
         self._setting = setting
@@ -80,7 +88,15 @@ class RestServer:
         config.ssl = self._tls  # a context made from Java's settings; uvicorn itself only reads files
         self._server = server = uvicorn.Server(config)
         sockets = [self._socket] if self._socket else []
-        self._thread = threading.Thread(target=lambda: server.run(sockets=sockets), name="rest-server", daemon=True)
+        ended: list[BaseException | str] = []  # before it was up: the caller is told
+
+        def report(part: Part, why: BaseException | str) -> None:
+            ended.append(why)
+            if server.started:
+                self._report(part, why)
+
+        run = watched(lambda: server.run(sockets=sockets), Part.REST, report, lambda: server.should_exit)
+        self._thread = threading.Thread(target=run, name="rest-server", daemon=True)
         self._thread.start()
         waiting = threading.Event()
         for _ in range(int(STARTED_LIMIT_S / 0.005)):
@@ -88,7 +104,8 @@ class RestServer:
                 break
             waiting.wait(0.005)
         if not server.started:
-            raise StartupError("the REST server did not start", exit_code=EXIT_LISTENER_TAKEN)
+            why = ended[0] if ended else f"not within {STARTED_LIMIT_S:.0f} s"
+            raise StartupError(f"the REST server did not start: {why}", exit_code=EXIT_PART_FAILED)
 
     def stop(self, timeout_s: float = 10.0) -> None:
         """Answer what is under way, then close the port. Safe to call twice."""

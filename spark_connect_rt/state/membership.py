@@ -20,6 +20,7 @@ from spark_connect_rt.state.membership_events import (
     ContactExpired,
     CoordinatorFound,
     CoordinatorLost,
+    Fenced,
     GenerationLost,
     HeartbeatOk,
     JoinedAsFollower,
@@ -83,6 +84,7 @@ class Member(NamedTuple):
     leader_id: str = ""
     coordinator_known: bool = False
     holding: bool = False
+    fence_due: bool = False  # contact was lost, and the herder has not ended the work yet
     rejoin_wanted: bool = False
     round: int = 0
     last_contact_ms: int = 0
@@ -144,6 +146,7 @@ NEXT: Final[Mapping[tuple[Phase, type], _Row]] = {
     **_stay(LeaveRequested, _P.REFUSED),
     (_P.LAPSED, Polled): (_P.SEARCHING, (_E.FIND_COORDINATOR,)),
     **_stay(Polled, *_NOT_LAPSED),
+    **_stay(Fenced, *Phase),
     # Who does not poll cannot stop its work when the group asks; it gives its place up, and its work.
     **_all(PollExpired, IN_GROUP, _P.LAPSED, _E.ABANDON, _E.TELL_CONTACT_LOST, _E.SEND_LEAVE),
     **_all(ContactExpired, IN_GROUP, _P.SEARCHING, _E.TELL_CONTACT_LOST, _E.FIND_COORDINATOR),
@@ -225,13 +228,20 @@ def in_contact(member: Member, timing: Timing, now_ms: int) -> bool:
     return member.holding and now_ms - member.last_contact_ms < timing.lease_ms
 
 
-def may_vouch(member: Member, timing: Timing, now_ms: int) -> bool:
+def may_vouch(member: Member, timing: Timing, now_ms: int, last_poll_ms: int) -> bool:
     """Return whether this member may tell others that its work goes on (E5).
 
     Its executors believe it for a while after it falls silent. So it speaks only while its own last contact is no
-    older than a heartbeat: else the two silences, one after the other, would outlast the session.
+    older than a heartbeat: else the two silences, one after the other, would outlast the session. When contact is
+    lost it is silent until the herder has ended the work, which may hang; and a herder that does not poll is given
+    up by the group at ``rebalance_ms``, so the silence begins a session before that.
     """
-    return not member.holding or now_ms - member.last_contact_ms <= timing.heartbeat_ms
+    if member.fence_due:
+        return False
+    if not member.holding:
+        return True
+    polls = now_ms - last_poll_ms <= max(timing.heartbeat_ms, timing.rebalance_ms - timing.session_ms)
+    return polls and now_ms - member.last_contact_ms <= timing.heartbeat_ms
 
 
 def _is_stale(member: Member, event: object) -> bool:
@@ -256,7 +266,7 @@ def _after_effects(member: Member, effects: tuple[Effect, ...]) -> Member:
     if Effect.FIND_COORDINATOR in effects or member.phase in (Phase.IDLE, Phase.LAPSED, Phase.REFUSED):
         member = member._replace(coordinator_known=False)
     if Effect.TELL_CONTACT_LOST in effects:
-        member = member._replace(holding=False)
+        member = member._replace(holding=False, fence_due=True)
     if Effect.TELL_JOIN in effects:
         member = member._replace(round=member.round + 1, rejoin_wanted=False)
     return member
@@ -296,6 +306,7 @@ _LEARN: Final[Mapping[type, Callable[[Member, Any], Member]]] = {
     LeaveRequested: _forget_membership,
     PollExpired: _forget_membership,
     MemberUnknown: _forget_membership,
+    Fenced: lambda member, _: member._replace(fence_due=False),
     CoordinatorFound: lambda member, _: member._replace(coordinator_known=True),
     MemberIdGiven: lambda member, event: member._replace(member_id=event.member_id, generation=-1),
     JoinedAsLeader: _learn_join,

@@ -51,6 +51,11 @@ class Polled:
 
 
 @dataclass(frozen=True, slots=True)
+class Fenced:
+    """The herder ended everything that ran under the contact that was lost."""
+
+
+@dataclass(frozen=True, slots=True)
 class PollExpired:
     """The herder has not polled for rebalance.timeout.ms."""
 

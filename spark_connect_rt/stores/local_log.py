@@ -14,6 +14,7 @@ from typing import Protocol
 
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
+from spark_connect_rt.ports.supervision import Part, Report, report_nowhere, watched
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +32,9 @@ class Keeper(Protocol):
 class LocalCompactedLog:
     """Port CompactedLog; ``keeper`` None: gone with the process."""
 
-    def __init__(self, name: str, keeper: Keeper | None = None) -> None:
+    def __init__(self, name: str, keeper: Keeper | None = None, report: Report = report_nowhere) -> None:
         self._name = name
+        self._report = report
         self._keeper = keeper
         self._values: dict[bytes, bytes] = {}  # only what a keeper keeps
         self._changed = threading.Condition()
@@ -49,7 +51,9 @@ class LocalCompactedLog:
         if self._keeper is not None:
             self._values = dict(self._keeper.load())
             self._deliver(list(self._values.items()))
-        self._thread = threading.Thread(target=self._run, name=f"log-{self._name}", daemon=True)
+        self._thread = threading.Thread(
+            target=watched(self._run, Part.LOG, self._report), name=f"log-{self._name}", daemon=True
+        )
         self._thread.start()
 
     def append(self, records: Sequence[tuple[bytes, bytes | None]], on_appended: OnAppended | None = None) -> None:

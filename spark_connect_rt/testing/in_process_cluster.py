@@ -20,6 +20,7 @@ from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError
 from spark_connect_rt.ports.peer_client import PeerAnswer
+from spark_connect_rt.ports.supervision import Supervisor
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.protocol.internal_request import Verdict, verify
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -135,12 +136,18 @@ class InProcessWorker:
     """One worker of the cluster."""
 
     def __init__(
-        self, herder: DistributedHerder, member: MemoryGroupMember, runner: MemoryTaskRunner, loggers: MemoryLoggers
+        self,
+        herder: DistributedHerder,
+        member: MemoryGroupMember,
+        runner: MemoryTaskRunner,
+        loggers: MemoryLoggers,
+        supervisor: Supervisor,
     ) -> None:
         self.herder = herder
         self.member = member
         self.runner = runner
         self.loggers = loggers
+        self.supervisor = supervisor
 
     def running_tasks(self) -> set[str]:
         """Return the tasks that run here, by name."""
@@ -199,7 +206,9 @@ class InProcessCluster:
         plugins = MemoryPlugins(self._classes)
         url = f"http://{name}:8083/"
         member = self.group.member(name, timing=self._timing)
-        runner = MemoryTaskRunner(MemoryExecutorClients(self.topics, plugins.class_of))
+        supervisor = Supervisor()
+        clients = MemoryExecutorClients(self.topics, plugins.class_of)
+        runner = MemoryTaskRunner(clients, report=supervisor.failed)
         raw = {**self._config, **(config or {})}
         loggers = MemoryLoggers()
         fences = raw.get("exactly.once.source.support", "disabled") != "disabled"
@@ -209,9 +218,13 @@ class InProcessCluster:
                 settings=HerderSettings.of(f"{name}:8083", url, raw),
                 clock=clock,
                 member=member,
-                config_store=ConfigStore(MemoryCompactedLog(self.config_topic), clock, writer),
-                status_store=StatusStore(MemoryCompactedLog(self.status_topic), clock),
-                offset_store=OffsetStore(MemoryCompactedLog(self.offset_topic), may_write=member.in_contact),
+                config_store=ConfigStore(
+                    MemoryCompactedLog(self.config_topic, report=supervisor.failed), clock, writer
+                ),
+                status_store=StatusStore(MemoryCompactedLog(self.status_topic, report=supervisor.failed), clock),
+                offset_store=OffsetStore(
+                    MemoryCompactedLog(self.offset_topic, report=supervisor.failed), may_write=member.in_contact
+                ),
                 runner=runner,
                 sink_groups=self.consumer_groups.member,
                 plugins=plugins,
@@ -220,11 +233,12 @@ class InProcessCluster:
                 new_key=lambda size: bytes(range(size)),
                 group_offsets=MemoryGroupOffsets(self.consumer_groups),
                 transactions=self.transactions,
+                supervisor=supervisor,
                 open_offsets=self._own_offsets,
                 resolve=ConfigProviders.from_config(raw, plugins.class_of).resolve,
             )
         )
-        worker = self.workers[name] = InProcessWorker(herder, member, runner, loggers)
+        worker = self.workers[name] = InProcessWorker(herder, member, runner, loggers, supervisor)
         self._by_url[url] = herder
         herder.start()
         return worker

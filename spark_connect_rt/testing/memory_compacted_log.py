@@ -18,6 +18,7 @@ from collections.abc import Iterable, Sequence
 
 from spark_connect_rt.errors import BadConfigError, ConnectError, FencedError, RetriableError, TimedOutError
 from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
+from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
 
 _log = logging.getLogger(__name__)
 
@@ -114,8 +115,16 @@ class MemoryLogTopic:
 class MemoryCompactedLog:
     """A CompactedLog over a MemoryLogTopic."""
 
-    def __init__(self, topic: MemoryLogTopic, *, exact_partitions: int | None = None, threaded: bool = True) -> None:
+    def __init__(
+        self,
+        topic: MemoryLogTopic,
+        *,
+        exact_partitions: int | None = None,
+        threaded: bool = True,
+        report: Report = report_nowhere,
+    ) -> None:
         self.topic = topic
+        self._report = report
         self.stalled = False  # the fetches of this log alone are not answered
         self._exact_partitions = exact_partitions
         self._threaded = threaded
@@ -236,3 +245,4 @@ class MemoryCompactedLog:
             with self.topic.changed:
                 self._broken = error
                 self.topic.changed.notify_all()
+            self._report(Part.LOG, error)

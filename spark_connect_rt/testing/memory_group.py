@@ -296,7 +296,11 @@ class MemoryGroupMember:
 
     def may_vouch(self) -> bool:
         """Return whether contact is so fresh that executors may be told to live on."""
-        return may_vouch(self.state, self.timing, self._group.now_ms())
+        return may_vouch(self.state, self.timing, self._group.now_ms(), self._polled_ms())
+
+    def fenced(self) -> None:
+        """Take note that nothing of the work before ContactLost runs any more."""
+        self.apply(happened.Fenced())
 
     def leave(self, reason: str) -> None:
         """Leave the group."""
@@ -326,10 +330,12 @@ class MemoryGroupMember:
     def check_time(self) -> None:
         """Let the machine know what is overdue."""
         now_ms = self._group.now_ms()
-        polled_ms = now_ms if self._polling else self._last_poll_ms
-        event = None if self._gone else overdue(self.state, self.timing, now_ms, polled_ms)
+        event = None if self._gone else overdue(self.state, self.timing, now_ms, self._polled_ms())
         if event is not None:
             self.apply(event)
+
+    def _polled_ms(self) -> int:
+        return self._group.now_ms() if self._polling else self._last_poll_ms
 
     def apply(self, event: object) -> None:
         """Step the machine and run its effects."""

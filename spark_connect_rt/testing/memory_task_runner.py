@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_connect_rt.ports.executor_clients import ExecutorClients
+from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.spark.driver.engine import Engine
 from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.driver.slices import (
@@ -22,6 +23,8 @@ from spark_connect_rt.spark.driver.slices import (
 from spark_connect_rt.spark.executor.control_wire import Message, MessageSplitter, encode_message
 from spark_connect_rt.spark.executor.reader_side import ReaderSide
 from spark_connect_rt.spark.executor.writer_side import WriterSide
+
+CUT_LIMIT_S = 2.0
 
 
 def _through_the_wire(message: Mapping[str, Any]) -> Message:
@@ -59,6 +62,10 @@ class ThreadSlice:
             self._aborted, self._error = True, error
         self._writer.abandon()
         self._reader.abandon()
+
+    def join(self, limit_s: float) -> None:
+        """Wait for its end."""
+        self._thread.join(limit_s)
 
     def _hear(self, message: Mapping[str, Any]) -> None:
         heard = _through_the_wire(message)
@@ -103,15 +110,21 @@ class ThreadSliceLauncher:
         return one
 
     def close(self) -> None:
-        """Nothing is held."""
+        """Cut off what still runs, as the end of the control channel does."""
+        for one in self.slices:
+            one.abort()
+        for one in self.slices:
+            one.join(CUT_LIMIT_S)
 
 
 class MemoryTaskRunner(Engine):
     """Port TaskRunner without Spark."""
 
-    def __init__(self, clients: ExecutorClients, settings: EngineSettings | None = None) -> None:
+    def __init__(
+        self, clients: ExecutorClients, settings: EngineSettings | None = None, report: Report = report_nowhere
+    ) -> None:
         self.launcher = ThreadSliceLauncher(clients)
-        super().__init__(self.launcher, settings or EngineSettings(housekeeping_ms=50))
+        super().__init__(self.launcher, settings or EngineSettings(housekeeping_ms=50), report)
 
     def lose_slices(self, error: str = "executor lost") -> None:
         """Let every slice die at once, as with a lost executor; the runner must mend it."""

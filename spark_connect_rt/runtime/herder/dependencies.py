@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
@@ -15,6 +15,7 @@ from spark_connect_rt.ports.loggers import Loggers
 from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.sink_group import SinkGroupFactory
+from spark_connect_rt.ports.supervision import Supervisor
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
 from spark_connect_rt.ports.transactions import Transactions
@@ -54,6 +55,7 @@ class HerderDependencies:
     table_memory: TableMemory | None = None  # None: tables that Spark writes remember nothing
     loggers: Loggers | None = None  # None: levels are neither shown nor set
     threads: Threads = MACHINE_THREADS
+    supervisor: Supervisor = field(default_factory=Supervisor)  # hears of parts that ended by an error
     transactions: Transactions | None = None  # None: no exactly-once sources
     open_offsets: OpenStore | None = None  # None: connectors have no offset topics of their own
 

@@ -11,6 +11,7 @@ from urllib.parse import quote
 
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.peer_client import PeerClient
+from spark_connect_rt.ports.supervision import Report
 from spark_connect_rt.ports.threads import Threads
 from spark_connect_rt.protocol.internal_request import sign
 from spark_connect_rt.runtime.worker.serial_thread import SerialThread
@@ -29,12 +30,14 @@ class HandedIn:
 class Forwarding:
     """Sends in order; answers are collected for the tick."""
 
-    def __init__(self, peers: PeerClient, algorithm: str, wakeup: Callable[[], None], threads: Threads) -> None:
+    def __init__(
+        self, peers: PeerClient, algorithm: str, wakeup: Callable[[], None], threads: Threads, report: Report
+    ) -> None:
         self._peers = peers
         self._algorithm = algorithm
         self._wakeup = wakeup
         self._answers: deque[HandedIn] = deque()
-        self._thread = SerialThread("forward-to-leader", threads)
+        self._thread = SerialThread("forward-to-leader", threads, report)
 
     def hand_in(self, leader_url: str, connector: str, configs: Sequence[Mapping[str, str]], key: bytes | None) -> None:
         """Queue one POST /connectors/<c>/tasks. ``key`` None: unsigned (before ``sessioned``)."""

@@ -12,6 +12,7 @@ from typing import TypeVar
 
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.ports.herder import Health
+from spark_connect_rt.ports.supervision import Failure, Part
 from spark_connect_rt.ports.threads import RunningThread
 from spark_connect_rt.runtime.herder.adopting import Adopting
 from spark_connect_rt.runtime.herder.changes import Changes
@@ -45,6 +46,7 @@ T = TypeVar("T")
 
 UNHEALTHY_AFTER_MS = 10_000
 PAUSE_AFTER_ERROR_S = 1.0
+LOST_LIMIT_S = 7.0  # for the engine's end after a failure; without pings executors have ended by then (E5)
 
 
 class HerderLoop:
@@ -52,7 +54,7 @@ class HerderLoop:
 
     def __init__(self, dependencies: HerderDependencies, views: Views, offsets: OwnOffsets) -> None:
         deps = self._deps = dependencies
-        wakeup = deps.member.wakeup
+        wakeup, report = deps.member.wakeup, deps.supervisor.failed
         self.started: Future[None] = Future()  # set once the stores are read; its error says why not
         self.stopped = deps.threads.event()
         self.story = story = Story(deps.clock, deps.settings.worker_id)
@@ -63,8 +65,8 @@ class HerderLoop:
             _worker_dependencies(deps, offsets, preparing), lambda event: self._changes.put(event)
         )
         self._requests = RequestQueue(deps.clock, wakeup, deps.settings.request_limit_ms)
-        self._forwarding = Forwarding(deps.peers, deps.settings.signature_algorithm, wakeup, deps.threads)
-        self._calls = calls = TopicCalls(deps.threads, wakeup, story)
+        self._forwarding = Forwarding(deps.peers, deps.settings.signature_algorithm, wakeup, deps.threads, report)
+        self._calls = calls = TopicCalls(deps.threads, wakeup, story, report)
         self._membership = Membership(deps, state, worker, story)
         self._adopting = Adopting(deps, state, worker, calls, self._membership.rejoin)
         self._reconciling = Reconciling(deps, state, worker)
@@ -98,6 +100,7 @@ class HerderLoop:
         self._last_tick_ms = deps.clock.monotonic_ms()
         self._stop_by_ms = 0
         self._joined = False
+        deps.supervisor.on_failure(self._lost)
 
     @property
     def view(self) -> GroupView:
@@ -131,14 +134,18 @@ class HerderLoop:
     def health(self) -> Health:
         """Return whether the thread came up and keeps ticking. Any thread."""
         detail = self.story.stage_summary()
+        if (failure := self._deps.supervisor.failure) is not None:
+            return Health("unhealthy", f"The worker ends. {failure}", live=False)
+        if self.started.done() and self.started.exception() is not None:
+            return Health("unhealthy", str(self.started.exception()), live=False)
         if self._stop_asked.is_set():
             return Health("unhealthy", "The worker is shutting down.")
-        if self.started.done() and self.started.exception() is not None:
-            return Health("unhealthy", str(self.started.exception()))
         if not self.view.once_stable:
             return Health("starting", detail)
         late_ms = self._deps.clock.monotonic_ms() - self._last_tick_ms
-        return Health("unhealthy" if late_ms > UNHEALTHY_AFTER_MS else "healthy", detail)
+        if late_ms > UNHEALTHY_AFTER_MS:
+            return Health("unhealthy", f"No tick has gone well for {late_ms} ms. {detail}", live=False)
+        return Health("healthy", detail)
 
     def _run(self) -> None:
         try:
@@ -149,9 +156,19 @@ class HerderLoop:
             self._stop_services()
             return
         self.started.set_result(None)
-        while not self._finished():
-            self._tick_guarded()
+        try:
+            while not self._finished():
+                self._tick_guarded()
+        except BaseException as error:  # noqa: BLE001 - top of the thread: it still leaves the group
+            self._deps.supervisor.failed(Part.HERDER, error)
         self._stop_services()
+
+    def _lost(self, failure: Failure) -> None:
+        """End without a drain: a part of the worker is gone."""
+        self.story.tell("supervisor", str(failure))
+        self._requests.close()
+        self._stop_asked.set()
+        self._deps.member.wakeup()
 
     def _start_services(self) -> None:
         with self.story.stage("initializing and reading to the end of internal topics"):
@@ -161,23 +178,28 @@ class HerderLoop:
             self._joined = True
 
     def _tick_guarded(self) -> None:
-        now_ms = self._last_tick_ms = self._deps.clock.monotonic_ms()
+        now_ms = self._deps.clock.monotonic_ms()
         if self._stop_asked.is_set():
             self._state.stopping = True
             self._state.give_up_work()
         try:
             verdict = tick(now_ms, self._steps, self.story.tell)
+            self._last_tick_ms = now_ms
             if not self._finished():
                 self._membership.wait(blocking_limit_ms(self._deps.clock.monotonic_ms(), verdict.wake_at_ms))
             return
         except RetriableError as error:
+            self._last_tick_ms = now_ms
             self.story.tell("tick", f"interrupted: {error}")
         except Exception as error:
             log.exception("worker=%s tick failed", self._deps.settings.worker_id)
             self.story.tell("tick", f"failed: {type(error).__name__}: {error}")
-        self._stop_asked.wait(PAUSE_AFTER_ERROR_S)
+        stopping = self._stop_asked.is_set()  # then it would not wait at all
+        (self._deps.threads.event() if stopping else self._stop_asked).wait(PAUSE_AFTER_ERROR_S)
 
     def _finished(self) -> bool:
+        if self._deps.supervisor.failure is not None:
+            return True
         if not self._state.stopping:
             return False
         overdue = self._deps.clock.monotonic_ms() >= self._stop_by_ms
@@ -189,12 +211,8 @@ class HerderLoop:
             self._calls.close()
             self._state.member_id = ""
             self._state.publish()
-            limit_ms = self._deps.settings.task_shutdown_graceful_timeout_ms
             if self._joined:
-                leave = ("leave the group", self._deps.member.stop)
-                close = ("stop the engine", lambda: self.worker.close(limit_ms))
-                # I1: work that outlived its time is ended before the group may give it to somebody else.
-                stop_each(*((leave, close) if self._reconciling.nothing_runs() else (close, leave)))
+                self._end_work()
             self._forwarding.close()
             stop_each(
                 ("flush connectors' own offsets", lambda: self._offsets.flush(FLUSH_LIMIT_MS)),
@@ -202,6 +220,25 @@ class HerderLoop:
             )
             stop_stores(self._deps, were_started=self._joined)
         self.stopped.set()
+
+    def _end_work(self) -> None:
+        limit_ms = self._deps.settings.task_shutdown_graceful_timeout_ms
+        leave = ("leave the group", self._deps.member.stop)
+        close = ("stop the engine", lambda: self.worker.close(limit_ms))
+        if self._deps.supervisor.failure is not None:
+            close = ("stop the engine", self._end_engine)
+            stop_each(("end all work", self.worker.fence_all), close, leave)
+        elif self._reconciling.nothing_runs():
+            stop_each(leave, close)
+        else:  # I1: work that outlived its time is ended before the group may give it to somebody else.
+            stop_each(close, leave)
+
+    def _end_engine(self) -> None:
+        """Wait for the engine's end, but not for what may be dead itself (the JVM, a thread)."""
+        ending = self._deps.threads.start(
+            "end-engine", lambda: stop_each(("stop the engine", lambda: self.worker.close(0)))
+        )
+        ending.join(LOST_LIMIT_S)
 
     def _serve_requests(self, now_ms: int) -> Verdict:
         served = 0
@@ -240,6 +277,6 @@ def _worker_dependencies(
         resolve=deps.resolve,
         topic_tracking=settings.topic_tracking,
         threads=deps.threads,
-        may_vouch=deps.member.may_vouch,
+        may_vouch=lambda: deps.supervisor.failure is None and deps.member.may_vouch(),
         task_stop_limit_ms=settings.task_shutdown_graceful_timeout_ms,
     )

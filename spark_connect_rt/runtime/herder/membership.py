@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Sequence
 from dataclasses import replace
 
-from spark_connect_rt.errors import DataError
+from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.planning.rebalance_plan import (
     allocation_of,
     held_after,
@@ -24,6 +24,7 @@ from spark_connect_rt.ports.group_member import (
     JoinRequired,
     MembershipEvent,
 )
+from spark_connect_rt.ports.supervision import Part
 from spark_connect_rt.protocol.subprotocol import (
     ConnectProtocol,
     WorkerMetadata,
@@ -57,7 +58,15 @@ class Membership:
     def wait(self, limit_ms: int) -> None:
         """Wait for the group, a wakeup or the limit; what the group said is heard in the next tick."""
         with self._story.stage(f"polling the group coordinator for up to {limit_ms}ms or until interrupted"):
-            self.put(self._deps.member.poll(limit_ms))
+            self.put(self._poll(limit_ms))
+
+    def _poll(self, limit_ms: int) -> Sequence[MembershipEvent]:
+        try:
+            return self._deps.member.poll(limit_ms)
+        except Exception as error:  # noqa: BLE001 - whatever it is, there is no membership any more
+            part = Part.REFUSED if isinstance(error, BadConfigError) else Part.GROUP
+            self._deps.supervisor.failed(part, error)
+            return ()
 
     def put(self, events: Sequence[MembershipEvent]) -> None:
         """Queue what the group said."""
@@ -145,6 +154,7 @@ class Membership:
     def _hear_contact_lost(self, event: ContactLost) -> str:
         # I2: the coordinator may have given our work away already; nothing of it may commit any more.
         self._worker.fence_all()
+        self._deps.member.fenced()
         self._state.give_up_work()
         self._state.member_id = ""
         self._state.rejoin_asked = self._state.read_first = False

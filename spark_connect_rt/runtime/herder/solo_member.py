@@ -69,6 +69,9 @@ class SoloMember:
         """Return True: nobody else could get the work."""
         return True
 
+    def fenced(self) -> None:
+        """See the port."""
+
     def leave(self, reason: str) -> None:
         """See the port."""
         self._stable = False

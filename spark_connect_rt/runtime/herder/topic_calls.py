@@ -11,6 +11,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from spark_connect_rt.errors import ConnectError, ShuttingDownError
+from spark_connect_rt.ports.supervision import Report
 from spark_connect_rt.ports.threads import Threads
 from spark_connect_rt.runtime.herder.story import Story
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
@@ -33,10 +34,10 @@ class _UnderWay:
 class TopicCalls:
     """The step ``collect answers``, and the thread that waits in the tick's place."""
 
-    def __init__(self, threads: Threads, wakeup: Callable[[], None], story: Story) -> None:
+    def __init__(self, threads: Threads, wakeup: Callable[[], None], story: Story, report: Report) -> None:
         self._wakeup = wakeup
         self._story = story
-        self._thread = SerialThread("herder-topics", threads)
+        self._thread = SerialThread("herder-topics", threads, report)
         self._under_way: _UnderWay | None = None
         self._closed = False
 

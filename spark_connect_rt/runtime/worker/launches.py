@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spark_connect_rt.api.config_provider import Resolve
 from spark_connect_rt.api.connector import Connector, SinkConnector, SparkSinkConnector
 from spark_connect_rt.api.plugin_modules import public_module, versioned
 from spark_connect_rt.config.client_properties import (
@@ -43,7 +44,6 @@ _FOR_EXECUTORS = (
     "connectrt.",
 )
 
-KILL_MARGIN_MS = 15_000
 _APACHE, _CONNECTOR = "org.apache.kafka.", "Connector"
 
 
@@ -136,23 +136,14 @@ def stored_task_class(connector: Connector, java_class: str) -> str:
     return f"{public_module(task_class.__module__)}:{task_class.__qualname__}"
 
 
-def sink_settings(launch: TaskLaunch, resolved_client: Mapping[str, str]) -> SinkSettings:
+def sink_settings(launch: TaskLaunch, resolve: Resolve) -> SinkSettings:
     """Return how the sink task's group membership works."""
     topics = launch.config.get("topics") or launch.connector_config.get("topics") or ""
     pattern = launch.config.get("topics.regex") or launch.connector_config.get("topics.regex")
     return SinkSettings(
         # Offsets are committed when they are durable, by the worker only, whatever anybody configured.
-        consumer_config={**resolved_client, "enable.auto.commit": "false"},
+        consumer_config={**launch.client_config, "enable.auto.commit": "false"},
+        resolve=resolve,
         topics=tuple(topic.strip() for topic in topics.split(",") if topic.strip()),
         pattern=pattern if not topics.strip() else None,
-        release_timeout_ms=release_timeout_ms(int(resolved_client.get("max.poll.interval.ms", "300000"))),
     )
-
-
-def release_timeout_ms(max_poll_interval_ms: int) -> int:
-    """Return when what holds on to a revoked partition is killed, so that it is dead before the group moves it.
-
-    The group waits for ``max.poll.interval.ms`` (I4) from its own start of the rebalance, which a member hears of a
-    heartbeat later; neighbours are drained for 1.5 s, and a process that is cut off may take 6 s to end.
-    """
-    return max(max_poll_interval_ms // 2, max_poll_interval_ms - KILL_MARGIN_MS)

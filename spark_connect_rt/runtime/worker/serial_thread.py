@@ -1,6 +1,7 @@
 """One thread that runs calls one after another: where a connector's own code runs.
 
-A connector that blocks keeps nobody but itself waiting: the tick never runs a connector's code. Daemon threads,
+A connector that blocks keeps nobody but itself waiting: the tick runs nothing of a connector's but the making of
+one for its tasks (``Worker.start_task``: constructor, ``version``, ``task_class``). Daemon threads,
 so that one that never returns cannot keep the process alive.
 """
 
@@ -9,6 +10,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable
 
+from spark_connect_rt.ports.supervision import Part, Report, report_nowhere, watched
 from spark_connect_rt.ports.threads import RunningThread, Threads
 
 Call = Callable[[], None]
@@ -17,8 +19,10 @@ Call = Callable[[], None]
 class SerialThread:
     """Runs what it is given, in order. The thread starts with the first call and ends with ``close``."""
 
-    def __init__(self, name: str, threads: Threads) -> None:
+    def __init__(self, name: str, threads: Threads, report: Report = report_nowhere) -> None:
+        """``report`` hears of a call that raises all the same: it ends the thread."""
         self._name = name
+        self._report = report
         self._threads = threads
         self._calls: deque[Call | None] = deque()  # None: the end
         self._thread: RunningThread | None = None
@@ -28,7 +32,7 @@ class SerialThread:
         """Queue a call that raises nothing. Any thread."""
         with self._changed:
             if self._thread is None:
-                self._thread = self._threads.start(self._name, self._run)
+                self._thread = self._threads.start(self._name, watched(self._run, Part.HERDER, self._report))
             self._calls.append(call)
             self._changed.notify_all()
 

@@ -331,7 +331,7 @@ class Worker:
         )
         task = WorkerTask(launch, key, services)
         if launch.kind is not TaskKind.SOURCE:
-            settings = sink_settings(launch, deps.resolve(launch.client_config))
+            settings = sink_settings(launch, deps.resolve)
             task.membership = membership = SinkTaskMembership(
                 launch.task,
                 settings,

@@ -10,7 +10,7 @@ import logging
 import traceback
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from spark_connect_rt.errors import ConnectError, FencedError, RetriableError
 from spark_connect_rt.ports.clock import Clock
@@ -26,6 +26,9 @@ WARN_EACH_S = 30.0
 _RESET_OFFSETS = {"earliest": BEGINNING, "latest": END}
 
 
+_KILL_MARGIN_MS = 15_000
+
+
 @dataclass(frozen=True, slots=True)
 class SinkSettings:
     """How one sink task's membership works."""
@@ -36,7 +39,23 @@ class SinkSettings:
     commit_interval_ms: int = 1_000
     lag_interval_ms: int = 5_000
     poll_ms: int = 200
-    release_timeout_ms: int = 285_000  # a revoked partition is drained or its task's process killed by then
+    release_timeout_ms: int = 0  # a revoked partition is drained or its task killed by then; 0: by the consumer's own
+    resolve: Callable[[Mapping[str, str]], Mapping[str, str]] = dict  # of consumer_config; may block, may raise
+
+    def resolved(self) -> SinkSettings:
+        """Return the settings as the consumer gets them; may block (a vault), raises what a provider raises."""
+        consumer = self.resolve(self.consumer_config)
+        limit_ms = self.release_timeout_ms or release_timeout_ms(int(consumer.get("max.poll.interval.ms", "300000")))
+        return replace(self, consumer_config=consumer, release_timeout_ms=limit_ms)
+
+
+def release_timeout_ms(max_poll_interval_ms: int) -> int:
+    """Return when what holds on to a revoked partition is killed, so that it is dead before the group moves it.
+
+    The group waits for ``max.poll.interval.ms`` (I4) from its own start of the rebalance, which a member hears of a
+    heartbeat later; neighbours are drained for 1.5 s, and a process that is cut off may take 6 s to end.
+    """
+    return max(max_poll_interval_ms // 2, max_poll_interval_ms - _KILL_MARGIN_MS)
 
 
 class SinkTaskMembership:
@@ -151,6 +170,7 @@ class SinkTaskMembership:
     def _run(self) -> None:
         group: SinkGroup | None = None
         try:
+            self._settings = self._settings.resolved()  # here: a vault may be slow
             group = self._groups(self._settings.consumer_config)
             topics, pattern = self._settings.topics, self._settings.pattern
             group.subscribe(topics, pattern, self._assigned, lambda p: self._revoked(group, p), self._lost)

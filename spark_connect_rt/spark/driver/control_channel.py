@@ -19,6 +19,7 @@ from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from spark_connect_rt.ports.supervision import Part, report_nowhere
 from spark_connect_rt.spark.driver.control_door import Door, Guest
 from spark_connect_rt.spark.driver.control_identity import new_identity
 from spark_connect_rt.spark.executor.control_wire import Message, encode_message
@@ -84,6 +85,7 @@ class ControlChannel:
         self._selector.register(self._wake_in, selectors.EVENT_READ)
         self._stopped = threading.Event()
         self.ended = False  # nothing is heard or said any more
+        self.on_thread_end: Callable[[BaseException | str], None] = lambda why: report_nowhere(Part.CHANNEL, why)
         self._door = Door(listener, tls, self._token_of, self._admit)
         self._thread = threading.Thread(target=self._run, name="control-channel", daemon=True)
         self._thread.start()
@@ -140,8 +142,9 @@ class ControlChannel:
         try:
             while not self._stopped.is_set():
                 self._serve_once()
-        except BaseException:  # not by a message: the thread's own work failed
+        except BaseException as error:  # not by a message: the thread's own work failed
             log.exception("the control channel ended: every slice is lost")
+            self.on_thread_end(error)
         finally:
             self.ended = True
             self._give_up()

@@ -10,11 +10,9 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
-from typing import Any
 
-from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.planning.slot_packing import Isolation
+from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.ports.task_runner import (
     OnTaskEvent,
     PartitionsReleased,
@@ -29,10 +27,10 @@ from spark_connect_rt.ports.task_runner import (
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.loop import Loop
 from spark_connect_rt.spark.driver.model import EngineSettings, Phase, Run, Slot
+from spark_connect_rt.spark.driver.offset_look_ups import OffsetLookUps
 from spark_connect_rt.spark.driver.reports import (
     batch_durable,
     busy_tasks,
-    offsets_answer,
     remember_moved,
     task_measured,
     unsendable,
@@ -44,21 +42,21 @@ from spark_connect_rt.spark.executor.control_wire import Message, encode_offsets
 _END_WAIT_S = 10.0  # for empty slots to end by themselves at close; then they are killed
 _CONTACT_PATIENCE_MS = 500
 _FAILED_LINGER_MS = 30_000  # a failed task's own stop() may take this long before its slot is killed
-_LOOK_UPS = 32  # at a time: some may wait long for a cluster that is away
-_LOOK_UP_PAUSE_S = 0.2
 log = logging.getLogger(__name__)
 
 
 class Engine:
     """Hosts source and sink tasks in slices (port TaskRunner, but for the Spark-format sinks)."""
 
-    def __init__(self, launcher: SliceLauncher, settings: EngineSettings | None = None) -> None:
+    def __init__(
+        self, launcher: SliceLauncher, settings: EngineSettings | None = None, report: Report = report_nowhere
+    ) -> None:
         self._launcher = launcher
         self._settings = settings or EngineSettings()
-        self._loop = Loop("engine")
+        self._loop = Loop("engine", report)
         self._slots = SlotTable(launcher, self._loop, self._settings, _now_ms, self._move)
         self._runs: dict[ConnectorTaskId, Run] = {}
-        self._offset_readers = ThreadPoolExecutor(_LOOK_UPS, thread_name_prefix="engine-offsets")
+        self._look_ups = OffsetLookUps()
         self._may_vouch: Callable[[], bool] = lambda: True
         self._closing = False
         self._warm = threading.Event()  # a slot was up once: Spark runs, its Python processes are imported
@@ -70,12 +68,12 @@ class Engine:
     def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
         """Begin."""
         self._on_event = on_event
-        self._read_offsets = read_offsets
+        self._look_ups.open(read_offsets)
         self._launcher.open(lambda event: self._loop.submit(lambda: self._on_slice_event(event)))
         self._loop.start()
         if self._settings.prewarm:
             self._loop.submit(self._slots.prewarm)
-        self._loop.later(self._settings.housekeeping_ms, self._housekeeping)
+        self._loop.every(self._settings.housekeeping_ms, self._housekeeping)
 
     def live_while(self, may_vouch: Callable[[], bool]) -> None:
         """Start and mend only while this holds."""
@@ -111,15 +109,19 @@ class Engine:
 
     def close(self, timeout_ms: int) -> None:
         """Stop every run, then every slot, then the launcher. Blocks."""
+        if self._loop.is_alive():  # else nothing is left that could drain: the launcher cuts every slice off
+            self._end_slots(timeout_ms)
+        self._loop.stop()
+        self._look_ups.close()
+        self._launcher.close()
+
+    def _end_slots(self, timeout_ms: int) -> None:
         self._loop.submit(lambda: self._close(timeout_ms))
         self._all_ended.wait(timeout_ms / 1000 + _END_WAIT_S)
         self._loop.submit(self._slots.end_all)
         if not self._all_gone.wait(_END_WAIT_S):
             self._loop.submit(self._slots.kill_all)
             self._all_gone.wait(_END_WAIT_S)
-        self._loop.stop()
-        self._offset_readers.shutdown(wait=False, cancel_futures=True)
-        self._launcher.close()
 
     # -- on the loop from here
 
@@ -355,34 +357,17 @@ class Engine:
             self._loop.later(_CONTACT_PATIENCE_MS, lambda: self._place(run))
 
     def _look_up(self, run: Run, slot: Slot, message: Message) -> None:
-        """Answer an OffsetReader; the read may block, so not on the loop."""
+        def wanted() -> bool:
+            return not self._closing and run is self._runs.get(run.task) and run.phase is not Phase.STOPPING
 
-        def read() -> None:
-            partitions = message["partitions"]
-            answer = offsets_answer(run.task, message["id"], lambda: self._read_patiently(run.task, partitions))
-            self._loop.submit(lambda: slot.handle.send(answer))
+        def answer(found: Message) -> None:
+            self._loop.submit(lambda: slot.handle.send(found))
 
-        self._offset_readers.submit(read)
-
-    def _read_patiently(
-        self, task: ConnectorTaskId, partitions: Sequence[Mapping[str, Any]]
-    ) -> list[Mapping[str, Any] | None]:
-        """Read source offsets, for as long as the run is wanted: as in Java, brokers that are away fail no task."""
-        run = self._runs.get(task)
-        while True:
-            try:
-                return self._read_offsets(task, partitions)
-            except RetriableError as error:
-                is_wanted = run is not None and run is self._runs.get(task) and run.phase is not Phase.STOPPING
-                if self._closing or not is_wanted:
-                    raise
-                log.warning("task=%s: source offsets are read again: %s", task, error)
-                self._all_ended.wait(_LOOK_UP_PAUSE_S)
+        self._look_ups.begin(run.task, message, wanted, answer)
 
     # -- once a second, and the end
 
     def _housekeeping(self) -> None:
-        self._loop.later(self._settings.housekeeping_ms, self._housekeeping)
         if self._closing:
             return
         self._slots.housekeeping(closing=False)

@@ -17,7 +17,9 @@ from pyspark import SparkConf, SparkContext
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.pandas_on_demand import import_without_pandas
+from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
 from spark_connect_rt.spark.driver.class_archive import JAVA_OPTIONS, archive_option
+from spark_connect_rt.spark.driver.jvm_watch import JvmWatch, watch_jvm
 from spark_connect_rt.spark.driver.plugin_shipping import ship_plugins
 
 LOCAL_SLOTS = 64  # threads of local[*]: slots idle in them, so this has nothing to do with cores
@@ -125,18 +127,39 @@ SessionFactory = Callable[[], SparkSession]
 class BackgroundSession:
     """A session being built by a thread of its own; also the place of what each thread must do to use it."""
 
-    def __init__(self, factory: SessionFactory) -> None:
+    def __init__(self, factory: SessionFactory, report: Report = report_nowhere) -> None:
+        """``report`` hears that the session cannot be made, or that its JVM ended: it is never made again."""
         self._future: Future[SparkSession] = Future()
         self._factory = factory
+        self._report = report
+        self._watch: JvmWatch | None = None
+        self._gone = self._closed = False
         threading.Thread(target=self._build, name="spark-session", daemon=True).start()
 
     def _build(self) -> None:
         try:
-            self._future.set_result(self._factory())
+            session = self._factory()
+            self._watch = watch_jvm(session, self._on_gone)
+            self._future.set_result(session)
         except BaseException as error:
             self._future.set_exception(error)
+            if not self._closed:
+                self._report(Part.SPARK, f"the session could not be made: {type(error).__name__}: {error}")
             if not isinstance(error, Exception):
                 raise
+
+    def _on_gone(self, why: str) -> None:
+        self._gone = True
+        self._report(Part.SPARK, why)
+
+    def close(self, stops: bool) -> None:
+        """Watch the JVM no more; ``stops``: end Spark as well, if it is up. Waits for no JVM that is gone."""
+        self._closed = True
+        if self._watch is not None:
+            self._watch.stop()
+        up = self._future.done() and self._future.exception() is None
+        if stops and up and not self._gone:
+            self.get().stop()
 
     def ready(self) -> bool:
         """Tell whether the session is built (or failed)."""

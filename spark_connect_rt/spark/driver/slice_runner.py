@@ -19,6 +19,7 @@ from pathlib import Path
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
 from spark_connect_rt.spark.driver.control_channel import Connection, ControlChannel, listen_tcp, listen_unix
 from spark_connect_rt.spark.driver.planning_gate import FairGate
 from spark_connect_rt.spark.driver.session import BackgroundSession, is_local
@@ -42,7 +43,13 @@ log = logging.getLogger(__name__)
 class SparkSliceLauncher:
     """SliceLauncher on a SparkSession."""
 
-    def __init__(self, session: BackgroundSession, clients: str, session_timeout_ms: int = 10_000) -> None:
+    def __init__(
+        self,
+        session: BackgroundSession,
+        clients: str,
+        session_timeout_ms: int = 10_000,
+        report: Report = report_nowhere,
+    ) -> None:
         self.session = session
         self.session_timeout_ms = session_timeout_ms
         self.clients = clients
@@ -50,6 +57,7 @@ class SparkSliceLauncher:
         self.folder = Path(tempfile.mkdtemp(prefix="connectrt-"))  # 0700: tickets and the socket
         self.cancelling = ThreadPoolExecutor(1, thread_name_prefix="slice-cancel")
         self.may_vouch: Callable[[], bool] = lambda: True  # asked before executors are told to live on (E5)
+        self._report = report
         self._channel: ControlChannel | None = None
         self._channel_lock = threading.Lock()
 
@@ -64,12 +72,15 @@ class SparkSliceLauncher:
         return one
 
     def channel(self) -> ControlChannel:
-        """Return the control channel; needs the session, for the address depends on the master."""
+        """Return the control channel; its making needs the session, for the address depends on the master."""
+        if self._channel is not None and not self._channel.ended:
+            return self._channel  # without a call into the JVM, which may be dead: slices are still to be cut
         spark = self.session.get()
         with self._channel_lock:
             if self._channel is None or self._channel.ended:
                 spark.dataSource.register(ConnectTasks)
                 self._channel = self._listen(spark.sparkContext.master, str(spark.conf.get("spark.driver.host")))
+                self._channel.on_thread_end = lambda why: self._report(Part.CHANNEL, why)
             return self._channel
 
     def _listen(self, master: str, driver_host: str) -> ControlChannel:

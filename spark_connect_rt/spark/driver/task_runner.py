@@ -12,6 +12,7 @@ from typing import Protocol
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.planning.slot_packing import PackingLimits
+from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.ports.task_runner import (
     OnTaskEvent,
     ReadOffsets,
@@ -71,6 +72,7 @@ class SparkTaskRunner:
         spark_sinks: DriverHosted | None = None,
         spark_sources: SparkSourceRunner | None = None,
         settings: EngineSettings | None = None,
+        report: Report = report_nowhere,
     ) -> None:
         """Begin to build the session at once, in the background.
 
@@ -81,13 +83,14 @@ class SparkTaskRunner:
             spark_sinks: hosts SPARK_SINK launches; without it they fail.
             spark_sources: hosts launches of spark_source.TASK_CLASS; without it they fail.
             settings: instead of those in ``worker_config``.
+            report: hears what of it ended by an error: Spark, the engine, the control channel.
         """
         factory = session_factory or (lambda: build_session(worker_config))
         self._owns_session = session_factory is None
-        self._session = BackgroundSession(factory)
+        self._session = BackgroundSession(factory, report)
         timeout_ms = channel_timeout_ms(worker_config)
-        self._launcher = SparkSliceLauncher(self._session, clients, timeout_ms)
-        self._engine = Engine(self._launcher, settings or engine_settings(worker_config))
+        self._launcher = SparkSliceLauncher(self._session, clients, timeout_ms, report)
+        self._engine = Engine(self._launcher, settings or engine_settings(worker_config), report)
         self._spark_sinks = spark_sinks
         self._spark_sources = spark_sources
         self._hosted_by_driver: dict[ConnectorTaskId, DriverHosted] = {}
@@ -168,8 +171,7 @@ class SparkTaskRunner:
             if hosted is not None:
                 hosted.close(timeout_ms)
         self._engine.close(timeout_ms)
-        if self._owns_session and self._session.ready():
-            self._session.get().stop()
+        self._session.close(stops=self._owns_session)
 
 
 def channel_timeout_ms(worker_config: Mapping[str, str]) -> int:

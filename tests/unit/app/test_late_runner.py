@@ -9,7 +9,8 @@ import pytest
 
 from spark_connect_rt.app.late_runner import LateRunner, with_stores
 from spark_connect_rt.kafka.tls_config import tls_settings
-from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
+from spark_connect_rt.ports.supervision import Part
+from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch, TaskRunner
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 
 
@@ -59,3 +60,19 @@ def test_building_waits_for_what_is_to_come_first_whether_that_succeeds_or_not(f
     first.set_exception(failure) if failure else first.set_result(None)
     runner.real(10)
     assert built == [True]
+
+
+def test_a_runner_that_cannot_be_built_is_told_and_stops_nobody() -> None:
+    heard: list[tuple[Part, str]] = []
+
+    def build() -> TaskRunner:
+        raise ImportError("no pyspark")
+
+    runner = LateRunner(build, report=lambda part, why: heard.append((part, str(why))))
+    runner.pause(ConnectorTaskId("a", 0))
+    runner.build()
+    with pytest.raises(ImportError):
+        runner.real(10)
+    runner.close(0)
+    runner.pause(ConnectorTaskId("a", 0))  # nobody is left to be told; the worker ends
+    assert heard == [(Part.SPARK, "no pyspark")]

@@ -99,3 +99,14 @@ def test_flows_are_shown_with_their_tasks() -> None:
     Console(width=120, file=shown).print(flows_table(progress))
     assert "MirrorSourceConnector-2" in shown.getvalue()
     assert "no task here" in shown.getvalue()
+
+
+def test_a_session_whose_jvm_is_gone_does_not_hide_why_the_flows_ended() -> None:
+    class Dead:
+        def stop(self) -> None:
+            raise ConnectionRefusedError("no JVM")
+
+    shared = mirror_maker.SharedSession({}, 1)
+    shared._session = Dead()
+    shared.stop()
+    assert shared._session is None

@@ -10,7 +10,7 @@ from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder import membership
 from spark_connect_rt.state.membership import Timing
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
-from spark_connect_rt.testing.memory_connectors import faults
+from spark_connect_rt.testing.memory_connectors import MemorySource, faults
 from tests.unit.runtime.cluster_stories import create, emitted, expected, offers_javas_names_only, source
 
 QUICK = Timing(session_ms=400, heartbeat_ms=20, rebalance_ms=10_000)
@@ -268,3 +268,29 @@ def test_a_logger_level_for_the_cluster_reaches_every_worker_and_none_that_start
         cluster.until_stable()
         with pytest.raises(NotFoundError, match=r"Logger org\.x not found\."):
             late.herder.logger_level("org.x")
+
+
+class HangsWhenMade(MemorySource):
+    """A plug-in whose constructor waits while the fault is ordered."""
+
+    def __init__(self) -> None:
+        faults.at("made")
+        super().__init__()
+
+
+def test_e5_a_tick_that_hangs_when_contact_is_lost_keeps_no_executor_alive() -> None:
+    faults.clear()
+    with InProcessCluster({"HangsWhenMade": HangsWhenMade}, timing=QUICK) as cluster:
+        worker = cluster.add_worker("w1")
+        cluster.add_worker("w2")  # it passes the group's time on while the other one hangs
+        create(cluster, "a", source(tasks=2))
+        cluster.until(lambda: tasks_of(cluster) == ["a-0", "a-1"])
+        cluster.until(worker.member.may_vouch)
+        hang = faults.blocks("made")
+        worker.herder._loop.add("hang", HangsWhenMade)
+        cluster.until(lambda: faults.calls["made"] == 1)
+        cluster.group.expel(worker.member.member_id())
+        cluster.until(lambda: not worker.member.state.holding)
+        assert not worker.member.may_vouch()  # the work of before still runs
+        hang.set()
+        cluster.until(worker.member.may_vouch)

@@ -1,5 +1,10 @@
 """Sinks through the whole story: what is delivered, committed, handed over."""
 
+import threading
+from collections.abc import Mapping, Set
+from typing import ClassVar
+
+from spark_connect_rt.api.config_provider import ConfigData, ConfigProvider
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.state.membership import Timing
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
@@ -123,3 +128,27 @@ def test_sink_tasks_move_to_a_second_worker_and_nothing_is_delivered_twice() -> 
         cluster.write("in", numbers(range(24, 28)), partition=1)
         cluster.until(lambda: values("s") == numbers(range(28)))
         assert len(delivered["s"]) == 28
+
+
+class Noting(ConfigProvider):
+    """Notes the threads that ask it."""
+
+    asked_by: ClassVar[list[str]] = []
+
+    def get(self, path: str, keys: Set[str] | None = None) -> Mapping[str, str]:
+        self.asked_by.append(threading.current_thread().name)
+        return ConfigData(dict.fromkeys(keys or (), "earliest"), None)
+
+
+def test_a_provider_of_client_settings_is_asked_beside_the_tick() -> None:
+    delivered.clear()
+    providers = {"config.providers": "noting", "config.providers.noting.class": "Noting"}
+    policy = {"connector.client.config.override.policy": "All"}
+    with InProcessCluster({"Noting": Noting}, {**providers, **policy}) as cluster:
+        cluster.add_worker("w1")
+        cluster.write("in", numbers(range(3)))
+        create(cluster, "s", sink(**{"consumer.override.auto.offset.reset": "${noting:reset}"}))
+        cluster.until(lambda: cluster.states("s") == {"s": "RUNNING", "s-0": "RUNNING"})
+        cluster.until(lambda: values("s") == numbers(range(3)))
+    assert "sink-group-s-0" in Noting.asked_by
+    assert not [name for name in Noting.asked_by if name.startswith("herder-w1")]

@@ -195,9 +195,10 @@ def test_i4_the_answer_to_a_loss_is_not_that_to_the_revocation_after_it(story: S
 
 @pytest.mark.parametrize(("interval_ms", "limit_ms"), [("300000", 285_000), ("20000", 10_000), (None, 285_000)])
 def test_i4_the_limit_of_a_revocation_follows_the_consumers(interval_ms: str | None, limit_ms: int) -> None:
-    launch = TaskLaunch(TASK, 1, 1, TaskKind.SINK, "m:C", {"topics": "t"}, {}, {})
-    consumer = {} if interval_ms is None else {"max.poll.interval.ms": interval_ms}
-    assert sink_settings(launch, consumer).release_timeout_ms == limit_ms
+    consumer = {} if interval_ms is None else {"max.poll.interval.ms": "${vault:interval}"}
+    launch = TaskLaunch(TASK, 1, 1, TaskKind.SINK, "m:C", {"topics": "t"}, {}, {}, client_config=consumer)
+    settings = sink_settings(launch, lambda config: dict.fromkeys(consumer, interval_ms or "") | {"x": "y"})
+    assert settings.resolved().release_timeout_ms == limit_ms
 
 
 def test_a_commit_refused_for_a_while_is_tried_again_and_a_fenced_one_is_not(story: Story) -> None:

@@ -1,0 +1,112 @@
+"""One place that hears when a part of the worker ended by an error; the first failure ends the worker.
+
+A worker that goes on without one of its threads keeps its place in the group and the tasks that come with it, and moves
+nothing. So each part reports here, the herder ends the work and leaves the group, ``/health`` says why, and the process
+ends with the exit code of the part. Nothing is restarted in place: the process's own supervisor does that.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from enum import Enum
+
+log = logging.getLogger(__name__)
+
+AGAIN = "Start the worker again; if it happens again, the log above says what to report."
+
+
+class Part(Enum):
+    """What can end, as it is named to the operator; and what to do then."""
+
+    HERDER = ("the herder", AGAIN)
+    GROUP = ("the group membership", AGAIN)
+    REFUSED = ("the group refused this worker", "Correct the setting named here, or the rights, and start it again.")
+    ENGINE = ("the engine", AGAIN)
+    CHANNEL = ("the control channel", AGAIN)
+    LOG = ("the reader of an internal topic", AGAIN)
+    REST = ("the REST server", AGAIN)
+    SPARK = (
+        "Spark",
+        "Look for the cause (memory, kill, the cluster manager) in Spark's log, then start the worker again.",
+    )
+
+    def __init__(self, title: str, advice: str) -> None:
+        self.title = title
+        self.advice = advice
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """The first part that ended, and why."""
+
+    part: Part
+    reason: str
+
+    def __str__(self) -> str:
+        """Return the line for operators: what ended, why, and what to do."""
+        return f"{self.part.title}: {self.reason.rstrip('.')}. {self.part.advice}"
+
+
+Report = Callable[[Part, BaseException | str], None]
+"""Takes what ended and why. Any thread; returns at once."""
+
+
+def report_nowhere(part: Part, error: BaseException | str) -> None:
+    """Only log it: who was made without a supervisor."""
+    log.error("%s ended: %s", part.title, error, exc_info=error if isinstance(error, BaseException) else None)
+
+
+class Supervisor:
+    """Keeps the first failure and tells it. Any thread."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._failure: Failure | None = None
+        self._listeners: list[Callable[[Failure], None]] = []
+
+    @property
+    def failure(self) -> Failure | None:
+        """Return what ended the worker; None: nothing has."""
+        return self._failure
+
+    def failed(self, part: Part, error: BaseException | str) -> None:
+        """Take note that a part ended; only the first one counts."""
+        reason = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
+        failure = Failure(part, reason)
+        with self._lock:
+            if self._failure is not None:
+                log.warning("also ended: %s", failure)
+                return
+            self._failure = failure
+            listeners = list(self._listeners)
+        log.error("the worker ends: %s", failure, exc_info=error if isinstance(error, BaseException) else None)
+        for listener in listeners:
+            listener(failure)
+
+    def on_failure(self, listener: Callable[[Failure], None]) -> None:
+        """Call ``listener`` at the first failure, at once if it has been. It must be quick and raise nothing."""
+        with self._lock:
+            self._listeners.append(listener)
+            failure = self._failure
+        if failure is not None:
+            listener(failure)
+
+
+def watched(
+    run: Callable[[], None], part: Part, report: Report, may_end: Callable[[], bool] = lambda: True
+) -> Callable[[], None]:
+    """Return a thread's ``run`` that reports its end: by an error, or by returning before it ``may_end``."""
+
+    def guarded() -> None:
+        try:
+            run()
+        except BaseException as error:  # noqa: BLE001 - top of a thread: what is reported is dealt with
+            report(part, error)
+        else:
+            if not may_end():
+                report(part, "its thread ended unasked")
+
+    return guarded

@@ -1,0 +1,81 @@
+"""The I/O thread of a membership: which refusals are final, and that a crash still lets the worker leave."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.kafka.group_io import GroupIo
+from spark_connect_rt.kafka.group_member import KafkaGroupMember
+from spark_connect_rt.state import membership_events as happened
+from spark_connect_rt.state.membership import Member, Phase
+
+SETTINGS = {"group.id": "g", "bootstrap.servers": "127.0.0.1:1", "client.id": "c"}
+
+
+class Shell(KafkaGroupMember):
+    """A member whose events are only noted."""
+
+    def __init__(self) -> None:
+        super().__init__(SETTINGS)
+        self.heard: list[object] = []
+
+    def apply(self, event: object, era: int | None = None) -> tuple[Any, ...]:
+        self.heard.append(event)
+        return ()
+
+
+@pytest.mark.parametrize("reason", ["group.id: not authorised", "group.id: group.max.size", "session.timeout.ms: no"])
+def test_a_refusal_is_final_only_for_who_was_never_let_in(reason: str) -> None:
+    shell = Shell()
+    io = GroupIo(shell)
+    io._answered(happened.Refused(reason), 0)
+    assert shell.heard == [happened.Refused(reason)]
+    io._answered(happened.SyncAnswered(b"", 5), 0)
+    io._answered(happened.Refused(reason), 0)  # an authorizer that reloads, a heartbeat answered 30
+    assert shell.heard[1:] == [happened.SyncAnswered(b"", 5), happened.CoordinatorLost(reason)]
+
+
+class Link:
+    """A coordinator that answers LeaveGroup."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+
+    async def ask(self, request: object) -> None:
+        self.asked.append(type(request).__name__)
+
+    def end_wait(self) -> None:
+        """Nothing waits."""
+
+    def close(self) -> None:
+        """Nothing is open."""
+
+    async def wait_closed(self, limit_s: float) -> None:
+        """Nothing is open."""
+
+
+def test_an_io_thread_that_failed_tells_the_herder_and_can_still_leave_the_group() -> None:
+    member, link = KafkaGroupMember(SETTINGS), Link()
+    member._member = Member(Phase.STABLE, "m", 7, "sessioned", "l", True, holding=True, last_contact_ms=member.now_ms())
+    member._io._link = link  # type: ignore[assignment]
+    failing: Callable[[], None] = _raise
+    member._io._beat_if_due = failing  # type: ignore[method-assign]
+    member._loop = asyncio.new_event_loop()
+    member._thread = threading.Thread(target=member._io.run, args=(member._loop,), daemon=True)
+    member._thread.start()
+    thread = member._thread
+    with pytest.raises(ConnectError, match="membership of g failed: MemoryError"):
+        member.poll(5_000)
+    member.stop()
+    assert link.asked == ["LeaveRequest"]
+    assert not thread.is_alive()
+
+
+def _raise() -> None:
+    raise MemoryError("nothing left")

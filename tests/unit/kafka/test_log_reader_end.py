@@ -1,0 +1,24 @@
+"""The reader of an internal topic that ends by an error ends the worker."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+from spark_connect_rt.kafka.admin import TopicSpec
+from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
+from spark_connect_rt.ports.supervision import Part
+
+
+def test_a_reader_that_fails_is_told() -> None:
+    heard: list[tuple[Part, str]] = []
+    nobody: Any = None
+    spec = TopicSpec("statuses", 1)
+    log = KafkaCompactedLog(spec, nobody, nobody, report=lambda part, why: heard.append((part, str(why))))
+
+    def fail(_: object) -> None:
+        raise MemoryError("nothing left")
+
+    log._consumer = SimpleNamespace(assign=fail, close=lambda: None)
+    log._run()
+    assert heard == [(Part.LOG, "topic statuses: MemoryError: nothing left")]
