@@ -1,6 +1,6 @@
 """Source offsets that tasks ask the driver for, read beside the engine's loop: a read may block.
 
-Owns the threads that read. As in Java, brokers that are away fail no task: a read is tried as long as the run is wanted.
+Owns the threads that read. As in Java, brokers that are away fail no task: a read is tried while the run is wanted.
 """
 
 from __future__ import annotations

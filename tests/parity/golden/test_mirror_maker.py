@@ -21,7 +21,8 @@ def resolved(config: Mapping[str, str]) -> Mapping[str, str]:
 
 def made_of(config: MirrorMakerConfig, flow: SourceAndTarget) -> dict[str, Any]:
     connectors = {name: config.connector_config(flow, name) for name in CONNECTORS}
-    return {"worker": config.worker_config(flow), "connectors": connectors}
+    worker = {name: value for name, value in config.worker_config(flow).items() if not name.startswith("connectrt.")}
+    return {"worker": worker, "connectors": connectors}
 
 
 @pytest.mark.parametrize("name", CASES)

@@ -55,6 +55,7 @@ def stopped_source(cluster: InProcessCluster, connector_class: str = "MemorySour
     cluster.until(lambda: reached(cluster, 5))
     cluster.on_leader(lambda herder: herder.stop_connector("a"))
     cluster.until(lambda: cluster.states("a") == {"a": "STOPPED"})
+    cluster.until_stable()  # the stop's last round is over: STOPPED is told before it
     return offsets(cluster)[0][0]
 
 
