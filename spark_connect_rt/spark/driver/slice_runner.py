@@ -190,10 +190,14 @@ class SparkSlice:
             self._close_books()
             return
         with self._lock:
-            self._halves[connection.role] = connection
+            again = connection.role in self._halves  # Spark runs the slice twice; the first may live on (E3)
+            if again:
+                self._error = self._error or f"Spark started a second {connection.role}: is spark.speculation on?"
+            else:
+                self._halves[connection.role] = connection
             complete = len(self._halves) == 2
-            aborted = self._aborted
-        if aborted:
+            unwanted = self._aborted or again
+        if unwanted:
             self._launcher.channel().cut(connection)
         elif complete:
             self._planned()
