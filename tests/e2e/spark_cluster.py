@@ -93,23 +93,13 @@ class SparkCluster:
         }
         master = [f"{DEPLOY}.master.Master", "--host", HOST, "--port", str(port), "--webui-port", str(self._master_ui)]
         self.master = Daemon("master", folder, environment, master)
-        room = ["--host", HOST, "--cores", str(cores), "--memory", "4g", self.url]
-        self.workers = [
-            Daemon(
-                f"worker-{number}",
-                folder,
-                environment,
-                [
-                    f"{DEPLOY}.worker.Worker",
-                    "--webui-port",
-                    str(ui),
-                    "--work-dir",
-                    str(folder / f"work-{number}"),
-                    *room,
-                ],
-            )
-            for number, ui in enumerate(uis)
-        ]
+        room = ["--cores", str(cores), "--memory", "4g", self.url]
+        self.workers = []
+        for number, ui in enumerate(uis):
+            host = f"127.0.0.{number + 1}"  # hosts of their own: Spark copies no task to the host it runs on
+            where = ["--host", host, "--webui-port", str(ui), "--work-dir", str(folder / f"work-{number}")]
+            words = [f"{DEPLOY}.worker.Worker", *where, *room]
+            self.workers.append(Daemon(f"worker-{number}", folder, environment | {"SPARK_LOCAL_IP": host}, words))
 
     def start(self) -> None:
         """Start all; return when the Master knows every Worker."""

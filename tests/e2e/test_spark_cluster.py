@@ -164,7 +164,7 @@ def flow(
 def test_a_slot_is_an_executor_and_nothing_is_repeated(flow: Clustered, times: Times) -> None:
     story = FlowStory(flow, times, "standalone cluster")
     story.note("first lines in the sink's file", f"{flow.await_flow(START_S, 'the first lines'):.1f} s after deploying")
-    flow.await_executors(2, "two slots")
+    flow.await_executors(2, "two slots")  # speculation would have copied them to executors of their own
     assert flow.executor(0) == flow.executor(1) != flow.executor(ALONE)
     assert story.counted() == (0, 0, 0)
     flow.check()
@@ -215,7 +215,7 @@ def test_an_idle_executor_goes_and_comes_again_with_its_task(flow: Clustered, ti
     stays, goes, reader = flow.executor(0), flow.executor(ALONE), flow.reader(0)
     story = FlowStory(flow, times, "dynamic allocation")
     assert flow.rest.settled("PUT", f"/connectors/in-{ALONE}/stop").status == 204
-    flow.await_executors(1, "one is idle")  # with speculation, a copy of the slice that stays would be on another
+    flow.await_executors(1, "one is idle")
     assert flow.cluster.executors() == [stays]
     flow.await_flow(FLOW_S, "an executor went", without=frozenset({ALONE}))
     assert flow.reader(0) == reader, "the others' process went on"
