@@ -37,13 +37,19 @@ def launch(command: list[str], log: Path) -> subprocess.Popen[bytes]:
         )
 
 
-def until(condition: Callable[[], bool], limit_s: float, what: str, last: Callable[[], object] = lambda: "") -> None:
+def until(
+    condition: Callable[[], bool],
+    limit_s: float,
+    what: str,
+    last: Callable[[], object] = lambda: "",
+    every_s: float = 0.05,
+) -> None:
     """Await a fact; say what was last seen when it does not come."""
     deadline = time.monotonic() + limit_s
     while not condition():
         if time.monotonic() > deadline:
             raise AssertionError(f"not within {limit_s} s: {what}; last seen: {last()}")
-        time.sleep(0.05)
+        time.sleep(every_s)
 
 
 def get_json(url: str) -> object:

@@ -1,8 +1,17 @@
-"""One table of the times that the stories took, at the end of the run's output."""
+"""One table of the times that the stories took, at the end of the run's output; what plain spark-submit is given."""
 
 from __future__ import annotations
 
+import subprocess
+import sys
+import sysconfig
+import venv
+from pathlib import Path
+
 import pytest
+
+from tests.e2e.commands import ROOT
+from tests.e2e.submitted import plain_environment
 
 TIMES = pytest.StashKey[list[tuple[str, str]]]()
 
@@ -26,6 +35,38 @@ def times(pytestconfig: pytest.Config) -> Times:
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     rows = config.stash.get(TIMES, [])
     if rows:
-        terminalreporter.section("several workers: times and counts")
+        terminalreporter.section("times and counts")
         for story, line in rows:
             terminalreporter.write_line(f"{story:<26} {line}")
+
+
+@pytest.fixture(scope="session")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("wheel")
+    subprocess.run(
+        [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)],
+        cwd=ROOT,
+        check=True,
+        capture_output=True,
+    )
+    (built,) = folder.glob("*.whl")
+    return built
+
+
+@pytest.fixture(scope="session")
+def python_without_the_package(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """An interpreter that sees the dependencies but not the editable install of this repository."""
+    folder = tmp_path_factory.mktemp("venv")
+    venv.create(folder, with_pip=False, symlinks=True)
+    python = folder / "bin" / "python"
+    (site,) = folder.glob("lib/python*/site-packages")
+    (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
+    probe = subprocess.run(
+        [str(python), "-c", "import spark_connect_rt"],
+        capture_output=True,
+        cwd=folder,
+        env=plain_environment(),
+        check=False,
+    )
+    assert probe.returncode != 0, "the editable install shines through: this test would prove nothing"
+    return python

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections.abc import Iterator
 
 import psutil
@@ -17,6 +16,7 @@ from spark_connect_rt.embedded.cluster import EmbeddedKafkaCluster
 from spark_connect_rt.embedded.java import Java
 from tests.e2e.commands import until
 from tests.e2e.conftest import Times
+from tests.e2e.line_flow import FlowStory, now_ms
 from tests.e2e.worker_group import SubmittedWorker, WorkerGroup, group_coordinated_by, timed
 
 SESSION_S, HEARTBEAT_S = 10.0, 3.0  # Java's defaults, which the workers have
@@ -42,33 +42,15 @@ def group(tmp_path_factory: pytest.TempPathFactory, kafka: EmbeddedKafkaCluster)
     workers.close()
 
 
-def now_ms() -> float:
-    return time.time() * 1000
-
-
-class Story:
-    """What one story cost: silence of the topics, duplicates; notes it all in the table."""
+class Story(FlowStory):
+    """A story of the group's."""
 
     def __init__(self, group: WorkerGroup, times: Times, name: str) -> None:
-        self._group, self._times, self.name = group, times, name
-        self._before = group.counted()
-        self.begun_ms = now_ms()
-
-    def note(self, what: str, value: object) -> None:
-        self._times.note(self.name, what, value)
-
-    def note_outage(self) -> None:
-        length, end = self._group.outage_s(self.begun_ms)
-        self.note("worst topic", f"silent for {length:.1f} s, flows again {end:.1f} s after the event")
+        super().__init__(group, times, name)
+        self._group = group
 
     def check(self, *dead: SubmittedWorker) -> None:
         self._group.check(self.begun_ms, dead)
-
-    def counted(self) -> tuple[int, int, int]:
-        """Return this story's duplicates in topics, in the sink's file beyond those, and tasks that began again."""
-        counts = [after - before for after, before in zip(self._group.counted(), self._before, strict=True)]
-        self.note("duplicates", f"topics {counts[0]}, sink {counts[1]}; sources that read lines again: {counts[2]}")
-        return counts[0], counts[1], counts[2]
 
 
 def test_join_spreads_the_tasks_and_repeats_nothing(group: WorkerGroup, times: Times) -> None:

@@ -14,22 +14,15 @@ from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from spark_connect_rt.protocol.java_hash_order import java_string_hash
 from spark_connect_rt.testing.numbered_lines import (
-    Feeder,
-    Topics,
-    create_topics,
-    duplicates,
-    missing,
     newest_generation,
     offsets_that_went_back,
-    outage,
     read_all,
-    replays,
     runs_at_once,
-    sink_numbers,
     spread,
 )
 from spark_connect_rt.testing.worker_process import WorkerProcess
 from tests.e2e.commands import get_json, spark_submit, until
+from tests.e2e.line_flow import LineFlow
 
 FILES = 6
 SINK_TASKS = 3
@@ -73,23 +66,19 @@ class SubmittedWorker(WorkerProcess):
         return f"127.0.0.1:{self.rest_port}"
 
 
-class WorkerGroup:
+class WorkerGroup(LineFlow):
     """Workers of one group, six sources that follow growing files, one sink that writes them all to one file."""
 
     def __init__(self, folder: Path, bootstrap_servers: str, name: str, count: int = 3, replication: int = 1) -> None:
         self.bootstrap_servers = bootstrap_servers
         self.name = name
         folder.mkdir(parents=True, exist_ok=True)
+        super().__init__(folder, bootstrap_servers, FILES, replication=replication)
         settings = {f"{kind}.storage.replication.factor": str(replication) for kind in ("config", "offset", "status")}
         self.workers = [
             SubmittedWorker(folder / f"worker-{number}", bootstrap_servers, name, properties=settings)
             for number in range(count)
         ]
-        self.feeder = Feeder(folder, FILES)
-        self.target = folder / "out.txt"
-        self.topics_of_lines = [f"lines-{number}" for number in range(FILES)]
-        create_topics(bootstrap_servers, self.topics_of_lines, replication)
-        self.topics = Topics(bootstrap_servers, self.topics_of_lines)
 
     def alive(self) -> list[SubmittedWorker]:
         """Return the workers whose process runs."""
@@ -97,18 +86,7 @@ class WorkerGroup:
 
     def deploy(self) -> None:
         """Create the connectors and begin to write."""
-        for number, path in enumerate(self.feeder.files):
-            path.touch()
-            source = {"connector.class": "FileStreamSource", "file": str(path), "topic": f"lines-{number}"}
-            self.workers[0].rest.create(f"in-{number}", source)
-        sink = {
-            "connector.class": "FileStreamSink",
-            "file": str(self.target),
-            "topics": ",".join(self.topics_of_lines),
-            "tasks.max": str(SINK_TASKS),
-        }
-        self.workers[0].rest.create("out", sink)
-        self.feeder.start()
+        self.deploy_to(self.workers[0].rest, SINK_TASKS)
 
     def owners(self, worker: WorkerProcess) -> dict[str, tuple[str, str]]:
         """Return state and worker of each task, as one worker's REST API says; empty when it does not answer."""
@@ -144,43 +122,6 @@ class WorkerGroup:
 
     def _owners_now(self) -> dict[str, tuple[str, str]]:
         return self.owners(self.alive()[0])
-
-    def await_flow(self, limit_s: float, what: str) -> float:
-        """Wait until lines written from now on are in every topic and in the sink's file; return seconds."""
-        begun, number = time.monotonic(), self.feeder.written
-
-        def behind() -> list[str]:
-            topics = [name for name, one in self.topics.refresh().items() if max(one.numbers, default=-1) < number]
-            sink = sink_numbers(self.target, FILES)
-            return topics + [f"sink {name}" for name, one in enumerate(sink) if max(one, default=-1) < number]
-
-        until(lambda: not behind(), limit_s, f"{what}: lines flow again", lambda: (behind(), self.stories()))
-        return time.monotonic() - begun
-
-    def outage_s(self, since_ms: float) -> tuple[float, float]:
-        """Return the worst of the topics: longest silence that ended after ``since_ms``, and when it ended, s."""
-        found = [outage(arrivals, since_ms) for arrivals in self.topics.refresh().values()]
-        length, end = max(found)
-        return length / 1000, end / 1000
-
-    def counted(self) -> tuple[int, int, int]:
-        """Return duplicates in the topics, in the sink's file (beyond the topics'), and replays in the topics."""
-        arrivals = self.topics.refresh().values()
-        repeated = sum(duplicates(one.numbers) for one in arrivals)
-        in_sink = sum(duplicates(numbers) for numbers in sink_numbers(self.target, FILES))
-        return repeated, max(0, in_sink - repeated), sum(replays(one.numbers) for one in arrivals)
-
-    def gaps(self) -> dict[str, list[int]]:
-        """Return the lines that ought to be in topics and sink and are not; await_flow comes first."""
-        arrivals = self.topics.refresh()
-        sink = sink_numbers(self.target, FILES)
-        found = {}
-        for number, name in enumerate(self.topics_of_lines):
-            for place, numbers in ((name, arrivals[name].numbers), (f"sink {name}", sink[number])):
-                lost = missing(numbers, max(numbers, default=0))
-                if lost:
-                    found[place] = lost[:5]
-        return found
 
     def check(self, since_ms: float, dead: Sequence[SubmittedWorker] = ()) -> None:
         """What must hold after every story: no line lost, no task twice, no offset back.

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from pathlib import Path
 
@@ -79,18 +79,37 @@ def _package_root() -> str:
     return str(Path(__file__).resolve().parents[3])
 
 
+def executor_python_path(master: str, paths: Sequence[str], given: str | None) -> str | None:
+    """Return the PYTHONPATH of Python processes below executors and of planners beside the driver, None: none.
+
+    Args:
+        master: of the session.
+        paths: the driver's, the package's folder or archive first.
+        given: what the user set.
+    """
+    if is_local(master) or master.startswith("local-cluster"):
+        return given or os.pathsep.join(paths)
+    package = Path(paths[0])
+    if not package.is_file():  # a folder: executors have one of their own
+        return given
+    # Spark copies what --py-files names into the working directory of each executor, but puts only .zip, .egg and .jar
+    # on the path, and that too late for the daemon's module. The whole path is for planners, on the driver's machine.
+    return os.pathsep.join([*filter(None, [given]), package.name, str(package)])
+
+
 def _make_importable(conf: dict[str, str]) -> None:
-    """Have Python processes that Spark starts on this machine import the package and use this interpreter.
+    """Have Python processes that Spark starts import the package, and those on this machine use this interpreter.
 
     A JVM that spark-submit started got its environment there; the settings below then only name the same.
     """
     paths = [_package_root(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
-    python_path = os.pathsep.join(dict.fromkeys(paths))
-    os.environ["PYTHONPATH"] = python_path
+    paths = list(dict.fromkeys(paths))
+    os.environ["PYTHONPATH"] = os.pathsep.join(paths)
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    master = conf["spark.master"]
-    if is_local(master) or master.startswith("local-cluster"):
-        conf.setdefault("spark.executorEnv.PYTHONPATH", python_path)
+    name = "spark.executorEnv.PYTHONPATH"
+    found = executor_python_path(conf["spark.master"], paths, conf.get(name))
+    if found:
+        conf[name] = found
 
 
 def _submitted_master() -> str | None:

@@ -200,7 +200,10 @@ class SparkSlice:
         The committer's books are compared once the writer's last report is in.
         """
         with self._lock:
-            if connection.role in self._halves or (connection.role == "commit" and self._committer is not None):
+            if connection.role in self._halves:  # another attempt that Spark makes of the slice (E3)
+                self._error = self._error or f"Spark started a second {connection.role}: is spark.speculation on?"
+                return False
+            if connection.role == "commit" and self._committer is not None:
                 return False
             if connection.role == "commit":
                 self._committer = (connection, message)

@@ -205,7 +205,8 @@ class SlotTable:
             tasks = ", ".join(str(run.task) for run in slot.waiting)
             log.warning(
                 "slot=%d still waits for Spark; so do tasks %s. Are all cores taken? Each slot holds one: "
-                "give the application more cores, or lower connectrt.slots.max",
+                "give the application more cores, or lower connectrt.slots.max. "
+                "Did the cluster's master start anew and forget the application? Then submit this worker again",
                 slot.number,
                 tasks,
             )

@@ -1,0 +1,43 @@
+"""Which settings the session gets; where the package is found by processes that are not the driver."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+from spark_connect_rt.spark.driver.session import executor_python_path, session_conf
+
+CLUSTER = "spark://master:7077"
+
+
+@pytest.fixture
+def wheel(tmp_path: Path) -> Path:
+    path = tmp_path / "spark_connect_rt-0.1.0-py3-none-any.whl"
+    path.write_bytes(b"PK")
+    return path
+
+
+def test_a_shipped_wheel_is_in_an_executors_working_directory_and_whole_for_planners(wheel: Path) -> None:
+    assert executor_python_path(CLUSTER, [str(wheel), "/pyspark.zip"], None) == f"{wheel.name}{os.pathsep}{wheel}"
+
+
+def test_the_users_own_path_of_executors_comes_first(wheel: Path) -> None:
+    found = executor_python_path(CLUSTER, [str(wheel)], "/opt/ours")
+    assert found == os.pathsep.join(["/opt/ours", wheel.name, str(wheel)])
+
+
+@pytest.mark.parametrize("given", [None, "/opt/ours"])
+def test_executors_elsewhere_have_an_installed_package_of_their_own(tmp_path: Path, given: str | None) -> None:
+    assert executor_python_path(CLUSTER, [str(tmp_path)], given) == given
+
+
+@pytest.mark.parametrize("master", ["local[64]", "local-cluster[2,1,1024]"])
+def test_on_one_machine_executors_have_the_drivers_path(wheel: Path, master: str) -> None:
+    assert executor_python_path(master, [str(wheel), "/a"], None) == f"{wheel}{os.pathsep}/a"
+    assert executor_python_path(master, [str(wheel)], "/opt/ours") == "/opt/ours"
+
+
+def test_speculation_is_never_on_whatever_the_user_asks_for() -> None:
+    assert session_conf({"spark.speculation": "true"})["spark.speculation"] == "false"

@@ -1,0 +1,67 @@
+"""A slice's two halves: when Spark starts a slice a second time, the first stays the one that runs its tasks (E3)."""
+
+from __future__ import annotations
+
+import socket
+from concurrent.futures import ThreadPoolExecutor
+from types import SimpleNamespace
+from typing import cast
+
+import pytest
+
+from spark_connect_rt.spark.driver.control_channel import Connection
+from spark_connect_rt.spark.driver.slice_runner import SparkSlice, SparkSliceLauncher
+from spark_connect_rt.spark.driver.slices import SliceConnected, SliceEvent, SliceGone
+
+
+class Launcher:
+    """What a slice needs of its launcher, and what it did with it."""
+
+    def __init__(self) -> None:
+        self.events: list[SliceEvent] = []
+        self.on_event = self.events.append
+        self.refused: list[Connection] = []
+        self.cancelling = ThreadPoolExecutor(1)
+        self.session = SimpleNamespace(ready=lambda: True)
+
+    def channel(self) -> SimpleNamespace:
+        return SimpleNamespace(forget=lambda slice_id: None)
+
+
+@pytest.fixture
+def launcher() -> Launcher:
+    return Launcher()
+
+
+@pytest.fixture
+def slice_(launcher: Launcher) -> SparkSlice:
+    return SparkSlice(cast(SparkSliceLauncher, launcher), 1)
+
+
+def half(one: SparkSlice, launcher: Launcher, role: str) -> Connection:
+    with socket.socket() as sock:  # never used
+        connection = Connection(sock, 0.0)
+    connection.role = role
+    if not one.on_hello(connection, {"op": "hello"}):  # the channel drops it then
+        launcher.refused.append(connection)
+    return connection
+
+
+def test_a_second_attempt_is_refused_and_gets_no_task(slice_: SparkSlice, launcher: Launcher) -> None:
+    for role in ("reader", "writer"):
+        half(slice_, launcher, role)
+    again = [half(slice_, launcher, "reader"), half(slice_, launcher, "writer")]
+    assert launcher.refused == again
+    assert launcher.events == [SliceConnected(1)]
+
+
+def test_a_slice_is_gone_only_when_the_first_attempts_halves_are_dead(slice_: SparkSlice, launcher: Launcher) -> None:
+    first = [half(slice_, launcher, "reader"), half(slice_, launcher, "writer")]
+    again = [half(slice_, launcher, "reader"), half(slice_, launcher, "writer")]
+    slice_._on_job_done("a copy of the task failed")
+    for connection in again:
+        slice_.on_dead(connection)
+    assert not [one for one in launcher.events if isinstance(one, SliceGone)]
+    for connection in first:
+        slice_.on_dead(connection)
+    assert launcher.events[-1] == SliceGone(1, "Spark started a second reader: is spark.speculation on?")
