@@ -111,6 +111,7 @@ class SparkSlice:
         self._committer: tuple[Connection, Message] | None = None
         self._ending = self._aborted = self._job_done = self._gone = False
         self._error: str | None = None
+        self._twice = ""  # says that Spark made another attempt of it
         self._planned: Callable[[], None] = lambda: None
 
     # -- SliceHandle
@@ -182,7 +183,7 @@ class SparkSlice:
                 return
             self._job_done = True
             if not self._ending or error is not None:
-                self._error = self._error or error or "the job ended unasked"
+                self._error = self._error or (error and self._twice) or error or "the job ended unasked"
             halves = list(self._halves.values())
         if self._launcher.session.ready():
             with contextlib.suppress(Exception):
@@ -201,7 +202,7 @@ class SparkSlice:
         """
         with self._lock:
             if connection.role in self._halves:  # another attempt that Spark makes of the slice (E3)
-                self._error = self._error or f"Spark started a second {connection.role}: is spark.speculation on?"
+                self._twice = self._twice or f"Spark started a second {connection.role}: is spark.speculation on?"
                 return False
             if connection.role == "commit" and self._committer is not None:
                 return False
