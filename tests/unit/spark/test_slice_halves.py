@@ -24,7 +24,7 @@ class Launcher:
         self.session = SimpleNamespace(ready=lambda: True)
 
     def channel(self) -> SimpleNamespace:
-        return SimpleNamespace(forget=lambda slice_id: None)
+        return SimpleNamespace(cut=lambda half: None, forget=lambda slice_id: None)
 
 
 @pytest.fixture
