@@ -64,7 +64,7 @@ class _Group:
         self.workers = [make(**shared) for _ in range(count)]
         folder = lab.folder / name
         folder.mkdir()
-        self.feeder = Feeder(folder, TASKS)
+        self.feeder = Feeder(folder, TASKS, every_s=0.02)
         self.names = [f"{name}-lines-{number}" for number in range(TASKS)]
         create_topics(lab.bootstrap_servers, self.names)
         self.topics = Topics(lab.bootstrap_servers, self.names)

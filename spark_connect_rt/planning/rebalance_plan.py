@@ -128,14 +128,19 @@ def wanted_connectors(
 def wanted_tasks(
     held: ConnectorsAndTasks | None, snapshot: ClusterConfigState, restarts: Restarts
 ) -> dict[ConnectorTaskId, Wanted]:
-    """Return the tasks this worker ought to run; the mode is whether it is paused."""
+    """Return the tasks this worker ought to run; the mode is whether it is paused.
+
+    A task set that is committed again is started again, even with the same content: its fencing round shuts out the
+    producers of the set before, and Java restarts it, too (``DistributedHerder.onTaskConfigUpdate``).
+    """
     wanted = {}
     for task in held.tasks if held else ():
         if not is_configured(task, snapshot):
             continue
         config, applied = snapshot.task_config(task), applied_config(task.connector, snapshot)
         paused = snapshot.target_state(task.connector) is not TargetState.STARTED
-        wanted[task] = Wanted((config, applied, restarts.of(task)), paused)
+        generation = snapshot.task_config_generation(task.connector)
+        wanted[task] = Wanted((config, applied, generation, restarts.of(task)), paused)
     return wanted
 
 

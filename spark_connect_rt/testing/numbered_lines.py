@@ -26,7 +26,7 @@ NEVER_MS = 3_600_000
 class Feeder:
     """Appends numbered lines to several files, each a line every ``every_s``, until stopped."""
 
-    def __init__(self, folder: Path, count: int, every_s: float = 0.02) -> None:
+    def __init__(self, folder: Path, count: int, every_s: float = 0.1) -> None:
         self.files = [folder / f"lines-{number}.txt" for number in range(count)]
         self.written = 0  # lines in each file
         self._every_s = every_s

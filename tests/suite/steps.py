@@ -11,7 +11,18 @@ from dataclasses import dataclass
 
 PURE = ("tests/unit", "tests/property", "tests/scenarios", "tests/parity/golden")
 REAL = ("tests/integration", "tests/parity/live", "tests/e2e")
-WORKERS = 3  # on two cores: real processes wait as much as they compute
+# Stories of several workers, brokers or nodes at once: one after another, for each alone has a dozen processes that
+# compute, and beside each other they only keep each other waiting (three at once: load 40, three times as long).
+GROUP_STORIES = (
+    "tests/e2e/test_several_workers.py",
+    "tests/e2e/test_spark_cluster.py",
+    "tests/integration/kafka/test_mixed_kills.py",
+    "tests/integration/kafka/test_mirror_maker.py",
+    "tests/integration/kafka/test_mixed_exactly_once.py",
+    "tests/e2e/test_quickstart.py",
+    "tests/parity/live/test_handover.py",
+)
+WORKERS = 2  # beside the stories of groups: real processes wait as much as they compute
 SCHEDULES = "CONNECTRT_SCHEDULES"  # how many schedules tests/simulation runs; see tests/simulation/test_schedules.py
 LONG_SCHEDULES = "10000"
 # Compiled by the first compiler only a JVM costs half the CPU until it answers: brokers 7.1 -> 4.0 s, Java's worker
@@ -49,10 +60,12 @@ STATIC: Lane = (
 )
 UNIT: Lane = (_pytest("unit", *PURE),)
 SIMULATION: Lane = (_pytest("simulation", "tests/simulation"),)
+GROUPS: Lane = (_pytest("worker groups", *GROUP_STORIES, tries_again=True),)
 REAL_PROCESSES: Lane = (
     _pytest(
         "real processes",
         *("-p", "tests.suite.longest_first", "-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder"),
+        *(f"--ignore={story}" for story in GROUP_STORIES),
         *REAL,
         tries_again=True,
     ),
@@ -68,7 +81,7 @@ class Run:
 
 
 RUNS: Mapping[str, Run] = {
-    "all": Run((((*STATIC, *SIMULATION), UNIT), (REAL_PROCESSES,)), JVM),
+    "all": Run((((*STATIC, *SIMULATION), UNIT), (GROUPS, REAL_PROCESSES)), JVM),
     "quick": Run(((STATIC, UNIT),), JVM),
     "long": Run(((SIMULATION,),), {**JVM, SCHEDULES: LONG_SCHEDULES}),
 }
