@@ -126,12 +126,12 @@ def wanted_connectors(
 
 
 def wanted_tasks(
-    held: ConnectorsAndTasks | None, snapshot: ClusterConfigState, restarts: Restarts
+    held: ConnectorsAndTasks | None, snapshot: ClusterConfigState, restarts: Restarts, *, exactly_once: bool = False
 ) -> dict[ConnectorTaskId, Wanted]:
     """Return the tasks this worker ought to run; the mode is whether it is paused.
 
-    A task set that is committed again is started again, even with the same content: its fencing round shuts out the
-    producers of the set before, and Java restarts it, too (``DistributedHerder.onTaskConfigUpdate``).
+    Where sources are exactly-once, a task set that is committed again is started again, even with the same content: its
+    fencing round shuts out the producers of the set before, and no task of that set may start any more.
     """
     wanted = {}
     for task in held.tasks if held else ():
@@ -139,7 +139,7 @@ def wanted_tasks(
             continue
         config, applied = snapshot.task_config(task), applied_config(task.connector, snapshot)
         paused = snapshot.target_state(task.connector) is not TargetState.STARTED
-        generation = snapshot.task_config_generation(task.connector)
+        generation = snapshot.task_config_generation(task.connector) if exactly_once else None
         wanted[task] = Wanted((config, applied, generation, restarts.of(task)), paused)
     return wanted
 

@@ -71,6 +71,13 @@ def offsets_are_written_without_contact(patch: Patch) -> None:
 
 def failed_offsets_outlive_their_task(patch: Patch) -> None:
     patch.setattr(WorkerTask, "_may_commit", lambda task: True)
+    put = OffsetStore.put
+
+    def impatient(store: OffsetStore, *put_of: Any, until_durable: bool = False) -> None:
+        put(store, *put_of)
+
+    patch.setattr(OffsetStore, "put", impatient)  # a run that waits for its last offsets (I5) would cover for it,
+    patch.setattr("spark_connect_rt.stores.offset_store.RETRY_WAIT_MS", 15_000)  # and so would a prompt next try
 
 
 def unsent_offsets_outlive_the_contact(patch: Patch) -> None:
@@ -109,6 +116,7 @@ def a_half_done_stop_is_left(patch: Patch) -> None:
 
 def lost_contact_is_not_acted_upon(patch: Patch) -> None:
     patch.setattr(Membership, "_hear_contact_lost", lambda self, event: "")
+    executors_live_on_without_contact(patch)  # E5 would cover for it: nobody pings until the work was fenced
 
 
 def batches_are_reported_before_they_are_acknowledged(patch: Patch) -> None:

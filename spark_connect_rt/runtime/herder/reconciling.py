@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
+from spark_connect_rt.config.exactly_once import exactly_once_enabled
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.planning.rebalance_plan import (
     applied_config,
@@ -49,6 +50,7 @@ class Reconciling:
         self._deps = deps
         self._state = state
         self._worker = worker
+        self._exactly_once = exactly_once_enabled(deps.settings.raw)
         self._wanted = _Wanted()
         self._connector_plan: LastPlan[str] = LastPlan()
         self._task_plan: LastPlan[ConnectorTaskId] = LastPlan()
@@ -93,7 +95,7 @@ class Reconciling:
             self._wanted = _Wanted(
                 facts,
                 wanted_connectors(state.held, snapshot, state.restarts, self._wanted.connectors),
-                wanted_tasks(state.held, snapshot, state.restarts),
+                wanted_tasks(state.held, snapshot, state.restarts, exactly_once=self._exactly_once),
             )
         return self._wanted
 

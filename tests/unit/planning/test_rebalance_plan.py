@@ -103,6 +103,16 @@ def test_a_restart_and_a_changed_connector_configuration_change_a_tasks_key() ->
     assert wanted_tasks(held, applied, NONE)[A0].key != before
 
 
+@pytest.mark.parametrize("exactly_once", [True, False])
+def test_a_set_committed_again_is_started_again_where_its_fencing_shuts_out_the_one_before(exactly_once: bool) -> None:
+    held, again = ConnectorsAndTasks((), (A0,)), replace(SNAPSHOT, generations={"a": 8})
+    before, after = (
+        wanted_tasks(held, one, NONE, exactly_once=exactly_once)[A0].key
+        for one in (replace(SNAPSHOT, generations={"a": 7}), again)
+    )
+    assert (after != before) is exactly_once
+
+
 def test_what_is_reported_after_a_stop_tells_why_it_stopped() -> None:
     held = ConnectorsAndTasks((), (A0,))
     want = wanted_tasks(held, SNAPSHOT, NONE)[A0]

@@ -184,7 +184,7 @@ def test_a_rebalance_amid_a_change_is_waited_for(cluster: InProcessCluster, monk
 
     def disturbed_refresh(timeout_ms: int) -> Any:
         if not disturbed.is_set():
-            other.member.reachable = False  # it cannot join: the round lasts
+            other.member.cut_off()  # it cannot join: the round lasts
             deps.member.request_rejoin("as told")
             while leader.is_leader():
                 time.sleep(0.01)
@@ -195,6 +195,6 @@ def test_a_rebalance_amid_a_change_is_waited_for(cluster: InProcessCluster, monk
     answer = leader.alter_offsets("a", [(partition, {"position": 2})])
     assert disturbed.wait(10)
     cluster.until(lambda: any("wait for the rebalance" in line.reason for line in leader.story()))
-    other.member.reachable = True
+    other.member.reconnect()
     assert "altered successfully" in answer.result(20)
     assert offsets(cluster) == [(partition, {"position": 2})]
