@@ -42,25 +42,24 @@ class Runner:
         report = self._folder / f"{step.name}.jsonl"
         command = [*step.command, *([f"--report-log={report}"] if step.tests else [])]
         began = time.monotonic()
+        title = f"\n== {step.name} ({began - BEGUN:.0f}s)"
         if alone:
-            print(f"\n== {step.name} ({began - BEGUN:.0f}s)", flush=True)
-            code = subprocess.run(command, cwd=ROOT, env=self._environment, check=False).returncode
-        else:
-            done = subprocess.run(
-                command,
-                cwd=ROOT,
-                env=self._environment,
-                check=False,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-            )
-            code = done.returncode
+            print(title, flush=True)
+        done = subprocess.run(
+            command,
+            cwd=ROOT,
+            env=self._environment,
+            check=False,
+            stdout=None if alone else subprocess.PIPE,
+            stderr=None if alone else subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        if not alone:
             with self._lock:
-                print(f"\n== {step.name} ({began - BEGUN:.0f}s)\n{done.stdout}", flush=True)
+                print(f"{title}\n{done.stdout}", flush=True)
         lines = map(json.loads, report.read_text(encoding="utf-8").splitlines()) if report.is_file() else ()
-        return Finished(step.name, code, time.monotonic() - began, outcomes(lines), step.tries_again)
+        return Finished(step.name, done.returncode, time.monotonic() - began, outcomes(lines), step.tries_again)
 
     def _lane(self, lane: Lane, alone: bool) -> None:
         for step in lane:
@@ -103,7 +102,7 @@ def main(kind: str) -> int:
         for stage in run.stages:
             runner.stage(stage)
         steps = runner.finished
-        names = tuple(name for step in steps for name in to_try_again(step))
+        names = to_try_again(steps)
         retry = runner.step(again(names), alone=True) if names else None
     verdict = judged(steps, retry)
     total_s = time.monotonic() - BEGUN

@@ -86,12 +86,12 @@ def outcomes(lines: Iterable[Mapping[str, Any]]) -> list[Outcome]:
     return list(found.values())
 
 
-def to_try_again(step: Finished) -> tuple[str, ...]:
-    """Return the tests of a step that get one more try: those of real processes, if few failed and nothing else did."""
-    failed = tuple(one.nodeid for one in step.failed_tests)
-    if not step.tries_again or step.code != 1 or not failed or causes(step.failed_tests) > MOST_FLAKY:
+def to_try_again(steps: Sequence[Finished]) -> tuple[str, ...]:
+    """Return the tests that get one more try: those of real processes, if few of the run and nothing else failed."""
+    failed = [one for step in steps if step.tries_again and step.code == 1 for one in step.failed_tests]
+    if causes(failed) > MOST_FLAKY or not all("::" in one.nodeid for one in failed):
         return ()
-    return failed if all("::" in nodeid for nodeid in failed) else ()
+    return tuple(one.nodeid for one in failed)
 
 
 def causes(failed: Iterable[Outcome]) -> int:

@@ -41,7 +41,7 @@ def test_a_failure_keeps_its_trace_and_what_was_printed() -> None:
 def test_a_file_that_cannot_be_collected_is_a_failure_without_another_try() -> None:
     broken = {"$report_type": "CollectReport", "nodeid": "tests/e2e/test_a.py", "outcome": "failed", "longrepr": "no"}
     step = real(*outcomes([broken]))
-    assert to_try_again(step) == ()
+    assert to_try_again([step]) == ()
     assert judged([step]).failed_tests == ["tests/e2e/test_a.py"]
     assert not judged([step]).green
 
@@ -55,7 +55,7 @@ def test_skipped_tests_are_not_green_and_expected_failures_are() -> None:
 
 def test_real_processes_get_one_more_try_and_are_flaky_when_it_passes() -> None:
     step = real(failed(A), Outcome(B, 1.0))
-    assert to_try_again(step) == (A,)
+    assert to_try_again([step]) == (A,)
     verdict = judged([step], Finished("one more try", 0, 2.0, [Outcome(A, 2.0)]))
     assert verdict.green
     assert [(one.nodeid, one.first) for one in verdict.flaky] == [(A, "call: assert 1 == 2")]
@@ -77,28 +77,34 @@ def test_what_was_not_run_again_is_red() -> None:
 @pytest.mark.parametrize("count", [3, 4])
 def test_more_than_three_are_no_accident(count: int) -> None:
     step = real(*(failed(f"{A}[{number}]") for number in range(count)))
-    assert len(to_try_again(step)) == (3 if count == 3 else 0)
+    assert len(to_try_again([step])) == (3 if count == 3 else 0)
+
+
+def test_the_most_is_that_of_the_whole_run() -> None:
+    two = [real(*(failed(f"{name}[{number}]") for number in range(2))) for name in (A, B)]
+    assert to_try_again(two) == ()
+    assert len(to_try_again([two[0], real(failed(B))])) == 3
 
 
 def test_a_set_up_that_tests_share_is_one_failure() -> None:
     shared = [Outcome(f"{A}[{number}]", 1.0, ["setup: a broker did not come up"]) for number in range(5)]
     assert causes([*shared, failed(B)]) == 2
-    assert to_try_again(real(*shared, failed(B))) == (*(one.nodeid for one in shared), B)
+    assert to_try_again([real(*shared, failed(B))]) == (*(one.nodeid for one in shared), B)
     assert causes([Outcome(f"{A}[{number}]", 1.0, ["setup: x", "teardown: y"]) for number in range(5)]) == 5
 
 
 def test_other_steps_never_try_again() -> None:
     unit = Finished("unit", 1, 1.0, [failed("tests/unit/test_x.py::test_y")])
-    assert to_try_again(unit) == ()
+    assert to_try_again([unit]) == ()
     assert not judged([unit], Finished("one more try", 0, 1.0, [Outcome("tests/unit/test_x.py::test_y")])).green
 
 
 @pytest.mark.parametrize("code", [2, 3, 4, 5, -9])
 def test_a_step_that_broke_off_is_red_whatever_its_tests_say(code: int) -> None:
     step = real(Outcome(A), code=code)
-    assert to_try_again(step) == ()
+    assert to_try_again([step]) == ()
     assert judged([step]).failed_steps == ["real processes"]
-    assert to_try_again(real(failed(A), code=code)) == ()
+    assert to_try_again([real(failed(A), code=code)]) == ()
     assert not judged([real(failed(A), code=code)], Finished("one more try", 0, 1.0, [Outcome(A)])).green
 
 
