@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_connect_rt.errors import BadConfigError, ConnectError
+from spark_connect_rt.spark.driver.hadoop_text import read_text
 
 VERSION = "v1"
 COMMIT = f'{VERSION}\n{{"nextBatchWatermarkMs":0}}'
@@ -65,7 +66,7 @@ class StreamCheckpoint:
     def _claim(self, stored: Mapping[str, Any] | None) -> None:
         """Make the folder this connector's: a new or empty one, or one that holds the very offset that is stored."""
         names = self._names()
-        owner = self._read(self._path(self._home, OWNER)).strip() if OWNER in names else None
+        owner = read_text(self._jvm, self._fs, self._path(self._home, OWNER)).strip() if OWNER in names else None
         if owner == self._connector:
             return
         if owner is not None:
@@ -104,18 +105,11 @@ class StreamCheckpoint:
         path = self._path(self._home, f"offsets/{batch}")
         if not self._fs.exists(path):
             return None
-        text = self._read(path)
+        text = read_text(self._jvm, self._fs, path)
         lines = text.splitlines()
         if len(lines) != 3 or lines[0] != VERSION:
             raise ConnectError(f"{path.toString()} is not what Spark wrote so far: {text[:200]!r}")
         return json.loads(lines[2])
-
-    def _read(self, path: Any) -> str:
-        stream = self._fs.open(path)
-        try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-        finally:
-            stream.close()
 
     def _write_offset(self, batch: int, offset: Any) -> None:
         own = json.dumps(offset, separators=(",", ":"))

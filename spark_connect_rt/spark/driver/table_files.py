@@ -15,6 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.spark.driver.hadoop_text import read_text
 
 MANIFEST = "manifest.json"
 HIDDEN = "_connectrt"  # Spark and Hive skip names that begin with an underscore
@@ -78,18 +79,11 @@ class TableFiles:
         if not self._fs.exists(manifest):
             return None
         try:
-            return Declared.from_json(self._read(manifest))
+            return Declared.from_json(read_text(self._jvm, self._fs, manifest))
         except Exception:
             if self._fs.exists(manifest):
                 raise
             return None  # its task runs, and is about to declare the next batch
-
-    def _read(self, path: Any) -> str:
-        stream = self._fs.open(path)
-        try:
-            return str(self._jvm.org.apache.commons.io.IOUtils.toString(stream, "UTF-8"))
-        finally:
-            stream.close()
 
     def declare(self, batch: Declared) -> None:
         """Make the batch part of the table: after this its files will be moved, by us or by the next start."""
