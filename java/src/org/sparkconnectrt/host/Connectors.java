@@ -1,0 +1,275 @@
+package org.sparkconnectrt.host;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.List;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import java.util.concurrent.ExecutorService;
+import java.util.concurrent.Executors;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.config.Config;
+import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.config.ConfigValue;
+import org.apache.kafka.common.metrics.PluginMetrics;
+import org.apache.kafka.connect.connector.Connector;
+import org.apache.kafka.connect.connector.ConnectorContext;
+import org.apache.kafka.connect.runtime.AbstractHerder;
+import org.apache.kafka.connect.runtime.ConnectorConfig;
+import org.apache.kafka.connect.runtime.isolation.PluginDesc;
+import org.apache.kafka.connect.runtime.isolation.PluginUtils;
+import org.apache.kafka.connect.runtime.rest.entities.ConfigKeyInfo;
+import org.apache.kafka.connect.sink.SinkConnector;
+import org.apache.kafka.connect.source.SourceConnector;
+import org.apache.kafka.connect.source.SourceConnectorContext;
+import org.apache.kafka.connect.storage.OffsetStorageReader;
+
+/**
+ * Connector instances of one worker. Questions come as {"op": ..., "id": n, ...} and are answered
+ * by {"id": n, "ok": ...} or {"id": n, "error": ...}; each connector has a thread of its own, so
+ * one that hangs holds up no other.
+ */
+final class Connectors {
+  private final Home home;
+  private final Map<String, ExecutorService> threads = new ConcurrentHashMap<>();
+  private final Map<String, Connector> instances = new ConcurrentHashMap<>();
+
+  Connectors(Home home) {
+    this.home = home;
+  }
+
+  /** Answers a question in time; never waits. */
+  void serve(Wire.Frame frame) {
+    JsonNode asked = frame.head();
+    String instance = asked.path("instance").asText("");
+    threads
+        .computeIfAbsent(instance, name -> Executors.newSingleThreadExecutor(work -> daemon(work, name)))
+        .execute(() -> answer(asked, instance));
+  }
+
+  private static Thread daemon(Runnable work, String name) {
+    Thread thread = new Thread(work, "connector-" + name);
+    thread.setDaemon(true);
+    return thread;
+  }
+
+  private void answer(JsonNode asked, String instance) {
+    ObjectNode answer = Wire.JSON.createObjectNode();
+    answer.put("id", asked.get("id").asLong());
+    try {
+      answer.set("ok", answerTo(asked, instance));
+    } catch (Throwable error) { // plug-in code: whatever it throws is the answer
+      answer.set("error", Hosted.failure(error));
+    }
+    try {
+      home.wire.write('Q', 0, answer);
+    } catch (IOException gone) {
+      Host.exit(Host.PYTHON_GONE);
+    }
+  }
+
+  private JsonNode answerTo(JsonNode asked, String instance) throws Exception {
+    String op = asked.get("op").asText();
+    if (op.equals("plugins")) {
+      return plugins();
+    }
+    Map<String, String> config = Hosted.strings(asked.path("config"));
+    if (op.equals("stop")) {
+      return stop(instance);
+    }
+    ClassLoader loader = home.loaderOf(config);
+    try (var swap = home.plugins.withClassLoader(loader)) {
+      return switch (op) {
+        case "describe" -> describe(newConnector(config));
+        case "validate" -> validate(newConnector(config), config);
+        case "start" -> start(instance, config, asked);
+        case "task_configs" -> taskConfigs(instances.get(instance), asked.get("tasks_max").asInt());
+        case "exactly_once" -> exactlyOnce((SourceConnector) newConnector(config), config);
+        case "alter_offsets" -> alterOffsets(newConnector(config), config, asked.get("offsets"));
+        default -> throw new IllegalArgumentException("unknown question " + op);
+      };
+    }
+  }
+
+  private JsonNode plugins() {
+    ArrayNode found = Wire.JSON.createArrayNode();
+    add(found, home.plugins.sinkConnectors());
+    add(found, home.plugins.sourceConnectors());
+    add(found, home.plugins.converters());
+    add(found, home.plugins.headerConverters());
+    add(found, home.plugins.transformations());
+    add(found, home.plugins.predicates());
+    return found;
+  }
+
+  private static <U> void add(ArrayNode found, Iterable<PluginDesc<U>> some) {
+    for (PluginDesc<U> one : some) {
+      ObjectNode plugin = found.addObject();
+      plugin.put("class", one.className());
+      plugin.put("type", one.typeName());
+      plugin.put("version", one.version());
+      plugin.put("location", one.location());
+    }
+  }
+
+  private Connector newConnector(Map<String, String> config) throws Exception {
+    return home.plugins.newConnector(
+        config.get(ConnectorConfig.CONNECTOR_CLASS_CONFIG),
+        PluginUtils.connectorVersionRequirement(config.get(ConnectorConfig.CONNECTOR_VERSION)));
+  }
+
+  private static JsonNode describe(Connector connector) {
+    ObjectNode found = Wire.JSON.createObjectNode();
+    found.put("sink", connector instanceof SinkConnector);
+    found.put("version", connector.version());
+    found.put("task_class", connector.taskClass().getName());
+    found.set("keys", keys(connector.config()));
+    return found;
+  }
+
+  private static ArrayNode keys(ConfigDef definition) {
+    ArrayNode keys = Wire.JSON.createArrayNode();
+    for (ConfigDef.ConfigKey key : definition.configKeys().values()) {
+      ConfigKeyInfo info = AbstractHerder.convertConfigKey(key);
+      keys.add(Wire.JSON.valueToTree(info));
+    }
+    return keys;
+  }
+
+  private static JsonNode validate(Connector connector, Map<String, String> config) {
+    ObjectNode found = (ObjectNode) describe(connector);
+    Config result = connector.validate(config);
+    ArrayNode values = found.putArray("values");
+    Map<String, ConfigDef.ConfigKey> keys = connector.config().configKeys();
+    for (ConfigValue value : result.configValues()) {
+      ConfigDef.Type type = keys.containsKey(value.name()) ? keys.get(value.name()).type : null;
+      ObjectNode one = values.addObject();
+      one.put("name", value.name());
+      one.set("value", Home.text(ConfigDef.convertToString(value.value(), type)));
+      ArrayNode recommended = one.putArray("recommended_values");
+      value.recommendedValues().forEach(v -> recommended.add(ConfigDef.convertToString(v, type)));
+      ArrayNode errors = one.putArray("errors");
+      value.errorMessages().forEach(errors::add);
+      one.put("visible", value.visible());
+    }
+    return found;
+  }
+
+  private JsonNode start(String instance, Map<String, String> config, JsonNode asked) throws Exception {
+    Connector connector = newConnector(config);
+    Context context =
+        connector instanceof SourceConnector ? new SourceContext(instance) : new Context(instance);
+    connector.initialize(context);
+    instances.put(instance, connector);
+    connector.start(config);
+    return describe(connector);
+  }
+
+  private static JsonNode taskConfigs(Connector connector, int most) {
+    ArrayNode found = Wire.JSON.createArrayNode();
+    String taskClass = connector.taskClass().getName();
+    for (Map<String, String> one : connector.taskConfigs(most)) {
+      Map<String, String> config = new LinkedHashMap<>(one);
+      config.put(org.apache.kafka.connect.runtime.TaskConfig.TASK_CLASS_CONFIG, taskClass);
+      found.add(Wire.JSON.valueToTree(config));
+    }
+    return found;
+  }
+
+  private JsonNode stop(String instance) {
+    Connector connector = instances.remove(instance);
+    try {
+      if (connector != null) {
+        try (var swap = home.plugins.withClassLoader(connector.getClass().getClassLoader())) {
+          connector.stop();
+        }
+      }
+    } finally {
+      ExecutorService thread = threads.remove(instance);
+      if (thread != null) {
+        thread.shutdown();
+      }
+    }
+    return Wire.JSON.nullNode();
+  }
+
+  private static JsonNode exactlyOnce(SourceConnector connector, Map<String, String> config) {
+    ObjectNode found = Wire.JSON.createObjectNode();
+    var support = connector.exactlyOnceSupport(config);
+    found.put("support", support == null ? null : support.name());
+    var boundaries = connector.canDefineTransactionBoundaries(config);
+    found.put("boundaries", boundaries == null ? null : boundaries.name());
+    return found;
+  }
+
+  private JsonNode alterOffsets(Connector connector, Map<String, String> config, JsonNode offsets) {
+    boolean done;
+    if (connector instanceof SourceConnector source) {
+      Map<Map<String, ?>, Map<String, ?>> changes = new HashMap<>();
+      offsets.forEach(pair -> changes.put(home.mapOf(pair.get(0)), pair.get(1).isNull() ? null : home.mapOf(pair.get(1))));
+      done = source.alterOffsets(config, changes);
+    } else {
+      Map<TopicPartition, Long> changes = new HashMap<>();
+      offsets.forEach(
+          one ->
+              changes.put(
+                  new TopicPartition(one.get(0).asText(), one.get(1).asInt()),
+                  one.get(2).isNull() ? null : one.get(2).asLong()));
+      done = ((SinkConnector) connector).alterOffsets(config, changes);
+    }
+    return com.fasterxml.jackson.databind.node.BooleanNode.valueOf(done);
+  }
+
+  private void tell(String instance, String what, Object detail) {
+    ObjectNode event = Wire.JSON.createObjectNode();
+    event.put("instance", instance);
+    event.put("event", what);
+    event.putPOJO("detail", detail);
+    try {
+      home.wire.write('N', 0, event);
+    } catch (IOException gone) {
+      Host.exit(Host.PYTHON_GONE);
+    }
+  }
+
+  /** What a connector may ask of its worker. */
+  private class Context implements ConnectorContext {
+    private final String instance;
+
+    Context(String instance) {
+      this.instance = instance;
+    }
+
+    @Override
+    public void requestTaskReconfiguration() {
+      tell(instance, "reconfigure", null);
+    }
+
+    @Override
+    public void raiseError(Exception error) {
+      tell(instance, "failed", Hosted.failure(error));
+    }
+
+    @Override
+    public PluginMetrics pluginMetrics() {
+      return home.connectorMetrics(instance);
+    }
+  }
+
+  /** The same, of source connectors. */
+  private final class SourceContext extends Context implements SourceConnectorContext {
+    SourceContext(String instance) {
+      super(instance);
+    }
+
+    @Override
+    public OffsetStorageReader offsetStorageReader() {
+      throw new UnsupportedOperationException("offsets are read by tasks");
+    }
+  }
+}

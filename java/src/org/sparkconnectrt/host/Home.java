@@ -1,0 +1,107 @@
+package org.sparkconnectrt.host;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.TextNode;
+import java.io.IOException;
+import java.util.HashMap;
+import java.util.LinkedHashMap;
+import java.util.Map;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.kafka.common.metrics.PluginMetrics;
+import org.apache.kafka.common.metrics.internals.PluginMetricsImpl;
+import org.apache.kafka.common.utils.Time;
+import org.apache.kafka.connect.errors.ConnectException;
+import org.apache.kafka.connect.json.JsonConverter;
+import org.apache.kafka.connect.runtime.ConnectMetrics;
+import org.apache.kafka.connect.runtime.ConnectorConfig;
+import org.apache.kafka.connect.runtime.WorkerConfig;
+import org.apache.kafka.connect.runtime.isolation.PluginUtils;
+import org.apache.kafka.connect.runtime.isolation.Plugins;
+import org.apache.kafka.connect.runtime.standalone.StandaloneConfig;
+import org.apache.kafka.connect.util.ConnectorTaskId;
+
+/** What everything hosted in this JVM shares: the socket, plug-ins, the worker's settings, metrics. */
+final class Home {
+  final Wire wire;
+  final Plugins plugins;
+  final WorkerConfig workerConfig;
+  final ConnectMetrics metrics;
+  private final Map<Integer, Hosted<?, ?>> tasks = new ConcurrentHashMap<>();
+  private final JsonConverter json = new JsonConverter();
+
+  /** Takes the worker's settings, resolved; those of distributed workers that mean nothing here are left out. */
+  Home(Wire wire, Map<String, String> worker) {
+    this.wire = wire;
+    Map<String, String> settings = new HashMap<>(worker);
+    settings.put(StandaloneConfig.OFFSET_STORAGE_FILE_FILENAME_CONFIG, "unused");
+    settings.putIfAbsent(WorkerConfig.BOOTSTRAP_SERVERS_CONFIG, "localhost:9092");
+    this.plugins = new Plugins(settings);
+    plugins.compareAndSwapWithDelegatingLoader();
+    this.workerConfig = new StandaloneConfig(settings);
+    this.metrics = new ConnectMetrics(worker.getOrDefault("worker.id", "java-host"), workerConfig, Time.SYSTEM, "");
+    json.configure(Map.of("schemas.enable", "false", "replace.null.with.default", "false"), false);
+  }
+
+  /** Returns the loader of the plug-in that a connector's configuration names. */
+  ClassLoader loaderOf(Map<String, String> connector) {
+    String name = connector.get(ConnectorConfig.CONNECTOR_CLASS_CONFIG);
+    try {
+      return plugins.connectorLoader(
+          name, PluginUtils.connectorVersionRequirement(connector.get(ConnectorConfig.CONNECTOR_VERSION)));
+    } catch (org.apache.maven.artifact.versioning.InvalidVersionSpecificationException error) {
+      throw new ConnectException("no version: " + connector.get(ConnectorConfig.CONNECTOR_VERSION), error);
+    }
+  }
+
+  PluginMetrics taskMetrics(ConnectorTaskId id) {
+    Map<String, String> tags = new LinkedHashMap<>();
+    tags.put("connector", id.connector());
+    tags.put("task", String.valueOf(id.task()));
+    return new PluginMetricsImpl(metrics.metrics(), tags);
+  }
+
+  PluginMetrics connectorMetrics(String connector) {
+    return metrics.connectorPluginMetrics(connector);
+  }
+
+  void add(Hosted<?, ?> task) {
+    tasks.put(task.host, task);
+    task.thread.start();
+  }
+
+  void ended(Hosted<?, ?> task) {
+    tasks.remove(task.host);
+  }
+
+  Hosted<?, ?> task(int host) {
+    return tasks.get(host);
+  }
+
+  Iterable<Hosted<?, ?>> tasks() {
+    return tasks.values();
+  }
+
+  /** Returns a source partition or offset as Java's offset topic holds it. */
+  JsonNode json(Map<String, ?> map) {
+    byte[] bytes = json.fromConnectData("", null, map);
+    try {
+      return bytes == null ? Wire.JSON.nullNode() : Wire.JSON.readTree(bytes);
+    } catch (IOException error) {
+      throw new ConnectException(error);
+    }
+  }
+
+  /** Returns a stored offset as Java's tasks get it. */
+  @SuppressWarnings("unchecked")
+  Map<String, Object> mapOf(JsonNode stored) {
+    try {
+      return (Map<String, Object>) json.toConnectData("", Wire.JSON.writeValueAsBytes(stored)).value();
+    } catch (IOException error) {
+      throw new ConnectException(error);
+    }
+  }
+
+  static JsonNode text(String value) {
+    return value == null ? Wire.JSON.nullNode() : TextNode.valueOf(value);
+  }
+}

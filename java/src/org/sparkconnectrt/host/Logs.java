@@ -1,0 +1,70 @@
+package org.sparkconnectrt.host;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.io.PrintWriter;
+import java.io.StringWriter;
+import org.apache.logging.log4j.Level;
+import org.apache.logging.log4j.LogManager;
+import org.apache.logging.log4j.core.LogEvent;
+import org.apache.logging.log4j.core.LoggerContext;
+import org.apache.logging.log4j.core.appender.AbstractAppender;
+import org.apache.logging.log4j.core.config.Configurator;
+import org.apache.logging.log4j.core.config.Property;
+
+/** What Java logs goes to Python, with the connector it is about; levels come from there. */
+final class Logs extends AbstractAppender {
+  private final Wire wire;
+
+  private Logs(Wire wire) {
+    super("python", null, null, true, Property.EMPTY_ARRAY);
+    this.wire = wire;
+  }
+
+  /** Sends all lines there from now on. {@code levels}: logger -> level, "root" for all others. */
+  static void install(Wire wire, JsonNode levels) {
+    LoggerContext context = (LoggerContext) LogManager.getContext(false);
+    var root = context.getConfiguration().getRootLogger();
+    root.getAppenders().keySet().forEach(root::removeAppender);
+    Logs appender = new Logs(wire);
+    appender.start();
+    root.addAppender(appender, null, null);
+    Configurator.setRootLevel(Level.INFO);
+    levels(levels);
+    context.updateLoggers();
+  }
+
+  static void levels(JsonNode levels) {
+    levels
+        .properties()
+        .forEach(
+            one -> {
+              Level level = Level.toLevel(one.getValue().asText(), Level.INFO);
+              if (one.getKey().equals("root")) {
+                Configurator.setRootLevel(level);
+              } else {
+                Configurator.setLevel(one.getKey(), level);
+              }
+            });
+  }
+
+  @Override
+  public void append(LogEvent event) {
+    ObjectNode line = Wire.JSON.createObjectNode();
+    line.put("logger", event.getLoggerName());
+    line.put("level", event.getLevel().name());
+    String context = event.getContextData().getValue("connector.context");
+    line.put("message", (context == null ? "" : context) + event.getMessage().getFormattedMessage());
+    if (event.getThrown() != null) {
+      StringWriter trace = new StringWriter();
+      event.getThrown().printStackTrace(new PrintWriter(trace));
+      line.put("trace", trace.toString());
+    }
+    try {
+      wire.write('L', 0, line);
+    } catch (IOException gone) {
+      Host.exit(Host.PYTHON_GONE);
+    }
+  }
+}
