@@ -3,10 +3,11 @@ package org.sparkconnectrt.host;
 import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.TextNode;
 import java.io.IOException;
+import java.util.ArrayList;
 import java.util.HashMap;
 import java.util.LinkedHashMap;
+import java.util.List;
 import java.util.Map;
-import java.util.concurrent.ConcurrentHashMap;
 import org.apache.kafka.common.metrics.PluginMetrics;
 import org.apache.kafka.common.metrics.internals.PluginMetricsImpl;
 import org.apache.kafka.common.utils.Time;
@@ -26,7 +27,8 @@ final class Home {
   final Plugins plugins;
   final WorkerConfig workerConfig;
   final ConnectMetrics metrics;
-  private final Map<Integer, Hosted<?, ?>> tasks = new ConcurrentHashMap<>();
+  private final Map<Integer, Hosted<?, ?>> tasks = new HashMap<>();
+  private final Map<Integer, List<Wire.Frame>> early = new HashMap<>();
   private final JsonConverter json = new JsonConverter();
 
   /** Takes the worker's settings, resolved; those of distributed workers that mean nothing here are left out. */
@@ -64,21 +66,34 @@ final class Home {
     return metrics.connectorPluginMetrics(connector);
   }
 
-  void add(Hosted<?, ?> task) {
+  /** A task of that number is being made: what comes for it until then is kept. */
+  synchronized void expect(int host) {
+    early.put(host, new ArrayList<>());
+  }
+
+  /** The task is made: hands it what came for it and lets it run. */
+  synchronized void add(Hosted<?, ?> task) throws IOException {
     tasks.put(task.host, task);
+    for (Wire.Frame frame : early.remove(task.host)) {
+      task.take(frame);
+    }
     task.thread.start();
   }
 
-  void ended(Hosted<?, ?> task) {
-    tasks.remove(task.host);
+  /** It could not be made, or has ended. */
+  synchronized void forget(int host) {
+    early.remove(host);
+    tasks.remove(host);
   }
 
-  Hosted<?, ?> task(int host) {
-    return tasks.get(host);
-  }
-
-  Iterable<Hosted<?, ?>> tasks() {
-    return tasks.values();
+  /** Hands a frame to the task it is for; one for a task that has ended is dropped. */
+  synchronized void deliver(Wire.Frame frame) throws IOException {
+    Hosted<?, ?> task = tasks.get(frame.host());
+    if (task != null) {
+      task.take(frame);
+    } else if (early.containsKey(frame.host())) {
+      early.get(frame.host()).add(frame);
+    }
   }
 
   /** Returns a source partition or offset as Java's offset topic holds it. */

@@ -51,25 +51,16 @@ public final class Host {
     while (true) {
       Wire.Frame frame = wire.read();
       switch (frame.kind()) {
-        case 'S' -> starting.execute(() -> start(home, frame));
+        case 'S' -> {
+          home.expect(frame.host());
+          starting.execute(() -> start(home, frame));
+        }
         case 'Q' -> connectors.serve(frame);
         case 'L' -> Logs.levels(frame.head());
         case 'K' -> wire.write('K', 0, Threads.stacks(frame.head().asText()));
-        default -> {
-          Hosted<?, ?> task = home.task(frame.host());
-          if (task != null) {
-            serve(task, frame);
-          }
-        }
+        default -> home.deliver(frame);
       }
     }
-  }
-
-  private static void serve(Hosted<?, ?> task, Wire.Frame frame) throws IOException {
-    if (frame.kind() == 'X') {
-      task.stop();
-    }
-    task.serve(frame);
   }
 
   private static void start(Home home, Wire.Frame frame) {
@@ -82,6 +73,7 @@ public final class Host {
               ? new SinkHosted(home, host, id, start)
               : new SourceHosted(home, host, id, start));
     } catch (Throwable error) { // classes of plug-ins may raise anything when they are loaded
+      home.forget(host);
       try {
         home.wire.write('F', host, Hosted.failure(error));
         home.wire.write('E', host, null);

@@ -113,7 +113,7 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
           // the task has ended; a transformation that cannot be closed changes nothing
         }
         send('E', null);
-        home.ended(this);
+        home.forget(host);
       }
     } finally {
       MDC.clear();
@@ -123,7 +123,15 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
   /** Starts the task, has it work until {@link #stop}, and stops it. */
   abstract void life() throws Exception;
 
-  /** Serves a frame for this task; on the reader's thread, so it must not wait. */
+  /** Takes a frame for this task, on the reader's thread. */
+  final void take(Wire.Frame frame) throws IOException {
+    if (frame.kind() == 'X') {
+      stop();
+    }
+    serve(frame);
+  }
+
+  /** Serves a frame; on the reader's thread, so it must not wait. */
   abstract void serve(Wire.Frame frame) throws IOException;
 
   /** Asks the task to end once its call has returned. */

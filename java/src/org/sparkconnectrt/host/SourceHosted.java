@@ -70,8 +70,8 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
   }
 
   private static boolean overrides(Class<?> cls) throws NoSuchMethodException {
-    return cls.getMethod("commitRecord", SourceRecord.class, RecordMetadata.class).getDeclaringClass() != SourceTask.class
-        || cls.getMethod("commitRecord", SourceRecord.class).getDeclaringClass() != SourceTask.class;
+    return cls.getMethod("commitRecord", SourceRecord.class, RecordMetadata.class).getDeclaringClass()
+        != SourceTask.class;
   }
 
   @Override
@@ -242,6 +242,7 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
       case 'C' -> room.release(frame.head().asInt());
       case 'A' -> acks.add(frame.head());
       case 'O' -> offsets.answered(frame.head());
+      case 'X' -> offsets.end();
       default -> log.error("{} no source task takes {}", id, frame.kind());
     }
   }

@@ -1,0 +1,214 @@
+"""One JVM that hosts Java tasks or connectors: started, spoken to, watched until it is gone.
+
+Owns the child process, its socket and the thread that reads it. Whatever ends the JVM (killed, out of memory,
+``System.exit`` of a plug-in) is told to everyone with something in it, with what is known of the reason.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import socket
+import subprocess
+import tempfile
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava, WireError, encode_frame, read_frame, send_frame
+
+START_LIMIT_S = 60.0
+_END_LIMIT_S = 5.0
+_LAST_LINES = 50
+_EXIT_REASONS = {
+    3: "out of memory: raise connectrt.java.heap",
+    9: "its Python process was gone",
+    -9: "killed (SIGKILL): by somebody, or by the system for want of memory",
+}
+MAIN_CLASS = "org.sparkconnectrt.host.Host"
+
+log = logging.getLogger(__name__)
+
+OnFrame = Callable[[Frame], None]
+OnGone = Callable[[str], None]
+
+
+class JavaHostGoneError(ConnectError):
+    """The JVM has ended; the message says why, as far as is known."""
+
+
+def command_line(
+    java: Path, jars: Sequence[Path], socket_path: Path, heap: str, options: Sequence[str] = (), archive: Path | None = None
+) -> list[str]:
+    """Return the command of a host. ``heap``: as of -Xmx, e.g. ``256m``. ``archive``: of classes (AppCDS), if any."""
+    shared = [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"] if archive is not None else []
+    return [
+        str(java),
+        f"-Xmx{heap}",
+        "-XX:+UseSerialGC",
+        "-XX:+ExitOnOutOfMemoryError",
+        "-XX:TieredStopAtLevel=4",
+        "-Djdk.nio.maxCachedBufferSize=262144",
+        *shared,
+        *options,
+        "-cp",
+        os.pathsep.join(map(str, jars)),
+        MAIN_CLASS,
+        str(socket_path),
+    ]
+
+
+class JavaProcess:
+    """A running host. Any thread may send; what comes is handed on by one thread of its own."""
+
+    def __init__(
+        self,
+        command: Callable[[Path], Sequence[str]],
+        worker_config: Mapping[str, str],
+        on_frame: OnFrame,
+        on_gone: OnGone,
+        levels: Mapping[str, str] | None = None,
+    ) -> None:
+        """Start a JVM and wait until it answers.
+
+        Args:
+            command: from the path of its socket to the command line.
+            worker_config: resolved; what converters and plug-ins see of the worker.
+            on_frame: takes every frame that is about a task or a connector; must not wait.
+            on_gone: told once, with the reason, unless ``close`` was called.
+            levels: of Java's loggers.
+
+        Raises JavaHostGoneError: it does not start; the message holds what it printed.
+        """
+        self._on_frame = on_frame
+        self._on_gone = on_gone
+        self._lines: deque[str] = deque(maxlen=_LAST_LINES)
+        self._last_words = ""
+        self._closing = False
+        self._lock = threading.Lock()
+        with tempfile.TemporaryDirectory(prefix="connectrt-java-") as folder:
+            path = Path(folder) / "socket"
+            with socket.socket(socket.AF_UNIX) as listening:
+                listening.bind(str(path))
+                listening.listen(1)
+                self._child = subprocess.Popen(
+                    list(command(path)), stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.STDOUT
+                )
+                threading.Thread(target=self._read_output, name="java-output", daemon=True).start()
+                self._connection = self._accepted(listening)
+        self.send(ToJava.HELLO, 0, {"worker": dict(worker_config), "loggers": dict(levels or {})})
+        self._expect_ready()
+        self._thread = threading.Thread(target=self._read_frames, name="java-frames", daemon=True)
+        self._thread.start()
+
+    @property
+    def pid(self) -> int:
+        """Return the JVM's process id."""
+        return self._child.pid
+
+    def send(self, kind: ToJava, host: int, head: Any = None, data: Sequence[Any] = ()) -> None:
+        """Send a frame. Raises JavaHostGoneError, ValueError (too large)."""
+        start = encode_frame(kind, host, head, sum(len(memoryview(one).cast("B")) for one in data))
+        try:
+            with self._lock:
+                send_frame(self._connection, [start, *data])
+        except OSError as error:
+            raise JavaHostGoneError(f"the Java host is gone: {self._reason()}") from error
+
+    def close(self) -> None:
+        """End the JVM, whatever its tasks do."""
+        self._closing = True
+        with contextlib.suppress(OSError):
+            self._connection.shutdown(socket.SHUT_RDWR)
+        self._connection.close()
+        try:
+            self._child.wait(_END_LIMIT_S)
+        except subprocess.TimeoutExpired:
+            self._child.kill()
+            self._child.wait()
+
+    def _accepted(self, listening: socket.socket) -> socket.socket:
+        listening.settimeout(0.25)
+        waited_s = 0.0
+        while waited_s < START_LIMIT_S:
+            with contextlib.suppress(TimeoutError):
+                connection, _ = listening.accept()
+                connection.settimeout(None)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
+                return connection
+            waited_s += 0.25
+            if self._child.poll() is not None:
+                break
+        self._child.kill()
+        self._child.wait()
+        raise JavaHostGoneError(f"no Java host could be started: {self._reason()}")
+
+    def _expect_ready(self) -> None:
+        while True:
+            try:
+                frame = read_frame(self._connection)
+            except (OSError, WireError) as error:
+                raise JavaHostGoneError(f"the Java host spoke wrongly: {error}") from error
+            if frame is None:
+                raise JavaHostGoneError(f"the Java host ended at its start: {self._reason()}")
+            if frame.kind is FromJava.READY:
+                log.info("Java host pid=%d java=%s is up", self.pid, frame.head["java"])
+                return
+            self._own(frame)
+
+    def _read_frames(self) -> None:
+        try:
+            while (frame := read_frame(self._connection)) is not None:
+                if not self._own(frame):
+                    self._on_frame(frame)
+        except (OSError, WireError) as error:
+            if not self._closing:
+                log.error("the Java host's socket: %s", error)
+        except Exception:
+            log.exception("the reader of the Java host's frames ended")
+        if not self._closing:
+            self._on_gone(self._reason())
+            self.close()
+
+    def _own(self, frame: Frame) -> bool:
+        """Take what concerns the JVM itself; False: it is somebody else's."""
+        if frame.kind is FromJava.LINE:
+            head = frame.head
+            text = head["message"] + (f"\n{head['trace']}" if "trace" in head else "")
+            logging.getLogger(f"java.{head['logger']}").log(_LEVELS.get(head["level"], logging.INFO), "%s", text)
+        elif frame.kind is FromJava.LAST_WORDS:
+            stack = "\n    ".join(frame.head["stack"])
+            self._last_words = f"thread {frame.head['thread']} called System.exit:\n    {stack}"
+        else:
+            return False
+        return True
+
+    def _read_output(self) -> None:
+        assert self._child.stdout is not None
+        for line in self._child.stdout:
+            text = line.decode(errors="replace").rstrip()
+            self._lines.append(text)
+            log.info("Java host pid=%d: %s", self._child.pid, text)
+
+    def _reason(self) -> str:
+        """Return why it ended, as far as is known."""
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            self._child.wait(_END_LIMIT_S)
+        code = self._child.poll()
+        why = self._last_words or _EXIT_REASONS.get(code or 0, "")
+        lines = "\n".join(self._lines)
+        return f"exit code {code}" + (f", {why}" if why else "") + (f"; it printed last:\n{lines}" if lines else "")
+
+
+_LEVELS = {
+    "FATAL": logging.CRITICAL,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": 5,
+}
