@@ -58,6 +58,26 @@ class TaskSpec:
     paused: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ConnectorFacts:
+    """What a connector's class and an unstarted instance say of its tasks."""
+
+    kind: TaskKind
+    task_class: str  # package.module:ClassName
+    version: str
+    secret_settings: tuple[str, ...] = ()  # names of the settings that hold secrets
+
+
+def connector_facts(connector: Connector) -> ConnectorFacts:
+    """Ask an unstarted instance. Raises what the connector's own code raises."""
+    return ConnectorFacts(
+        kind_of(type(connector)),
+        executor_name(connector.task_class()),
+        connector.version(),
+        secret_settings(connector),
+    )
+
+
 def kind_of(connector_class: type[Any]) -> TaskKind:
     """Return how tasks of this connector class are hosted."""
     if issubclass(connector_class, SparkSinkConnector):
@@ -66,10 +86,10 @@ def kind_of(connector_class: type[Any]) -> TaskKind:
 
 
 def make_launch(
-    spec: TaskSpec, connector: Connector, worker_config: Mapping[str, str], run: int, generation: int
+    spec: TaskSpec, connector: ConnectorFacts, worker_config: Mapping[str, str], run: int, generation: int
 ) -> TaskLaunch:
-    """Return the launch; ``connector`` is an unstarted instance. Raises what the connector's own code raises."""
-    kind = kind_of(type(connector))
+    """Return the launch of a task of this connector."""
+    kind = connector.kind
     exactly_once = kind is TaskKind.SOURCE and exactly_once_enabled(worker_config)
     properties = source_producer_properties if kind is TaskKind.SOURCE else sink_consumer_properties
     if exactly_once:
@@ -81,7 +101,7 @@ def make_launch(
         run=run,
         generation=generation,
         kind=kind,
-        task_class=executor_name(connector.task_class()),
+        task_class=connector.task_class,
         config=dict(spec.task_config),
         connector_config=dict(spec.connector_config),
         worker_config={k: v for k, v in worker_config.items() if k.startswith(_FOR_EXECUTORS)}
@@ -90,7 +110,7 @@ def make_launch(
         paused=spec.paused,
         offsets_topic=offsets_topic(worker_config, spec.connector_config) if exactly_once else "",
         topic_admin=_topic_admin(spec, worker_config) if kind is TaskKind.SOURCE else {},
-        secret_settings=secret_settings(connector),
+        secret_settings=connector.secret_settings,
         **_dead_letter_clients(spec, worker_config),
     )
 
