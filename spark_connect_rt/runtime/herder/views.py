@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 
 from spark_connect_rt.config.client_properties import connector_admin_properties, sink_group_id
 from spark_connect_rt.errors import ConnectError, ForbiddenError, NotFoundError, RetriableError
@@ -24,6 +24,7 @@ from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.worker.launches import kind_of
 from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
 from spark_connect_rt.state.connector_status import ConnectorStatus, State
+from spark_connect_rt.state.target_state import TargetState
 
 _UNASSIGNED = InstanceState(State.UNASSIGNED.value, "")
 
@@ -57,7 +58,8 @@ class Views:
         snapshot, store = self._deps.config_store.snapshot(), self._deps.status_store
         config = self.connector_config(name)
         consistent = name not in snapshot.inconsistent
-        return (config, snapshot.task_count(name), consistent, store.connector(name), store.tasks(name))
+        target = snapshot.target_state(name)
+        return (config, target, snapshot.task_count(name), consistent, store.connector(name), store.tasks(name))
 
     def connector_status(self, name: str) -> ConnectorStateInfo:
         """A configured connector always has one: UNASSIGNED until a worker reports. Raises NotFoundError."""
@@ -65,7 +67,10 @@ class Views:
         if not snapshot.contains(name):
             raise NotFoundError(f"No status found for connector {name}")
         reported = store.tasks(name)
-        tasks = tuple(TaskInstanceState(task.task, _instance(reported.get(task.task))) for task in snapshot.tasks(name))
+        numbers = [task.task for task in snapshot.tasks(name)]
+        if snapshot.target_state(name) is TargetState.STOPPED:
+            numbers += _draining(reported, set(numbers))
+        tasks = tuple(TaskInstanceState(number, _instance(reported.get(number))) for number in numbers)
         return ConnectorStateInfo(name, _instance(store.connector(name)), tasks, self.connector_type(name))
 
     def planned_status(self, plan: RestartPlan) -> ConnectorStateInfo:
@@ -143,6 +148,12 @@ class Views:
         except (ConnectError, ImportError, TypeError):
             return "unknown"
         return "source" if kind is TaskKind.SOURCE else "sink"
+
+
+def _draining(reported: Mapping[int, ConnectorStatus], configured: Container[int]) -> list[int]:
+    """Return tasks that are configured no more and have not ended: what they read may not be committed yet."""
+    alive = (State.RUNNING, State.PAUSED)
+    return sorted(number for number, status in reported.items() if number not in configured and status.state in alive)
 
 
 def _instance(status: ConnectorStatus | None) -> InstanceState:
