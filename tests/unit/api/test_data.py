@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import datetime as dt
+import importlib
 import pickle
 from decimal import Decimal
 from typing import Any
@@ -12,10 +13,10 @@ import pytest
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.data.java_text import java_text
-from spark_connect_rt.api.data.schema import Schema, SchemaBuilder, Type, copy_basics, struct_of
+from spark_connect_rt.api.data.schema import Schema, Type, struct_of
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder, copy_basics
 from spark_connect_rt.api.data.schema_inference import infer_schema
-from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.data.values_check import check_value
+from spark_connect_rt.api.data.struct import Struct, check_value
 from spark_connect_rt.errors import DataError
 
 POINT = struct_of({"x": s.INT32, "y": Schema(Type.INT32, optional=True, default=7)})
@@ -166,3 +167,10 @@ def test_a_struct_checks_what_is_put_and_tells_types() -> None:
 )  # fmt: skip
 def test_schemas_are_inferred(value: Any, schema: Schema | None) -> None:
     assert infer_schema(value) == schema
+
+
+def test_a_plug_in_still_imports_the_builder_from_its_former_module() -> None:
+    former = importlib.import_module("spark_connect_rt.api.data.schema")
+    assert former.SchemaBuilder is SchemaBuilder
+    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
+        former.nothing  # noqa: B018
