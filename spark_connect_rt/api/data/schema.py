@@ -6,7 +6,6 @@ live in ``logical``.
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
@@ -124,10 +123,3 @@ FLOAT64, OPTIONAL_FLOAT64 = Schema(Type.FLOAT64), Schema(Type.FLOAT64, optional=
 BOOLEAN, OPTIONAL_BOOLEAN = Schema(Type.BOOLEAN), Schema(Type.BOOLEAN, optional=True)
 STRING, OPTIONAL_STRING = Schema(Type.STRING), Schema(Type.STRING, optional=True)
 BYTES, OPTIONAL_BYTES = Schema(Type.BYTES), Schema(Type.BYTES, optional=True)
-
-
-def __getattr__(name: str) -> Any:
-    """Hand on what plug-ins import from here under its former module; goes with version 0.2."""
-    if name in ("SchemaBuilder", "copy_basics"):
-        return getattr(importlib.import_module("spark_connect_rt.api.data.schema_builder"), name)
-    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

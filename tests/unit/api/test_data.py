@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime as dt
-import importlib
 import pickle
 from decimal import Decimal
 from typing import Any
@@ -167,10 +166,3 @@ def test_a_struct_checks_what_is_put_and_tells_types() -> None:
 )  # fmt: skip
 def test_schemas_are_inferred(value: Any, schema: Schema | None) -> None:
     assert infer_schema(value) == schema
-
-
-def test_a_plug_in_still_imports_the_builder_from_its_former_module() -> None:
-    former = importlib.import_module("spark_connect_rt.api.data.schema")
-    assert former.SchemaBuilder is SchemaBuilder
-    with pytest.raises(AttributeError, match="has no attribute 'nothing'"):
-        former.nothing  # noqa: B018
