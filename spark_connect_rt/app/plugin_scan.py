@@ -49,8 +49,8 @@ BUNDLED: tuple[PluginDesc, ...] = (
     bundled(f"{_CONNECTORS}.http_sink:HttpSinkConnector", "sink"),
     bundled(f"{_CONNECTORS}.datagen_source:DatagenSourceConnector", "source"),
     bundled(f"{_CONNECTORS}.spark_table_sink:SparkTableSinkConnector", "sink"),
-    bundled(f"{_CONNECTORS}.sql_source:SqlSourceConnector", "source", None, *_jdbc_names("Source")),
-    bundled(f"{_CONNECTORS}.sql_sink:SqlSinkConnector", "sink", None, *_jdbc_names("Sink")),
+    bundled(f"{_CONNECTORS}.sql.sql_source:SqlSourceConnector", "source", None, *_jdbc_names("Source")),
+    bundled(f"{_CONNECTORS}.sql.sql_sink:SqlSinkConnector", "sink", None, *_jdbc_names("Sink")),
     # As in Kafka's own distribution, test connectors are not listed; a configuration that names one gets it.
     *(
         bundled(f"{_CONNECTORS}.{module}:{name}Connector", kind, f"{_JAVA}.tools.{name}Connector", listed=False)

@@ -18,16 +18,16 @@ from sqlalchemy.dialects import postgresql, sqlite
 from spark_connect_rt.api.data.logical import timestamp_schema
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.records import SourceBatch
-from spark_connect_rt.connectors.sql_columns import (
+from spark_connect_rt.connectors.sql.sql_columns import (
     UTC_TIME,
     SourceColumn,
     arrow_column,
     column_of_values,
 )
-from spark_connect_rt.connectors.sql_database import SqlDatabase
-from spark_connect_rt.connectors.sql_progress import Progress, completed_moment
-from spark_connect_rt.connectors.sql_queries import MOMENT, ReadPlan
-from spark_connect_rt.connectors.sql_urls import adbc_uri
+from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
+from spark_connect_rt.connectors.sql.sql_progress import Progress, completed_moment
+from spark_connect_rt.connectors.sql.sql_queries import MOMENT, ReadPlan
+from spark_connect_rt.connectors.sql.sql_urls import adbc_uri
 from spark_connect_rt.errors import DataError
 
 ADBC: dict[str, tuple[str, Any]] = {  # dialect -> module of its ADBC driver, and how its SQL is written

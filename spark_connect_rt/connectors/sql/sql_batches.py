@@ -16,8 +16,8 @@ import pyarrow.compute as pc
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
-from spark_connect_rt.connectors.sql_rows import Row, RowReader, Rows, Shape, runs_of
-from spark_connect_rt.connectors.sql_sink_config import KAFKA, NONE, RECORD_KEY
+from spark_connect_rt.connectors.sql.sql_rows import Row, RowReader, Rows, Shape, runs_of
+from spark_connect_rt.connectors.sql.sql_sink_config import KAFKA, NONE, RECORD_KEY
 from spark_connect_rt.errors import DataError
 
 _COMPARED_BY_ARROW = (pa.types.is_integer, pa.types.is_string, pa.types.is_boolean)

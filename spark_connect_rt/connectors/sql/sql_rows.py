@@ -10,7 +10,7 @@ from typing import Any
 from spark_connect_rt.api.data.schema import INT32, INT64, STRING, Schema, Type
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkRecord
-from spark_connect_rt.connectors.sql_sink_config import KAFKA, KAFKA_COLUMNS, NONE, RECORD_KEY, RECORD_VALUE
+from spark_connect_rt.connectors.sql.sql_sink_config import KAFKA, KAFKA_COLUMNS, NONE, RECORD_KEY, RECORD_VALUE
 from spark_connect_rt.errors import DataError
 
 Row = tuple[Any, ...]

@@ -18,7 +18,7 @@ import sqlalchemy as sa
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.connectors.sql_urls import SQLITE
+from spark_connect_rt.connectors.sql.sql_urls import SQLITE
 
 Convert = Callable[[Any], Any]
 _AS_THEY_ARE = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64, Type.STRING, Type.BOOLEAN)

@@ -16,14 +16,14 @@ from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.connectors.sql_batches import RowColumns, runs_of_batch
-from spark_connect_rt.connectors.sql_database import SqlDatabase
-from spark_connect_rt.connectors.sql_rows import Row, RowReader, Shape, runs_of
-from spark_connect_rt.connectors.sql_settings import problems_of
-from spark_connect_rt.connectors.sql_sink_config import CONFIG, INSERT, UPSERT, check_together
-from spark_connect_rt.connectors.sql_tables import TableId
-from spark_connect_rt.connectors.sql_target import Target, Targets, table_of
-from spark_connect_rt.connectors.sql_writes import UPSERTS, Writer
+from spark_connect_rt.connectors.sql.sql_batches import RowColumns, runs_of_batch
+from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
+from spark_connect_rt.connectors.sql.sql_rows import Row, RowReader, Shape, runs_of
+from spark_connect_rt.connectors.sql.sql_settings import problems_of
+from spark_connect_rt.connectors.sql.sql_sink_config import CONFIG, INSERT, UPSERT, check_together
+from spark_connect_rt.connectors.sql.sql_tables import TableId
+from spark_connect_rt.connectors.sql.sql_target import Target, Targets, table_of
+from spark_connect_rt.connectors.sql.sql_writes import UPSERTS, Writer
 from spark_connect_rt.errors import BadConfigError, DataError, ExternalError, RetriableError
 from spark_connect_rt.protocol.ids import TopicPartition
 

@@ -20,20 +20,20 @@ from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.connectors.sql_columns import row_schema
-from spark_connect_rt.connectors.sql_database import SqlDatabase
-from spark_connect_rt.connectors.sql_plans import query_plan, table_plan
-from spark_connect_rt.connectors.sql_progress import (
+from spark_connect_rt.connectors.sql.sql_columns import row_schema
+from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
+from spark_connect_rt.connectors.sql.sql_plans import query_plan, table_plan
+from spark_connect_rt.connectors.sql.sql_progress import (
     QUERY_PARTITION,
     Progress,
     check_offsets,
     progress_of,
     table_partitions,
 )
-from spark_connect_rt.connectors.sql_queries import ReadPlan, select_rows
-from spark_connect_rt.connectors.sql_reader import NoArrowForm, PieceReader, arrow_pieces, has_adbc, row_pieces
-from spark_connect_rt.connectors.sql_settings import problems_of
-from spark_connect_rt.connectors.sql_source_config import (
+from spark_connect_rt.connectors.sql.sql_queries import ReadPlan, select_rows
+from spark_connect_rt.connectors.sql.sql_reader import NoArrowForm, PieceReader, arrow_pieces, has_adbc, row_pieces
+from spark_connect_rt.connectors.sql.sql_settings import problems_of
+from spark_connect_rt.connectors.sql.sql_source_config import (
     BOTH,
     CONFIG,
     INCREMENTING,
@@ -42,7 +42,7 @@ from spark_connect_rt.connectors.sql_source_config import (
     TABLES,
     check_together,
 )
-from spark_connect_rt.connectors.sql_tables import (
+from spark_connect_rt.connectors.sql.sql_tables import (
     TableId,
     TableWatch,
     dealt,

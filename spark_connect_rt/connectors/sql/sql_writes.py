@@ -9,16 +9,16 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from spark_connect_rt.connectors.sql_batches import RowColumns
-from spark_connect_rt.connectors.sql_copy import CopyWords
-from spark_connect_rt.connectors.sql_database import SqlDatabase
-from spark_connect_rt.connectors.sql_queries import as_written
-from spark_connect_rt.connectors.sql_rows import Rows, Shape
-from spark_connect_rt.connectors.sql_sink_config import INSERT, UPDATE, UPSERT
-from spark_connect_rt.connectors.sql_tables import TableId
-from spark_connect_rt.connectors.sql_target import Target
-from spark_connect_rt.connectors.sql_urls import POSTGRESQL
-from spark_connect_rt.connectors.sql_values import Convert, conversion, converted_arrays, converted_columns, csv_of
+from spark_connect_rt.connectors.sql.sql_batches import RowColumns
+from spark_connect_rt.connectors.sql.sql_copy import CopyWords
+from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
+from spark_connect_rt.connectors.sql.sql_queries import as_written
+from spark_connect_rt.connectors.sql.sql_rows import Rows, Shape
+from spark_connect_rt.connectors.sql.sql_sink_config import INSERT, UPDATE, UPSERT
+from spark_connect_rt.connectors.sql.sql_tables import TableId
+from spark_connect_rt.connectors.sql.sql_target import Target
+from spark_connect_rt.connectors.sql.sql_urls import POSTGRESQL
+from spark_connect_rt.connectors.sql.sql_values import Convert, conversion, converted_arrays, converted_columns, csv_of
 from spark_connect_rt.pipeline.backed_off_tries import BackedOffTries
 
 Columns = Sequence[pa.Array | Sequence[Any]]

@@ -10,9 +10,9 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from zlib import crc32
 
-from spark_connect_rt.connectors.sql_rows import Shape
-from spark_connect_rt.connectors.sql_sink_config import UPDATE, UPSERT
-from spark_connect_rt.connectors.sql_tables import TableId
+from spark_connect_rt.connectors.sql.sql_rows import Shape
+from spark_connect_rt.connectors.sql.sql_sink_config import UPDATE, UPSERT
+from spark_connect_rt.connectors.sql.sql_tables import TableId
 
 
 class CopyWords:

@@ -7,24 +7,24 @@ from typing import Any
 
 import sqlalchemy as sa
 
-from spark_connect_rt.connectors.sql_columns import (
+from spark_connect_rt.connectors.sql.sql_columns import (
     SourceColumn,
     TypeRules,
     columns_by_values,
     source_column,
     source_columns,
 )
-from spark_connect_rt.connectors.sql_database import SqlDatabase
-from spark_connect_rt.connectors.sql_queries import ReadPlan, as_written, check_plan
-from spark_connect_rt.connectors.sql_source_config import (
+from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
+from spark_connect_rt.connectors.sql.sql_queries import ReadPlan, as_written, check_plan
+from spark_connect_rt.connectors.sql.sql_source_config import (
     BOTH,
     INCREMENTING,
     INCREMENTING_COLUMN,
     TIMESTAMP,
     TIMESTAMP_COLUMNS,
 )
-from spark_connect_rt.connectors.sql_tables import TableId
-from spark_connect_rt.connectors.sql_urls import POSTGRESQL
+from spark_connect_rt.connectors.sql.sql_tables import TableId
+from spark_connect_rt.connectors.sql.sql_urls import POSTGRESQL
 from spark_connect_rt.errors import ConnectError
 
 QUERY = "query"

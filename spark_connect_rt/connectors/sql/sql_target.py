@@ -11,10 +11,10 @@ import sqlalchemy as sa
 
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Schema, Type
-from spark_connect_rt.connectors.sql_database import SqlDatabase
-from spark_connect_rt.connectors.sql_queries import as_written
-from spark_connect_rt.connectors.sql_rows import Shape
-from spark_connect_rt.connectors.sql_tables import TableId
+from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
+from spark_connect_rt.connectors.sql.sql_queries import as_written
+from spark_connect_rt.connectors.sql.sql_rows import Shape
+from spark_connect_rt.connectors.sql.sql_tables import TableId
 from spark_connect_rt.errors import DataError, ExternalError
 
 _NAME_PART = re.compile(r'"((?:[^"]|"")+)"|([^."]+)')
