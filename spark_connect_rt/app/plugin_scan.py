@@ -45,8 +45,8 @@ BUNDLED: tuple[PluginDesc, ...] = (
         for name in ("Source", "Checkpoint", "Heartbeat")
     ),
     bundled(f"{_CONNECTORS}.spark_format_source:SparkFormatSourceConnector", "source"),
-    bundled(f"{_CONNECTORS}.http_source:HttpSourceConnector", "source"),
-    bundled(f"{_CONNECTORS}.http_sink:HttpSinkConnector", "sink"),
+    bundled(f"{_CONNECTORS}.http.http_source:HttpSourceConnector", "source"),
+    bundled(f"{_CONNECTORS}.http.http_sink:HttpSinkConnector", "sink"),
     bundled(f"{_CONNECTORS}.datagen_source:DatagenSourceConnector", "source"),
     bundled(f"{_CONNECTORS}.spark_table_sink:SparkTableSinkConnector", "sink"),
     bundled(f"{_CONNECTORS}.sql.sql_source:SqlSourceConnector", "source", None, *_jdbc_names("Source")),

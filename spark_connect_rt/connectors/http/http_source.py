@@ -21,7 +21,7 @@ from spark_connect_rt.api.records import SourceRecord, altered
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import non_empty, one_of
-from spark_connect_rt.connectors.http_connection import (
+from spark_connect_rt.connectors.http.http_connection import (
     CONNECTION,
     URL,
     PassingFailure,
@@ -35,7 +35,7 @@ from spark_connect_rt.connectors.http_connection import (
     shown,
     text,
 )
-from spark_connect_rt.connectors.http_pages import (
+from spark_connect_rt.connectors.http.http_pages import (
     Standing,
     filled,
     next_of_link,
