@@ -25,17 +25,17 @@ def _jdbc_names(kind: str) -> tuple[str, ...]:
 
 BUNDLED: tuple[PluginDesc, ...] = (
     bundled(
-        f"{_CONNECTORS}.file_stream_source:FileStreamSourceConnector",
+        f"{_CONNECTORS}.files.file_stream_source:FileStreamSourceConnector",
         "source",
         f"{_JAVA}.file.FileStreamSourceConnector",
     ),
     bundled(
-        f"{_CONNECTORS}.file_stream_sink:FileStreamSinkConnector",
+        f"{_CONNECTORS}.files.file_stream_sink:FileStreamSinkConnector",
         "sink",
         f"{_JAVA}.file.FileStreamSinkConnector",
     ),
-    bundled(f"{_CONNECTORS}.delimited_file_source:DelimitedFileSourceConnector", "source"),
-    bundled(f"{_CONNECTORS}.directory_source:DirectorySourceConnector", "source"),
+    bundled(f"{_CONNECTORS}.files.delimited_file_source:DelimitedFileSourceConnector", "source"),
+    bundled(f"{_CONNECTORS}.files.directory_source:DirectorySourceConnector", "source"),
     bundled(f"{_CONNECTORS}.kafka_sink:KafkaSinkConnector", "sink"),
     bundled(f"{_CONNECTORS}.kafka_source:KafkaSourceConnector", "source"),
     *(

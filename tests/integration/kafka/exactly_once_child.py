@@ -112,7 +112,7 @@ def main(plan: Mapping[str, Any]) -> int:
         1,
         1,
         TaskKind.SOURCE,
-        "spark_connect_rt.connectors.file_stream_source:FileStreamSourceTask",
+        "spark_connect_rt.connectors.files.file_stream_source:FileStreamSourceTask",
         {"file": plan["file"], "topic": plan["topic"], "batch.size": "1000"},
         plan["connector"],
         worker,

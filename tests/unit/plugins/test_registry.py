@@ -29,8 +29,8 @@ class OwnPredicate(Predicate):
         "FileStreamSourceConnector",
         "FileStreamSource",
         " FileStreamSource ",
-        "spark_connect_rt.connectors.file_stream_source:FileStreamSourceConnector",
-        "spark_connect_rt.connectors.file_stream_source.FileStreamSourceConnector",
+        "spark_connect_rt.connectors.files.file_stream_source:FileStreamSourceConnector",
+        "spark_connect_rt.connectors.files.file_stream_source.FileStreamSourceConnector",
     ],
 )
 def test_every_spelling_finds_the_file_source(name: str) -> None:

@@ -19,7 +19,7 @@ from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import non_empty
-from spark_connect_rt.connectors.file_input import FileInput, check_positions, stored_position
+from spark_connect_rt.connectors.files.file_input import FileInput, check_positions, stored_position
 from spark_connect_rt.errors import ConnectError
 
 FILE, TOPIC, BATCH_SIZE = "file", "topic", "batch.size"

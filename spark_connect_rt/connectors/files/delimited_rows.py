@@ -13,8 +13,8 @@ from typing import Any
 import pyarrow as pa
 
 from spark_connect_rt.api.data.schema import Schema
-from spark_connect_rt.connectors.file_input import FileInput
-from spark_connect_rt.connectors.row_formats import (
+from spark_connect_rt.connectors.files.file_input import FileInput
+from spark_connect_rt.connectors.files.row_formats import (
     CsvFormat,
     JsonLinesFormat,
     Segment,

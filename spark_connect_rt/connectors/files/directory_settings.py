@@ -9,8 +9,8 @@ from typing import Any
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.java_regex import java_pattern
 from spark_connect_rt.config.validators import AtLeast, java_regex, non_empty, one_of
-from spark_connect_rt.connectors.delimited_settings import ROWS, checked_rows, row_problems
-from spark_connect_rt.connectors.directory_files import HIDDEN, share_of
+from spark_connect_rt.connectors.files.delimited_settings import ROWS, checked_rows, row_problems
+from spark_connect_rt.connectors.files.directory_files import HIDDEN, share_of
 from spark_connect_rt.errors import BadConfigError
 
 TASK, TASKS = "directory.task", "directory.tasks"  # of a task's configuration: its number, and of how many

@@ -18,10 +18,10 @@ from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.connectors import directory_settings as settings
-from spark_connect_rt.connectors.delimited_file_source import rows_batch
-from spark_connect_rt.connectors.delimited_rows import DelimitedRows
-from spark_connect_rt.connectors.directory_files import (
+from spark_connect_rt.connectors.files import directory_settings as settings
+from spark_connect_rt.connectors.files.delimited_file_source import rows_batch
+from spark_connect_rt.connectors.files.delimited_rows import DelimitedRows
+from spark_connect_rt.connectors.files.directory_files import (
     DirectoryFiles,
     FoundFile,
     delete,
@@ -29,7 +29,7 @@ from spark_connect_rt.connectors.directory_files import (
     move_into,
     rename,
 )
-from spark_connect_rt.connectors.parquet_rows import ParquetRows
+from spark_connect_rt.connectors.files.parquet_rows import ParquetRows
 from spark_connect_rt.errors import ConnectError, DataError
 from spark_connect_rt.pipeline.arrow_schema import has_maps, python_values
 from spark_connect_rt.protocol.json_text import tellable

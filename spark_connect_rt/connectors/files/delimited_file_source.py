@@ -19,9 +19,9 @@ from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import non_empty, one_of
-from spark_connect_rt.connectors.delimited_rows import DelimitedRows
-from spark_connect_rt.connectors.delimited_settings import ROWS, checked_rows, row_problems
-from spark_connect_rt.connectors.file_input import check_positions, stored_position
+from spark_connect_rt.connectors.files.delimited_rows import DelimitedRows
+from spark_connect_rt.connectors.files.delimited_settings import ROWS, checked_rows, row_problems
+from spark_connect_rt.connectors.files.file_input import check_positions, stored_position
 from spark_connect_rt.errors import ConnectError
 
 FILENAME, POSITION, LINE = "filename", "position", "line"

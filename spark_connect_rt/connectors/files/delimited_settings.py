@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
-from spark_connect_rt.connectors.row_formats import parse_types
+from spark_connect_rt.connectors.files.row_formats import parse_types
 from spark_connect_rt.errors import BadConfigError
 
 
