@@ -36,8 +36,8 @@ BUNDLED: tuple[PluginDesc, ...] = (
     ),
     bundled(f"{_CONNECTORS}.files.delimited_file_source:DelimitedFileSourceConnector", "source"),
     bundled(f"{_CONNECTORS}.files.directory_source:DirectorySourceConnector", "source"),
-    bundled(f"{_CONNECTORS}.kafka_sink:KafkaSinkConnector", "sink"),
-    bundled(f"{_CONNECTORS}.kafka_source:KafkaSourceConnector", "source"),
+    bundled(f"{_CONNECTORS}.topics.kafka_sink:KafkaSinkConnector", "sink"),
+    bundled(f"{_CONNECTORS}.topics.kafka_source:KafkaSourceConnector", "source"),
     *(
         bundled(
             f"{_CONNECTORS}.mirror_{name.lower()}:Mirror{name}Connector", "source", f"{_MIRROR}.Mirror{name}Connector"

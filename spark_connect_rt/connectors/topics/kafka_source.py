@@ -17,8 +17,8 @@ from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceOffset
 from spark_connect_rt.api.ranges import RangeSourceConnector, SourceRange
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.config.java_regex import java_pattern
-from spark_connect_rt.connectors import kafka_settings as settings
-from spark_connect_rt.connectors.kafka_source_task import (
+from spark_connect_rt.connectors.topics import kafka_settings as settings
+from spark_connect_rt.connectors.topics.kafka_source_task import (
     CLUSTER,
     DEFAULTS,
     OFFSET,
