@@ -40,7 +40,9 @@ BUNDLED: tuple[PluginDesc, ...] = (
     bundled(f"{_CONNECTORS}.topics.kafka_source:KafkaSourceConnector", "source"),
     *(
         bundled(
-            f"{_CONNECTORS}.mirror_{name.lower()}:Mirror{name}Connector", "source", f"{_MIRROR}.Mirror{name}Connector"
+            f"{_CONNECTORS}.mirror.mirror_{name.lower()}:Mirror{name}Connector",
+            "source",
+            f"{_MIRROR}.Mirror{name}Connector",
         )
         for name in ("Source", "Checkpoint", "Heartbeat")
     ),

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from spark_connect_rt.api.records import Delivered, SourceBatch
 from spark_connect_rt.api.task import SourceTask
-from spark_connect_rt.connectors.mirror_metrics import MirrorSourceMetrics
+from spark_connect_rt.connectors.mirror.mirror_metrics import MirrorSourceMetrics
 from spark_connect_rt.connectors.topics.kafka_source_task import by_partition, source_batch
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.kafka.client_factory import make_producer
