@@ -46,11 +46,11 @@ BUNDLED: tuple[PluginDesc, ...] = (
         )
         for name in ("Source", "Checkpoint", "Heartbeat")
     ),
-    bundled(f"{_CONNECTORS}.spark_format_source:SparkFormatSourceConnector", "source"),
+    bundled(f"{_CONNECTORS}.spark.spark_format_source:SparkFormatSourceConnector", "source"),
     bundled(f"{_CONNECTORS}.http.http_source:HttpSourceConnector", "source"),
     bundled(f"{_CONNECTORS}.http.http_sink:HttpSinkConnector", "sink"),
     bundled(f"{_CONNECTORS}.datagen_source:DatagenSourceConnector", "source"),
-    bundled(f"{_CONNECTORS}.spark_table_sink:SparkTableSinkConnector", "sink"),
+    bundled(f"{_CONNECTORS}.spark.spark_table_sink:SparkTableSinkConnector", "sink"),
     bundled(f"{_CONNECTORS}.sql.sql_source:SqlSourceConnector", "source", None, *_jdbc_names("Source")),
     bundled(f"{_CONNECTORS}.sql.sql_sink:SqlSinkConnector", "sink", None, *_jdbc_names("Sink")),
     # As in Kafka's own distribution, test connectors are not listed; a configuration that names one gets it.

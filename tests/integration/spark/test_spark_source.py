@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.app.executor_clients import FACTORY
-from spark_connect_rt.connectors.spark_format_source import SparkFormatSourceConnector
+from spark_connect_rt.connectors.spark.spark_format_source import SparkFormatSourceConnector
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.ports.task_runner import (
     BatchDurable,
