@@ -49,13 +49,13 @@ BUNDLED: tuple[PluginDesc, ...] = (
     bundled(f"{_CONNECTORS}.spark.spark_format_source:SparkFormatSourceConnector", "source"),
     bundled(f"{_CONNECTORS}.http.http_source:HttpSourceConnector", "source"),
     bundled(f"{_CONNECTORS}.http.http_sink:HttpSinkConnector", "sink"),
-    bundled(f"{_CONNECTORS}.datagen_source:DatagenSourceConnector", "source"),
+    bundled(f"{_CONNECTORS}.samples.datagen_source:DatagenSourceConnector", "source"),
     bundled(f"{_CONNECTORS}.spark.spark_table_sink:SparkTableSinkConnector", "sink"),
     bundled(f"{_CONNECTORS}.sql.sql_source:SqlSourceConnector", "source", None, *_jdbc_names("Source")),
     bundled(f"{_CONNECTORS}.sql.sql_sink:SqlSinkConnector", "sink", None, *_jdbc_names("Sink")),
     # As in Kafka's own distribution, test connectors are not listed; a configuration that names one gets it.
     *(
-        bundled(f"{_CONNECTORS}.{module}:{name}Connector", kind, f"{_JAVA}.tools.{name}Connector", listed=False)
+        bundled(f"{_CONNECTORS}.samples.{module}:{name}Connector", kind, f"{_JAVA}.tools.{name}Connector", listed=False)
         for module, name, kind in (
             ("verifiable", "VerifiableSource", "source"),
             ("verifiable", "VerifiableSink", "sink"),

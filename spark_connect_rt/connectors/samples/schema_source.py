@@ -9,7 +9,7 @@ from spark_connect_rt.api.data.schema import BOOLEAN, FLOAT32, FLOAT64, INT32, I
 from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SourceRecord
-from spark_connect_rt.connectors.numbered_source import (
+from spark_connect_rt.connectors.samples.numbered_source import (
     ID,
     SEQNO,
     NumberedSourceConnector,

@@ -14,7 +14,7 @@ from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import RecordMetadata, SinkRecord, SourceRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.connectors.numbered_source import (
+from spark_connect_rt.connectors.samples.numbered_source import (
     ID,
     NAME,
     SEQNO,

@@ -14,7 +14,7 @@ from spark_connect_rt.api.connector import Connector, SinkConnector, SourceConne
 from spark_connect_rt.api.records import SinkRecord, SourceRecord
 from spark_connect_rt.api.task import SinkTask, SourceTask, Task
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.connectors.numbered_source import wall_clock_ms
+from spark_connect_rt.connectors.samples.numbered_source import wall_clock_ms
 from spark_connect_rt.errors import ConnectError
 
 MOCK_MODE, DELAY_MS = "mock_mode", "delay_ms"

@@ -17,9 +17,9 @@ from spark_connect_rt.api.records import SourceBatch
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import AtLeast, non_empty
-from spark_connect_rt.connectors.datagen_values import parse_fields, row_schema, rows
-from spark_connect_rt.connectors.numbered_source import wall_clock_ms
-from spark_connect_rt.connectors.pacing import records_allowed, wait_for_next_ms
+from spark_connect_rt.connectors.samples.datagen_values import parse_fields, row_schema, rows
+from spark_connect_rt.connectors.samples.numbered_source import wall_clock_ms
+from spark_connect_rt.connectors.samples.pacing import records_allowed, wait_for_next_ms
 from spark_connect_rt.errors import ConnectError
 
 TASK, NEXT, TASK_SETTING = "task", "n", "datagen.task"
