@@ -226,7 +226,7 @@ def write_pages(folder: Path = FOLDER) -> None:
 
 def _bundled_connectors() -> list[str]:
     plugins = bundled_plugins()
-    found = sorted(plugins.list(connectors_only=True), key=lambda plugin: plugin.java_class)
+    found = sorted(plugins.list(connectors_only=True), key=lambda plugin: plugin.java_class.rpartition(".")[2])
     parts = []
     for plugin in found:
         keys = plugins.class_of(plugin.java_class)().config_def()

@@ -31,6 +31,8 @@ class OwnPredicate(Predicate):
         " FileStreamSource ",
         "spark_connect_rt.connectors.files.file_stream_source:FileStreamSourceConnector",
         "spark_connect_rt.connectors.files.file_stream_source.FileStreamSourceConnector",
+        "spark_connect_rt.connectors.file_stream_source:FileStreamSourceConnector",  # before the wings
+        "spark_connect_rt.connectors.file_stream_source.FileStreamSourceConnector",
     ],
 )
 def test_every_spelling_finds_the_file_source(name: str) -> None:
