@@ -1,6 +1,6 @@
 """Tasks that live in the driver because their work is whole Spark jobs: their life, and the table of them.
 
-Each has a thread of its own; a command acts between two steps. Same verbs and events as any other task.
+Each has a thread of its own; a command acts between two steps. Same commands and events as any other task.
 """
 
 from __future__ import annotations
@@ -15,8 +15,15 @@ from typing import Any
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import (
+    Assign,
     OnTaskEvent,
     PartitionsReleased,
+    Pause,
+    Resume,
+    Revoke,
+    Start,
+    Stop,
+    TaskCommand,
     TaskEnded,
     TaskEvent,
     TaskFailed,
@@ -45,29 +52,31 @@ class DriverTask(ABC):
         self._secrets: tuple[str, ...] = ()
         self._thread = threading.Thread(target=self._run, name=f"{kind}-{launch.task}", daemon=True)
 
-    def start(self) -> None:
-        """Begin in an own thread."""
-        self._thread.start()
+    def do(self, command: TaskCommand) -> None:
+        """Carry out a command between two steps, but for a stop's deadline. Returns at once; any thread."""
+        match command:
+            case Start():
+                self._thread.start()
+            case Pause() | Resume():
+                self._later(lambda: self._set_paused(isinstance(command, Pause)))
+            case Stop(_, timeout_ms):
+                self._stop(timeout_ms)
+            case Assign(_, offsets):
+                self._assign(offsets)
+            case Revoke(_, partitions, timeout_ms):
+                self._revoke(partitions, timeout_ms)
 
-    def pause(self) -> None:
-        """Idle after the running batch."""
-        self._command(lambda: self._set_paused(True))
-
-    def resume(self) -> None:
-        """Go on."""
-        self._command(lambda: self._set_paused(False))
-
-    def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def _assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Sinks: take these partitions too."""
 
-    def revoke(self, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
+    def _revoke(self, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
         """Sinks: give these up."""
         self._on_event(PartitionsReleased(self.launch.task, self.launch.run, frozenset(partitions)))
 
-    def stop(self, timeout_ms: int) -> None:
-        """End after the running batch; at the deadline its Spark job is cancelled. Returns at once."""
+    def _stop(self, timeout_ms: int) -> None:
+        """End after the running batch; at the deadline its Spark job is cancelled."""
         self._stopping = True  # at once: what a cancelled job raises is no failure of the task
-        self._command(lambda: None)
+        self._later(lambda: None)
         threading.Thread(target=self._cancel_at, args=(timeout_ms,), daemon=True).start()
 
     def _cancel_at(self, timeout_ms: int) -> None:
@@ -75,7 +84,8 @@ class DriverTask(ABC):
         if self._thread.is_alive():
             self._cancel()
 
-    def _command(self, act: Callable[[], None]) -> None:
+    def _later(self, act: Callable[[], None]) -> None:
+        """Do this on the task's own thread, between two steps."""
         with self._wake:
             self._commands.append(act)
             self._wake.notify_all()
@@ -171,47 +181,23 @@ class DriverTasks(ABC):
         self._on_event = on_event
         self._session = session
 
-    def start(self, launch: TaskLaunch) -> None:
-        """Start a run."""
-        task = self._new_task(launch)
+    def do(self, command: TaskCommand) -> None:
+        """Carry out a command; one for a task that has no run here is dropped, as its end was told."""
         with self._changed:
-            self._tasks[launch.task] = task
-        task.start()
-
-    def pause(self, task: ConnectorTaskId) -> None:
-        """Idle after the running batch."""
-        self._with_task(task, lambda run: run.pause())
-
-    def resume(self, task: ConnectorTaskId) -> None:
-        """Go on."""
-        self._with_task(task, lambda run: run.resume())
-
-    def stop(self, task: ConnectorTaskId, timeout_ms: int) -> None:
-        """End after the running batch, cancelled at the deadline."""
-        self._with_task(task, lambda run: run.stop(timeout_ms))
-
-    def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
-        """Take these partitions too."""
-        self._with_task(task, lambda run: run.assign(offsets))
-
-    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
-        """Give these partitions up."""
-        self._with_task(task, lambda run: run.revoke(partitions, timeout_ms))
+            if isinstance(command, Start):
+                self._tasks[command.task] = self._new_task(command.launch)
+            run = self._tasks.get(command.task)
+        if run is not None:
+            run.do(command)
 
     def close(self, timeout_ms: int) -> None:
         """Stop every run and wait for its end."""
         with self._changed:
             tasks = list(self._tasks.values())
         for task in tasks:
-            task.stop(timeout_ms)
+            task.do(Stop(task.launch.task, timeout_ms))
         with self._changed:
             self._changed.wait_for(lambda: not self._tasks, timeout=timeout_ms / 1000 + CANCEL_MARGIN_S)
-
-    def _with_task(self, task: ConnectorTaskId, act: Callable[[DriverTask], None]) -> None:
-        with self._changed:
-            run = self._tasks.get(task)
-        if run is not None:
-            act(run)
 
     def _forward(self, event: TaskEvent) -> None:
         if isinstance(event, TaskEnded):
