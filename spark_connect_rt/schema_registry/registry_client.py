@@ -18,8 +18,8 @@ from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
 from spark_connect_rt.errors import ConnectError, DataError, RetriableError
-from spark_connect_rt.kafka.tls_config import tls_settings
 from spark_connect_rt.schema_registry.settings import RegistrySettings
+from spark_connect_rt.security.tls_config import tls_settings
 
 T = TypeVar("T")
 UNREACHABLE, REFUSED, MISSING_EXTRA = "CRT-1100", "CRT-1101", "CRT-1102"
