@@ -11,9 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from aiokafka.protocol.coordination import FindCoordinatorRequest
-from aiokafka.protocol.group import HeartbeatRequest, SyncGroupRequest
-
+from spark_connect_rt.kafka.aiokafka_parts import FindCoordinatorRequest, HeartbeatRequest, SyncGroupRequest
 from spark_connect_rt.kafka.group_wire import JoinRequest, LeaveRequest
 from spark_connect_rt.state.membership import Member, Timing
 from spark_connect_rt.state.membership_events import (
