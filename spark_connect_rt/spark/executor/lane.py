@@ -26,6 +26,8 @@ Report = Callable[[Mapping[str, Any]], None]
 
 THROTTLE_BYTES = 16 * 1024 * 1024
 UNTHROTTLE_BYTES = 8 * 1024 * 1024
+QUEUE_BYTES = 64 * 1024 * 1024  # more comes only while the driver is slow: then the whole slot waits
+QUEUE_PATIENCE_S = 6.0  # but not for ever behind a lane that hangs
 log = logging.getLogger(__name__)
 
 
@@ -50,9 +52,9 @@ class Lane(ABC, threading.Thread):
         self.meter = TaskMeter("writer")
         self._report = report
         self._rows: queue.SimpleQueue[Row | None] = queue.SimpleQueue()
-        self._queued_lock = threading.Lock()
+        self._queue_changed = threading.Condition()  # of the following
         self._queued_bytes = 0
-        self._throttled = False
+        self._throttled = self._waited = False
         self._failed = False
         self._telling = threading.Lock()  # the dispatcher tells each second, the lane when it ends: in order
         self.abandoned = False
@@ -60,14 +62,23 @@ class Lane(ABC, threading.Thread):
     # -- dispatcher's thread
 
     def give(self, row: Row) -> None:
-        """Queue a row; asks the driver to hold the reader back when too much waits."""
-        with self._queued_lock:
+        """Queue a row; asks the driver to hold the reader back when too much waits; waits itself while that is late."""
+        with self._queue_changed:
+            self._await_room(row)
             self._queued_bytes += row.size_bytes()
             throttle = not self._throttled and self._queued_bytes > THROTTLE_BYTES
             self._throttled = self._throttled or throttle
         if throttle:
             self._report({"op": "throttle", "host": self.host, "on": True})
         self._rows.put(row)
+
+    def _await_room(self, row: Row) -> None:
+        """Bound the queue though the driver is slow: rows that nobody takes stay in Spark's pipes, neighbours' too."""
+        if row.data is not None and self._throttled and not self._waited:
+            enough = self._queue_changed.wait_for(
+                lambda: self.abandoned or self._queued_bytes <= QUEUE_BYTES, QUEUE_PATIENCE_S
+            )
+            self._waited = not enough
 
     def hint_idle(self) -> None:
         """Say that the reader has nothing more right now; lanes with nothing undone are left asleep."""
@@ -85,7 +96,9 @@ class Lane(ABC, threading.Thread):
 
     def abandon(self) -> None:
         """Give up at once: the slice is over, nothing may be reported any more."""
-        self.abandoned = True
+        with self._queue_changed:
+            self.abandoned = True
+            self._queue_changed.notify_all()
         self._rows.put(None)
 
     # -- the lane's own thread
@@ -126,10 +139,12 @@ class Lane(ABC, threading.Thread):
         return row.kind is RowKind.ENDED
 
     def _done_with(self, row: Row) -> None:
-        with self._queued_lock:
+        with self._queue_changed:
             self._queued_bytes -= row.size_bytes()
             release = self._throttled and self._queued_bytes < UNTHROTTLE_BYTES
-            self._throttled = self._throttled and not release
+            if release:
+                self._throttled = self._waited = False
+            self._queue_changed.notify_all()
         if release:
             self._report({"op": "throttle", "host": self.host, "on": False})
 
