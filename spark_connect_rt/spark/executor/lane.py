@@ -56,6 +56,8 @@ class Lane(ABC, threading.Thread):
         self._queued_bytes = 0
         self._throttled = self._waited = False
         self._failed = False
+        self._end_by_s: float | None = None  # what is not begun by then is dropped; known ahead of the rows before it
+        self._dropped = False
         self._telling = threading.Lock()  # the dispatcher tells each second, the lane when it ends: in order
         self.abandoned = False
 
@@ -63,6 +65,8 @@ class Lane(ABC, threading.Thread):
 
     def give(self, row: Row) -> None:
         """Queue a row; asks the driver to hold the reader back when too much waits; waits itself while that is late."""
+        if row.kind is RowKind.ENDED and row.head:
+            self._end_by_s = int(row.head) / 1000
         with self._queue_changed:
             self._await_room(row)
             self._queued_bytes += row.size_bytes()
@@ -133,10 +137,17 @@ class Lane(ABC, threading.Thread):
             case RowKind.FAILED:
                 self._guarded(self.drain)
                 self._fail(row.head.decode(errors="replace"))
-            case _:
+            case _ if not self._must_drop():
                 self._guarded(lambda: self.on_row(row))
         self._done_with(row)
         return row.kind is RowKind.ENDED
+
+    def _must_drop(self) -> bool:
+        """Tell whether a stop's time is up. From then on nothing is sent: the rest comes again at the next start."""
+        if not self._dropped and self._end_by_s is not None and now_s() >= self._end_by_s:
+            self._dropped = True
+            log.warning("task=%s stops in a hurry: what it has read and not sent is read again", self.launch.task)
+        return self._dropped
 
     def _done_with(self, row: Row) -> None:
         with self._queue_changed:
