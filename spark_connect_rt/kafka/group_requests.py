@@ -10,9 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from aiokafka.protocol.coordination import FindCoordinatorRequest
-from aiokafka.protocol.group import HeartbeatRequest, SyncGroupRequest
-
+from spark_connect_rt.kafka.aiokafka_parts import FindCoordinatorRequest, HeartbeatRequest, SyncGroupRequest
 from spark_connect_rt.kafka.group_wire import JoinRequest, LeaveRequest
 from spark_connect_rt.kafka.refusal import Refusal
 from spark_connect_rt.state.membership import Member, Timing
