@@ -23,7 +23,7 @@ from spark_connect_rt.kafka.column_inbox import Produced
 from spark_connect_rt.kafka.column_sender import ColumnSender
 from spark_connect_rt.kafka.column_settings import ColumnSettings
 from spark_connect_rt.kafka.error_mapping import connect_error
-from spark_connect_rt.kafka.record_batch_columns import BATCH_OVERHEAD, record_bytes
+from spark_connect_rt.kafka.records.record_batch_columns import BATCH_OVERHEAD, record_bytes
 from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
 from spark_connect_rt.protocol.ids import TopicPartition
 

@@ -11,7 +11,7 @@ from typing import Any
 
 from spark_connect_rt.kafka.client_config import SECURITY_USED
 from spark_connect_rt.kafka.group_security import connection_arguments
-from spark_connect_rt.kafka.record_batch_columns import BATCH_OVERHEAD, CODECS, Compression
+from spark_connect_rt.kafka.records.record_batch_columns import BATCH_OVERHEAD, CODECS, Compression
 from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS
 
 _DEFAULTS = {  # Java's, but for the batch: what is joined here has arrived already, so a large one delays nobody

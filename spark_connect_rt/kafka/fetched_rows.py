@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import pyarrow as pa
 
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.kafka.record_batches import pay_as_columns
-from spark_connect_rt.kafka.record_rows import RecordRows
+from spark_connect_rt.kafka.records.record_batches import pay_as_columns
+from spark_connect_rt.kafka.records.record_rows import RecordRows
 from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
 from spark_connect_rt.protocol.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from spark_connect_rt.kafka.record_columns import Records
+    from spark_connect_rt.kafka.records.record_columns import Records
 
 Fetched = tuple[pa.RecordBatch | None, int]  # the rows and the offset to go on at behind them
 
@@ -37,7 +37,7 @@ def fetched_rows(
             yield (_of_rows(partition, rows) if rows else None), found.behind
         return
     # Imported when needed: a task of few records does without this library.
-    from spark_connect_rt.kafka.record_columns import records_of
+    from spark_connect_rt.kafka.records.record_columns import records_of
 
     for records, behind in records_of(position, batches, aborted, check_crcs):
         yield (_of_columns(partition, records) if records and len(records.offsets) else None), behind

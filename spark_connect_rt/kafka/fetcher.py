@@ -28,7 +28,7 @@ from spark_connect_rt.kafka.fetch_settings import FetchSettings, backoff_s
 from spark_connect_rt.kafka.leader_epochs import UNKNOWN, EpochEnd, EpochEndsRequest, FencedFetchRequest, epoch_ends
 from spark_connect_rt.kafka.offset_lookup import FIRST, NEXT
 from spark_connect_rt.kafka.offset_requests import look_up
-from spark_connect_rt.kafka.record_batches import last_batch
+from spark_connect_rt.kafka.records.record_batches import last_batch
 from spark_connect_rt.protocol.ids import TopicPartition
 
 TICK_S = 0.001  # a wait may end that much early

@@ -9,12 +9,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from spark_connect_rt.kafka.record_batches import pay_as_columns
-from spark_connect_rt.kafka.record_rows import RecordRows
+from spark_connect_rt.kafka.records.record_batches import pay_as_columns
+from spark_connect_rt.kafka.records.record_rows import RecordRows
 from spark_connect_rt.ports.compacted_log import LogRecord
 
 if TYPE_CHECKING:
-    from spark_connect_rt.kafka.record_columns import Records
+    from spark_connect_rt.kafka.records.record_columns import Records
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ def latest_of(
     if not pay_as_columns(batches):
         return _by_row(partition, RecordRows(position, batches, aborted))
     # Imported when needed: it brings numpy and pyarrow.
-    from spark_connect_rt.kafka.record_columns import records_of
+    from spark_connect_rt.kafka.records.record_columns import records_of
 
     latest: dict[bytes | None, LogRecord] = {}
     first, last, behind = None, None, position

@@ -15,7 +15,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from spark_connect_rt.kafka.varint_columns import Numbers, ends_of, varint, varint_sizes, zigzag_of
+from spark_connect_rt.kafka.records.varint_columns import Numbers, ends_of, varint, varint_sizes, zigzag_of
 
 Pieces = list[bytes | memoryview | pa.Buffer]
 """Bytes, one piece behind the other."""

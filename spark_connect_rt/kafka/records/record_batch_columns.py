@@ -21,8 +21,15 @@ import pyarrow.compute as pc
 from crc32c import crc32c
 
 from spark_connect_rt.kafka.aiokafka_parts import DefaultRecordBatchBuilder, codec
-from spark_connect_rt.kafka.value_records import Pieces, value_records
-from spark_connect_rt.kafka.varint_columns import Numbers, binary_column, ends_of, numbers_of, varint_sizes, varints
+from spark_connect_rt.kafka.records.value_records import Pieces, value_records
+from spark_connect_rt.kafka.records.varint_columns import (
+    Numbers,
+    binary_column,
+    ends_of,
+    numbers_of,
+    varint_sizes,
+    varints,
+)
 
 BATCH_OVERHEAD = 61
 _MOST_OVERHEAD = 21 + 3 * 5  # length, attributes, timestamp and offset; then the lengths of key, value and headers

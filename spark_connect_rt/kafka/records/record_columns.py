@@ -20,7 +20,7 @@ from crc32c import crc32c
 
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.kafka.aiokafka_parts import codec
-from spark_connect_rt.kafka.record_batches import Batch, Transactions, marker_aborts, whole_batches
+from spark_connect_rt.kafka.records.record_batches import Batch, Transactions, marker_aborts, whole_batches
 from spark_connect_rt.pipeline.columns import HEADERS_TYPE
 
 CHUNK_BYTES = 1024 * 1024  # of records taken apart at once: they should stay in the processor's cache

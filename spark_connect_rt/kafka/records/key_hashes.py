@@ -10,7 +10,7 @@ import numpy.typing as npt
 import pyarrow as pa
 from aiokafka.partitioner import murmur2
 
-from spark_connect_rt.kafka.varint_columns import Numbers, ends_of
+from spark_connect_rt.kafka.records.varint_columns import Numbers, ends_of
 
 _FEW = 32  # keys: below it a loop over them is cheaper
 _SEED, _FACTOR, _POSITIVE = 0x9747B28C, np.uint32(0x5BD1E995), 0x7FFFFFFF

@@ -11,7 +11,7 @@ from typing import Any
 
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.kafka.aiokafka_parts import MemoryRecords
-from spark_connect_rt.kafka.record_batches import Transactions, aborts
+from spark_connect_rt.kafka.records.record_batches import Transactions, aborts
 
 
 class RecordRows:
