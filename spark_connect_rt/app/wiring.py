@@ -34,9 +34,9 @@ from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.fenced_writer import KafkaFencedWriter
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
 from spark_connect_rt.kafka.log_load import LatestLoad
+from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
 from spark_connect_rt.kafka.transactions import KafkaTransactions
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.sink_group import SinkGroup

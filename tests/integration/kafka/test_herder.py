@@ -13,8 +13,8 @@ from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
 from spark_connect_rt.kafka.log_load import LatestLoad
+from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
 from spark_connect_rt.ports.herder import ConnectorOffset
 from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_connect_rt.kafka.aiokafka_parts import FindCoordinatorRequest, HeartbeatRequest, SyncGroupRequest
-from spark_connect_rt.kafka.group_wire import JoinRequest, LeaveRequest
+from spark_connect_rt.kafka.membership.group_wire import JoinRequest, LeaveRequest
 from spark_connect_rt.kafka.refusal import Refusal
 from spark_connect_rt.state.membership import Member, Timing
 from spark_connect_rt.state.membership_events import (

@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka.group_link import LinkSettings
 from spark_connect_rt.kafka.group_security import connection_arguments
+from spark_connect_rt.kafka.membership.group_link import LinkSettings
 from spark_connect_rt.state.membership import Timing
 
 _DEFAULTS_MS = {

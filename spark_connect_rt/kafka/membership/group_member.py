@@ -17,9 +17,9 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.errors import BadConfigError, ConnectError
-from spark_connect_rt.kafka.group_io import LEAVE_LIMIT_S, GroupIo
-from spark_connect_rt.kafka.group_settings import MemberSettings, member_settings
-from spark_connect_rt.kafka.membership_inbox import MembershipInbox
+from spark_connect_rt.kafka.membership.group_io import LEAVE_LIMIT_S, GroupIo
+from spark_connect_rt.kafka.membership.group_settings import MemberSettings, member_settings
+from spark_connect_rt.kafka.membership.membership_inbox import MembershipInbox
 from spark_connect_rt.ports.group_member import (
     Assigned,
     AssignmentRequired,

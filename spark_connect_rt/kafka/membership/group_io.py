@@ -12,15 +12,15 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Protocol
 
-from spark_connect_rt.kafka import group_requests as requests
-from spark_connect_rt.kafka.group_link import (
+from spark_connect_rt.kafka.membership import group_requests as requests
+from spark_connect_rt.kafka.membership.group_link import (
     NETWORK_ERRORS,
     CoordinatorLink,
     CoordinatorRefusesError,
     CoordinatorSearch,
     CoordinatorUnknownError,
 )
-from spark_connect_rt.kafka.group_settings import MemberSettings
+from spark_connect_rt.kafka.membership.group_settings import MemberSettings
 from spark_connect_rt.state import membership_events as happened
 from spark_connect_rt.state.membership import Effect, Member, must_heartbeat
 
