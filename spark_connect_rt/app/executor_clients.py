@@ -41,7 +41,7 @@ class KafkaExecutorClients:
 
     def consumer(self, config: Mapping[str, str]) -> BatchConsumer:
         """Return a new consumer."""
-        from spark_connect_rt.kafka.consumers import batch_consumer
+        from spark_connect_rt.kafka.reading.consumers import batch_consumer
 
         return batch_consumer(config)
 

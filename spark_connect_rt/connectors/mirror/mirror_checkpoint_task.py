@@ -13,9 +13,9 @@ from spark_connect_rt.api.data.schema import BYTES
 from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.errors import ConnectError, DataError
-from spark_connect_rt.kafka.batch_consumer import KafkaBatchConsumer
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
 from spark_connect_rt.kafka.mirror_admin import MirrorAdmin
+from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
 from spark_connect_rt.mirror.checkpoints import IDLE_STATES, GroupOffset, Translation, offsets_to_set
 from spark_connect_rt.mirror.config import MIRROR_CHECKPOINT, SOURCE, TARGET, interval_ms
 from spark_connect_rt.mirror.filters import topic_filter

@@ -20,7 +20,7 @@ from spark_connect_rt.connectors.mirror.mirror_metrics import MirrorSourceMetric
 from spark_connect_rt.connectors.topics.kafka_source_task import by_partition, source_batch
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.kafka.client_factory import make_producer
-from spark_connect_rt.kafka.consumers import batch_consumer
+from spark_connect_rt.kafka.reading.consumers import batch_consumer
 from spark_connect_rt.mirror.config import EMIT_OFFSET_SYNCS, MIRROR_SOURCE, SOURCE
 from spark_connect_rt.mirror.flow import Flow
 from spark_connect_rt.mirror.offset_sync_rule import OffsetSyncQueue, Run

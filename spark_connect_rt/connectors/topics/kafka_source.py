@@ -34,7 +34,7 @@ from spark_connect_rt.connectors.topics.kafka_source_task import (
 from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.kafka.client_factory import make_admin, make_consumer
 from spark_connect_rt.kafka.error_mapping import connect_error
-from spark_connect_rt.kafka.offset_lookup import FIRST, NEXT, look_up_offsets
+from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT, look_up_offsets
 from spark_connect_rt.protocol.ids import TopicPartition
 
 LOOK_TIMEOUT_S = 30.0

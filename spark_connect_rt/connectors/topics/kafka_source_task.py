@@ -14,7 +14,7 @@ from spark_connect_rt.api.records import SourceBatch
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.connectors.topics import kafka_settings as settings
 from spark_connect_rt.errors import ConnectError, DataError
-from spark_connect_rt.kafka.consumers import batch_consumer
+from spark_connect_rt.kafka.reading.consumers import batch_consumer
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.protocol.ids import TopicPartition
 

@@ -11,8 +11,8 @@ from confluent_kafka import KafkaError
 
 from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError
 from spark_connect_rt.kafka.aiokafka_parts import OffsetRequest
-from spark_connect_rt.kafka.broker_links import BrokerLinks
 from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
 from spark_connect_rt.protocol.ids import TopicPartition
 
 RETRY_WAIT_S = 0.05

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from spark_connect_rt.kafka.fetch_settings import not_honoured
+from spark_connect_rt.kafka.reading.fetch_settings import not_honoured
 from spark_connect_rt.ports.executor_clients import BatchConsumer
 
 log = logging.getLogger(__name__)
@@ -15,10 +15,10 @@ def batch_consumer(config: Mapping[str, str]) -> BatchConsumer:
     """Return a new consumer for Java client properties. Raises BadConfigError."""
     others = not_honoured(config)
     if others:
-        from spark_connect_rt.kafka.batch_consumer import KafkaBatchConsumer
+        from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
 
         log.info("read by librdkafka, record by record, for the sake of %s", ", ".join(others))
         return KafkaBatchConsumer(config)
-    from spark_connect_rt.kafka.fetch_consumer import FetchConsumer
+    from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
 
     return FetchConsumer(config)

@@ -16,10 +16,10 @@ from typing import Any, TypeVar
 import pyarrow as pa
 
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.kafka.fetch_settings import fetch_settings
-from spark_connect_rt.kafka.fetched_rows import as_one, fetched_rows
-from spark_connect_rt.kafka.fetcher import TICK_S, Answer, Fetcher, Reading
-from spark_connect_rt.kafka.offset_lookup import FIRST, NEXT
+from spark_connect_rt.kafka.reading.fetch_settings import fetch_settings
+from spark_connect_rt.kafka.reading.fetched_rows import as_one, fetched_rows
+from spark_connect_rt.kafka.reading.fetcher import TICK_S, Answer, Fetcher, Reading
+from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT
 from spark_connect_rt.protocol.ids import TopicPartition
 
 LOOKUP_TIMEOUT_S = 30.0

@@ -22,12 +22,18 @@ from typing import Any
 from confluent_kafka import KafkaError
 
 from spark_connect_rt.errors import NotFoundError, RetriableError
-from spark_connect_rt.kafka.broker_links import FETCH, BrokerLinks
 from spark_connect_rt.kafka.error_mapping import connect_error
-from spark_connect_rt.kafka.fetch_settings import FetchSettings, backoff_s
-from spark_connect_rt.kafka.leader_epochs import UNKNOWN, EpochEnd, EpochEndsRequest, FencedFetchRequest, epoch_ends
-from spark_connect_rt.kafka.offset_lookup import FIRST, NEXT
-from spark_connect_rt.kafka.offset_requests import look_up
+from spark_connect_rt.kafka.reading.broker_links import FETCH, BrokerLinks
+from spark_connect_rt.kafka.reading.fetch_settings import FetchSettings, backoff_s
+from spark_connect_rt.kafka.reading.leader_epochs import (
+    UNKNOWN,
+    EpochEnd,
+    EpochEndsRequest,
+    FencedFetchRequest,
+    epoch_ends,
+)
+from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT
+from spark_connect_rt.kafka.reading.offset_requests import look_up
 from spark_connect_rt.kafka.records.record_batches import last_batch
 from spark_connect_rt.protocol.ids import TopicPartition
 

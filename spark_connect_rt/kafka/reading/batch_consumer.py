@@ -18,7 +18,7 @@ from confluent_kafka import TopicPartition as _ClientPartition
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.kafka.client_factory import make_consumer
 from spark_connect_rt.kafka.error_mapping import connect_error
-from spark_connect_rt.kafka.offset_lookup import FIRST, NEXT, look_up_offsets
+from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT, look_up_offsets
 from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
 from spark_connect_rt.protocol.ids import TopicPartition
 

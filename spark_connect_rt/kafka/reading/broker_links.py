@@ -16,10 +16,10 @@ from confluent_kafka import KafkaError
 from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.kafka.aiokafka_parts import collect_hosts
 from spark_connect_rt.kafka.connection_problem import refusal_of_error
-from spark_connect_rt.kafka.fetch_settings import FetchSettings
 from spark_connect_rt.kafka.group_connection import connect
-from spark_connect_rt.kafka.leader_epochs import LeadersRequest, leader_epochs
 from spark_connect_rt.kafka.membership.group_link import NETWORK_ERRORS
+from spark_connect_rt.kafka.reading.fetch_settings import FetchSettings
+from spark_connect_rt.kafka.reading.leader_epochs import LeadersRequest, leader_epochs
 from spark_connect_rt.protocol.ids import TopicPartition
 
 FETCH, ASK = "fetch", "ask"  # a broker answers one connection in order, and a fetch may wait
