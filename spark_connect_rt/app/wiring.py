@@ -33,11 +33,11 @@ from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
-from spark_connect_rt.kafka.fenced_writer import KafkaFencedWriter
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
 from spark_connect_rt.kafka.log_load import LatestLoad
 from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
-from spark_connect_rt.kafka.transactions import KafkaTransactions
+from spark_connect_rt.kafka.writing.fenced_writer import KafkaFencedWriter
+from spark_connect_rt.kafka.writing.transactions import KafkaTransactions
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.sink_group import SinkGroup
 from spark_connect_rt.ports.supervision import Report, Supervisor, report_nowhere

@@ -13,7 +13,7 @@ from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.topics import kafka_settings as settings
 from spark_connect_rt.errors import DataError, RetriableError
-from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
+from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
 from spark_connect_rt.pipeline.produce_rows import ProduceRows, columns_batch
 from spark_connect_rt.protocol.ids import TopicPartition
 

@@ -22,7 +22,7 @@ from spark_connect_rt.config.client_properties import exactly_once_producer_prop
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.log_load import LatestLoad
-from spark_connect_rt.kafka.transactional_producer import KafkaTransactionalProducer
+from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
 from spark_connect_rt.pipeline.columns import TOPIC
 from spark_connect_rt.ports.task_runner import BatchDurable, Start, TaskEvent, TaskFailed, TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId

@@ -30,13 +30,13 @@ from confluent_kafka import KafkaError as NamedError
 
 from spark_connect_rt.errors import TimedOutError
 from spark_connect_rt.kafka.aiokafka_parts import ReadyBatch
-from spark_connect_rt.kafka.column_inbox import Inbox, Produced, joined
-from spark_connect_rt.kafka.column_requests import Requests, client_error, close
-from spark_connect_rt.kafka.column_settings import ColumnSettings
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.records.record_batch_columns import record_batch, record_bytes
 from spark_connect_rt.kafka.records.record_places import TopicPlaces, by_place, unplaced_topics
 from spark_connect_rt.kafka.records.varint_columns import Numbers
+from spark_connect_rt.kafka.writing.column_inbox import Inbox, Produced, joined
+from spark_connect_rt.kafka.writing.column_requests import Requests, client_error, close
+from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
 from spark_connect_rt.protocol.ids import TopicPartition
 
 RECONNECT_S = 1.0

@@ -19,11 +19,11 @@ from confluent_kafka import KafkaError
 
 from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.errors import ConnectError, TimedOutError
-from spark_connect_rt.kafka.column_inbox import Produced
-from spark_connect_rt.kafka.column_sender import ColumnSender
-from spark_connect_rt.kafka.column_settings import ColumnSettings
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.records.record_batch_columns import BATCH_OVERHEAD, record_bytes
+from spark_connect_rt.kafka.writing.column_inbox import Produced
+from spark_connect_rt.kafka.writing.column_sender import ColumnSender
+from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
 from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
 from spark_connect_rt.protocol.ids import TopicPartition
 

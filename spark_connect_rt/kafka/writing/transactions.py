@@ -6,7 +6,7 @@ import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 
-from spark_connect_rt.kafka.fenced_writer import KafkaFencedWriter
+from spark_connect_rt.kafka.writing.fenced_writer import KafkaFencedWriter
 from spark_connect_rt.ports.transactions import ProducerProperties
 
 AT_ONCE = 8  # producers that are being shut out at the same time; each is a client with its own connections

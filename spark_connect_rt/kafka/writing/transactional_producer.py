@@ -15,8 +15,8 @@ import pyarrow as pa
 from confluent_kafka import KafkaError, KafkaException
 
 from spark_connect_rt.errors import ConnectError, FencedError, TimedOutError
-from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
 from spark_connect_rt.kafka.error_mapping import connect_error, is_code, kafka_error
+from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
 
 FENCED = "CRT-1061"
 _FENCING = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "FENCED_INSTANCE_ID")
