@@ -14,7 +14,7 @@ from spark_connect_rt.app.wiring import admin_of
 from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.config.distributed_config import parse_distributed
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.kafka.topic_records import HeadedRecord, TopicPart, read_with_headers
+from spark_connect_rt.kafka.logs.topic_records import HeadedRecord, TopicPart, read_with_headers
 from spark_connect_rt.pipeline.dead_letters import PREFIX
 from spark_connect_rt.spark.datasource.pushed_filters import Condition, bounds_of, since_ms
 

@@ -17,8 +17,8 @@ from spark_connect_rt.app.wiring import admin_of, internal_topics
 from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.config.distributed_config import parse_distributed
 from spark_connect_rt.errors import ConnectError, NotFoundError
-from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
-from spark_connect_rt.kafka.log_load import LatestLoad
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.logs.log_load import LatestLoad
 from spark_connect_rt.planning.store_check import fold_configs
 from spark_connect_rt.rest.peer_client import HttpPeerClient
 from spark_connect_rt.spark.datasource.named_connector import OffsetBook

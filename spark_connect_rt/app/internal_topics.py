@@ -14,7 +14,7 @@ from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.config.distributed_config import DistributedConfig, parse_distributed
 from spark_connect_rt.errors import BadRequestError, RetriableError
 from spark_connect_rt.kafka.admin import TopicSpec
-from spark_connect_rt.kafka.topic_records import read_topic, write_topic
+from spark_connect_rt.kafka.logs.topic_records import read_topic, write_topic
 from spark_connect_rt.planning.store_check import Stored, live_records, record_findings
 from spark_connect_rt.planning.store_findings import Change, Finding, TopicShape, topic_findings
 from spark_connect_rt.protocol.checked_lines import RawRecord

@@ -14,7 +14,7 @@ from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.client_factory import make_consumer
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
-from spark_connect_rt.kafka.topic_records import STALLED_MS, end_of_read, read_topic
+from spark_connect_rt.kafka.logs.topic_records import STALLED_MS, end_of_read, read_topic
 from spark_connect_rt.mirror.verify import Seen, digest
 from spark_connect_rt.ports.compacted_log import LogRecord
 from spark_connect_rt.protocol.ids import TopicPartition

@@ -27,8 +27,8 @@ from spark_connect_rt.config.distributed_config import DistributedConfig
 from spark_connect_rt.config.listeners import advertised, parse_listeners
 from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError
-from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
-from spark_connect_rt.kafka.log_load import LatestLoad
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.logs.log_load import LatestLoad
 from spark_connect_rt.planning.offset_changes import OffsetPair
 from spark_connect_rt.ports.peer_client import PeerAnswer, PeerClient
 from spark_connect_rt.protocol.ids import TopicPartition

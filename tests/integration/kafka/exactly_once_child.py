@@ -20,8 +20,8 @@ import pyarrow as pa
 from spark_connect_rt.app.executor_clients import KafkaExecutorClients
 from spark_connect_rt.config.client_properties import exactly_once_producer_properties, log_client_properties
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
-from spark_connect_rt.kafka.log_load import LatestLoad
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.logs.log_load import LatestLoad
 from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
 from spark_connect_rt.pipeline.columns import TOPIC
 from spark_connect_rt.ports.task_runner import BatchDurable, Start, TaskEvent, TaskFailed, TaskKind, TaskLaunch

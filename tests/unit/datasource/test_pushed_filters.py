@@ -21,7 +21,7 @@ from pyspark.sql.datasource import (
 )
 
 from spark_connect_rt.app.dead_letter_table import part_of
-from spark_connect_rt.kafka.topic_records import TopicPart
+from spark_connect_rt.kafka.logs.topic_records import TopicPart
 from spark_connect_rt.spark.datasource.pushed_filters import PUSHED, bounds_of, kept_rows, taken
 
 NOON = dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC)

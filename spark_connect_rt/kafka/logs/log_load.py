@@ -1,6 +1,6 @@
 """Reading a long topic for the last record of each key: raw, in C loops, from a snapshot on where there is one.
 
-Owns: what the reader of ``kafka.compacted_log`` gathers while it loads, and the snapshot afterwards. Only for topics
+Owns: what the reader of ``kafka.logs.compacted_log`` gathers while it loads, and the snapshot afterwards. Only for topics
 whose records mean nothing together (offsets); the config topic is an order of events and is read record by record.
 One thread at a time: ``begin`` by whoever starts the log, all else by the log's reader.
 """
@@ -13,8 +13,8 @@ from typing import Any
 
 from confluent_kafka import Message
 
-from spark_connect_rt.kafka.bulk_read_process import SHARE_FROM_COUNT
-from spark_connect_rt.kafka.latest_records import Latest
+from spark_connect_rt.kafka.logs.bulk_read_process import SHARE_FROM_COUNT
+from spark_connect_rt.kafka.logs.latest_records import Latest
 from spark_connect_rt.planning.log_snapshot import LogFacts
 from spark_connect_rt.ports.compacted_log import LogRecord
 from spark_connect_rt.protocol.checked_lines import checksum

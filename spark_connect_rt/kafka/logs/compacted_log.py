@@ -27,12 +27,12 @@ from confluent_kafka import TopicPartition as _ClientPartition
 from spark_connect_rt.config.client_properties import LogClientProperties
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.bulk_read import BulkReadEndedError
-from spark_connect_rt.kafka.bulk_read_process import SharedRead
 from spark_connect_rt.kafka.client_factory import make_consumer, make_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
-from spark_connect_rt.kafka.latest_records import Latest
-from spark_connect_rt.kafka.log_load import LOAD_BATCH_COUNT, LOAD_WAIT_S, LatestLoad, to_records
+from spark_connect_rt.kafka.logs.bulk_read import BulkReadEndedError
+from spark_connect_rt.kafka.logs.bulk_read_process import SharedRead
+from spark_connect_rt.kafka.logs.latest_records import Latest
+from spark_connect_rt.kafka.logs.log_load import LOAD_BATCH_COUNT, LOAD_WAIT_S, LatestLoad, to_records
 from spark_connect_rt.planning.log_snapshot import LogFacts
 from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
 from spark_connect_rt.ports.supervision import Part, Report, report_nowhere

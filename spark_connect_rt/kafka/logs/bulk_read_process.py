@@ -18,12 +18,12 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import BinaryIO
 
-from spark_connect_rt.kafka.bulk_read import BulkRead, BulkReadEndedError, OnLatest
-from spark_connect_rt.kafka.latest_records import Latest
+from spark_connect_rt.kafka.logs.bulk_read import BulkRead, BulkReadEndedError, OnLatest
+from spark_connect_rt.kafka.logs.latest_records import Latest
 
 SHARE_FROM_COUNT = 2_000_000  # records left to read for each process: its start costs a core a second
 MOST_PROCESSES = 4  # more than that, and the broker is the limit
-MODULE = "spark_connect_rt.kafka.bulk_read_process"
+MODULE = "spark_connect_rt.kafka.logs.bulk_read_process"
 _END_LIMIT_S, _LOOK_UP_S = 5.0, 0.2
 
 _log = logging.getLogger(__name__)

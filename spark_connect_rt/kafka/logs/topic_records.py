@@ -14,7 +14,7 @@ from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.client_factory import make_consumer, make_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
-from spark_connect_rt.kafka.log_load import to_records
+from spark_connect_rt.kafka.logs.log_load import to_records
 from spark_connect_rt.ports.compacted_log import LogRecord
 from spark_connect_rt.protocol.checked_lines import RawRecord
 from spark_connect_rt.protocol.ids import TopicPartition
