@@ -13,9 +13,9 @@ from datetime import UTC, datetime
 from typing import Any
 
 from spark_connect_rt.app.dead_letter_table import dead_letters
-from spark_connect_rt.app.deployed_connectors import DEFAULTS, Deployed
-from spark_connect_rt.app.internal_topics import InternalTopics
-from spark_connect_rt.app.store_words import offsets_of
+from spark_connect_rt.app.stores.deployed_connectors import DEFAULTS, Deployed
+from spark_connect_rt.app.stores.internal_topics import InternalTopics
+from spark_connect_rt.app.stores.store_words import offsets_of
 from spark_connect_rt.app.table_columns import DEAD_LETTERS
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.planning.store_check import Stored, fold_configs

@@ -9,7 +9,7 @@ from typing import Any
 
 from spark_connect_rt.app.mirror_cluster import MirroredCluster
 from spark_connect_rt.app.mirror_maker import maker_config
-from spark_connect_rt.app.store_actions import print_table
+from spark_connect_rt.app.stores.store_actions import print_table
 from spark_connect_rt.config.config_def import prefixed
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.mirror.client import MirroredTopics, checkpoints

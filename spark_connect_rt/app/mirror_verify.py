@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from spark_connect_rt.app.exit_codes import EXIT_COUNTS_DISAGREE
 from spark_connect_rt.app.mirror_cluster import MirroredCluster
 from spark_connect_rt.app.mirror_maker import maker_config
-from spark_connect_rt.app.store_actions import print_table, say
+from spark_connect_rt.app.stores.store_actions import print_table, say
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.mirror.client import checkpoints
 from spark_connect_rt.mirror.config import SOURCE, TARGET

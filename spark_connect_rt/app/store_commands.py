@@ -1,6 +1,6 @@
 """The words ``connectrt store check|backup|restore|repair`` and ``offsets list|prune|alter|reset|reconcile``.
 
-What they do is app/store_actions.py, offset_actions.py and stream_offsets.py, imported when they are needed.
+What they do is app/stores/store_actions.py, offset_actions.py and stream_offsets.py, imported when they are needed.
 """
 
 from __future__ import annotations
@@ -138,7 +138,7 @@ def _add_offsets(offsets: typer.Typer, act: Act) -> None:
         """Show where a stream of format("connectrt") is, beside its offsets in the topic; write those as it is."""
 
         def run(settings: Mapping[str, str]) -> int:
-            from spark_connect_rt.app.stream_offsets import Reconciling, reconcile
+            from spark_connect_rt.app.stores.stream_offsets import Reconciling, reconcile
 
             return reconcile(settings, name, checkpoint, Reconciling(source, apply, safety))
 
@@ -147,14 +147,14 @@ def _add_offsets(offsets: typer.Typer, act: Act) -> None:
 
 def actions() -> ModuleType:
     """Return the module that acts, imported when it is needed: Kafka clients take their time."""
-    from spark_connect_rt.app import store_actions
+    from spark_connect_rt.app.stores import store_actions
 
     return store_actions
 
 
 def changes() -> ModuleType:
     """Return the module that alters and resets offsets, imported when it is needed."""
-    from spark_connect_rt.app import offset_actions
+    from spark_connect_rt.app.stores import offset_actions
 
     return offset_actions
 

@@ -11,9 +11,9 @@ from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from spark_connect_rt.app.deployed_connectors import Deployed
-from spark_connect_rt.app.internal_topics import InternalTopics
-from spark_connect_rt.app.store_actions import keep_backup, print_table, say
+from spark_connect_rt.app.stores.deployed_connectors import Deployed
+from spark_connect_rt.app.stores.internal_topics import InternalTopics
+from spark_connect_rt.app.stores.store_actions import keep_backup, print_table, say
 from spark_connect_rt.errors import BadRequestError, DataError
 from spark_connect_rt.planning.store_check import fold_configs
 from spark_connect_rt.protocol.json_text import decode_json, encode_json

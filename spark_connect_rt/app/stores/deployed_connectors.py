@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from contextlib import closing
 from urllib.parse import quote
 
-from spark_connect_rt.app.internal_topics import InternalTopics
 from spark_connect_rt.app.rest_tls import client_tls
+from spark_connect_rt.app.stores.internal_topics import InternalTopics
 from spark_connect_rt.app.wiring import admin_of, internal_topics
 from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.config.distributed_config import parse_distributed

@@ -15,11 +15,11 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
 
-from spark_connect_rt.app.internal_topics import InternalTopics
 from spark_connect_rt.app.late_runner import LateRunner
 from spark_connect_rt.app.rest_tls import client_tls
-from spark_connect_rt.app.store_actions import keep_backup, print_table, say
-from spark_connect_rt.app.store_words import change_rows
+from spark_connect_rt.app.stores.internal_topics import InternalTopics
+from spark_connect_rt.app.stores.store_actions import keep_backup, print_table, say
+from spark_connect_rt.app.stores.store_words import change_rows
 from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies, internal_topics, spark_runner
 from spark_connect_rt.app.worker_plugins import plugins_of
 from spark_connect_rt.config.client_properties import exactly_once_producer_properties, log_client_properties
