@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from spark_connect_rt.app.cluster_tables import TABLES, read_table
-from spark_connect_rt.app.table_columns import TABLE_COLUMNS
+from spark_connect_rt.app.tables.cluster_tables import TABLES, read_table
+from spark_connect_rt.app.tables.table_columns import TABLE_COLUMNS
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec

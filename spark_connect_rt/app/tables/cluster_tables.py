@@ -12,11 +12,11 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
 
-from spark_connect_rt.app.dead_letter_table import dead_letters
 from spark_connect_rt.app.stores.deployed_connectors import DEFAULTS, Deployed
 from spark_connect_rt.app.stores.internal_topics import InternalTopics
 from spark_connect_rt.app.stores.store_words import offsets_of
-from spark_connect_rt.app.table_columns import DEAD_LETTERS
+from spark_connect_rt.app.tables.dead_letter_table import dead_letters
+from spark_connect_rt.app.tables.table_columns import DEAD_LETTERS
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.planning.store_check import Stored, fold_configs
 from spark_connect_rt.spark.datasource.pushed_filters import Condition

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from spark_connect_rt.spark.datasource.pushed_filters import PUSHED
 
-READ_TABLE = "spark_connect_rt.app.cluster_tables:read_table"
+READ_TABLE = "spark_connect_rt.app.tables.cluster_tables:read_table"
 DEPLOYED = "spark_connect_rt.app.stores.deployed_connectors:Deployed"
 DEAD_LETTERS = "dlq:"
 _STATUS = "state string, worker_id string, generation int, trace string, version string"
