@@ -48,7 +48,7 @@ def add_mirror_commands(cli: typer.Typer, act: Act) -> None:
     @mirror.command()
     def run(file: File, more: More = None, clusters: Clusters = None, override: Override = None) -> None:
         """Replicate between clusters until SIGTERM or Ctrl-C."""
-        from spark_connect_rt.app.mirror_maker import run_mirror_maker
+        from spark_connect_rt.app.mirror.mirror_maker import run_mirror_maker
 
         if more and not clusters:
             raise typer.BadParameter(f"one file, not {' '.join([str(file), *more])}")
@@ -66,7 +66,7 @@ def add_mirror_commands(cli: typer.Typer, act: Act) -> None:
         override: Override = None,
     ) -> None:
         """Show what a cluster's topics tell: who is upstream, over how many hops, what was copied, where groups are."""
-        from spark_connect_rt.app.mirror_client import cluster_settings, show_cluster
+        from spark_connect_rt.app.mirror.mirror_client import cluster_settings, show_cluster
 
         act(
             file,
@@ -85,7 +85,7 @@ def add_mirror_commands(cli: typer.Typer, act: Act) -> None:
         override: Override = None,
     ) -> None:
         """Compare the clusters of each flow, and say what failing over now would mean (exit code 1: a loss)."""
-        from spark_connect_rt.app.mirror_verify import WHOLE
-        from spark_connect_rt.app.mirror_verify import verify as compare
+        from spark_connect_rt.app.mirror.mirror_verify import WHOLE
+        from spark_connect_rt.app.mirror.mirror_verify import verify as compare
 
         act(file, override, lambda raw: compare(raw, source, target, WHOLE if full else sample, as_json))

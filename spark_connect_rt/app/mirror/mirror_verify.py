@@ -12,8 +12,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spark_connect_rt.app.exit_codes import EXIT_COUNTS_DISAGREE
-from spark_connect_rt.app.mirror_cluster import MirroredCluster
-from spark_connect_rt.app.mirror_maker import maker_config
+from spark_connect_rt.app.mirror.mirror_cluster import MirroredCluster
+from spark_connect_rt.app.mirror.mirror_maker import maker_config
 from spark_connect_rt.app.stores.store_actions import print_table, say
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.mirror.client import checkpoints

@@ -17,9 +17,9 @@ from typing import Any
 from rich.console import Console
 
 from spark_connect_rt.app.logging_setup import set_up_logging
-from spark_connect_rt.app.mirror_flow import RunningFlow, Surroundings
-from spark_connect_rt.app.mirror_rest import FlowApplications, internal_servers
-from spark_connect_rt.app.mirror_view import show
+from spark_connect_rt.app.mirror.mirror_flow import RunningFlow, Surroundings
+from spark_connect_rt.app.mirror.mirror_rest import FlowApplications, internal_servers
+from spark_connect_rt.app.mirror.mirror_view import show
 from spark_connect_rt.app.serving import await_end
 from spark_connect_rt.app.signals import stop_asked
 from spark_connect_rt.app.worker_plugins import plugins_of

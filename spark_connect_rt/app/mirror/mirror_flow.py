@@ -16,7 +16,7 @@ from typing import Any
 from spark_connect_rt.app.distributed import DistributedWorker, bring_up
 from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE, EXIT_TICK_CRASHED, exit_code_of
 from spark_connect_rt.app.late_runner import LateRunner
-from spark_connect_rt.app.mirror_rest import FlowApplications, FlowPeers
+from spark_connect_rt.app.mirror.mirror_rest import FlowApplications, FlowPeers
 from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.wiring import spark_runner
 from spark_connect_rt.config.listeners import Advertised

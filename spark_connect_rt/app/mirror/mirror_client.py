@@ -7,8 +7,8 @@ import sys
 from collections.abc import Mapping
 from typing import Any
 
-from spark_connect_rt.app.mirror_cluster import MirroredCluster
-from spark_connect_rt.app.mirror_maker import maker_config
+from spark_connect_rt.app.mirror.mirror_cluster import MirroredCluster
+from spark_connect_rt.app.mirror.mirror_maker import maker_config
 from spark_connect_rt.app.stores.store_actions import print_table
 from spark_connect_rt.config.config_def import prefixed
 from spark_connect_rt.errors import BadConfigError
