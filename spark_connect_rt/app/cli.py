@@ -52,7 +52,7 @@ def worker(file: PropertiesFile, override: Override = None) -> None:
 @cli.command()
 def quickstart(file: QuickstartFile = None, keep: Keep = False, override: Override = None) -> None:
     """Stream the flights into a table: embedded Kafka, one worker, two connectors, then check the counts."""
-    from spark_connect_rt.app.quickstart import bundled_settings, run_quickstart
+    from spark_connect_rt.app.quickstart.quickstart import bundled_settings, run_quickstart
 
     _exit_with(lambda: run_quickstart(read_settings(file or bundled_settings(), override), keep=keep))
 

@@ -21,8 +21,8 @@ from rich.live import Live
 
 from spark_connect_rt.app.distributed import DistributedWorker, start_worker
 from spark_connect_rt.app.exit_codes import EXIT_COUNTS_DISAGREE
-from spark_connect_rt.app.quickstart_connectors import SINK, SOURCE, TOPIC, sink_config, source_config
-from spark_connect_rt.app.quickstart_view import Counts, final_report, progress_table
+from spark_connect_rt.app.quickstart.quickstart_connectors import SINK, SOURCE, TOPIC, sink_config, source_config
+from spark_connect_rt.app.quickstart.quickstart_view import Counts, final_report, progress_table
 from spark_connect_rt.app.rest_api import servers_of
 from spark_connect_rt.app.rest_tls import LISTENERS
 from spark_connect_rt.app.signals import stop_asked, unwind_when_asked

@@ -10,7 +10,7 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from spark_connect_rt.app.quickstart_connectors import SINK, SOURCE, TOPIC
+from spark_connect_rt.app.quickstart.quickstart_connectors import SINK, SOURCE, TOPIC
 
 
 @dataclass(frozen=True, slots=True)
