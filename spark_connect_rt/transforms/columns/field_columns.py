@@ -11,7 +11,14 @@ import pyarrow.compute as pc
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.records import B, SinkBatch
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.transforms.columns import TIMESTAMP_TYPE, Columns, agrees, arrow_type, flat_columns, struct_column
+from spark_connect_rt.transforms.columns.columns import (
+    TIMESTAMP_TYPE,
+    Columns,
+    agrees,
+    arrow_type,
+    flat_columns,
+    struct_column,
+)
 from spark_connect_rt.transforms.extract_field import ExtractField
 from spark_connect_rt.transforms.field_path import field_at
 from spark_connect_rt.transforms.flatten import Flatten

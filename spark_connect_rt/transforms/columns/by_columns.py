@@ -11,9 +11,10 @@ from typing import Any
 
 from spark_connect_rt.api.records import B
 from spark_connect_rt.api.transformation import Transformation
-from spark_connect_rt.transforms import field_columns as fields
 from spark_connect_rt.transforms.cast import Cast
-from spark_connect_rt.transforms.cast_columns import cast_batch
+from spark_connect_rt.transforms.columns.cast_columns import cast_batch
+from spark_connect_rt.transforms.columns.columns import field_columns as fields
+from spark_connect_rt.transforms.columns.time_columns import convert_batch, timestamp_routed_batch
 from spark_connect_rt.transforms.extract_field import ExtractField
 from spark_connect_rt.transforms.flatten import Flatten
 from spark_connect_rt.transforms.hoist_field import HoistField
@@ -22,7 +23,6 @@ from spark_connect_rt.transforms.mask_field import MaskField
 from spark_connect_rt.transforms.replace_field import ReplaceField
 from spark_connect_rt.transforms.routers import TimestampRouter
 from spark_connect_rt.transforms.set_schema_metadata import SetSchemaMetadata
-from spark_connect_rt.transforms.time_columns import convert_batch, timestamp_routed_batch
 from spark_connect_rt.transforms.timestamp_converter import TimestampConverter
 from spark_connect_rt.transforms.value_to_key import ValueToKey
 
