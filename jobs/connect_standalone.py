@@ -2,7 +2,7 @@
 
 import sys
 
-from spark_connect_rt.app.commands.cli import main
+from spark_connect_rt.app.cli import main
 
 if __name__ == "__main__":
     main(["standalone", *sys.argv[1:]])

@@ -103,7 +103,7 @@ async def _no_application(_scope: Any, _receive: Any, _send: Any) -> None:
 def bundled_settings() -> Path:
     """Return the quickstart's own properties file: in an installed package beside this module, else the checkout's."""
     installed = Path(__file__).with_name("quickstart.properties")
-    return installed if installed.exists() else Path(__file__).parents[2] / "conf" / "quickstart.properties"
+    return installed if installed.exists() else Path(__file__).parents[3] / "conf" / "quickstart.properties"
 
 
 def child_output_to(log: Path) -> None:

@@ -13,7 +13,7 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 from typer.testing import CliRunner
 
-from spark_connect_rt.app.commands.cli import cli
+from spark_connect_rt.app.cli import cli
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.testing.mirror_maker_process import JavaMirrorMaker, SparkMirrorMaker
 from tests.topics import CommittedReader

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from spark_connect_rt.app.commands.cli import main
+from spark_connect_rt.app.cli import main
 from spark_connect_rt.app.stores.internal_topics import InternalTopics
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.protocol.checked_lines import RawRecord

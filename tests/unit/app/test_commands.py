@@ -9,7 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spark_connect_rt.app import standalone
-from spark_connect_rt.app.commands.cli import cli
+from spark_connect_rt.app.cli import cli
 from spark_connect_rt.app.wiring import override_policy
 from spark_connect_rt.app.worker_plugins import plugins_of
 from spark_connect_rt.errors import BadConfigError

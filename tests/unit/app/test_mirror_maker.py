@@ -12,7 +12,7 @@ from rich.console import Console
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from spark_connect_rt.app.commands.cli import cli
+from spark_connect_rt.app.cli import cli
 from spark_connect_rt.app.mirror import mirror_maker
 from spark_connect_rt.app.mirror.mirror_rest import FlowApplications, FlowPeers
 from spark_connect_rt.app.mirror.mirror_view import flow_lines, flows_table
