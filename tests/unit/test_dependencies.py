@@ -11,7 +11,7 @@ import pytest
 from typer.testing import CliRunner
 
 from spark_connect_rt.app.cli import cli
-from spark_connect_rt.app.quickstart.quickstart import quickstart
+from spark_connect_rt.app.quickstart import quickstart
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.optional_package import optional_module, package_folder
 

@@ -12,8 +12,8 @@ from typing import Any
 from spark_connect_rt.api.records import B
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.transforms.cast import Cast
+from spark_connect_rt.transforms.columns import field_columns as fields
 from spark_connect_rt.transforms.columns.cast_columns import cast_batch
-from spark_connect_rt.transforms.columns.columns import field_columns as fields
 from spark_connect_rt.transforms.columns.time_columns import convert_batch, timestamp_routed_batch
 from spark_connect_rt.transforms.extract_field import ExtractField
 from spark_connect_rt.transforms.flatten import Flatten

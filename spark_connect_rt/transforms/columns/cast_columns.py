@@ -9,7 +9,7 @@ from spark_connect_rt.api.data.schema import Type
 from spark_connect_rt.api.records import B
 from spark_connect_rt.transforms.cast import Cast
 from spark_connect_rt.transforms.cast_values import FLOATS, INTEGER_BITS
-from spark_connect_rt.transforms.columns.columns import ARROW_TYPES, agrees, flat_columns, struct_column
+from spark_connect_rt.transforms.columns.struct_columns import ARROW_TYPES, agrees, flat_columns, struct_column
 
 _INTEGER_TEXT = "^-?[0-9]{1,18}$"
 _FLOAT_TEXT = r"^-?[0-9]{1,15}(\.[0-9]{1,15})?$"

@@ -11,7 +11,7 @@ import pyarrow.compute as pc
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.api.records import B, SinkBatch
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.transforms.columns.columns import (
+from spark_connect_rt.transforms.columns.struct_columns import (
     TIMESTAMP_TYPE,
     Columns,
     agrees,

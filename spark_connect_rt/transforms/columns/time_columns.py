@@ -11,7 +11,7 @@ from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.data.simple_date_format import PatternPart
 from spark_connect_rt.api.records import B
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.transforms.columns.columns import TIMESTAMP_TYPE, agrees, flat_columns, struct_column
+from spark_connect_rt.transforms.columns.struct_columns import TIMESTAMP_TYPE, agrees, flat_columns, struct_column
 from spark_connect_rt.transforms.routers import TimestampRouter
 from spark_connect_rt.transforms.timestamp_converter import TimestampConverter
 from spark_connect_rt.transforms.timestamp_kinds import DATE, TIMESTAMP, UNIX, kind_of_schema, schema_of_kind
