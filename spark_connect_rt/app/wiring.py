@@ -228,8 +228,8 @@ def spark_runner(
 
     ``session`` returns one that others use, too; it stays theirs.
     """
-    from spark_connect_rt.spark.driver.spark_sink import SparkSinkRunner
-    from spark_connect_rt.spark.driver.spark_source import SparkSourceRunner
+    from spark_connect_rt.spark.driver.formats.spark_sink import SparkSinkRunner
+    from spark_connect_rt.spark.driver.formats.spark_source import SparkSourceRunner
     from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
 
     clients = clients_factory(raw.get("plugin.path"))

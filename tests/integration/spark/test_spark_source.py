@@ -37,7 +37,7 @@ from spark_connect_rt.ports.task_runner import (
     TaskRunning,
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.spark.driver.spark_source import TASK_CLASS, SparkSourceRunner
+from spark_connect_rt.spark.driver.formats.spark_source import TASK_CLASS, SparkSourceRunner
 from tests.e2e.commands import until
 from tests.topics import count_records, read_records
 

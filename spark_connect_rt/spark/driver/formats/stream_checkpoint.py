@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_connect_rt.errors import BadConfigError, ConnectError
-from spark_connect_rt.spark.driver.hadoop_text import read_text
+from spark_connect_rt.spark.driver.formats.hadoop_text import read_text
 
 VERSION = "v1"
 COMMIT = f'{VERSION}\n{{"nextBatchWatermarkMs":0}}'

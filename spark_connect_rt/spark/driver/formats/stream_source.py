@@ -12,8 +12,8 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from spark_connect_rt.config.spark_source_config import SparkSourceConfig
-from spark_connect_rt.spark.driver.source_frames import Sent, SourceFrames
-from spark_connect_rt.spark.driver.stream_checkpoint import StreamCheckpoint
+from spark_connect_rt.spark.driver.formats.source_frames import Sent, SourceFrames
+from spark_connect_rt.spark.driver.formats.stream_checkpoint import StreamCheckpoint
 
 OnSent = Callable[[Sent, Mapping[str, Any]], None]
 

@@ -22,8 +22,8 @@ from spark_connect_rt.ports.task_runner import (
 )
 from spark_connect_rt.ports.threads import MACHINE_THREADS, Timer
 from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.spark.driver.driver_tasks import DriverTask, DriverTasks
-from spark_connect_rt.spark.driver.table_batch import TableBatches, columns_session
+from spark_connect_rt.spark.driver.formats.driver_tasks import DriverTask, DriverTasks
+from spark_connect_rt.spark.driver.formats.table_batch import TableBatches, columns_session
 from spark_connect_rt.spark.executor.errant_reports import ensure_dead_letter_queue
 from spark_connect_rt.spark.executor.hosting import load_clients
 

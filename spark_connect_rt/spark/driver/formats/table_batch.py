@@ -16,8 +16,8 @@ from spark_connect_rt.pipeline.table_rows import infer_schema
 from spark_connect_rt.planning.range_planning import cut
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.spark.driver.driver_tasks import is_data_error, last_error_line, set_active
-from spark_connect_rt.spark.driver.table_writer import TableWriter, writer_for
+from spark_connect_rt.spark.driver.formats.driver_tasks import is_data_error, last_error_line, set_active
+from spark_connect_rt.spark.driver.formats.table_writer import TableWriter, writer_for
 from spark_connect_rt.spark.executor.hosting import load_clients
 from spark_connect_rt.spark.executor.kafka_ranges import OffsetRange, RangeJob, read_ranges
 

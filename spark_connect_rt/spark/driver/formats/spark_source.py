@@ -16,10 +16,10 @@ from spark_connect_rt.config.spark_source_config import BULK, INCREMENTAL, ONCE,
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.ports.task_runner import BatchDurable, OnTaskEvent, ReadOffsets, TaskLaunch
-from spark_connect_rt.spark.driver.driver_tasks import DriverTask, DriverTasks, set_active
-from spark_connect_rt.spark.driver.source_frames import Sent, SourceFrames
-from spark_connect_rt.spark.driver.stream_source import StreamSource
-from spark_connect_rt.spark.driver.table_batch import columns_session
+from spark_connect_rt.spark.driver.formats.driver_tasks import DriverTask, DriverTasks, set_active
+from spark_connect_rt.spark.driver.formats.source_frames import Sent, SourceFrames
+from spark_connect_rt.spark.driver.formats.stream_source import StreamSource
+from spark_connect_rt.spark.driver.formats.table_batch import columns_session
 from spark_connect_rt.spark.executor.errant_reports import ensure_dead_letter_queue
 from spark_connect_rt.spark.executor.hosting import load_clients
 

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.spark.driver.table_writer import Ranges, writer_for
+from spark_connect_rt.spark.driver.formats.table_writer import Ranges, writer_for
 
 
 def held_by_table(session: Any, connector: str, config: Mapping[str, str]) -> Ranges:

@@ -15,7 +15,7 @@ from typing import Any
 from urllib.parse import quote
 
 from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.spark.driver.hadoop_text import read_text
+from spark_connect_rt.spark.driver.formats.hadoop_text import read_text
 
 MANIFEST = "manifest.json"
 HIDDEN = "_connectrt"  # Spark and Hive skip names that begin with an underscore

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 from spark_connect_rt.config.spark_source_config import STREAM, SparkSourceConfig
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.task_runner import TaskLaunch
-from spark_connect_rt.spark.driver.driver_tasks import is_data_error, last_error_line
+from spark_connect_rt.spark.driver.formats.driver_tasks import is_data_error, last_error_line
 from spark_connect_rt.spark.executor.frame_sender import SENT_DDL, FrameJob, send_rows
 
 ATTEMPTS = 3  # a lost executor is not the task's fault; what was sent is sent again
