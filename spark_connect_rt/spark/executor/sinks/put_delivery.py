@@ -17,7 +17,7 @@ from spark_connect_rt.pipeline.put_isolation import NOT_THE_RECORDS_FAULT, PutIs
 from spark_connect_rt.pipeline.sink_pipeline import SinkConverted, SinkPipeline, place_of, place_of_record
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports
-from spark_connect_rt.spark.executor.sink_rows import by_partition, is_of_one_partition
+from spark_connect_rt.spark.executor.sinks.sink_rows import by_partition, is_of_one_partition
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 log = logging.getLogger(__name__)

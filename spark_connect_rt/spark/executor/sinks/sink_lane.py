@@ -22,7 +22,6 @@ from spark_connect_rt.pipeline.sink_pipeline import SinkConverted, SinkPipeline
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.spark.executor.commit_times import CommitTimes
 from spark_connect_rt.spark.executor.control_wire import encode_offsets
 from spark_connect_rt.spark.executor.errant_reports import (
     ErrantReports,
@@ -33,10 +32,11 @@ from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, deco
 from spark_connect_rt.spark.executor.hosting import load_class, monotonic_ms
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
 from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
-from spark_connect_rt.spark.executor.put_delivery import Outcome, PutDelivery
-from spark_connect_rt.spark.executor.sink_context import TaskContext
-from spark_connect_rt.spark.executor.sink_offsets import SinkOffsets
-from spark_connect_rt.spark.executor.sink_rows import first_offsets, without_partitions
+from spark_connect_rt.spark.executor.sinks.commit_times import CommitTimes
+from spark_connect_rt.spark.executor.sinks.put_delivery import Outcome, PutDelivery
+from spark_connect_rt.spark.executor.sinks.sink_context import TaskContext
+from spark_connect_rt.spark.executor.sinks.sink_offsets import SinkOffsets
+from spark_connect_rt.spark.executor.sinks.sink_rows import first_offsets, without_partitions
 
 PUT_EMPTY_EACH_S = 1.0  # tasks that buffer by time expect empty puts, as Java's poll loop makes them
 RETRY_FIRST_S, RETRY_LAST_S = 0.1, 5.0

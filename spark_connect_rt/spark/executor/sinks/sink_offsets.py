@@ -12,7 +12,7 @@ from collections.abc import Set as AbstractSet
 import pyarrow as pa
 
 from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.spark.executor.sink_rows import first_offsets
+from spark_connect_rt.spark.executor.sinks.sink_rows import first_offsets
 
 Offsets = dict[TopicPartition, int]
 
