@@ -20,8 +20,8 @@ from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.offset_records import encode_key, encode_value
 from spark_connect_rt.spark.executor.frames import EXACT, BatchHead, Row, RowKind, decode_records
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
-from spark_connect_rt.spark.executor.new_topics import NewTopics
-from spark_connect_rt.spark.executor.source_lane import Pending
+from spark_connect_rt.spark.executor.sources.new_topics import NewTopics
+from spark_connect_rt.spark.executor.sources.source_lane import Pending
 
 COMMIT_EACH_S = 0.25  # under load: polls that come sooner share a transaction
 COMMIT_APART_S = 0.05  # reader idle: commit at once unless the last one was this recently

@@ -17,7 +17,7 @@ from spark_connect_rt.ports.executor_clients import BatchProducer, ExecutorClien
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, decode_records
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
-from spark_connect_rt.spark.executor.new_topics import NewTopics
+from spark_connect_rt.spark.executor.sources.new_topics import NewTopics
 
 FLUSH_EACH_S = 0.25  # under load: longest age of an unflushed batch
 FLUSH_APART_S = 0.05  # reader idle: flush at once unless the last flush was this recently

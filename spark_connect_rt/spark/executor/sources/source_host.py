@@ -33,7 +33,7 @@ from spark_connect_rt.spark.executor.hosting import (
 )
 from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
 from spark_connect_rt.spark.executor.row_queue import RowQueue
-from spark_connect_rt.spark.executor.sent_records import SentRecords, tell_of, wants_commits, wants_offsets
+from spark_connect_rt.spark.executor.sources.sent_records import SentRecords, tell_of, wants_commits, wants_offsets
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 
