@@ -1,4 +1,4 @@
-"""What Spark can read, as records: its configuration (the driver does the work, see spark/driver/formats/spark_source.py).
+"""What Spark can read, as records: its configuration (the driver does the work: spark/driver/formats/spark_source.py).
 
 Offsets are ``{"format": f, "path" or "table": what}`` -> by mode: ``{"rows": n}`` once, ``{"rows": n, "pass": k}``
 bulk, ``{"column": c, "type": Spark's, "value": the greatest read}`` incremental, ``{"batch": n, "offset": the stream's

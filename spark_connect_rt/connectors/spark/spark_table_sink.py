@@ -1,4 +1,4 @@
-"""A table that Spark writes: the configuration of it (the driver does the work, see spark/driver/formats/spark_sink.py)."""
+"""A table that Spark writes: the configuration of it (the driver does the work: spark/driver/formats/spark_sink.py)."""
 
 from __future__ import annotations
 
