@@ -17,7 +17,7 @@ from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.ports.peer_client import PeerAnswer
-from spark_connect_rt.protocol.internal_request import Verdict, verify
+from spark_connect_rt.protocol.internal_request import SignatureVerdict, verify
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.runtime.herder.settings import HerderSettings
@@ -94,7 +94,7 @@ class SimulatedPeers:
             raise RetriableError(f"{url} is not reachable")
         herder = worker.herder
         key = herder.internal_key()
-        if key.required and verify(key.key, key.accepted_algorithms, headers or {}, body) is not Verdict.VALID:
+        if key.required and verify(key.key, key.accepted_algorithms, headers or {}, body) is not SignatureVerdict.VALID:
             return PeerAnswer(403, b"")
         connector = unquote(parts.path.split("/")[2])
         answer = herder.put_task_configs(connector, json.loads(body or b"[]"))

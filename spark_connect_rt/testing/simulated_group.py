@@ -15,7 +15,7 @@ from spark_connect_rt.state.membership import (
     IN_GROUP,
     Effect,
     Member,
-    Phase,
+    MemberPhase,
     Timing,
     must_heartbeat,
     next_deadline_ms,
@@ -142,7 +142,7 @@ class SimulatedMember(MemoryGroupMember):
         """See GroupMember."""
         self._polling += 1
         try:
-            if self.state.phase is Phase.LAPSED:
+            if self.state.phase is MemberPhase.LAPSED:
                 self.apply(happened.Polled())
             events, _ = self._inbox.take(timeout_ms)
             return events

@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.ports.herder import Health
-from spark_connect_rt.ports.supervision import Failure, Part
+from spark_connect_rt.ports.supervision import Part, PartFailure
 from spark_connect_rt.ports.threads import RunningThread
 from spark_connect_rt.runtime.herder.adopting import Adopting
 from spark_connect_rt.runtime.herder.changes import Changes
@@ -163,7 +163,7 @@ class HerderLoop:
             self._deps.supervisor.failed(Part.HERDER, error)
         self._stop_services()
 
-    def _lost(self, failure: Failure) -> None:
+    def _lost(self, failure: PartFailure) -> None:
         """End without a drain: a part of the worker is gone."""
         self.story.tell("supervisor", str(failure))
         self._requests.close()

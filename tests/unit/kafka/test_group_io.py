@@ -13,7 +13,7 @@ from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.kafka.membership.group_io import GroupIo
 from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
 from spark_connect_rt.state import membership_events as happened
-from spark_connect_rt.state.membership import Member, Phase
+from spark_connect_rt.state.membership import Member, MemberPhase
 
 SETTINGS = {"group.id": "g", "bootstrap.servers": "127.0.0.1:1", "client.id": "c"}
 
@@ -62,7 +62,9 @@ class Link:
 
 def test_an_io_thread_that_failed_tells_the_herder_and_can_still_leave_the_group() -> None:
     member, link = KafkaGroupMember(SETTINGS), Link()
-    member._member = Member(Phase.STABLE, "m", 7, "sessioned", "l", True, holding=True, last_contact_ms=member.now_ms())
+    member._member = Member(
+        MemberPhase.STABLE, "m", 7, "sessioned", "l", True, holding=True, last_contact_ms=member.now_ms()
+    )
     member._io._link = link  # type: ignore[assignment]
     failing: Callable[[], None] = _raise
     member._io._beat_if_due = failing  # type: ignore[method-assign]
