@@ -41,6 +41,7 @@ from spark_connect_rt.spark.driver.reports import (
     remember_moved,
     task_measured,
     unsendable,
+    waiting_news,
 )
 from spark_connect_rt.spark.driver.slices import SliceConnected, SliceEvent, SliceGone, SliceLauncher, SliceMessage
 from spark_connect_rt.spark.driver.slot_table import SlotTable
@@ -365,6 +366,8 @@ class Engine:
         if self._closing:
             return
         self._slots.housekeeping(closing=False)
+        for news in waiting_news(list(self._runs.values()), _now_ms(), self._settings.slot_patience_ms):
+            self._emit(news)
         runs = [run for run in self._runs.values() if run.phase is Phase.HOSTED]
         for task in busy_tasks(runs, self._settings.limits, len(self._slots), _now_ms()):
             run = self._runs[task]
