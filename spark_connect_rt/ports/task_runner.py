@@ -42,6 +42,7 @@ class TaskLaunch:
     dead_letter_admin: Mapping[str, str] = field(default_factory=dict)  # to create that of either kind
     topic_admin: Mapping[str, str] = field(default_factory=dict)  # sources that make their topics; else empty
     offsets_topic: str = ""  # exactly-once sources: where offsets go, in the records' own transaction; else empty
+    secret_settings: tuple[str, ...] = ()  # names of the connector's settings that no trace and no log may show
 
 
 @dataclass(frozen=True, slots=True)

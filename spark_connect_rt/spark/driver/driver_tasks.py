@@ -7,13 +7,11 @@ from __future__ import annotations
 
 import logging
 import threading
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import (
     Assign,
     OnTaskEvent,
@@ -32,9 +30,10 @@ from spark_connect_rt.ports.task_runner import (
     TaskRunning,
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.spark.executor.hosting import trace_of
+from spark_connect_rt.spark.executor.log_masking import hide_secrets
 
 CANCEL_MARGIN_S = 5.0
-HIDDEN = "[hidden]"
 log = logging.getLogger(__name__)
 
 
@@ -49,13 +48,13 @@ class DriverTask(ABC):
         self._paused = launch.paused
         self._stopping = False
         self._records = 0
-        self._secrets: tuple[str, ...] = ()
         self._thread = threading.Thread(target=self._run, name=f"{kind}-{launch.task}", daemon=True)
 
     def do(self, command: TaskCommand) -> None:
         """Carry out a command between two steps, but for a stop's deadline. Returns at once; any thread."""
         match command:
             case Start():
+                hide_secrets(self.launch)
                 self._thread.start()
             case Pause() | Resume():
                 self._later(lambda: self._set_paused(isinstance(command, Pause)))
@@ -97,29 +96,15 @@ class DriverTask(ABC):
             self._on_event((TaskPaused if self._paused else TaskRunning)(self.launch.task, self.launch.run))
             while not self._stopping:
                 self._step()
-        except Exception:  # noqa: BLE001 - top of a task's thread: becomes FAILED with its trace
+        except Exception as error:  # noqa: BLE001 - top of a task's thread: becomes FAILED with its trace
             drained = False
             if not self._stopping:
-                self._on_event(TaskFailed(self.launch.task, self.launch.run, self._without_secrets()))
+                self._on_event(TaskFailed(self.launch.task, self.launch.run, trace_of(error)))
         finally:
             self._quietly(lambda: self._obey(0))  # a revocation that came with the stop still wants its answer
             self._quietly(lambda: self._close(drained))
             forget = self._when_committed() if drained else None
             self._on_event(TaskEnded(self.launch.task, self.launch.run, drained, self._records, forget))
-
-    def _resolved(self, clients: ExecutorClients) -> dict[str, str]:
-        """Return the task's configuration with its secrets, which no trace will show."""
-        raw = self.launch.config
-        resolved = clients.resolve(raw, self.launch.worker_config)
-        self._secrets = tuple(value for name, value in resolved.items() if value and value != raw.get(name))
-        return resolved
-
-    def _without_secrets(self) -> str:
-        """Return the trace of the failure; drivers of databases like to quote what they were given."""
-        trace = traceback.format_exc()
-        for secret in self._secrets:
-            trace = trace.replace(secret, HIDDEN)
-        return trace
 
     def _quietly(self, act: Callable[[], None]) -> None:
         try:

@@ -77,7 +77,7 @@ class SparkSinkTaskHost(DriverTask):
 
     def _open(self) -> None:
         clients, worker_config = load_clients(self._clients), self.launch.worker_config
-        launch = replace(self.launch, config=self._resolved(clients))
+        launch = replace(self.launch, config=clients.resolve(self.launch.config, worker_config))
         settings = ReportSettings.from_config(clients.resolve(launch.connector_config, worker_config))
         ensure_dead_letter_queue(clients, settings, clients.resolve(launch.dead_letter_admin, worker_config))
         self._consumer = clients.consumer(clients.resolve(launch.client_config, worker_config))
