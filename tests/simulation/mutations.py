@@ -150,7 +150,7 @@ def a_killed_slot_is_taken_for_dead(patch: Patch) -> None:
 
 
 def moved_runs_are_not_drained(patch: Patch) -> None:
-    def hasty(engine: Engine, run: Run, target: Slot | None) -> None:
+    def hasty(engine: Engine, run: Run, target: Slot | None, within_ms: float | None = None) -> None:
         if run.phase is Phase.HOSTED:
             engine._send(run, {"op": "stop"})
             engine._slots.leave(run)
