@@ -290,6 +290,10 @@ class MemoryGroupMember:
         """Return the member id, empty unless stable and everything that happened has been polled."""
         return self.state.member_id if self.state.phase is MemberPhase.STABLE and self._inbox.is_empty else ""
 
+    def trouble(self) -> str:
+        """Return why the group is not joined."""
+        return "" if self.reachable else "the coordinator cannot be reached"
+
     def in_contact(self) -> bool:
         """Return whether what was assigned is certainly still this member's."""
         return in_contact(self.state, self.timing, self._group.now_ms())
