@@ -179,7 +179,7 @@ class KafkaGroupMember:
             before = self._member
             after, effects = step(before, event)
             self._member = after
-            if after.phase is Phase.STABLE and before.phase is not Phase.STABLE:
+            if after.phase is MemberPhase.STABLE and before.phase is not MemberPhase.STABLE:
                 self._trouble = ""
             if any(effect in _ENDS_ERA for effect in effects):
                 self._era += 1

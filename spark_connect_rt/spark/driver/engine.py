@@ -43,7 +43,6 @@ from spark_connect_rt.spark.driver.reports import (
     unsendable,
     waiting_news,
 )
-from spark_connect_rt.spark.driver.reports import batch_durable, busy_tasks, remember_moved, task_measured, unsendable
 from spark_connect_rt.spark.driver.slices import SliceConnected, SliceEvent, SliceGone, SliceLauncher, SliceMessage
 from spark_connect_rt.spark.driver.slot_table import SlotTable
 from spark_connect_rt.spark.executor.control_wire import Message, encode_offsets
