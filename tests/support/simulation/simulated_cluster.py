@@ -31,11 +31,11 @@ from spark_connect_rt.stores.status_store import StatusStore
 from spark_connect_rt.testing.in_process_cluster import MemoryPlugins
 from spark_connect_rt.testing.memory_connectors import MemorySource
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
-from spark_connect_rt.testing.simulated_group import SimulatedGroup, SimulatedMember
-from spark_connect_rt.testing.simulated_invariants import GroundTruth
-from spark_connect_rt.testing.simulated_log import Link, SimulatedLog, SimulatedTopic
-from spark_connect_rt.testing.simulated_slices import SimulatedSliceLauncher, SliceTimes
-from spark_connect_rt.testing.simulated_threads import WALL_CLOCK_START_MS, Scheduler, SimulatedProcess
+from tests.support.simulation.simulated_group import SimulatedGroup, SimulatedMember
+from tests.support.simulation.simulated_invariants import GroundTruth
+from tests.support.simulation.simulated_log import Link, SimulatedLog, SimulatedTopic
+from tests.support.simulation.simulated_slices import SimulatedSliceLauncher, SliceTimes
+from tests.support.simulation.simulated_threads import WALL_CLOCK_START_MS, Scheduler, SimulatedProcess
 
 MOST_TASKS = 4  # of one connector
 T = TypeVar("T")

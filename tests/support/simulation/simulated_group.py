@@ -21,8 +21,8 @@ from spark_connect_rt.state.membership import (
     next_deadline_ms,
 )
 from spark_connect_rt.testing.memory_group import MemoryGroup, MemoryGroupMember, _Seat
-from spark_connect_rt.testing.simulated_log import Link
-from spark_connect_rt.testing.simulated_threads import Alarm, Scheduler, SimulatedProcess
+from tests.support.simulation.simulated_log import Link
+from tests.support.simulation.simulated_threads import Alarm, Scheduler, SimulatedProcess
 
 WATCH_MS = 1_000  # the coordinator looks at least this often
 SEARCH_MS = 500
