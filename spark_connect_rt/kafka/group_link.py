@@ -18,7 +18,8 @@ from aiokafka.errors import KafkaError
 from spark_connect_rt.kafka.aiokafka_parts import AIOKafkaConnection, MetadataRequest, collect_hosts
 from spark_connect_rt.kafka.connection_problem import refusal_of_error
 from spark_connect_rt.kafka.group_connection import connect
-from spark_connect_rt.kafka.group_requests import NONE, Refusal, find_request, lost_reason, refusal_of
+from spark_connect_rt.kafka.group_requests import NONE, find_request, lost_reason, refusal_of
+from spark_connect_rt.kafka.refusal import Refusal
 
 STAGGER_S = 0.5  # head start of one broker before the next is asked too
 NETWORK_ERRORS = (OSError, KafkaError, asyncio.TimeoutError, EOFError)

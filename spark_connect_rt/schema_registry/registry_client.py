@@ -19,9 +19,9 @@ from urllib.parse import urlsplit
 import httpx
 
 from spark_connect_rt.errors import ConnectError, DataError, RetriableError
-from spark_connect_rt.kafka.tls_config import tls_settings
 from spark_connect_rt.optional_package import optional_module
 from spark_connect_rt.schema_registry.settings import RegistrySettings
+from spark_connect_rt.security.tls_config import tls_settings
 
 T = TypeVar("T")
 UNREACHABLE, REFUSED = "CRT-1100", "CRT-1101"

@@ -25,6 +25,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.control_wire import Message, decode_launch, decode_offsets, encode_launch
 from spark_connect_rt.spark.executor.frames import MARKER_ROW, Row, RowKind
 from spark_connect_rt.spark.executor.hosting import tell_or_log, trace_of
+from spark_connect_rt.spark.executor.log_masking import hide_secrets
 from spark_connect_rt.spark.executor.row_queue import RowQueue
 from spark_connect_rt.spark.executor.sink_feed import SinkFeed
 from spark_connect_rt.spark.executor.source_host import LookUpEndedError, SourceHost
@@ -141,6 +142,7 @@ class ReaderSide:
                 log.error("unknown control message %s for host %s, ignored", other, message["host"])
 
     def _start(self, number: int, launch: TaskLaunch) -> None:
+        hide_secrets(launch)
         if launch.kind is TaskKind.SOURCE:
             host: SourceHost | SinkFeed = SourceHost(number, launch, self._rows, self._clients, self)
         else:
