@@ -1,4 +1,4 @@
-"""Draws the layers of ``.importlinter`` for docs/explanation/architecture.md: a picture, and a table of what each holds.
+"""Draws the layers of ``.importlinter`` for docs/explanation/architecture.md: a picture, a table of what each holds.
 
 ``python -m tools.layers`` writes both; tests/unit/test_docs.py fails when what is committed says something else.
 """

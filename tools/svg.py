@@ -7,12 +7,15 @@ from xml.sax.saxutils import escape
 
 # fg: text, soft: text of less weight, line: borders, a and b: the two colours that mean something
 _STYLE = """
-  svg { --fg: #1f2328; --soft: #59636e; --line: #8c959f; --a: #2f6feb; --b: #d1782a; --fill: #eef2f6; --pure: #dcebdd; }
+  svg { --fg: #1f2328; --soft: #59636e; --line: #8c959f; --a: #2f6feb; --b: #d1782a; --fill: #eef2f6;
+    --pure: #dcebdd; }
   @media (prefers-color-scheme: dark) {
-    svg { --fg: #e6edf3; --soft: #9aa4ae; --line: #6e7681; --a: #58a6ff; --b: #e3974f; --fill: #22272e; --pure: #213a2a; }
+    svg { --fg: #e6edf3; --soft: #9aa4ae; --line: #6e7681; --a: #58a6ff; --b: #e3974f; --fill: #22272e;
+      --pure: #213a2a; }
   }
   text { font: 13px system-ui, sans-serif; fill: var(--fg); }
-  .soft { fill: var(--soft); font-size: 12px; } .head { font-weight: 600; } .mono { font-family: ui-monospace, monospace; }
+  .soft { fill: var(--soft); font-size: 12px; } .head { font-weight: 600; }
+  .mono { font-family: ui-monospace, monospace; }
   .box { fill: var(--fill); stroke: var(--line); } .pure { fill: var(--pure); stroke: var(--line); }
   .a { fill: var(--a); } .b { fill: var(--b); } .line { stroke: var(--line); fill: none; }
 """
