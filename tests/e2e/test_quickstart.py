@@ -6,6 +6,7 @@ import os
 import re
 import shutil
 import signal
+import subprocess
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -15,6 +16,7 @@ import pytest
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from tests.e2e.commands import get_json, launch, run, spark_submit, until
+from tests.e2e.submitted import plain_environment
 
 FLIGHTS = 336_776
 
@@ -145,14 +147,22 @@ def distinct_flights(folder: Path, keys: list[str]) -> int:
     return len(pd.read_csv(folder / "flights.csv", usecols=keys, na_values=["NA"], low_memory=False).drop_duplicates())
 
 
-def test_the_embedded_broker_is_not_started_when_one_is_named(tmp_path: Path, broker: EmbeddedKafka) -> None:
+def test_an_installed_wheel_needs_no_file_and_starts_no_broker_when_one_is_named(
+    tmp_path: Path, broker: EmbeddedKafka, installed_wheel: Path
+) -> None:
     (port,) = free_ports(1)
-    folder = tmp_path / "own-broker"
-    command = quickstart(folder, port)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    settings = {"listeners": f"http://127.0.0.1:{port}", "bootstrap.servers": broker.bootstrap_servers}
     for name in ("group.id", "config.storage.topic", "offset.storage.topic", "status.storage.topic"):
-        command += ["--set", f"{name}=own-broker-{name.split('.')[0]}"]
-    done = run([*command, "--set", f"bootstrap.servers={broker.bootstrap_servers}"])
+        settings[name] = f"own-broker-{name.split('.')[0]}"
+    command = [str(installed_wheel), "-m", "spark_connect_rt", "quickstart"]
+    command += [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    done = subprocess.run(
+        command, cwd=empty, env=plain_environment(), capture_output=True, text=True, timeout=240, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
+    folder = empty / ".connectrt" / "quickstart"
     assert not (folder / "kafka").exists()
     assert table_rows(folder) == FLIGHTS
     shutil.rmtree(folder)
