@@ -178,10 +178,8 @@ class Engine:
             self._slots.leave(run)
             self._finish(run, drained=True)
             return
-        if run.phase is Phase.HOSTED:
-            run.phase = Phase.STOPPING
-            self._send(run, {"op": "stop"})
         run.phase = Phase.STOPPING
+        self._send(run, {"op": "stop", "within_ms": timeout_ms})
         host = run.host
         self._loop.later(timeout_ms, lambda: self._overdue(run, host))
 
@@ -220,10 +218,10 @@ class Engine:
         for partitions in run.revocations.unanswered():
             self._release(run, partitions)
 
-    def _move(self, run: Run, target: Slot | None) -> None:
-        """Drain a run and go on in ``target``, or wherever there is room."""
+    def _move(self, run: Run, target: Slot | None, within_ms: float | None = None) -> None:
+        """Drain a run, as far as that goes ``within_ms``, and go on in ``target``, or wherever there is room."""
         if run.phase is Phase.HOSTED:
-            self._send(run, {"op": "stop"})
+            self._send(run, {"op": "stop", "within_ms": within_ms})
             run.phase, run.target = Phase.MOVING, target
 
     def _finish(self, run: Run, *, drained: bool) -> None:

@@ -32,7 +32,7 @@ from spark_connect_rt.spark.executor.source_host import LookUpEndedError, Source
 from spark_connect_rt.spark.executor.task_meter import TELL_EACH_S
 
 STOP_LOOK_EACH_S = 0.2  # while a look-up waits
-_SWITCHED = {"stop": {"stopping": True}, "pause": {"paused": True}, "resume": {"paused": False}}
+_SWITCHED = {"pause": {"paused": True}, "resume": {"paused": False}}
 log = logging.getLogger(__name__)
 
 
@@ -121,7 +121,9 @@ class ReaderSide:
         if host is None:  # it ended meanwhile; its ENDED row is on the way
             return
         match message["op"]:
-            case "stop" | "pause" | "resume" as op:
+            case "stop":
+                host.switches.stop(message["within_ms"])
+            case "pause" | "resume" as op:
                 host.switches.set(**_SWITCHED[op])
             case "throttle":
                 host.switches.set(throttled=message["on"])
