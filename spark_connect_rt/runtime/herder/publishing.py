@@ -22,8 +22,7 @@ from spark_connect_rt.runtime.worker.worker import Worker
 from spark_connect_rt.state.cluster_config import ClusterConfigState
 from spark_connect_rt.state.target_state import TargetState
 
-REPAIR_PAUSE_MS = 2_000  # what was handed to the leader takes a while to be in the topic
-
+REPAIR_PAUSE_MS = 1_000  # until what was written is read here; the leader may have seen nothing left to write
 log = logging.getLogger(__name__)
 
 
@@ -49,7 +48,7 @@ class Publishing:
         self._forwarding = forwarding
         self._calls = calls
         self._pending: dict[str, _Pending] = {}
-        self._repaired_ms: dict[str, int] = {}  # connectors whose stored sets are unreadable -> when last tried
+        self._repaired_ms: dict[str, int] = {}  # when a connector's stored set was last found to be incomplete
 
     def take(self, generated: TaskConfigsGenerated, now_ms: int) -> None:
         """Take a connector's answer; a newer one replaces an older one."""
@@ -83,13 +82,12 @@ class Publishing:
         Java leaves such a set as it is: a worker that starts after a compaction is given tasks it knows nothing of.
         """
         snapshot, held = self._deps.config_store.snapshot(), self._state.held
-        broken = snapshot.inconsistent | snapshot.overtaken
-        self._repaired_ms = {name: at_ms for name, at_ms in self._repaired_ms.items() if name in broken}
-        for name in broken:
-            wanted = held is not None and name in held.connectors and snapshot.target_state(name) is TargetState.STARTED
-            if wanted and name not in self._pending:
-                due_ms = max(now_ms, self._repaired_ms.get(name, now_ms - REPAIR_PAUSE_MS) + REPAIR_PAUSE_MS)
-                self._pending[name], self._repaired_ms[name] = _Pending(None, due_ms), due_ms
+        for name in snapshot.inconsistent | snapshot.overtaken:
+            if held is None or name not in held.connectors or snapshot.target_state(name) is not TargetState.STARTED:
+                continue
+            if now_ms - self._repaired_ms.get(name, -REPAIR_PAUSE_MS) >= REPAIR_PAUSE_MS:
+                self._repaired_ms[name] = now_ms
+                self._pending.setdefault(name, _Pending(None, now_ms))
 
     def _publish_one(self, name: str, pending: _Pending, now_ms: int) -> str:
         snapshot = self._deps.config_store.snapshot()
