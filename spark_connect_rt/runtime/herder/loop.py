@@ -1,4 +1,4 @@
-"""The herder's loop: one thread, the ordered steps, start and stop (house rule 2).
+"""The herder's loop: one thread, the ordered steps, start and stop.
 
 Owns the order of the steps and the life of everything the worker runs. What a step decides is in its own module.
 """
