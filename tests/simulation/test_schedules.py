@@ -15,10 +15,10 @@ import pytest
 
 from spark_connect_rt.spark.driver.loop import Loop, Step
 from spark_connect_rt.spark.driver.task_runner import channel_timeout_ms
-from spark_connect_rt.testing.simulated_faults import FAULTS
-from spark_connect_rt.testing.simulated_schedule import Tally, run_schedule, run_schedules
-from spark_connect_rt.testing.simulated_slices import SliceTimes
 from tests.suite.steps import SCHEDULES as SCHEDULES_VARIABLE
+from tests.support.simulation.simulated_faults import FAULTS
+from tests.support.simulation.simulated_schedule import Tally, run_schedule, run_schedules
+from tests.support.simulation.simulated_slices import SliceTimes
 
 SCHEDULES = int(os.environ.get(SCHEDULES_VARIABLE, "1000"))
 FOUND = {

@@ -35,7 +35,14 @@ from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.loop import Loop
 from spark_connect_rt.spark.driver.model import EngineSettings, Phase, Run, Slot
 from spark_connect_rt.spark.driver.offset_look_ups import OffsetLookUps
-from spark_connect_rt.spark.driver.reports import batch_durable, busy_tasks, remember_moved, task_measured, unsendable
+from spark_connect_rt.spark.driver.reports import (
+    batch_durable,
+    busy_tasks,
+    remember_moved,
+    task_measured,
+    unsendable,
+    waiting_news,
+)
 from spark_connect_rt.spark.driver.slices import SliceConnected, SliceEvent, SliceGone, SliceLauncher, SliceMessage
 from spark_connect_rt.spark.driver.slot_table import SlotTable
 from spark_connect_rt.spark.executor.control_wire import Message, encode_offsets
@@ -378,6 +385,8 @@ class Engine:
         if self._closing:
             return
         self._slots.housekeeping(closing=False)
+        for news in waiting_news(list(self._runs.values()), self._now_ms(), self._settings.slot_patience_ms):
+            self._emit(news)
         runs = [run for run in self._runs.values() if run.phase is Phase.HOSTED]
         for task in busy_tasks(runs, self._settings.limits, len(self._slots), self._now_ms()):
             run = self._runs[task]

@@ -26,10 +26,10 @@ from spark_connect_rt.ports.task_runner import (
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.driver.engine import Engine
+from spark_connect_rt.spark.driver.formats.spark_source import TASK_CLASS, SparkSourceRunner
 from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.driver.session import BackgroundSession, build_session
 from spark_connect_rt.spark.driver.slice_runner import SparkSliceLauncher
-from spark_connect_rt.spark.driver.spark_source import TASK_CLASS, SparkSourceRunner
 
 CHANNEL_TIMEOUT_MIN_MS = 1_000
 
