@@ -17,6 +17,7 @@ from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.ports.peer_client import PeerAnswer
+from spark_connect_rt.ports.supervision import Part, Report
 from spark_connect_rt.protocol.internal_request import SignatureVerdict, verify
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
@@ -164,7 +165,7 @@ class SimulatedCluster:
                 config_store=config_store,
                 status_store=StatusStore(statuses, scheduler, threads=process),
                 offset_store=OffsetStore(offsets, process, member.in_contact),
-                runner=Engine(slices, self._engine, threads=process, clock=scheduler),
+                runner=Engine(slices, self._engine, _raising(scheduler), process, scheduler),
                 sink_groups=self.consumer_groups.member,
                 plugins=_PLUGINS,
                 peers=SimulatedPeers(self, process),
@@ -268,6 +269,15 @@ class SimulatedCluster:
             ]
             lines += [f"  waits: {where}" for where in worker.process.stacks()]
         return "\n".join(lines)
+
+
+def _raising(scheduler: Scheduler) -> Report:
+    """Return a report of a part that ended which ends the schedule."""
+
+    def report(part: Part, error: BaseException | str) -> None:
+        scheduler.failures.append(error if isinstance(error, BaseException) else RuntimeError(f"{part}: {error}"))
+
+    return report
 
 
 def expected_tasks(worker: SimulatedWorker) -> tuple[set[str], set[str]]:
