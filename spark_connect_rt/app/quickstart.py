@@ -25,6 +25,7 @@ from spark_connect_rt.app.distributed import DistributedWorker, start_worker
 from spark_connect_rt.app.exit_codes import EXIT_COUNTS_DISAGREE
 from spark_connect_rt.app.quickstart_connectors import SINK, SOURCE, TOPIC, sink_config, source_config
 from spark_connect_rt.app.quickstart_view import Counts, final_report, progress_table
+from spark_connect_rt.config.own_settings import QuickstartSettings
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import ConnectError
 
@@ -63,7 +64,7 @@ class Places:
 def run_quickstart(settings: dict[str, str], *, keep: bool = False, console: Console | None = None) -> int:
     """Run it; return the exit code: 0 when table and CSV agree, 1 when not. Everything it started is stopped."""
     console = console or Console()
-    places = Places(Path(settings.get("quickstart.directory", ".connectrt/quickstart")).absolute())
+    places = Places(Path(QuickstartSettings.of(settings).quickstart_directory).absolute())
     places.folder.mkdir(parents=True, exist_ok=True)
     unpack_flights(places.csv)
     broker = _broker(settings, places)
@@ -112,8 +113,8 @@ def unpack_flights(target: Path) -> None:
 
 
 def _broker(settings: Mapping[str, str], places: Places) -> EmbeddedKafka | None:
-    wanted = settings.get("bootstrap.servers", EMBEDDED)
-    return EmbeddedKafka(places.kafka) if wanted == EMBEDDED else None
+    own = settings.get("bootstrap.servers") not in (None, EMBEDDED)
+    return None if own else EmbeddedKafka(places.kafka)
 
 
 def _with_worker(settings: Mapping[str, str], places: Places, keep: bool, console: Console) -> int:
@@ -150,16 +151,15 @@ class _Job:
     ) -> None:
         self._rest = rest
         self._worker = worker
-        self._settings = settings
+        self._settings = QuickstartSettings.of(settings)
         self._places = places
         self._progress: Mapping[str, Any] = {}
 
     def deploy(self) -> None:
         """PUT both configurations: creates them, or finds them as they are."""
-        self._worker.create_topic(TOPIC, int(self._settings.get("quickstart.topic.partitions", "2")))
-        table_format = self._settings.get("quickstart.table.format", "parquet")
+        self._worker.create_topic(TOPIC, self._settings.quickstart_topic_partitions)
         self._put(SOURCE, source_config(self._places.csv))
-        self._put(SINK, sink_config(self._places.table, table_format))
+        self._put(SINK, sink_config(self._places.table, self._settings.quickstart_table_format))
 
     def _put(self, name: str, config: Mapping[str, str]) -> None:
         answer = self._rest.put(f"/connectors/{name}/config", json=dict(config))
@@ -212,8 +212,7 @@ class _Job:
     def counts(self) -> Counts:
         """Return what was moved by this run, what the CSV holds and what Spark reads back from the table."""
         moved = {task["task"]["connector"]: int(task["records"]) for task in self._progress.get("tasks", [])}
-        table_format = self._settings.get("quickstart.table.format", "parquet")
-        frame = read_table(self._worker.spark(), table_format, self._places.table)
+        frame = read_table(self._worker.spark(), self._settings.quickstart_table_format, self._places.table)
         frame.createOrReplaceTempView("flights")
         by_carrier = frame.sparkSession.sql(
             "SELECT carrier, count(*) AS flights, round(avg(dep_delay), 1) AS mean_delay_minutes "

@@ -34,6 +34,7 @@ from spark_connect_rt.testing.simulated_group import SimulatedGroup, SimulatedMe
 from spark_connect_rt.testing.simulated_invariants import GroundTruth
 from spark_connect_rt.testing.simulated_log import Link, SimulatedLog, SimulatedTopic
 from spark_connect_rt.testing.simulated_threads import WALL_CLOCK_START_MS, Scheduler, SimulatedProcess
+from spark_connect_rt.testing.worker_settings import worker_settings
 
 MOST_TASKS = 4  # of one connector
 T = TypeVar("T")
@@ -154,7 +155,9 @@ class SimulatedCluster:
         config_store = ConfigStore(configs, scheduler)
         herder = DistributedHerder(
             HerderDependencies(
-                settings=HerderSettings.of(f"{name}:8083", f"http://{name}:8083/", {**self._config, **(config or {})}),
+                settings=HerderSettings.of(
+                    f"{name}:8083", f"http://{name}:8083/", worker_settings({**self._config, **(config or {})})
+                ),
                 clock=scheduler,
                 member=member,
                 config_store=config_store,
