@@ -44,7 +44,6 @@ LOG_CONSUMER_DEFAULTS = {
 
 _SHARED_NAMES = frozenset(
     {
-        "bootstrap.servers",
         "client.dns.lookup",
         "connections.max.idle.ms",
         "default.api.timeout.ms",
@@ -86,7 +85,7 @@ def _shared(worker: WorkerConfig, texts: Mapping[str, str]) -> dict[str, str]:
         for key, value in texts.items()
         if value is not None and (key in _SHARED_NAMES or key.startswith(_SHARED_PREFIXES))
     }
-    return {**_servers(worker), **known}
+    return {**known, **_servers(worker)}
 
 
 def source_producer_properties(

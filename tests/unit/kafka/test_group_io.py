@@ -14,6 +14,7 @@ from spark_connect_rt.kafka.group_io import GroupIo
 from spark_connect_rt.kafka.group_member import KafkaGroupMember
 from spark_connect_rt.state import membership_events as happened
 from spark_connect_rt.state.membership import Member, Phase
+from tests.group_members import new_member, settings_of
 
 SETTINGS = {"group.id": "g", "bootstrap.servers": "127.0.0.1:1", "client.id": "c"}
 
@@ -22,7 +23,7 @@ class Shell(KafkaGroupMember):
     """A member whose events are only noted."""
 
     def __init__(self) -> None:
-        super().__init__(SETTINGS)
+        super().__init__(settings_of(SETTINGS))
         self.heard: list[object] = []
 
     def apply(self, event: object, era: int | None = None) -> tuple[Any, ...]:
@@ -61,7 +62,7 @@ class Link:
 
 
 def test_an_io_thread_that_failed_tells_the_herder_and_can_still_leave_the_group() -> None:
-    member, link = KafkaGroupMember(SETTINGS), Link()
+    member, link = new_member(SETTINGS), Link()
     member._member = Member(Phase.STABLE, "m", 7, "sessioned", "l", True, holding=True, last_contact_ms=member.now_ms())
     member._io._link = link  # type: ignore[assignment]
     failing: Callable[[], None] = _raise
