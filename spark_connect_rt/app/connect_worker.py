@@ -26,6 +26,7 @@ from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.errors import RetriableError, StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.bulk_read_process import cpu_count
+from spark_connect_rt.mirror.named_class import import_only
 from spark_connect_rt.ports.supervision import Supervisor
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -117,10 +118,12 @@ class ConnectWorker(ABC, Generic[Herder]):
 
     def _new_rest(self, dependencies: HerderDependencies, herder: Herder) -> RestApi | None:
         """Return the worker's REST API; None: it has none of its own."""
+        plugins = plugins_of(self.config.raw)
+        import_only(plugins.may_import)  # names of classes come from whoever may send requests
         return RestApi(
             self.config,
             herder,
-            plugins_of(self.config.raw),
+            plugins,
             dependencies.clock.now_ms,
             dependencies.peers,
             report=self.supervisor.failed,

@@ -22,6 +22,7 @@ from spark_connect_rt.config.client_properties import (
 from spark_connect_rt.config.dead_letter_config import TOPIC_NAME
 from spark_connect_rt.config.exactly_once import offsets_topic
 from spark_connect_rt.config.oauth_endpoints import endpoints_in
+from spark_connect_rt.config.secret_settings import secret_names
 from spark_connect_rt.config.topic_creation import asks_for_topics
 from spark_connect_rt.config.worker_settings import WorkerConfig
 from spark_connect_rt.errors import BadConfigError
@@ -84,8 +85,18 @@ def make_launch(spec: TaskSpec, connector: Connector, worker: WorkerConfig, run:
         flush=worker.flush,
         offsets_topic=offsets_topic(worker, spec.connector_config) if exactly_once else "",
         topic_admin=_topic_admin(spec, worker) if kind is TaskKind.SOURCE else {},
+        secret_settings=secret_settings(connector),
         **_dead_letter_clients(spec, worker),
     )
+
+
+def secret_settings(connector: Connector) -> tuple[str, ...]:
+    """Return which settings of a connector hold secrets; none where it cannot say."""
+    try:
+        return secret_names(connector.config_def())
+    except Exception:
+        log.warning("%s cannot say its settings: its passwords are not hidden", type(connector).__name__, exc_info=True)
+        return ()
 
 
 def _topic_admin(spec: TaskSpec, worker: WorkerConfig) -> dict[str, str]:

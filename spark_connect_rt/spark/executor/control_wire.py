@@ -76,14 +76,21 @@ def encode_launch(launch: TaskLaunch) -> Message:
         "dead_letter_admin": dict(launch.dead_letter_admin),
         "topic_admin": dict(launch.topic_admin),
         "offsets_topic": launch.offsets_topic,
+        "secret_settings": launch.secret_settings,
     }
 
 
 def decode_launch(fields: Mapping[str, Any]) -> TaskLaunch:
     """Return the value of ``encode_launch``'s fields."""
-    rest = {name: fields[name] for name in fields if name not in ("connector", "task", "kind", "flush")}
-    task, flush = ConnectorTaskId(fields["connector"], fields["task"]), FlushSettings(**fields["flush"])
-    return TaskLaunch(task=task, kind=TaskKind(fields["kind"]), flush=flush, **rest)
+    own = ("connector", "task", "kind", "flush", "secret_settings")
+    rest = {name: fields[name] for name in fields if name not in own}
+    return TaskLaunch(
+        task=ConnectorTaskId(fields["connector"], fields["task"]),
+        kind=TaskKind(fields["kind"]),
+        flush=FlushSettings(**fields["flush"]),
+        secret_settings=tuple(fields["secret_settings"]),
+        **rest,
+    )
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:
