@@ -10,6 +10,7 @@ import ssl
 from collections.abc import Mapping
 
 from spark_connect_rt.config.config_def import prefixed
+from spark_connect_rt.config.worker_config import REST
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.security.tls_config import tls_settings
 from spark_connect_rt.security.tls_context import load_own_certificate
@@ -33,7 +34,7 @@ def server_tls(config: Mapping[str, str], prefix: str = LISTENERS) -> ssl.SSLCon
     if "ssl.key.pem" not in settings:
         missing = f"{prefix if prefixed(config, prefix) else ''}ssl.keystore.location"
         raise BadConfigError({missing: ["an https listener needs a key and its certificate"]})
-    wanted = values.get("ssl.client.auth", "none").lower()
+    wanted = (values.get("ssl.client.auth") or REST["ssl.client.auth"].default).lower()
     if wanted not in _VERIFY:
         raise BadConfigError({f"{prefix}ssl.client.auth": [f"{wanted} is none of {', '.join(_VERIFY)}"]})
     context.verify_mode = _VERIFY[wanted]
