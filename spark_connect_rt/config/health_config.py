@@ -5,8 +5,7 @@ A connector says them for itself; what it leaves out is the worker's, so one lin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import ClassVar
 
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
@@ -123,11 +122,3 @@ class HealthSettings(SettingsGroup):
     errors_restart_window_ms: int
     errors_restart_poison: int
     task_progress_timeout_ms: int
-
-    def overridden(self, connector: Mapping[str, str]) -> HealthSettings:
-        """Return the worker's settings, this, with what a connector says for itself.
-
-        A value that cannot be read as it stands (a reference that nobody could look up) counts as not given.
-        """
-        tries = {key.name.replace(".", "_"): key.parse(connector) for key in HEALTH if key.name in connector}
-        return replace(self, **{name: value for name, (value, complaints) in tries.items() if not complaints})

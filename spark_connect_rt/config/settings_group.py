@@ -6,7 +6,7 @@ Types, units, checks and defaults stand in the declarations (``ConfigDef``) alon
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any, ClassVar, Self
 
 from spark_connect_rt.config.config_def import ConfigDef
@@ -37,3 +37,12 @@ class SettingsGroup:
     def settings(cls) -> tuple[str, ...]:
         """Return the settings' names."""
         return tuple(one.name.replace("_", ".") for one in fields(cls))  # type: ignore[arg-type]
+
+    def overridden(self, texts: Mapping[str, str]) -> Self:
+        """Return the group with what ``texts`` say instead, as a connector's do of its worker's settings.
+
+        A value that cannot be read as it stands (a reference that nobody could look up) counts as not given.
+        """
+        parsed = ((name, self.definition[name].parse(texts)) for name in self.settings() if name in texts)
+        good = {name.replace(".", "_"): value for name, (value, complaints) in parsed if not complaints}
+        return replace(self, **good)  # type: ignore[type-var]
