@@ -1,4 +1,4 @@
-"""In-memory twin of ``kafka.group_member``: a coordinator without a broker, and members of it.
+"""In-memory twin of ``kafka.membership.group_member``: a coordinator without a broker, and members of it.
 
 Owns: ``MemoryGroup`` (what the broker's group coordinator does) and ``MemoryGroupMember``, which runs the same
 ``state.membership`` machine and the same inbox as the real one; only the network is made up. Heartbeats happen
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka.membership_inbox import MembershipInbox
+from spark_connect_rt.kafka.membership.membership_inbox import MembershipInbox
 from spark_connect_rt.ports.group_member import (
     Assigned,
     AssignmentRequired,
@@ -289,6 +289,10 @@ class MemoryGroupMember:
     def member_id(self) -> str:
         """Return the member id, empty unless stable and everything that happened has been polled."""
         return self.state.member_id if self.state.phase is Phase.STABLE and self._inbox.is_empty else ""
+
+    def trouble(self) -> str:
+        """Return why the group is not joined."""
+        return "" if self.reachable else "the coordinator cannot be reached"
 
     def in_contact(self) -> bool:
         """Return whether what was assigned is certainly still this member's."""

@@ -13,9 +13,9 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 
 import pytest
 
-from spark_connect_rt.testing.simulated_engine import EngineTimes
 from spark_connect_rt.testing.simulated_faults import FAULTS
 from spark_connect_rt.testing.simulated_schedule import Tally, run_schedule, run_schedules
+from spark_connect_rt.testing.simulated_slices import SliceTimes
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.suite.steps import SCHEDULES as SCHEDULES_VARIABLE
 
@@ -80,5 +80,5 @@ def test_a_seed_is_all_of_a_schedule() -> None:
 
 
 def test_executors_of_the_simulation_bear_silence_as_long_as_those_of_spark() -> None:
-    assert EngineTimes().silence_ms == worker_settings().channel_timeout_ms
-    assert EngineTimes().ping_ms == worker_settings().channel_timeout_ms // 3
+    assert SliceTimes().silence_ms == worker_settings().channel_timeout_ms
+    assert SliceTimes().ping_ms == worker_settings().channel_timeout_ms // 3

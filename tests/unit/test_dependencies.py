@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from spark_connect_rt.app import quickstart
 from spark_connect_rt.app.cli import cli
+from spark_connect_rt.app.quickstart import quickstart
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.optional_package import optional_module, package_folder
 

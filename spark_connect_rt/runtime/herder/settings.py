@@ -20,6 +20,7 @@ class HerderSettings:
     protocol: ConnectProtocol
     scheduled_rebalance_max_delay_ms: int
     lost_work_delay_ms: int  # in a group of our own workers
+    rebalance_timeout_ms: int
     worker_sync_timeout_ms: int
     worker_unsync_backoff_ms: int
     task_shutdown_graceful_timeout_ms: int
@@ -45,6 +46,7 @@ class HerderSettings:
             protocol=ConnectProtocol.of_setting(group.connect_protocol),
             scheduled_rebalance_max_delay_ms=group.scheduled_rebalance_max_delay_ms,
             lost_work_delay_ms=worker.lost_work_delay_ms,
+            rebalance_timeout_ms=group.rebalance_timeout_ms,
             worker_sync_timeout_ms=group.worker_sync_timeout_ms,
             worker_unsync_backoff_ms=group.worker_unsync_backoff_ms,
             task_shutdown_graceful_timeout_ms=runtime.task_shutdown_graceful_timeout_ms,

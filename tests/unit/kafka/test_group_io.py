@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.kafka.group_io import GroupIo
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
+from spark_connect_rt.kafka.membership.group_io import GroupIo
+from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
 from spark_connect_rt.state import membership_events as happened
 from spark_connect_rt.state.membership import Member, Phase
 from tests.group_members import new_member, settings_of
@@ -40,6 +40,17 @@ def test_a_refusal_is_final_only_for_who_was_never_let_in(reason: str) -> None:
     io._answered(happened.SyncAnswered(b"", 5), 0)
     io._answered(happened.Refused(reason), 0)  # an authorizer that reloads, a heartbeat answered 30
     assert shell.heard[1:] == [happened.SyncAnswered(b"", 5), happened.CoordinatorLost(reason)]
+    assert shell.trouble() == reason
+
+
+def test_what_keeps_a_member_out_is_forgotten_when_it_is_in_again() -> None:
+    member = KafkaGroupMember(SETTINGS)
+    member._member = Member(Phase.SYNCING, "m", 7, "sessioned", "l", coordinator_known=True)
+    member.troubled("group.id: not authorised")
+    member.apply(happened.RebalanceSignalled(7, 1))
+    assert member.trouble() == "group.id: not authorised"
+    member.apply(happened.SyncAnswered(b"", 5))
+    assert member.trouble() == ""
 
 
 class Link:

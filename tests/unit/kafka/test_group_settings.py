@@ -12,7 +12,7 @@ from spark_connect_rt.config.connection_config import ConnectionSettings
 from spark_connect_rt.config.group_config import GroupSettings
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.kafka.group_security import connection_arguments
-from spark_connect_rt.kafka.group_settings import member_settings
+from spark_connect_rt.kafka.membership.group_settings import member_settings
 from spark_connect_rt.state.membership import Timing
 from tests.group_members import settings_of
 
