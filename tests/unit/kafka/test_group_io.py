@@ -44,7 +44,7 @@ def test_a_refusal_is_final_only_for_who_was_never_let_in(reason: str) -> None:
 
 
 def test_what_keeps_a_member_out_is_forgotten_when_it_is_in_again() -> None:
-    member = KafkaGroupMember(SETTINGS)
+    member = new_member(SETTINGS)
     member._member = Member(Phase.SYNCING, "m", 7, "sessioned", "l", coordinator_known=True)
     member.troubled("group.id: not authorised")
     member.apply(happened.RebalanceSignalled(7, 1))
