@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spark_connect_rt.config.client_properties import shared_client_properties
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
-from spark_connect_rt.kafka.group_settings import MemberSettings, member_settings
+from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
+from spark_connect_rt.kafka.membership.group_settings import MemberSettings, member_settings
 from spark_connect_rt.testing.worker_settings import worker_settings
 
 
