@@ -23,7 +23,7 @@ from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.ports.peer_client import PeerAnswer
 from spark_connect_rt.ports.supervision import Supervisor
 from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.protocol.internal_request import Verdict, verify
+from spark_connect_rt.protocol.internal_request import SignatureVerdict, verify
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.runtime.herder.settings import HerderSettings
@@ -106,7 +106,7 @@ class InProcessPeers:
             raise RetriableError(f"{url} is not reachable")
         self.requests.append((method, parts.path))
         key = herder.internal_key()
-        if key.required and verify(key.key, key.accepted_algorithms, headers or {}, body) is not Verdict.VALID:
+        if key.required and verify(key.key, key.accepted_algorithms, headers or {}, body) is not SignatureVerdict.VALID:
             return PeerAnswer(403, b"")
         connector = unquote(parts.path.split("/")[2])
         try:

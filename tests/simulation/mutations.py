@@ -23,12 +23,12 @@ from spark_connect_rt.state.config_fold import ConfigFold
 from spark_connect_rt.state.membership import Timing
 from spark_connect_rt.stores.config_store import ConfigStore
 from spark_connect_rt.stores.offset_store import OffsetStore
-from spark_connect_rt.testing import simulated_users
-from spark_connect_rt.testing.simulated_cluster import memory_source
-from spark_connect_rt.testing.simulated_faults import FAULTS
-from spark_connect_rt.testing.simulated_group import SimulatedMember
-from spark_connect_rt.testing.simulated_schedule import TROUBLE_MS
-from spark_connect_rt.testing.simulated_slices import HostedTask, SimulatedSlice
+from tests.support.simulation import simulated_users
+from tests.support.simulation.simulated_cluster import memory_source
+from tests.support.simulation.simulated_faults import FAULTS
+from tests.support.simulation.simulated_group import SimulatedMember
+from tests.support.simulation.simulated_schedule import TROUBLE_MS
+from tests.support.simulation.simulated_slices import HostedTask, SimulatedSlice
 
 LONG = (20_000, 30_000)
 Patch = pytest.MonkeyPatch

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.spark.driver.engine import Engine
-from spark_connect_rt.testing.simulated_cluster import SimulatedCluster, memory_source
-from spark_connect_rt.testing.simulated_invariants import InvariantViolation
-from spark_connect_rt.testing.simulated_slices import SliceTimes
-from spark_connect_rt.testing.simulated_threads import Scheduler
+from tests.support.simulation.simulated_cluster import SimulatedCluster, memory_source
+from tests.support.simulation.simulated_invariants import InvariantViolation
+from tests.support.simulation.simulated_slices import SliceTimes
+from tests.support.simulation.simulated_threads import Scheduler
 
 FROZEN_MS = 14_000  # longer than the session, so that the group gives the tasks to the other worker
 LATE_MS = 13_000

@@ -13,11 +13,11 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 
 import pytest
 
-from spark_connect_rt.testing.simulated_faults import FAULTS
-from spark_connect_rt.testing.simulated_schedule import Tally, run_schedule, run_schedules
-from spark_connect_rt.testing.simulated_slices import SliceTimes
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.suite.steps import SCHEDULES as SCHEDULES_VARIABLE
+from tests.support.simulation.simulated_faults import FAULTS
+from tests.support.simulation.simulated_schedule import Tally, run_schedule, run_schedules
+from tests.support.simulation.simulated_slices import SliceTimes
 
 SCHEDULES = int(os.environ.get(SCHEDULES_VARIABLE, "1000"))
 FOUND = {

@@ -1,4 +1,4 @@
-"""The herder's loop: one thread, the ordered steps, start and stop (house rule 2).
+"""The herder's loop: one thread, the ordered steps, start and stop.
 
 Owns the order of the steps and the life of everything the worker runs. What a step decides is in its own module.
 """
@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.ports.herder import Health
-from spark_connect_rt.ports.supervision import Failure, Part
+from spark_connect_rt.ports.supervision import Part, PartFailure
 from spark_connect_rt.ports.threads import RunningThread
 from spark_connect_rt.runtime.herder.adopting import Adopting
 from spark_connect_rt.runtime.herder.changes import Changes
@@ -169,7 +169,7 @@ class HerderLoop:
             self._deps.supervisor.failed(Part.HERDER, error)
         self._stop_services()
 
-    def _lost(self, failure: Failure) -> None:
+    def _lost(self, failure: PartFailure) -> None:
         """End without a drain: a part of the worker is gone."""
         self.story.tell("supervisor", str(failure))
         self._requests.close()

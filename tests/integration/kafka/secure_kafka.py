@@ -17,8 +17,8 @@ from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.errors import BadConfigError
 from tests.contract.group_member_contract import Herder, settled, until
-from tests.group_members import new_member
 from tests.integration.kafka.token_issuer import TokenIssuer
+from tests.support.group_members import new_member
 
 REAUTH_MS = 2_000
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"

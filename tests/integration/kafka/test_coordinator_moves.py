@@ -22,7 +22,7 @@ from spark_connect_rt.ports.group_member import ContactLost
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.batch_clients_contract import rows_of
 from tests.contract.group_member_contract import Herder, settled, until
-from tests.group_members import new_member
+from tests.support.group_members import new_member
 
 MOVED_NODE = 2  # the one whose going leaves a controller
 OFFSETS_TOPIC = "__consumer_offsets"

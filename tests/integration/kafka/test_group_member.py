@@ -22,7 +22,7 @@ from tests.contract.group_member_contract import (
     settled,
     until,
 )
-from tests.group_members import new_member
+from tests.support.group_members import new_member
 
 
 def config(bootstrap: str, group: str, **more: object) -> dict[str, object]:

@@ -7,8 +7,8 @@ import pytest
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from tests.contract.group_member_contract import Herder, settled, until
-from tests.group_members import new_member
 from tests.integration.kafka.secure_kafka import OAUTH, REAUTH_MS, SecureKafka, joins, refused
+from tests.support.group_members import new_member
 
 
 def unsecured(secure: SecureKafka) -> dict[str, str]:

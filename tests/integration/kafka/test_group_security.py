@@ -11,7 +11,6 @@ from spark_connect_rt.errors import BadConfigError, RetriableError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.security.carried_stores import carry_stores
 from tests.contract.group_member_contract import Herder, settled, until
-from tests.group_members import new_member
 from tests.integration.kafka.secure_kafka import (
     KEY_PASSWORD,
     PLAIN,
@@ -22,6 +21,7 @@ from tests.integration.kafka.secure_kafka import (
     joins,
     refused,
 )
+from tests.support.group_members import new_member
 
 
 def jaas(module: str, password: str = "open sesame") -> str:

@@ -29,7 +29,7 @@ from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClien
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from spark_connect_rt.testing.worker_settings import worker_settings
-from tests.group_members import new_member
+from tests.support.group_members import new_member
 
 PLUGINS = MemoryPlugins(
     {

@@ -27,8 +27,8 @@ from spark_connect_rt.protocol.subprotocol import (
     encode_assignment,
     join_protocols,
 )
-from spark_connect_rt.testing.java_connect import JavaConnect
-from tests.group_members import new_member
+from tests.support.group_members import new_member
+from tests.support.java_connect import JavaConnect
 
 SESSIONED = ConnectProtocol.SESSIONED
 TIMES = {

@@ -7,7 +7,7 @@ import uuid
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from tests.contract.group_member_contract import Herder, until
-from tests.group_members import new_member
+from tests.support.group_members import new_member
 
 
 def test_a_connect_group_is_active_while_it_has_a_member(broker: EmbeddedKafka) -> None:

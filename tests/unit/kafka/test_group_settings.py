@@ -14,7 +14,7 @@ from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.kafka.group_security import connection_arguments
 from spark_connect_rt.kafka.membership.group_settings import member_settings
 from spark_connect_rt.state.membership import Timing
-from tests.group_members import settings_of
+from tests.support.group_members import settings_of
 
 LEAST = {"group.id": "g", "bootstrap.servers": "one:9092,two:9092"}
 

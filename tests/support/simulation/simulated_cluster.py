@@ -17,7 +17,7 @@ from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.ports.peer_client import PeerAnswer
-from spark_connect_rt.protocol.internal_request import Verdict, verify
+from spark_connect_rt.protocol.internal_request import SignatureVerdict, verify
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.runtime.herder.settings import HerderSettings
@@ -31,12 +31,12 @@ from spark_connect_rt.stores.status_store import StatusStore
 from spark_connect_rt.testing.in_process_cluster import MemoryPlugins
 from spark_connect_rt.testing.memory_connectors import MemorySource
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
-from spark_connect_rt.testing.simulated_group import SimulatedGroup, SimulatedMember
-from spark_connect_rt.testing.simulated_invariants import GroundTruth
-from spark_connect_rt.testing.simulated_log import Link, SimulatedLog, SimulatedTopic
-from spark_connect_rt.testing.simulated_slices import SimulatedSliceLauncher, SliceTimes
-from spark_connect_rt.testing.simulated_threads import WALL_CLOCK_START_MS, Scheduler, SimulatedProcess
 from spark_connect_rt.testing.worker_settings import worker_settings
+from tests.support.simulation.simulated_group import SimulatedGroup, SimulatedMember
+from tests.support.simulation.simulated_invariants import GroundTruth
+from tests.support.simulation.simulated_log import Link, SimulatedLog, SimulatedTopic
+from tests.support.simulation.simulated_slices import SimulatedSliceLauncher, SliceTimes
+from tests.support.simulation.simulated_threads import WALL_CLOCK_START_MS, Scheduler, SimulatedProcess
 
 MOST_TASKS = 4  # of one connector
 T = TypeVar("T")
@@ -97,7 +97,7 @@ class SimulatedPeers:
             raise RetriableError(f"{url} is not reachable")
         herder = worker.herder
         key = herder.internal_key()
-        if key.required and verify(key.key, key.accepted_algorithms, headers or {}, body) is not Verdict.VALID:
+        if key.required and verify(key.key, key.accepted_algorithms, headers or {}, body) is not SignatureVerdict.VALID:
             return PeerAnswer(403, b"")
         connector = unquote(parts.path.split("/")[2])
         answer = herder.put_task_configs(connector, json.loads(body or b"[]"))

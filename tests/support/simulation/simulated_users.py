@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_connect_rt.errors import ConnectError, NotLeaderError, RetriableError
-from spark_connect_rt.testing.simulated_cluster import SimulatedCluster, SimulatedWorker, memory_source
+from tests.support.simulation.simulated_cluster import SimulatedCluster, SimulatedWorker, memory_source
 
 WATCH_MS = 2_000
 Wanted = tuple[int, str] | None
