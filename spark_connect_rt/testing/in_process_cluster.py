@@ -40,6 +40,7 @@ from spark_connect_rt.testing.memory_loggers import MemoryLoggers
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from spark_connect_rt.testing.memory_transactions import MemoryTransactions, TopicsWithLogs
+from spark_connect_rt.testing.worker_settings import worker_settings
 
 T = TypeVar("T")
 
@@ -160,12 +161,9 @@ class InProcessCluster:
             **(plugins or {}),
         }
         self._config = {
-            "key.converter": "StringConverter",
-            "value.converter": "StringConverter",
             "header.converter": "SimpleHeaderConverter",
             "scheduled.rebalance.max.delay.ms": "0",
             "group.id": "memory",
-            "offset.storage.topic": "offsets",
             **(worker_config or {}),
         }
         self._timing = timing or Timing()
@@ -200,11 +198,12 @@ class InProcessCluster:
         runner = MemoryTaskRunner(clients, report=supervisor.failed)
         raw = {**self._config, **(config or {})}
         loggers = MemoryLoggers()
-        fences = raw.get("exactly.once.source.support", "disabled") != "disabled"
-        writer = MemoryFencedWriter(self.config_topic, LEADER_ID) if fences else None
+        resolve = ConfigProviders.from_config(raw, plugins.class_of).resolve
+        worker_config = worker_settings(raw, resolve)
+        writer = MemoryFencedWriter(self.config_topic, LEADER_ID) if worker_config.group.fences_leader else None
         herder = DistributedHerder(
             HerderDependencies(
-                settings=HerderSettings.of(f"{name}:8083", url, raw),
+                settings=HerderSettings.of(f"{name}:8083", url, worker_config),
                 clock=clock,
                 member=member,
                 config_store=ConfigStore(
@@ -224,7 +223,7 @@ class InProcessCluster:
                 transactions=self.transactions,
                 supervisor=supervisor,
                 open_offsets=self._own_offsets,
-                resolve=ConfigProviders.from_config(raw, plugins.class_of).resolve,
+                resolve=resolve,
             )
         )
         worker = self.workers[name] = InProcessWorker(herder, member, runner, loggers, supervisor)

@@ -15,6 +15,7 @@ import pytest
 
 from spark_connect_rt.spark.driver.loop import Loop, Step
 from spark_connect_rt.spark.driver.task_runner import channel_timeout_ms
+from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.suite.steps import SCHEDULES as SCHEDULES_VARIABLE
 from tests.support.simulation.simulated_faults import FAULTS
 from tests.support.simulation.simulated_schedule import Tally, run_schedule, run_schedules
@@ -89,5 +90,5 @@ def test_a_seed_is_all_of_a_schedule() -> None:
 
 
 def test_executors_of_the_simulation_bear_silence_as_long_as_those_of_spark() -> None:
-    assert SliceTimes().silence_ms == channel_timeout_ms({})
-    assert SliceTimes().ping_ms == channel_timeout_ms({}) // 3
+    assert SliceTimes().silence_ms == worker_settings().channel_timeout_ms
+    assert SliceTimes().ping_ms == worker_settings().channel_timeout_ms // 3

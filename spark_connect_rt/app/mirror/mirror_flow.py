@@ -67,7 +67,7 @@ class FlowWorker(DistributedWorker):
         return replace(dependencies, peers=FlowPeers(dependencies.peers, self._flow, internal_rest=can_ask))
 
     def _new_runner(self) -> TaskRunner:
-        return spark_runner(self._raw, self._around.session, self.supervisor.failed)
+        return spark_runner(self.config, self._around.session, self.supervisor.failed)
 
     def _new_rest(self, dependencies: HerderDependencies, herder: DistributedHerder) -> RestApi | None:
         self._around.applications.add(self._flow, herder, dependencies.peers)

@@ -273,7 +273,7 @@ def _worker_dependencies(
     settings = deps.settings
     return WorkerDependencies(
         worker_id=settings.worker_id,
-        worker_config=settings.raw,
+        worker=settings.worker,
         clock=deps.clock,
         plugins=deps.plugins,
         runner=PreparedRunner(deps.runner, preparing.needed, preparing.prepare, deps.threads),

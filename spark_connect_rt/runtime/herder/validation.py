@@ -134,9 +134,11 @@ def _infos(
     if sink and _GROUP_OVERRIDE in config:
         findings.complain(_GROUP_OVERRIDE, (), config[_GROUP_OVERRIDE])  # Java lists it here, too
     _collect(findings, chain_problems(config, deps.plugins.class_of), config)
-    _collect(findings, connector_problems(config, sink=sink, worker=deps.settings.raw), config)
+    _collect(findings, connector_problems(config, sink=sink, worker_group=deps.settings.worker.group.group_id), config)
     if isinstance(connector, SourceConnector):
-        _collect(findings, exactly_once_problems(connector, config, deps.settings.raw), config)
+        _collect(
+            findings, exactly_once_problems(connector, config, enabled=deps.settings.worker.group.exactly_once), config
+        )
     _collect(findings, connector.validate(config), config)
     for name in nulls:
         findings.change(name, errors=())

@@ -115,7 +115,7 @@ class Views:
         config = self.connector_config(name)
         if self.connector_type(name) != "sink":
             return [ConnectorOffset(partition, offset) for partition, offset in self._source_offsets(name)]
-        admin = connector_admin_properties(self._deps.settings.raw, config, name, 0)
+        admin = connector_admin_properties(self._deps.settings.worker, config, name, 0)
         group = sink_group_id(config, name)
         committed = self._deps.group_offsets.committed(self._deps.resolve(admin), group)
         return [

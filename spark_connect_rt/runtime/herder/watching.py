@@ -66,5 +66,5 @@ class Watching:
         known = self._timeouts.get(connector)
         if known is None or known[0] is not config:
             settings = health_of(self._deps, config or {})
-            known = self._timeouts[connector] = (config, settings["task.progress.timeout.ms"])
+            known = self._timeouts[connector] = (config, settings.task_progress_timeout_ms)
         return known[1]

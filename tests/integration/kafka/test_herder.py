@@ -14,7 +14,6 @@ from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
-from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
 from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.ports.herder import ConnectorOffset
 from spark_connect_rt.ports.peer_client import PeerClient
@@ -29,6 +28,8 @@ from spark_connect_rt.testing.memory_connectors import MemorySource, faults
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
+from spark_connect_rt.testing.worker_settings import worker_settings
+from tests.support.group_members import new_member
 
 PLUGINS = MemoryPlugins(
     {
@@ -61,12 +62,12 @@ class RealGroup:
 
     def start(self, worker: str, offset_load: LatestLoad | None = None) -> DistributedHerder:
         clock, raw = SystemClock(), self.raw
-        admin = KafkaAdmin(shared_admin_properties(raw))
+        admin = KafkaAdmin(shared_admin_properties(worker_settings(raw)))
         logs = {
             kind: KafkaCompactedLog(
                 TopicSpec(f"{self.name}-{kind}", partitions, 1),
                 admin,
-                log_client_properties(raw, kind),
+                log_client_properties(worker_settings(raw), kind),
                 load=offset_load if kind == "offsets" else None,
             )
             for kind, partitions in (("configs", 1), ("offsets", 5), ("statuses", 5))
@@ -74,9 +75,9 @@ class RealGroup:
         herder = DistributedHerder(
             HerderDependencies(
                 group_offsets=MemoryGroupOffsets(MemoryConsumerGroups()),
-                settings=HerderSettings.of(f"{worker}:8083", f"http://{worker}:8083/", raw),
+                settings=HerderSettings.of(f"{worker}:8083", f"http://{worker}:8083/", worker_settings(raw)),
                 clock=clock,
-                member=KafkaGroupMember(raw),
+                member=new_member(raw),
                 config_store=ConfigStore(logs["configs"], clock),
                 status_store=StatusStore(logs["statuses"], clock),
                 offset_store=OffsetStore(logs["offsets"]),

@@ -45,11 +45,11 @@ class OurWorker:
         self.url = f"http://127.0.0.1:{port}/"
         tls = {} if stores is None else stores.settings(port, free_ports(1)[0])
         config = parse_distributed({**worker_properties(bootstrap_servers, group, port), **settings, **tls})
-        listeners = parse_listeners(config.listeners)
-        address = advertised(listeners, config.raw, "127.0.0.1")
+        listeners = parse_listeners(config.rest.listeners)
+        address = advertised(config.rest, "127.0.0.1")
         self.topics = MemoryTopics()
         runner = MemoryTaskRunner(MemoryExecutorClients(self.topics, bundled_plugins().class_of))
-        deps = herder_dependencies(config, address, admin_of(config.raw), runner, ClusterId())
+        deps = herder_dependencies(config, address, admin_of(config), runner, ClusterId())
         self.herder = DistributedHerder(deps)
         app = create_app(self.herder, deps.peers)
         self.rest_servers = [

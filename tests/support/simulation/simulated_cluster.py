@@ -32,6 +32,7 @@ from spark_connect_rt.stores.status_store import StatusStore
 from spark_connect_rt.testing.in_process_cluster import MemoryPlugins
 from spark_connect_rt.testing.memory_connectors import MemorySource
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
+from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.support.simulation.simulated_group import SimulatedGroup, SimulatedMember
 from tests.support.simulation.simulated_invariants import GroundTruth
 from tests.support.simulation.simulated_log import Link, SimulatedLog, SimulatedTopic
@@ -159,7 +160,9 @@ class SimulatedCluster:
         config_store = ConfigStore(configs, scheduler)
         herder = DistributedHerder(
             HerderDependencies(
-                settings=HerderSettings.of(f"{name}:8083", f"http://{name}:8083/", {**self._config, **(config or {})}),
+                settings=HerderSettings.of(
+                    f"{name}:8083", f"http://{name}:8083/", worker_settings({**self._config, **(config or {})})
+                ),
                 clock=scheduler,
                 member=member,
                 config_store=config_store,

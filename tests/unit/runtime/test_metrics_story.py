@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spark_connect_rt._version import __version__
+from spark_connect_rt.config.worker_config import RuntimeSettings
 from spark_connect_rt.ports.metric_names import METRICS
 from spark_connect_rt.ports.task_runner import TaskMeasured
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -112,8 +113,11 @@ def test_counts_go_on_when_a_task_is_hosted_anew_and_old_ones_leave_the_window()
 
 
 def test_the_window_is_javas_two_settings() -> None:
-    assert metrics_window_ms({}) == 60_000
-    assert metrics_window_ms({"metrics.sample.window.ms": "10000", "metrics.num.samples": "3"}) == 30_000
+    assert metrics_window_ms(RuntimeSettings.of({})) == 60_000
+    assert (
+        metrics_window_ms(RuntimeSettings.of({"metrics.sample.window.ms": "10000", "metrics.num.samples": "3"}))
+        == 30_000
+    )
 
 
 def test_shares_of_time() -> None:

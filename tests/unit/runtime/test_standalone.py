@@ -30,6 +30,7 @@ from spark_connect_rt.testing.memory_connectors import MemorySource
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
+from spark_connect_rt.testing.worker_settings import worker_settings
 
 LIMIT_S = 15.0
 SOURCE = {"connector.class": "MemorySource", "tasks.max": "2", "topic": "t"}
@@ -61,12 +62,7 @@ def herder() -> Iterator[StandaloneHerder]:
             "SimpleHeaderConverter": SimpleHeaderConverter,
         }
     )
-    config = {
-        "key.converter": "StringConverter",
-        "value.converter": "StringConverter",
-        "header.converter": "SimpleHeaderConverter",
-        "connect.protocol": "compatible",
-    }
+    config = worker_settings({"header.converter": "SimpleHeaderConverter", "connect.protocol": "compatible"})
     clock, topics = SystemClock(), MemoryTopics()
     groups = MemoryConsumerGroups()
     herder = StandaloneHerder(
