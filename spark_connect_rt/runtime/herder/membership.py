@@ -34,8 +34,8 @@ from spark_connect_rt.protocol.subprotocol import (
 )
 from spark_connect_rt.runtime.herder.assigning import assign_work
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.event_log import EventLog
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.herder.story import Story
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
 from spark_connect_rt.runtime.worker.worker import Worker
 
@@ -48,16 +48,16 @@ STOP_MARGIN_MS = 15_000  # beyond the graceful limit, until cancelled work is ce
 class Membership:
     """The steps ``hear the group`` and ``keep membership``."""
 
-    def __init__(self, deps: HerderDependencies, state: GroupState, worker: Worker, story: Story) -> None:
+    def __init__(self, deps: HerderDependencies, state: GroupState, worker: Worker, events: EventLog) -> None:
         self._deps = deps
         self._state = state
         self._worker = worker
-        self._story = story
+        self._events = events
         self._heard: deque[MembershipEvent] = deque()
 
     def wait(self, limit_ms: int) -> None:
         """Wait for the group, a wakeup or the limit; what the group said is heard in the next tick."""
-        with self._story.stage(f"polling the group coordinator for up to {limit_ms}ms or until interrupted"):
+        with self._events.stage(f"polling the group coordinator for up to {limit_ms}ms or until interrupted"):
             self.put(self._poll(limit_ms))
 
     def _poll(self, limit_ms: int) -> Sequence[MembershipEvent]:
@@ -182,7 +182,7 @@ class Membership:
             self._deps.settings.worker_url, snapshot.offset, allocation_of(state.held, state.assignment)
         )
         state.join_reason = None
-        with self._story.stage("ensuring membership in the cluster"):
+        with self._events.stage("ensuring membership in the cluster"):
             self._deps.member.join(join_protocols(self._deps.settings.protocol, metadata))
         return Verdict(f"joins with config offset {snapshot.offset}")
 

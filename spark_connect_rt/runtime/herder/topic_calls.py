@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from spark_connect_rt.errors import ConnectError, ShuttingDownError
 from spark_connect_rt.ports.supervision import Report
 from spark_connect_rt.ports.threads import Threads
-from spark_connect_rt.runtime.herder.story import Story
+from spark_connect_rt.runtime.herder.event_log import EventLog
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
 from spark_connect_rt.runtime.worker.serial_thread import SerialThread
 
@@ -34,9 +34,9 @@ class _UnderWay:
 class TopicCalls:
     """The step ``collect answers``, and the thread that waits in the tick's place."""
 
-    def __init__(self, threads: Threads, wakeup: Callable[[], None], story: Story, report: Report) -> None:
+    def __init__(self, threads: Threads, wakeup: Callable[[], None], events: EventLog, report: Report) -> None:
         self._wakeup = wakeup
-        self._story = story
+        self._events = events
         self._thread = SerialThread("herder-topics", threads, report)
         self._under_way: _UnderWay | None = None
         self._closed = False
@@ -73,7 +73,7 @@ class TopicCalls:
 
     def _run(self, under_way: _UnderWay, call: Callable[[], object]) -> None:
         try:
-            with self._story.beside(under_way.what):
+            with self._events.beside(under_way.what):
                 call()
         except ConnectError as error:
             under_way.error = error
