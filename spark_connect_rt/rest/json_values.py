@@ -48,7 +48,7 @@ def _fields_writer(kind: Any) -> Callable[[Any], dict[str, Any]]:
         for name, key, may_be_left_out in shown:
             part = getattr(value, name)
             if part or not may_be_left_out:
-                found[key] = part if type(part) in plain else _writer_of(type(part))(part)
+                found[key] = part if type(part) in plain else as_json(part)
         return found
 
     return write
