@@ -20,8 +20,8 @@ from bench.report import Result, Run
 from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.errors import StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
-from spark_connect_rt.kafka.log_load import LatestLoad
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.logs.log_load import LatestLoad
 from spark_connect_rt.stores.log_cache import LogCache
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.testing.worker_process import WorkerProcess

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 from starlette.responses import Response
 
-from spark_connect_rt.connectors.mock import MockSourceConnector
+from spark_connect_rt.connectors.samples.mock import MockSourceConnector
 from spark_connect_rt.protocol import config_records, status_records
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.status_records import ConnectorStatusKey, TaskStatusKey

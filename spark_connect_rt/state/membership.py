@@ -1,7 +1,7 @@
 """This member's life in the group, as a transition table (Java ``AbstractCoordinator``, ``WorkerCoordinator``).
 
 Owns every decision about joining, syncing, heartbeats, losing contact and leaving. Sends nothing, waits for
-nothing, reads no clock: a shell (``kafka.group_member``, ``testing.memory_group``) feeds events in and runs
+nothing, reads no clock: a shell (``kafka.membership.group_member``, ``testing.memory_group``) feeds events in and runs
 the effects that come out. Nothing here starts or stops work; the herder does when it is told.
 
 Besides the phase there are two independent facts: whether the coordinator is known (it may be looked for while

@@ -1,4 +1,4 @@
-"""In-memory twin of ``kafka.group_member``: a coordinator without a broker, and members of it.
+"""In-memory twin of ``kafka.membership.group_member``: a coordinator without a broker, and members of it.
 
 Owns: ``MemoryGroup`` (what the broker's group coordinator does) and ``MemoryGroupMember``, which runs the same
 ``state.membership`` machine and the same inbox as the real one; only the network is made up. Heartbeats happen
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka.membership_inbox import MembershipInbox
+from spark_connect_rt.kafka.membership.membership_inbox import MembershipInbox
 from spark_connect_rt.ports.group_member import (
     Assigned,
     AssignmentRequired,

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from spark_connect_rt.kafka.membership_inbox import MembershipInbox
+from spark_connect_rt.kafka.membership.membership_inbox import MembershipInbox
 from spark_connect_rt.ports.group_member import MembershipEvent
 from spark_connect_rt.state import membership_events as happened
 from spark_connect_rt.state.membership import (

@@ -18,7 +18,7 @@ from confluent_kafka import Producer
 from starlette.responses import Response
 
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.connectors.datagen_values import parse_fields, row_schema, rows
+from spark_connect_rt.connectors.samples.datagen_values import parse_fields, row_schema, rows
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.testing.schema_registry import SchemaRegistry
 from spark_connect_rt.testing.worker_process import SparkWorkerProcess

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from spark_connect_rt.config.config_def import REQUIRED, Password, parse_value, text_of
-from spark_connect_rt.connectors.mirror_checkpoint import MirrorCheckpointConnector
-from spark_connect_rt.connectors.mirror_heartbeat import MirrorHeartbeatConnector
-from spark_connect_rt.connectors.mirror_source import MirrorSourceConnector
+from spark_connect_rt.connectors.mirror.mirror_checkpoint import MirrorCheckpointConnector
+from spark_connect_rt.connectors.mirror.mirror_heartbeat import MirrorHeartbeatConnector
+from spark_connect_rt.connectors.mirror.mirror_source import MirrorSourceConnector
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.mirror.filters import (
     TopicFilter,

@@ -34,6 +34,7 @@ from spark_connect_rt.spark.datasource.read_options import LATEST, SourceOffset,
 from spark_connect_rt.spark.datasource.row_writer import RowStreamWriter, RowWriter, write_plan
 from spark_connect_rt.spark.datasource.sink_write import SinkPlan
 from spark_connect_rt.spark.executor.hosting import load_named
+from spark_connect_rt.spark.spark_version import STREAM_LIMITS, has
 
 FORMAT = "connectrt"
 REPEAT_IDLE_MS = 30_000
@@ -82,10 +83,10 @@ class ConnectRt(DataSource):  # type: ignore[misc]
         """Return the reader of a stream. Raises BadConfigError naming every wrong option."""
         if self._table() is not None:
             raise BadConfigError({"path": ["tables are read as they are now: spark.read, not readStream"]})
-        from spark_connect_rt.spark.datasource.stream_limits import LIMITS_SAID, OlderStreamReader
+        from spark_connect_rt.spark.datasource.stream_limits import OlderStreamReader
 
         reader = self._limited_stream(schema)
-        return reader if LIMITS_SAID else OlderStreamReader(reader)
+        return reader if has(STREAM_LIMITS) else OlderStreamReader(reader)
 
     def _limited_stream(self, schema: StructType) -> DataSourceStreamReader:
         from spark_connect_rt.spark.datasource.range_stream import RangeStreamReader

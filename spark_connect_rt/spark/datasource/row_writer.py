@@ -14,7 +14,7 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StringType, StructType
 
 from spark_connect_rt.api.connector import SinkConnector
@@ -32,6 +32,16 @@ from spark_connect_rt.spark.datasource.read_options import (
 from spark_connect_rt.spark.datasource.row_form import RECORD_COLUMNS
 from spark_connect_rt.spark.datasource.sink_write import SinkPlan, SinkWrite
 from spark_connect_rt.spark.executor.hosting import load_clients
+from spark_connect_rt.spark.spark_version import STREAM_ARROW_WRITERS, has
+
+if has(STREAM_ARROW_WRITERS):
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+else:
+    from pyspark.sql.datasource import DataSourceStreamWriter
+
+    class DataSourceStreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):  # type: ignore[no-redef, misc]
+        """Spark 4.0 hands Arrow batches to every DataSourceArrowWriter, to a stream's too."""
+
 
 log = logging.getLogger(__name__)
 

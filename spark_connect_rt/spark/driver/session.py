@@ -6,6 +6,7 @@ future.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -14,6 +15,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.pandas_on_demand import import_without_pandas
@@ -21,12 +23,14 @@ from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
 from spark_connect_rt.spark.driver.class_archive import JAVA_OPTIONS, archive_option
 from spark_connect_rt.spark.driver.jvm_watch import JvmWatch, watch_jvm
 from spark_connect_rt.spark.driver.plugin_shipping import ship_plugins
+from spark_connect_rt.spark.spark_version import UNIX_SOCKETS, VERSION, has, what_is_off
+
+log = logging.getLogger(__name__)
 
 LOCAL_SLOTS = 64  # threads of local[*]: slots idle in them, so this has nothing to do with cores
 ENGINE_CONF = {  # what slices need; a worker property of the same name does not override these
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     "spark.sql.execution.pandas.udf.buffer.size": "64",
-    "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "spark_connect_rt.spark.executor.daemon",
     "spark.python.worker.reuse": "true",
     "spark.task.maxFailures": "1",
@@ -49,6 +53,12 @@ DEFAULT_CONF = {
 }
 
 
+def engine_conf(version: str = VERSION) -> dict[str, str]:
+    """Return what slices need of Spark of this version."""
+    sockets = {"spark.python.unix.domain.socket.enabled": "true"} if has(UNIX_SOCKETS, version) else {}
+    return {**ENGINE_CONF, **sockets}
+
+
 def session_conf(worker_config: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of the session: ours, then every ``spark.*`` worker property, then what slices need."""
     given = {name: value for name, value in worker_config.items() if name.startswith("spark.")}
@@ -62,7 +72,7 @@ def session_conf(worker_config: Mapping[str, str]) -> dict[str, str]:
             if name not in given:
                 del conf[name]
     conf.setdefault("spark.app.name", f"connectrt-{worker_config.get('group.id', 'worker')}")
-    return {**conf, **ENGINE_CONF}
+    return {**conf, **engine_conf()}
 
 
 def _master(master: str) -> str:
@@ -130,14 +140,28 @@ def build_session(worker_config: Mapping[str, str]) -> SparkSession:
     conf = session_conf({**worker_config, "spark.master": submitted} if submitted else worker_config)
     _make_importable(conf)
     import_without_pandas("pyspark.testing.utils")  # the first call into the JVM would import it, pandas and all
+    _launch_jvm(conf)
     builder = SparkSession.builder
     for name, value in conf.items():
         builder = builder.config(name, value)
     session: SparkSession = builder.getOrCreate()
     session.sparkContext.setLogLevel(worker_config.get("connectrt.spark.log.level", "WARN"))
+    if what_is_off():
+        log.info(what_is_off())
     if not is_local(conf["spark.master"]):
         ship_plugins(session.sparkContext, worker_config)
     return session
+
+
+def _launch_jvm(conf: Mapping[str, str]) -> None:
+    """Start the JVM, unless there is one, out of the terminal's reach.
+
+    A terminal that is closed sends SIGHUP to all that belong to it: this process stops in order then, and needs Spark
+    for that. The JVM ends with this process in any case: it reads the end of its standard input.
+    """
+    if SparkContext._gateway is None:
+        gateway = launch_gateway(SparkConf().setAll(list(conf.items())), {"start_new_session": True})
+        SparkContext._ensure_initialized(gateway=gateway)  # type: ignore[attr-defined]
 
 
 SessionFactory = Callable[[], SparkSession]

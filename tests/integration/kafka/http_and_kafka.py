@@ -10,7 +10,7 @@ import orjson
 from confluent_kafka import Producer
 from starlette.responses import Response
 
-from spark_connect_rt.connectors.kafka_settings import BYTES
+from spark_connect_rt.connectors.topics.kafka_settings import BYTES
 from spark_connect_rt.testing.connect_rest import ConnectRest
 from spark_connect_rt.testing.numbered_lines import create_topics
 from tests.integration.http_service import Asked, HttpService

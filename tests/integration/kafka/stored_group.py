@@ -10,7 +10,7 @@ import pytest
 from confluent_kafka import Producer
 
 from spark_connect_rt.app.cli import main
-from spark_connect_rt.app.internal_topics import InternalTopics
+from spark_connect_rt.app.stores.internal_topics import InternalTopics
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.protocol.checked_lines import RawRecord
 from spark_connect_rt.testing.worker_process import worker_properties

@@ -13,7 +13,7 @@ import pyarrow.parquet as pq
 import pytest
 from confluent_kafka import Producer
 
-from spark_connect_rt.connectors.datagen_values import parse_fields, rows
+from spark_connect_rt.connectors.samples.datagen_values import parse_fields, rows
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.testing.numbered_lines import create_topics
 from tests.e2e.commands import until

@@ -12,9 +12,9 @@ from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
-from spark_connect_rt.kafka.log_load import LatestLoad
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.logs.log_load import LatestLoad
+from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
 from spark_connect_rt.ports.herder_requests import CreateConnector, DeleteConnector, ReadOffsets
 from spark_connect_rt.ports.herder_values import ConnectorOffset
 from spark_connect_rt.ports.peer_client import PeerClient

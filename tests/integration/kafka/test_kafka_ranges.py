@@ -12,8 +12,8 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from pyspark_connectrt import DefaultSource
 from spark_connect_rt.api.records import SourceBatch
-from spark_connect_rt.connectors.kafka_settings import BYTES
-from spark_connect_rt.connectors.kafka_source import KafkaSourceConnector
+from spark_connect_rt.connectors.topics.kafka_settings import BYTES
+from spark_connect_rt.connectors.topics.kafka_source import KafkaSourceConnector
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import ConnectError, DataError
 from spark_connect_rt.spark.datasource.pushed_filters import Condition
@@ -118,7 +118,7 @@ def test_filters_bound_what_is_polled(there: There, monkeypatch: pytest.MonkeyPa
     there.write(0, *range(8))
     there.write(1, *range(4))
     polled: list[bytes] = []
-    task = load_class("spark_connect_rt.connectors.kafka_source_task:KafkaSourceTask")
+    task = load_class("spark_connect_rt.connectors.topics.kafka_source_task:KafkaSourceTask")
     poll = task.poll
 
     def counted(self: object) -> list[SourceBatch]:

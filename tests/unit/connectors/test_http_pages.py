@@ -6,14 +6,14 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.connectors.http_connection import (
+from spark_connect_rt.connectors.http.http_connection import (
     PassingFailure,
     Patience,
     retry_after_ms,
     same_origin,
     shown,
 )
-from spark_connect_rt.connectors.http_pages import (
+from spark_connect_rt.connectors.http.http_pages import (
     Standing,
     filled,
     next_of_link,

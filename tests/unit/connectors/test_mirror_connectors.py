@@ -9,9 +9,9 @@ import pyarrow as pa
 import pytest
 
 from spark_connect_rt.api.records import Delivered
-from spark_connect_rt.connectors.mirror_rounds import Rounds
-from spark_connect_rt.connectors.mirror_source_task import UpstreamOffsets
-from spark_connect_rt.connectors.mirror_validation import base_problems, checkpoint_problems, source_problems
+from spark_connect_rt.connectors.mirror.mirror_rounds import Rounds
+from spark_connect_rt.connectors.mirror.mirror_source_task import UpstreamOffsets
+from spark_connect_rt.connectors.mirror.mirror_validation import base_problems, checkpoint_problems, source_problems
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.mirror.offset_sync_rule import Run
 from spark_connect_rt.protocol.ids import TopicPartition

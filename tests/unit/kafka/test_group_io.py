@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.kafka.group_io import GroupIo
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
+from spark_connect_rt.kafka.membership.group_io import GroupIo
+from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
 from spark_connect_rt.state import membership_events as happened
 from spark_connect_rt.state.membership import Member, Phase
 
