@@ -107,7 +107,7 @@ class HerderApi(Protocol):
 
     @property
     def views(self) -> HerderViews:
-        """What this worker knows."""
+        """Everything that can be read without waiting."""
 
     def submit(self, request: Request[T]) -> Future[T]:
         """Have a request served; its class says by whom, and what it answers."""

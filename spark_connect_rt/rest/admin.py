@@ -18,7 +18,7 @@ ReadPlugins = Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]
 
 
 def router(herder: HerderApi, plugins: ReadPlugins | None) -> APIRouter:
-    """Return the routes."""
+    """Return the routes of ``/admin``; ``plugins`` None: none are reported."""
     routes = APIRouter(tags=["worker"])
 
     @routes.get("/admin/story")

@@ -50,7 +50,7 @@ class CheckedSetting(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class CheckedConfig(JsonShape):
-    """A configuration, checked."""
+    """A configuration with what was found out about each setting."""
 
     name: str
     error_count: int

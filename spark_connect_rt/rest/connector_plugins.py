@@ -22,7 +22,7 @@ _SUFFIX = "Connector"
 
 
 def router(context: RestContext) -> APIRouter:
-    """Return the routes."""
+    """Return the routes of ``/connector-plugins``."""
     routes = APIRouter(tags=["plug-ins"])
 
     @routes.get("/connector-plugins")

@@ -70,7 +70,7 @@ def _add_reads(routes: APIRouter, context: RestContext) -> None:
 
     @routes.get("/connectors/{connector}/config")
     async def config(connector: ConnectorName) -> Response:
-        """Return the configuration."""
+        """Return the connector's raw configuration."""
         found = await context.known(lambda: views.connector_config(decoded(connector)))
         return JsonResponse(in_java_hash_order(found))
 
@@ -145,7 +145,7 @@ def _add_configuration(routes: APIRouter, context: RestContext) -> None:
 def _add_steering(routes: APIRouter, context: RestContext) -> None:
     @routes.put("/connectors/{connector}/pause", status_code=202)
     async def pause(request: Request, connector: ConnectorName) -> Response:
-        """Let the tasks idle."""
+        """Pause the connector and its tasks; they stay assigned."""
         await context.completed(request, SetTargetState(decoded(connector), TargetState.PAUSED))
         return Response(status_code=202)
 

@@ -47,7 +47,7 @@ class JsonResponse(Response):
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        """Return the body."""
+        """Return the body's bytes; ``content`` is anything that json_values.as_json takes."""
         return encode_finite_json(as_json(content))
 
 
@@ -167,7 +167,7 @@ class RestContext:
         return refusal.code == UnreachableError.code or (refusal.status == 409 and str(refusal) in MOMENTARY)
 
     def close(self) -> None:
-        """Stop forwarding."""
+        """Stop forwarding; requests under way end with an error."""
         self._forwarders.shutdown(wait=False, cancel_futures=True)
 
     async def _forward(self, request: Request, url: str | None, end_s: float) -> Response:

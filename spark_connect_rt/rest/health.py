@@ -18,7 +18,7 @@ _MESSAGE = {
 
 
 def router(context: RestContext) -> APIRouter:
-    """Return the routes."""
+    """Return the routes of ``/health`` and of its halves."""
     routes = APIRouter(tags=["worker"])
 
     @routes.get("/health")

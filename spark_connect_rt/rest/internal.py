@@ -20,7 +20,7 @@ from spark_connect_rt.rest.request_body import read_task_configs
 
 
 def router(context: RestContext) -> APIRouter:
-    """Return the routes."""
+    """Return the routes between workers."""
     routes = APIRouter(tags=["between workers"], include_in_schema=False)
     herder = context.herder
 

@@ -56,8 +56,8 @@ _LEADER = _NOT_FOUND | _REBALANCING
 _TRACKING = {403: "Topic tracking, or its reset, is disabled."}
 
 ALWAYS = {
-    406: "Something else than JSON is wanted back.",
-    415: "The body is said to be something else than JSON.",
+    406: "Something other than JSON is accepted.",
+    415: "The body's content type is not JSON.",
     500: _LATE,
 }
 """What any operation may be refused with."""
@@ -67,7 +67,7 @@ _FORWARD = QueryParameter(
     "forward", "Set by workers that pass a request on: true the first time, false the second.", {"type": "boolean"}
 )
 _EXPAND = QueryParameter(
-    "expand", "Tell of each connector its status, its info, or both.", {"enum": ["status", "info"]}, repeats=True
+    "expand", "Show each connector's status, its info, or both.", {"enum": ["status", "info"]}, repeats=True
 )
 _INCLUDE_TASKS = QueryParameter("includeTasks", "Restart the tasks as well.", _FLAG)
 _ONLY_FAILED = QueryParameter("onlyFailed", "Restart only what has FAILED.", _FLAG)

@@ -10,7 +10,7 @@ from spark_connect_rt.rest.shapes import WorkerVersion
 
 
 def router(context: RestContext) -> APIRouter:
-    """Return the routes."""
+    """Return the routes of ``/``."""
     routes = APIRouter(tags=["worker"])
 
     @routes.get("/")

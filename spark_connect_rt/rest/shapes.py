@@ -48,7 +48,7 @@ class WorkerHealth(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class NewConnector(JsonShape):
-    """A connector to create."""
+    """A connector to create, with its initial state."""
 
     name: str
     config: Mapping[str, Setting]
@@ -74,7 +74,7 @@ class Topics(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class ConnectorOffsets(JsonShape):
-    """Where a connector is."""
+    """The offsets of a connector, one for each partition."""
 
     offsets: Sequence[ConnectorOffset]
 
@@ -89,7 +89,7 @@ class WantedOffset(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class WantedOffsets(JsonShape):
-    """Offsets to write."""
+    """Offsets to write to a stopped connector."""
 
     offsets: Sequence[WantedOffset] = field(metadata=described("Partitions to change.", minItems=1))
 

@@ -11,7 +11,7 @@ import pytest
 
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.task_runner import BatchDurable
-from spark_connect_rt.runtime.herder.changes import Changes
+from spark_connect_rt.runtime.herder.event_inbox import EventInbox
 from spark_connect_rt.runtime.herder.membership import Membership
 from spark_connect_rt.runtime.herder.publishing import Publishing
 from spark_connect_rt.runtime.worker.worker import Worker
@@ -111,11 +111,11 @@ def task_sets_that_a_compaction_loses_are_left(patch: Patch) -> None:
 
 
 def a_half_done_stop_is_left(patch: Patch) -> None:
-    patch.setattr(Changes, "_left_without_tasks", lambda changes, name: "")
+    patch.setattr(EventInbox, "_left_without_tasks", lambda changes, name: "")
 
 
 def lost_contact_is_not_acted_upon(patch: Patch) -> None:
-    patch.setattr(Membership, "_hear_contact_lost", lambda self, event: "")
+    patch.setattr(Membership, "_on_contact_lost", lambda self, event: "")
     executors_live_on_without_contact(patch)  # E5 would cover for it: nobody pings until the work was fenced
 
 

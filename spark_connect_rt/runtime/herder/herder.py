@@ -47,7 +47,7 @@ T = TypeVar("T")
 
 
 class DistributedHerder:
-    """Implements ports.herder.HerderApi."""
+    """Implements ports.herder.HerderApi over one HerderLoop, for a worker of a group."""
 
     def __init__(self, dependencies: HerderDependencies) -> None:
         self._deps = dependencies

@@ -16,9 +16,9 @@ from spark_connect_rt.ports.herder_values import Health
 from spark_connect_rt.ports.supervision import Failure, Part
 from spark_connect_rt.ports.threads import RunningThread
 from spark_connect_rt.runtime.herder.adopting import Adopting
-from spark_connect_rt.runtime.herder.changes import Changes
 from spark_connect_rt.runtime.herder.connector_requests import ConnectorRequests
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.event_inbox import EventInbox
 from spark_connect_rt.runtime.herder.event_log import EventLog
 from spark_connect_rt.runtime.herder.forwarding import Forwarding
 from spark_connect_rt.runtime.herder.group_state import GroupState, GroupView
@@ -30,7 +30,7 @@ from spark_connect_rt.runtime.herder.publishing import Publishing
 from spark_connect_rt.runtime.herder.reconciling import Reconciling
 from spark_connect_rt.runtime.herder.requests import RequestQueue
 from spark_connect_rt.runtime.herder.restarting import Restarting
-from spark_connect_rt.runtime.herder.services import FLUSH_LIMIT_MS, start_stores, stop_each, stop_stores
+from spark_connect_rt.runtime.herder.store_lifecycle import FLUSH_LIMIT_MS, start_stores, stop_each, stop_stores
 from spark_connect_rt.runtime.herder.task_preparation import TaskPreparation
 from spark_connect_rt.runtime.herder.tick import Step, Verdict, blocking_limit_ms, tick
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
@@ -64,7 +64,7 @@ class HerderLoop:
         self._offsets = offsets
         preparing = TaskPreparation(deps, state, offsets, self.add_fencing)
         self.worker = worker = Worker(
-            _worker_dependencies(deps, offsets, preparing), lambda event: self._changes.put(event)
+            _worker_dependencies(deps, offsets, preparing), lambda event: self._inbox.put(event)
         )
         self._requests = RequestQueue(deps.clock, wakeup, deps.settings.request_limit_ms)
         self._forwarding = Forwarding(deps.peers, deps.settings.signature_algorithm, wakeup, deps.threads, report)
@@ -76,7 +76,7 @@ class HerderLoop:
         self._watching = Watching(deps, worker)
         self.metrics = HerderMetrics(deps, state, worker)
         self._publishing = Publishing(deps, state, worker, self._forwarding, calls)
-        self._changes = Changes(deps, state, worker, self._publishing, wakeup)
+        self._inbox = EventInbox(deps, state, worker, self._publishing, wakeup)
         self._leading = Leading(deps, state, calls)
         fencing = ZombieFencing(deps, state, calls, self.add)
         self.actions = ConnectorRequests(
@@ -90,9 +90,9 @@ class HerderLoop:
             OffsetRequests(deps, state, calls, self.add, offsets, self.add_fencing),
         )
         self._steps: tuple[tuple[str, Step], ...] = (
-            ("hear the group", self._membership.hear),
+            ("read group events", self._membership.read_events),
             ("collect answers", calls.collect),
-            ("apply changes", self._changes.apply),
+            ("apply events", self._inbox.apply),
             ("reconcile work", self._reconciling.reconcile),
             ("restart what failed", self._restarting.restart),
             ("catch up on config", self._adopting.catch_up),
@@ -163,11 +163,11 @@ class HerderLoop:
 
     def _run(self) -> None:
         try:
-            self._start_services()
-        except Exception as error:  # noqa: BLE001 - top of the thread: whoever waits for the start is told
+            self._start_parts()
+        except Exception as error:  # noqa: BLE001 - top of the thread: ``started`` carries it
             self._stop_asked.set()
             self.started.set_exception(error)
-            self._stop_services()
+            self._stop_parts()
             return
         self.started.set_result(None)
         try:
@@ -175,7 +175,7 @@ class HerderLoop:
                 self._tick_guarded()
         except BaseException as error:  # noqa: BLE001 - top of the thread: it still leaves the group
             self._deps.supervisor.failed(Part.HERDER, error)
-        self._stop_services()
+        self._stop_parts()
 
     def _lost(self, failure: Failure) -> None:
         """End without a drain: a part of the worker is gone."""
@@ -184,9 +184,9 @@ class HerderLoop:
         self._stop_asked.set()
         self._deps.member.wakeup()
 
-    def _start_services(self) -> None:
+    def _start_parts(self) -> None:
         with self.events.stage("initializing and reading to the end of internal topics"):
-            start_stores(self._deps, self._changes.put)
+            start_stores(self._deps, self._inbox.put)
             self.worker.open()
             self._deps.member.start()
             self._joined = True
@@ -219,7 +219,7 @@ class HerderLoop:
         overdue = self._deps.clock.monotonic_ms() >= self._stop_by_ms
         return overdue or self._reconciling.nothing_runs()
 
-    def _stop_services(self) -> None:
+    def _stop_parts(self) -> None:
         with self.events.stage("shutting down"):
             self._requests.close()
             self._calls.close()
@@ -244,7 +244,7 @@ class HerderLoop:
             stop_each(("end all work", self.worker.fence_all), close, leave)
         elif self._reconciling.nothing_runs():
             stop_each(leave, close)
-        else:  # I1: work that outlived its time is ended before the group may give it to somebody else.
+        else:  # I1: work that outlived its time is ended before the group may give it to another worker.
             stop_each(close, leave)
 
     def _end_engine(self) -> None:

@@ -1,6 +1,6 @@
 """Calls that wait for an internal topic: one at a time, beside the tick; outcomes come back onto the tick.
 
-So the tick hears the group and can stop work however late a broker answers (Java's tick thread waits itself). One at
+So the tick reads group events and can stop work however late a broker answers (Java's tick thread waits itself). One at
 a time keeps what the tick thread gave for free: no request is judged by a snapshot that a write is about to change.
 """
 
@@ -64,7 +64,7 @@ class TopicCalls:
         return Verdict("", wake_at_ms=now_ms)  # what the outcome made possible is for earlier steps too
 
     def close(self) -> None:
-        """Take no more; who waits is told that the worker stops. On the tick thread."""
+        """Take no more; what waits is answered ShuttingDownError. On the tick thread."""
         self._closed = True
         self._thread.close()
         under_way, self._under_way = self._under_way, None

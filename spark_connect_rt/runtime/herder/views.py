@@ -42,16 +42,16 @@ class ConnectorViews:
         self._types: dict[str, str] = {}
 
     def list_connectors(self) -> list[str]:
-        """Return the names, sorted."""
+        """Return the names of all connectors, sorted."""
         return list(self._deps.config_store.snapshot().connectors())
 
     def connector_info(self, name: str) -> ConnectorInfo:
-        """Raises NotFoundError."""
+        """Return type, raw configuration and task ids. Raises NotFoundError."""
         tasks = self._deps.config_store.snapshot().tasks(name)
         return ConnectorInfo(name, self.connector_config(name), tasks, self.connector_type(name))
 
     def connector_config(self, name: str) -> Mapping[str, str]:
-        """Raises NotFoundError."""
+        """Return the raw configuration. Raises NotFoundError."""
         config = self._deps.config_store.snapshot().connector_config(name)
         if config is None:
             raise NotFoundError(f"Connector {name} not found")
@@ -82,19 +82,19 @@ class ConnectorViews:
         return ConnectorStateInfo(status.name, connector, tasks, status.type)
 
     def task_status(self, task: ConnectorTaskId) -> TaskState:
-        """Raises NotFoundError."""
+        """Return the last report of a task, UNASSIGNED without one. Raises NotFoundError."""
         if task not in self._deps.config_store.snapshot().tasks(task.connector):
             raise NotFoundError(f"No status found for task {task}")
         return _task_state(task, self._deps.status_store.task(task))
 
     def task_infos(self, name: str) -> list[TaskInfo]:
-        """Raises NotFoundError."""
+        """Return the tasks with their raw configurations, by number. Raises NotFoundError."""
         snapshot = self._deps.config_store.snapshot()
         self.connector_config(name)
         return [TaskInfo(task, snapshot.task_config(task) or {}) for task in snapshot.tasks(name)]
 
     def topics(self, name: str) -> tuple[str, ...]:
-        """Raises ForbiddenError."""
+        """Return the topics the connector used, sorted. Raises ForbiddenError: tracking is off."""
         if not self._deps.settings.topic_tracking:
             raise ForbiddenError("Topic tracking is disabled.")
         return self._deps.status_store.topics(name)

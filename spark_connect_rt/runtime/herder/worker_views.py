@@ -15,7 +15,7 @@ from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
 
 
 class WorkerViews(ConnectorViews):
-    """Implements ports.herder.HerderViews. Any thread."""
+    """Implements ports.herder.HerderViews from the stores and the loop. Any thread."""
 
     def __init__(self, deps: HerderDependencies, offsets: OwnOffsets, loop: HerderLoop) -> None:
         super().__init__(deps, offsets)

@@ -37,7 +37,7 @@ def test_work_stops_at_the_session_timeout_though_a_config_write_waits() -> None
         worker.member.cut_off()
         cluster.until(lambda: worker.herder.views.progress().tasks == ())
         assert not waiting.done()
-        assert "contact lost" in last_told(cluster, "w1", "hear the group")
+        assert "contact lost" in last_told(cluster, "w1", "read group events")
         worker.member.reconnect()
         cluster.config_topic.stall(False)
         assert waiting.result(10).created
