@@ -265,8 +265,10 @@ def _values(key: ConfigKey) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return text that a cell shows as it is."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").replace("\n", " ")
+    """Return text that a cell shows as it is; ``[a] [b]`` would be a link."""
+    return (
+        text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").replace("\n", " ").replace("] [", "] &#91;")
+    )
 
 
 if __name__ == "__main__":

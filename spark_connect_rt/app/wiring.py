@@ -10,7 +10,6 @@ from typing import Any
 
 from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
-from spark_connect_rt.app.clock import SystemClock
 from spark_connect_rt.app.executor_clients import clients_factory
 from spark_connect_rt.app.logger_levels import PythonLoggers
 from spark_connect_rt.app.rest_tls import client_tls
@@ -39,6 +38,7 @@ from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
 from spark_connect_rt.kafka.writing.fenced_writer import KafkaFencedWriter
 from spark_connect_rt.kafka.writing.transactions import KafkaTransactions
 from spark_connect_rt.plugins.registry import Plugins
+from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.ports.sink_group import SinkGroup
 from spark_connect_rt.ports.supervision import Report, Supervisor, report_nowhere
 from spark_connect_rt.ports.task_runner import TaskRunner

@@ -124,12 +124,13 @@ class PluginInfo(JsonShape):
 class Health:
     """``status`` is healthy, starting or unhealthy; ``detail`` says what the tick does or waits for.
 
-    ``live`` False: only a new process can help.
+    ``live`` False: only a new process can help. ``serves``: requests can be served though it is unhealthy.
     """
 
     status: str
     detail: str = ""
     live: bool = True
+    serves: bool = False
 
 
 @dataclass(frozen=True, slots=True)

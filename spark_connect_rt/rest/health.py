@@ -35,9 +35,9 @@ def router(context: RestContext) -> APIRouter:
 
     @routes.get("/health/ready")
     async def ready() -> Response:
-        """Return 200 when requests can be served; 503 before that, while it stops, and when it is not live."""
+        """Return 200 when requests can be served; 503 before that, while it stops, is out of its group or not live."""
         found = context.herder.views.health()
-        return JsonResponse(worker_health(found), 200 if found.status == "healthy" else 503)
+        return JsonResponse(worker_health(found), 200 if found.status == "healthy" or found.serves else 503)
 
     return routes
 

@@ -13,9 +13,9 @@ from pathlib import Path
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.herder_requests import DeleteConnector, PutConfig, RestartConnector, SetTargetState
 from spark_connect_rt.state.target_state import TargetState
-from spark_connect_rt.testing.simulated_cluster import SimulatedCluster, memory_source
-from spark_connect_rt.testing.simulated_threads import Scheduler
 from tests.scenarios.eager_member import EagerMember
+from tests.support.simulation.simulated_cluster import SimulatedCluster, memory_source
+from tests.support.simulation.simulated_threads import Scheduler
 
 RULE = "----"
 QUIET_MS = 4_000

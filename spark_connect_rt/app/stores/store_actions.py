@@ -12,12 +12,12 @@ from rich.console import Console
 from rich.markup import escape
 from rich.table import Table
 
-from spark_connect_rt.app.clock import SystemClock
 from spark_connect_rt.app.exit_codes import EXIT_BAD_BACKUP, EXIT_DAMAGE
 from spark_connect_rt.app.stores.internal_topics import InternalTopics, Refusals
 from spark_connect_rt.app.stores.store_words import finding_rows, offsets_of, prunable, repairs, report
 from spark_connect_rt.errors import BadRequestError, DataError, StartupError
 from spark_connect_rt.planning.store_findings import Severity
+from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.protocol.store_backup import StoreBackup, decode_backup, encode_backup
 
 

@@ -57,6 +57,9 @@ class GroupShell(Protocol):
     def deadline_ms(self) -> int | None:
         """Return when ``check_time`` is worth calling next."""
 
+    def troubled(self, why: str) -> None:
+        """Take note of what keeps this member out."""
+
     def crashed(self, error: Exception) -> None:
         """Take note that this thread cannot go on."""
 
@@ -167,16 +170,20 @@ class GroupIo:
             try:
                 link = await self._search.find()
             except CoordinatorUnknownError as unknown:
-                _log.warning("group=%s no coordinator: %s", self._group_id, unknown)
+                self._out("no coordinator: ", unknown)
             except CoordinatorRefusesError as refused:
                 # Who was let in before is not turned away for good by one answer: rights may be in the making.
                 if not self._ever_found:
                     self._shell.apply(happened.Refused(str(refused)), era)
                     return
-                _log.warning("group=%s no coordinator: %s", self._group_id, refused)
+                self._out("no coordinator: ", refused)
             else:
                 self._adopt(link, era)
                 return
+
+    def _out(self, what: str, why: object) -> None:
+        _log.warning("group=%s %s%s", self._group_id, what, why)
+        self._shell.troubled(f"{what}{why}")
 
     def _adopt(self, link: CoordinatorLink, era: int) -> None:
         if era != self._shell.era:
@@ -210,7 +217,7 @@ class GroupIo:
             self._let_in = True
         elif isinstance(event, happened.Refused) and self._let_in:
             # As in ``_find``: who was let in before is not turned away for good by one answer.
-            _log.warning("group=%s %s", self._group_id, event.reason)
+            self._out("", event.reason)
             event = happened.CoordinatorLost(event.reason)
         if not isinstance(event, happened.CoordinatorLost):
             self._failures = 0

@@ -31,7 +31,7 @@ from spark_connect_rt.state import membership_events as happened
 from spark_connect_rt.state.membership import (
     Effect,
     Member,
-    Phase,
+    MemberPhase,
     in_contact,
     may_vouch,
     next_deadline_ms,
@@ -67,6 +67,7 @@ class KafkaGroupMember:
         self._lock = threading.RLock()
         self._member = Member()
         self._era = 0
+        self._trouble = ""
         self._inbox = MembershipInbox()
         self._last_poll_ms = monotonic_ms()
         self._polling = False
@@ -89,7 +90,7 @@ class KafkaGroupMember:
         self._last_poll_ms = self._now_ms()
         self._polling = True
         try:
-            if self._member.phase is Phase.LAPSED:
+            if self._member.phase is MemberPhase.LAPSED:
                 self.apply(happened.Polled())
             return self._take(self._last_poll_ms + max(0, timeout_ms))
         finally:
@@ -115,7 +116,11 @@ class KafkaGroupMember:
     def member_id(self) -> str:
         """Return the member id, empty unless stable and everything that happened has been polled."""
         member = self._member
-        return member.member_id if member.phase is Phase.STABLE and self._inbox.is_empty else ""
+        return member.member_id if member.phase is MemberPhase.STABLE and self._inbox.is_empty else ""
+
+    def trouble(self) -> str:
+        """Return why the group is not joined, as it was said last. Any thread."""
+        return self._trouble
 
     def in_contact(self) -> bool:
         """Return whether what was assigned is certainly still this member's. Any thread."""
@@ -174,10 +179,12 @@ class KafkaGroupMember:
             before = self._member
             after, effects = step(before, event)
             self._member = after
+            if after.phase is MemberPhase.STABLE and before.phase is not MemberPhase.STABLE:
+                self._trouble = ""
             if any(effect in _ENDS_ERA for effect in effects):
                 self._era += 1
             self._log_change(before, after)
-            if after.phase is Phase.REFUSED and before.phase is not Phase.REFUSED:
+            if after.phase is MemberPhase.REFUSED and before.phase is not MemberPhase.REFUSED:
                 self._inbox.fail(_refusal(after.reason))
             for effect in effects:
                 if effect in _TELLS:
@@ -202,6 +209,10 @@ class KafkaGroupMember:
         """Take note that the I/O thread cannot go on: the herder's next poll raises."""
         _log.error("group=%s the membership's I/O thread failed", self._settings.link.group_id, exc_info=error)
         self._inbox.fail(ConnectError(f"the group membership of {self._settings.link.group_id} failed: {error!r}"))
+
+    def troubled(self, why: str) -> None:
+        """Take note of what keeps this member out; forgotten when it is in again. Any thread."""
+        self._trouble = why
 
     def has_left(self) -> None:
         """Take note that LeaveGroup was answered, or will not be."""

@@ -1,7 +1,8 @@
 """What each request does once it is its turn on the tick thread (Java ``DistributedHerder``'s request bodies).
 
 Every method decides who must serve (planning.request_routing), has the config topic written beside the tick, and
-answers from what was read back.
+answers from what was read back. The order of effects is that of Java's request bodies:
+clients see it in what the topics hold when a request is cut short.
 """
 
 from __future__ import annotations

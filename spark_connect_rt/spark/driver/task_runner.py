@@ -103,7 +103,6 @@ class SparkTaskRunner:
 
     def live_while(self, may_vouch: Callable[[], bool]) -> None:
         """Let executors live on only while this holds."""
-        self._launcher.may_vouch = may_vouch
         self._engine.live_while(may_vouch)
 
     def _on_driver_event(self, event: TaskEvent) -> None:

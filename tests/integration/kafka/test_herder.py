@@ -15,6 +15,7 @@ from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
 from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
+from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.ports.herder_requests import CreateConnector, DeleteConnector, ReadOffsets
 from spark_connect_rt.ports.herder_values import ConnectorOffset
 from spark_connect_rt.ports.peer_client import PeerClient
@@ -24,7 +25,7 @@ from spark_connect_rt.runtime.herder.settings import HerderSettings
 from spark_connect_rt.stores.config_store import ConfigStore
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.stores.status_store import StatusStore
-from spark_connect_rt.testing.in_process_cluster import InProcessPeers, MemoryPlugins, SystemClock
+from spark_connect_rt.testing.in_process_cluster import InProcessPeers, MemoryPlugins
 from spark_connect_rt.testing.memory_connectors import MemorySource, faults
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets

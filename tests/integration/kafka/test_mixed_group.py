@@ -28,7 +28,7 @@ from spark_connect_rt.protocol.subprotocol import (
     encode_assignment,
     join_protocols,
 )
-from spark_connect_rt.testing.java_connect import JavaConnect
+from tests.support.java_connect import JavaConnect
 
 SESSIONED = ConnectProtocol.SESSIONED
 TIMES = {

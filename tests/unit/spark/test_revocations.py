@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -66,6 +66,9 @@ class Slices:
 
     def open(self, on_event: OnSliceEvent) -> None:
         self.on_event = on_event
+
+    def live_while(self, may_vouch: Callable[[], bool]) -> None:
+        self.may_vouch = may_vouch
 
     def launch(self, slice_id: int) -> Slice:
         self.all.append(Slice(slice_id, self.on_event))

@@ -1,4 +1,4 @@
-"""Runs sink tasks that Spark itself writes: bounded batches of Kafka rows become a DataFrame (design.md 3).
+"""Runs sink tasks that Spark itself writes: bounded batches of Kafka rows become a DataFrame.
 
 One thread a task, in the driver. It waits for work, reads [position, end) of its partitions on the executors,
 appends the rows to the table, and only then reports the batch as durable (I3). Same events as any other task.

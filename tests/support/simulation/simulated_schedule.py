@@ -14,11 +14,13 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.testing.simulated_cluster import SimulatedCluster
-from spark_connect_rt.testing.simulated_faults import FAULTS, Faults
-from spark_connect_rt.testing.simulated_invariants import InvariantViolation
-from spark_connect_rt.testing.simulated_threads import Scheduler
-from spark_connect_rt.testing.simulated_users import Users
+from spark_connect_rt.planning.slot_packing import PackingLimits
+from spark_connect_rt.spark.driver.model import EngineSettings
+from tests.support.simulation.simulated_cluster import SimulatedCluster
+from tests.support.simulation.simulated_faults import FAULTS, Faults
+from tests.support.simulation.simulated_invariants import InvariantViolation
+from tests.support.simulation.simulated_threads import Scheduler
+from tests.support.simulation.simulated_users import Users
 
 SETTLE_LIMIT_MS = 180_000
 TROUBLE_MS = (4_000, 15_000)  # shortest and longest
@@ -94,7 +96,12 @@ class Schedule:
         self._kinds = tuple(kinds)
         scheduler = self._scheduler = Scheduler(seed)
         delay_ms = (0, 0, 3_000, 15_000)[scheduler.between(0, 3)]
-        self.cluster = SimulatedCluster(scheduler, {"scheduled.rebalance.max.delay.ms": str(delay_ms), **worker_config})
+        engine = EngineSettings(
+            slice_length_ms=(6_000, 20_000, 600_000)[scheduler.between(0, 2)],
+            limits=PackingLimits(tasks_per_slot=(1, 3, 25)[scheduler.between(0, 2)]),
+        )
+        config = {"scheduled.rebalance.max.delay.ms": str(delay_ms), **worker_config}
+        self.cluster = SimulatedCluster(scheduler, config, engine=engine)
         for number in range(scheduler.between(2, 3)):
             self.cluster.add_worker(f"w{number + 1}")
         self.users = Users(self.cluster)

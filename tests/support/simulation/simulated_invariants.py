@@ -9,13 +9,10 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
 
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.offset_records import decode_key, decode_value
-
-if TYPE_CHECKING:
-    from spark_connect_rt.testing.simulated_engine import ExecutorSide
 
 
 class InvariantViolation(AssertionError):
@@ -26,11 +23,20 @@ class InvariantViolation(AssertionError):
         self.invariant = invariant
 
 
+@dataclass(frozen=True, slots=True)
+class LiveTask:
+    """A task whose code runs somewhere."""
+
+    task: ConnectorTaskId
+    worker: str  # whose executors it runs on
+    generation: int  # when it was started
+
+
 class GroundTruth:
     """What really is, as nobody in the cluster can know it."""
 
     def __init__(self) -> None:
-        self.alive: dict[ConnectorTaskId, list[ExecutorSide]] = defaultdict(list)
+        self.alive: dict[ConnectorTaskId, list[LiveTask]] = defaultdict(list)
         self.acknowledged: dict[str, int] = defaultdict(int)  # source partition -> every record below is in Kafka
         self.committed: dict[str, int] = {}  # source partition -> last offset in the offset topic
         self.history: list[tuple[str, str, str]] = []  # (starts | ends | generation, worker, task or number)
@@ -38,22 +44,22 @@ class GroundTruth:
         self.commits = 0
         self.starts = 0
 
-    def began(self, side: ExecutorSide) -> None:
+    def began(self, one: LiveTask) -> None:
         """S1: no task is active on two workers, nor twice on one."""
-        others = self.alive[side.task]
+        others = self.alive[one.task]
         if others:
-            where = ", ".join(f"{one.worker} (generation {one.launch.generation})" for one in others)
+            where = ", ".join(f"{other.worker} (generation {other.generation})" for other in others)
             raise InvariantViolation(
-                "S1", f"{side.task} starts on {side.worker} (generation {side.launch.generation}), lives on {where}"
+                "S1", f"{one.task} starts on {one.worker} (generation {one.generation}), lives on {where}"
             )
-        others.append(side)
-        self.history.append(("starts", side.worker, str(side.task)))
+        others.append(one)
+        self.history.append(("starts", one.worker, str(one.task)))
         self.starts += 1
 
-    def ended(self, side: ExecutorSide) -> None:
+    def ended(self, one: LiveTask) -> None:
         """An instance is gone."""
-        self.alive[side.task].remove(side)
-        self.history.append(("ends", side.worker, str(side.task)))
+        self.alive[one.task].remove(one)
+        self.history.append(("ends", one.worker, str(one.task)))
 
     def wrote(self, task: ConnectorTaskId, first: int, last: int) -> None:
         """Records ``first`` to ``last - 1`` of a task's source partition are in Kafka, acknowledged."""

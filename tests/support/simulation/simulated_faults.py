@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from spark_connect_rt.testing.simulated_cluster import SimulatedCluster, SimulatedWorker
+from tests.support.simulation.simulated_cluster import SimulatedCluster, SimulatedWorker
 
 FAULTS = (
     "crash",
@@ -19,6 +19,7 @@ FAULTS = (
     "leader crash",
     "leader freeze",
     "slow batch",
+    "slow slice",
     "slow topics",
     "executors lost",
     "lost answer of the group",
@@ -54,6 +55,7 @@ class Faults:
             "leader crash": lambda: self._crash(self._cluster.leader()),
             "leader freeze": lambda: self._freeze(self._cluster.leader()),
             "slow batch": self._slow_batch,
+            "slow slice": self._slow_slice,
             "slow topics": self._slow_topics,
             "executors lost": self._lose_executors,
             "lost answer of the group": self._lose_group_answer,
@@ -139,7 +141,14 @@ class Faults:
         victim = self._victim()
         if victim is None:
             return False
-        victim.runner.slow_batch_ms = self._scheduler.between(4_000, 25_000)
+        victim.slices.slow_batch_ms = self._scheduler.between(4_000, 25_000)
+        return True
+
+    def _slow_slice(self) -> bool:
+        victim = self._victim()
+        if victim is None:
+            return False
+        victim.slices.slow_connect_ms = self._scheduler.between(1_000, 12_000)
         return True
 
     def _slow_topics(self) -> bool:
@@ -160,11 +169,11 @@ class Faults:
         victim = self._victim()
         if victim is None:
             return False
-        return victim.runner.lose_executors() > 0
+        return victim.slices.lose_slices() > 0
 
     def _fail_tasks(self) -> bool:
         victim = self._victim()
-        return victim is not None and victim.runner.fail_tasks() > 0
+        return victim is not None and victim.slices.fail_tasks() > 0
 
     def _lose_group_answer(self) -> bool:
         self._cluster.group.answers_to_lose += 1

@@ -15,7 +15,7 @@ from typing import Any
 from spark_connect_rt.errors import ConnectError, NotLeaderError, RetriableError
 from spark_connect_rt.ports.herder_requests import DeleteConnector, PutConfig, Request, RestartConnector, SetTargetState
 from spark_connect_rt.state.target_state import TargetState
-from spark_connect_rt.testing.simulated_cluster import SimulatedCluster, SimulatedWorker, memory_source
+from tests.support.simulation.simulated_cluster import SimulatedCluster, SimulatedWorker, memory_source
 
 WATCH_MS = 2_000
 Wanted = tuple[int, str] | None

@@ -18,10 +18,12 @@ from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.ports.herder_requests import PutTaskConfigs
 from spark_connect_rt.ports.peer_client import PeerAnswer
-from spark_connect_rt.protocol.internal_request import Verdict, verify
+from spark_connect_rt.protocol.internal_request import SignatureVerdict, verify
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.runtime.herder.settings import HerderSettings
+from spark_connect_rt.spark.driver.engine import Engine
+from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.state.membership import Timing
 from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.stores.config_store import ConfigStore
@@ -30,11 +32,11 @@ from spark_connect_rt.stores.status_store import StatusStore
 from spark_connect_rt.testing.in_process_cluster import MemoryPlugins
 from spark_connect_rt.testing.memory_connectors import MemorySource
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
-from spark_connect_rt.testing.simulated_engine import EngineTimes, SimulatedTaskRunner
-from spark_connect_rt.testing.simulated_group import SimulatedGroup, SimulatedMember
-from spark_connect_rt.testing.simulated_invariants import GroundTruth
-from spark_connect_rt.testing.simulated_log import Link, SimulatedLog, SimulatedTopic
-from spark_connect_rt.testing.simulated_threads import WALL_CLOCK_START_MS, Scheduler, SimulatedProcess
+from tests.support.simulation.simulated_group import SimulatedGroup, SimulatedMember
+from tests.support.simulation.simulated_invariants import GroundTruth
+from tests.support.simulation.simulated_log import Link, SimulatedLog, SimulatedTopic
+from tests.support.simulation.simulated_slices import SimulatedSliceLauncher, SliceTimes
+from tests.support.simulation.simulated_threads import WALL_CLOCK_START_MS, Scheduler, SimulatedProcess
 
 MOST_TASKS = 4  # of one connector
 T = TypeVar("T")
@@ -61,7 +63,7 @@ class SimulatedWorker:
     process: SimulatedProcess
     link: Link
     member: SimulatedMember
-    runner: SimulatedTaskRunner
+    slices: SimulatedSliceLauncher
     logs: tuple[SimulatedLog, ...]
     config_store: ConfigStore
     herder: DistributedHerder
@@ -95,7 +97,7 @@ class SimulatedPeers:
             raise RetriableError(f"{url} is not reachable")
         herder = worker.herder
         key = herder.views.internal_key()
-        if key.required and verify(key.key, key.accepted_algorithms, headers or {}, body) is not Verdict.VALID:
+        if key.required and verify(key.key, key.accepted_algorithms, headers or {}, body) is not SignatureVerdict.VALID:
             return PeerAnswer(403, b"")
         connector = unquote(parts.path.split("/")[2])
         answer = herder.submit(PutTaskConfigs(connector, json.loads(body or b"[]")))
@@ -126,12 +128,14 @@ class SimulatedCluster:
         scheduler: Scheduler,
         worker_config: Mapping[str, str] | None = None,
         timing: Timing | None = None,
-        times: EngineTimes | None = None,
+        times: SliceTimes | None = None,
+        engine: EngineSettings | None = None,
     ) -> None:
         self.scheduler = scheduler
         self.truth = GroundTruth()
         self.timing = timing or Timing()
-        self.times = times or EngineTimes()
+        self.times = times or SliceTimes()
+        self._engine = engine or EngineSettings()
         self.group = SimulatedGroup(scheduler)
         self.config_topic = SimulatedTopic("configs")
         self.status_topic = SimulatedTopic("statuses")
@@ -148,7 +152,7 @@ class SimulatedCluster:
         process, link = SimulatedProcess(scheduler, name), Link(scheduler)
         self._processes.append(process)
         member = self.group.join_member(name, process, link, self.timing)
-        runner = SimulatedTaskRunner(process, self.truth, self.times)
+        slices = SimulatedSliceLauncher(process, self.truth, self.times)
         configs = SimulatedLog(self.config_topic, process, link)
         statuses = SimulatedLog(self.status_topic, process, link)
         offsets = SimulatedLog(self.offset_topic, process, link, self.timing.session_ms - self.timing.lease_ms)
@@ -161,7 +165,7 @@ class SimulatedCluster:
                 config_store=config_store,
                 status_store=StatusStore(statuses, scheduler, threads=process),
                 offset_store=OffsetStore(offsets, process, member.in_contact),
-                runner=runner,
+                runner=Engine(slices, self._engine, threads=process, clock=scheduler),
                 sink_groups=self.consumer_groups.member,
                 plugins=_PLUGINS,
                 peers=SimulatedPeers(self, process),
@@ -171,7 +175,7 @@ class SimulatedCluster:
             )
         )
         worker = SimulatedWorker(
-            name, process, link, member, runner, (configs, statuses, offsets), config_store, herder
+            name, process, link, member, slices, (configs, statuses, offsets), config_store, herder
         )
         self.workers[name] = worker
         herder.start()
