@@ -25,7 +25,7 @@ import pyspark
 from bench.lab import Lab
 from bench.report import Result, Run
 from spark_connect_rt.api.data import schema as s
-from spark_connect_rt.api.data.schema import SchemaBuilder
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.app.plugin_scan import bundled_plugins

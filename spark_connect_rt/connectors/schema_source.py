@@ -5,16 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spark_connect_rt.api.data.schema import (
-    BOOLEAN,
-    FLOAT32,
-    FLOAT64,
-    INT32,
-    INT64,
-    STRING,
-    Schema,
-    SchemaBuilder,
-)
+from spark_connect_rt.api.data.schema import BOOLEAN, FLOAT32, FLOAT64, INT32, INT64, STRING, Schema
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.connectors.numbered_source import (

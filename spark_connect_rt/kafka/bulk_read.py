@@ -12,12 +12,10 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from aiokafka.conn import collect_hosts
 from aiokafka.errors import KafkaError
-from aiokafka.protocol.fetch import FetchRequest
-from aiokafka.protocol.metadata import MetadataRequest
 
 from spark_connect_rt.errors import BadConfigError, DataError
+from spark_connect_rt.kafka.aiokafka_parts import FetchRequest, MetadataRequest, collect_hosts
 from spark_connect_rt.kafka.group_connection import connect
 from spark_connect_rt.kafka.group_security import connection_arguments
 from spark_connect_rt.kafka.latest_records import Latest, latest_of

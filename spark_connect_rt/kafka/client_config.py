@@ -15,8 +15,8 @@ from dataclasses import dataclass
 from enum import Enum
 
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka.oauth_config import TokenSettings, native_settings, token_settings
-from spark_connect_rt.kafka.sasl_config import sasl_settings
+from spark_connect_rt.security.oauth_config import TokenSettings, native_settings, token_settings
+from spark_connect_rt.security.sasl_config import sasl_settings
 
 
 class ClientRole(Enum):
@@ -251,7 +251,7 @@ def _security(properties: Mapping[str, str]) -> tuple[dict[str, str], TokenSetti
     settings: dict[str, str] = {}
     if "SSL" in protocol:
         # Imported when needed: it brings the library that opens key stores, and executors start often.
-        from spark_connect_rt.kafka.tls_config import tls_settings
+        from spark_connect_rt.security.tls_config import tls_settings
 
         settings.update(tls_settings(properties))
     if "SASL" in protocol:

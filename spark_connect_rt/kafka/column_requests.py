@@ -1,4 +1,4 @@
-"""What ``ColumnSender`` and aiokafka's producer need between them: the batch, the request's bound, the errors."""
+"""What ``ColumnSender`` and aiokafka's producer need between them: the request's bound, the errors."""
 
 from __future__ import annotations
 
@@ -15,37 +15,6 @@ from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.kafka.error_mapping import connect_error
 
 LAST_WAIT_S = 1.0  # for batches under way when the producer is closed
-
-
-class ReadyBatch:
-    """A record batch that is laid out, as ``AIOKafkaProducer.send_batch`` takes it (aiokafka's ``BatchBuilder``)."""
-
-    def __init__(self, content: bytes, count: int) -> None:
-        """Take the bytes and how many records are in them. On the event loop."""
-        self._content = content
-        self._count = count
-        self.requested: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        """Is done when the batch is part of a request."""
-
-    def close(self) -> None:
-        """Nothing is ever added."""
-
-    def closed(self) -> bool:
-        """Return that nothing can be added."""
-        return True
-
-    def size(self) -> int:
-        """Return the size, bytes."""
-        return len(self._content)
-
-    def record_count(self) -> int:
-        """Return how many records there are."""
-        return self._count
-
-    def _build(self) -> bytes:
-        if not self.requested.done():
-            self.requested.set_result(None)
-        return self._content
 
 
 class Requests:

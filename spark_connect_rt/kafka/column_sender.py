@@ -29,8 +29,9 @@ from aiokafka.errors import (
 from confluent_kafka import KafkaError as NamedError
 
 from spark_connect_rt.errors import TimedOutError
+from spark_connect_rt.kafka.aiokafka_parts import ReadyBatch
 from spark_connect_rt.kafka.column_inbox import Inbox, Produced, joined
-from spark_connect_rt.kafka.column_requests import ReadyBatch, Requests, client_error, close
+from spark_connect_rt.kafka.column_requests import Requests, client_error, close
 from spark_connect_rt.kafka.column_settings import ColumnSettings
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.record_batch_columns import record_batch, record_bytes

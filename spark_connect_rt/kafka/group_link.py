@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from aiokafka.conn import AIOKafkaConnection, collect_hosts
 from aiokafka.errors import KafkaError
-from aiokafka.protocol.metadata import MetadataRequest
 
+from spark_connect_rt.kafka.aiokafka_parts import AIOKafkaConnection, MetadataRequest, collect_hosts
 from spark_connect_rt.kafka.connection_problem import refusal_of_error
 from spark_connect_rt.kafka.group_connection import connect
-from spark_connect_rt.kafka.group_requests import NONE, Refusal, find_request, lost_reason, refusal_of
+from spark_connect_rt.kafka.group_requests import NONE, find_request, lost_reason, refusal_of
+from spark_connect_rt.kafka.refusal import Refusal
 
 STAGGER_S = 0.5  # head start of one broker before the next is asked too
 NETWORK_ERRORS = (OSError, KafkaError, asyncio.TimeoutError, EOFError)

@@ -13,12 +13,11 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from aiokafka.protocol.admin import DeleteGroupsRequest
-from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 from confluent_kafka import KafkaError
 
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin
+from spark_connect_rt.kafka.aiokafka_parts import DeleteGroupsRequest, OffsetCommitRequest, OffsetFetchRequest
 from spark_connect_rt.kafka.error_mapping import COORDINATOR_UNSETTLED, connect_error, is_code
 from spark_connect_rt.kafka.group_link import (
     NETWORK_ERRORS,

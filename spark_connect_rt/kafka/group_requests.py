@@ -8,13 +8,11 @@ static members.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
-from aiokafka.protocol.coordination import FindCoordinatorRequest
-from aiokafka.protocol.group import HeartbeatRequest, SyncGroupRequest
-
+from spark_connect_rt.kafka.aiokafka_parts import FindCoordinatorRequest, HeartbeatRequest, SyncGroupRequest
 from spark_connect_rt.kafka.group_wire import JoinRequest, LeaveRequest
+from spark_connect_rt.kafka.refusal import Refusal
 from spark_connect_rt.state.membership import Member, Timing
 from spark_connect_rt.state.membership_events import (
     CoordinatorLost,
@@ -53,14 +51,6 @@ _REFUSED = {
     81: ("group.id", "the group has reached the broker's group.max.size"),
     82: ("group.id", "a static member of the same instance id took this place (workers are never static)"),
 }
-
-
-@dataclass(frozen=True, slots=True)
-class Refusal:
-    """The setting to correct, for an answer that repeating cannot change."""
-
-    setting: str
-    reason: str
 
 
 def find_request(group_id: str) -> FindCoordinatorRequest:

@@ -11,9 +11,7 @@ from collections.abc import Collection, Iterator
 from itertools import groupby
 from typing import Any
 
-from aiokafka.protocol.api import Request, RequestStruct, Response
-from aiokafka.protocol.group import JoinGroupRequest_v5, LeaveGroupRequest_v1
-from aiokafka.protocol.types import (
+from spark_connect_rt.kafka.aiokafka_parts import (
     Array,
     Boolean,
     CompactArray,
@@ -21,11 +19,15 @@ from aiokafka.protocol.types import (
     CompactString,
     Int16,
     Int32,
+    JoinGroupRequest_v5,
+    LeaveGroupRequest_v1,
+    Request,
+    RequestStruct,
+    Response,
     Schema,
     String,
     TaggedFields,
 )
-
 from spark_connect_rt.protocol.ids import TopicPartition
 
 _TEXT = CompactString("utf-8")

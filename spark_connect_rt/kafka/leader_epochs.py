@@ -11,11 +11,20 @@ from collections.abc import Iterator, Mapping
 from itertools import groupby
 from typing import Any, NamedTuple
 
-from aiokafka.protocol.api import Request, RequestStruct, Response
-from aiokafka.protocol.fetch import FetchRequest
-from aiokafka.protocol.metadata import MetadataRequest
-from aiokafka.protocol.types import Array, Boolean, Int16, Int32, Int64, Schema, String
-
+from spark_connect_rt.kafka.aiokafka_parts import (
+    Array,
+    Boolean,
+    FetchRequest,
+    Int16,
+    Int32,
+    Int64,
+    MetadataRequest,
+    Request,
+    RequestStruct,
+    Response,
+    Schema,
+    String,
+)
 from spark_connect_rt.protocol.ids import TopicPartition
 
 UNKNOWN = -1  # epoch or offset

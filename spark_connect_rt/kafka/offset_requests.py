@@ -7,10 +7,10 @@ import time
 from collections import defaultdict
 from collections.abc import Mapping
 
-from aiokafka.protocol.offset import OffsetRequest
 from confluent_kafka import KafkaError
 
 from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError
+from spark_connect_rt.kafka.aiokafka_parts import OffsetRequest
 from spark_connect_rt.kafka.broker_links import BrokerLinks
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.protocol.ids import TopicPartition

@@ -18,10 +18,9 @@ from functools import reduce
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from aiokafka import codec
-from aiokafka.record.default_records import DefaultRecordBatchBuilder
 from crc32c import crc32c
 
+from spark_connect_rt.kafka.aiokafka_parts import DefaultRecordBatchBuilder, codec
 from spark_connect_rt.kafka.value_records import Pieces, value_records
 from spark_connect_rt.kafka.varint_columns import Numbers, binary_column, ends_of, numbers_of, varint_sizes, varints
 

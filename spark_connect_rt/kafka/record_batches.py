@@ -10,10 +10,8 @@ from collections import deque
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
-from aiokafka.record.control_record import ABORT_MARKER, ControlRecord
-from aiokafka.record.memory_records import MemoryRecords
-
 from spark_connect_rt.errors import DataError
+from spark_connect_rt.kafka.aiokafka_parts import ABORT_MARKER, ControlRecord, MemoryRecords
 
 PRESENT_FORMAT = 2  # "magic"; brokers since Kafka 4.0 store no other
 # Below these, one object a record is cheaper than the work that columns need whatever their length.

@@ -15,11 +15,11 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from aiokafka import codec
 from awkward_cpp.lib._ext import ForthMachine64
 from crc32c import crc32c
 
 from spark_connect_rt.errors import DataError
+from spark_connect_rt.kafka.aiokafka_parts import codec
 from spark_connect_rt.kafka.record_batches import Batch, Transactions, marker_aborts, whole_batches
 from spark_connect_rt.pipeline.columns import HEADERS_TYPE
 

@@ -9,9 +9,8 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import Any
 
-from aiokafka.record.memory_records import MemoryRecords
-
 from spark_connect_rt.errors import DataError
+from spark_connect_rt.kafka.aiokafka_parts import MemoryRecords
 from spark_connect_rt.kafka.record_batches import Transactions, aborts
 
 

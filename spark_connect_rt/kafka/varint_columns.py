@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-from aiokafka.record.util import encode_varint
+
+from spark_connect_rt.kafka.aiokafka_parts import encode_varint
 
 Numbers = npt.NDArray[np.int64]
 

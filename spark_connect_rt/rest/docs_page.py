@@ -1,18 +1,20 @@
 """``GET /docs``: the API's description to read and to try, from files of this machine.
 
 Owns: the page and its files. FastAPI's own page would load them from the internet, which workers seldom reach; the
-package fastapi-offline brings the same files (Swagger UI, Apache License 2.0).
+package fastapi-offline of the extra ``quickstart`` brings the same files (Swagger UI, Apache License 2.0).
 """
 
 from __future__ import annotations
 
-from importlib import resources
+from pathlib import Path
 
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.optional_package import package_folder
 from spark_connect_rt.rest.openapi import TITLE
 
 _FILES = {
@@ -28,7 +30,15 @@ def routes() -> list[Route]:
     return [Route("/docs", _page, name="docs"), Route("/docs/{file}", _file, name="docs-file")]
 
 
+def _static() -> Path:
+    try:
+        return package_folder("fastapi_offline", "quickstart", "the pages at /docs") / "static"
+    except ConnectError as error:
+        raise HTTPException(404, str(error)) from error
+
+
 async def _page(request: Request) -> Response:
+    _static()
     from fastapi.openapi.docs import get_swagger_ui_html
 
     root = str(request.scope.get("root_path", "")).rstrip("/")
@@ -45,5 +55,5 @@ async def _file(request: Request) -> Response:
     name = request.path_params["file"]
     if name not in _FILES:
         raise HTTPException(404)
-    content = resources.files("fastapi_offline").joinpath("static", name).read_bytes()
+    content = (_static() / name).read_bytes()
     return Response(content, media_type=_FILES[name], headers=_CACHED)

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_connect_rt.api.data.schema import Schema, SchemaAndValue, Type
-from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.data.values_check import check_value
+from spark_connect_rt.api.data.struct import Struct, check_value
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.schema_registry.framing import framed

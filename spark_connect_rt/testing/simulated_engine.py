@@ -7,7 +7,7 @@ for the silence limit, and a killed one by a moment, as with the control channel
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,7 +15,12 @@ from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.ports.task_runner import (
     BatchDurable,
     OnTaskEvent,
+    Pause,
     ReadOffsets,
+    Resume,
+    Start,
+    Stop,
+    TaskCommand,
     TaskEnded,
     TaskEvent,
     TaskFailed,
@@ -23,7 +28,7 @@ from spark_connect_rt.ports.task_runner import (
     TaskPaused,
     TaskRunning,
 )
-from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.testing.simulated_invariants import GroundTruth
 from spark_connect_rt.testing.simulated_threads import Scheduler, SimulatedProcess
 
@@ -68,32 +73,27 @@ class SimulatedTaskRunner:
         """See TaskRunner."""
         self.may_vouch = may_vouch
 
-    def start(self, launch: TaskLaunch) -> None:
-        """See TaskRunner."""
+    def do(self, command: TaskCommand) -> None:
+        """See TaskRunner; sources only here, which have no partitions."""
+        if isinstance(command, Start):
+            self._start(command.launch)
+            return
+        run = self._runs.get(command.task)
+        if run is None:
+            return
+        match command:
+            case Pause() | Resume():
+                run.set_paused(isinstance(command, Pause))
+            case Stop(_, timeout_ms):
+                run.stop(timeout_ms)
+
+    def _start(self, launch: TaskLaunch) -> None:
         if launch.task in self._runs or self._closing:
             self.on_event(TaskFailed(launch.task, launch.run, "not started: the task runs, or the engine closes"))
             self.on_event(TaskEnded(launch.task, launch.run, drained=True))
             return
         run = self._runs[launch.task] = _Run(self, launch)
         run.host()
-
-    def pause(self, task: ConnectorTaskId) -> None:
-        """See TaskRunner."""
-        self._tell(task, lambda run: run.set_paused(True))
-
-    def resume(self, task: ConnectorTaskId) -> None:
-        """See TaskRunner."""
-        self._tell(task, lambda run: run.set_paused(False))
-
-    def stop(self, task: ConnectorTaskId, timeout_ms: int) -> None:
-        """See TaskRunner."""
-        self._tell(task, lambda run: run.stop(timeout_ms))
-
-    def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
-        """See TaskRunner; sources only here."""
-
-    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
-        """See TaskRunner; sources only here."""
 
     def close(self, timeout_ms: int) -> None:
         """See TaskRunner."""
@@ -129,11 +129,6 @@ class SimulatedTaskRunner:
         if self.may_vouch():
             self._pinged_ms = self.process.scheduler.at_ms
         self.process.later(self.times.ping_ms, self._ping)
-
-    def _tell(self, task: ConnectorTaskId, step: Callable[[_Run], None]) -> None:
-        run = self._runs.get(task)
-        if run is not None:
-            step(run)
 
 
 class _Run:

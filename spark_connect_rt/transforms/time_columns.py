@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -10,6 +12,7 @@ from spark_connect_rt.api.data.simple_date_format import PatternPart
 from spark_connect_rt.api.records import B
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.transforms.columns import TIMESTAMP_TYPE, agrees, flat_columns, struct_column
+from spark_connect_rt.transforms.routers import TimestampRouter
 from spark_connect_rt.transforms.timestamp_converter import TimestampConverter
 from spark_connect_rt.transforms.timestamp_kinds import DATE, TIMESTAMP, UNIX, kind_of_schema, schema_of_kind
 
@@ -82,7 +85,13 @@ def _from_ms(converter: TimestampConverter, ms: pa.Array) -> pa.Array | None:
     return pc.multiply(ms, factor) if _within(ms, -_LONG_MAX // factor + 1, _LONG_MAX // factor) else None
 
 
-def common_ms(parts: tuple[PatternPart, ...], times: pa.Array | None) -> int | None:
+def timestamp_routed_batch(router: TimestampRouter, batch: B) -> B | None:
+    """Return the batch for its new topic, if all its records are of the same."""
+    ms = _common_ms(router.date_format, batch.timestamps_ms)
+    return None if ms is None else replace(batch, topic=router.topic_for(batch.topic, ms))
+
+
+def _common_ms(parts: tuple[PatternPart, ...], times: pa.Array | None) -> int | None:
     """Return a moment whose text is that of every record's timestamp, None where there is none."""
     if times is None or times.null_count or not len(times):
         return None

@@ -22,6 +22,7 @@ from spark_connect_rt.config.client_properties import (
 from spark_connect_rt.config.dead_letter_config import TOPIC_NAME
 from spark_connect_rt.config.exactly_once import exactly_once_enabled, offsets_topic
 from spark_connect_rt.config.oauth_endpoints import endpoints_in
+from spark_connect_rt.config.secret_settings import secret_names
 from spark_connect_rt.config.topic_creation import creates_topics
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
@@ -89,8 +90,18 @@ def make_launch(
         paused=spec.paused,
         offsets_topic=offsets_topic(worker_config, spec.connector_config) if exactly_once else "",
         topic_admin=_topic_admin(spec, worker_config) if kind is TaskKind.SOURCE else {},
+        secret_settings=secret_settings(connector),
         **_dead_letter_clients(spec, worker_config),
     )
+
+
+def secret_settings(connector: Connector) -> tuple[str, ...]:
+    """Return which settings of a connector hold secrets; none where it cannot say."""
+    try:
+        return secret_names(connector.config_def())
+    except Exception:
+        log.warning("%s cannot say its settings: its passwords are not hidden", type(connector).__name__, exc_info=True)
+        return ()
 
 
 def _topic_admin(spec: TaskSpec, worker_config: Mapping[str, str]) -> dict[str, str]:

@@ -22,6 +22,10 @@ from spark_connect_rt.ports.metric_names import Measured
 from spark_connect_rt.ports.task_runner import (
     BatchDurable,
     PartitionsReleased,
+    Pause,
+    Resume,
+    Start,
+    Stop,
     TaskEnded,
     TaskEvent,
     TaskFailed,
@@ -186,7 +190,7 @@ class WorkerTask:
     def start(self) -> None:
         """Hand the run to the engine; one that does not take it has failed the task."""
         try:
-            self._services.runner.start(self.launch)
+            self._services.runner.do(Start(self.launch))
         except Exception:  # noqa: BLE001 - whatever the engine says is the task's status, not the tick's end
             self.on_event(TaskFailed(self.id, self.launch.run, traceback.format_exc()))
             self.on_event(TaskEnded(self.id, self.launch.run, drained=False))
@@ -197,8 +201,7 @@ class WorkerTask:
             if self._life is not Life.ALIVE:
                 return
             self._stands(mode=paused)
-        runner = self._services.runner
-        (runner.pause if paused else runner.resume)(self.id)
+        self._services.runner.do(Pause(self.id) if paused else Resume(self.id))
 
     def stop(self, timeout_ms: int, status_after: State | None) -> None:
         """Drain and end. ``status_after`` None removes the status (the task is configured no more)."""
@@ -207,7 +210,7 @@ class WorkerTask:
                 return
             self._stands(life=Life.STOPPING)
             self._status_after_stop = status_after
-        self._services.runner.stop(self.id, timeout_ms)
+        self._services.runner.do(Stop(self.id, timeout_ms))
 
     def fence(self) -> None:
         """Believe nothing of this run from now on, and end it at once: soon somebody else may run the task."""
@@ -217,7 +220,7 @@ class WorkerTask:
                 return
             self._stands(life=Life.STOPPING)
         # I7: what it still writes cannot be committed, so there is nothing to drain for.
-        self._services.runner.stop(self.id, 0)
+        self._services.runner.do(Stop(self.id, 0))
 
     def fail(self, trace: str) -> None:
         """Fail the task from this side (its consumer group membership broke): the engine is told to end it.
@@ -225,7 +228,7 @@ class WorkerTask:
         In order, as any stop: a limit of 0 is for fences, it takes the neighbours in the slot down with the task.
         """
         self.on_event(TaskFailed(self.id, self.launch.run, trace))
-        self._services.runner.stop(self.id, self._services.stop_limit_ms)
+        self._services.runner.do(Stop(self.id, self._services.stop_limit_ms))
 
     def on_event(self, event: TaskEvent) -> None:
         """Take one report of the engine."""

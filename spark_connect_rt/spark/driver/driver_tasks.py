@@ -1,22 +1,27 @@
 """Tasks that live in the driver because their work is whole Spark jobs: their life, and the table of them.
 
-Each has a thread of its own; a command acts between two steps. Same verbs and events as any other task.
+Each has a thread of its own; a command acts between two steps. Same commands and events as any other task.
 """
 
 from __future__ import annotations
 
 import logging
 import threading
-import traceback
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import (
+    Assign,
     OnTaskEvent,
     PartitionsReleased,
+    Pause,
+    Resume,
+    Revoke,
+    Start,
+    Stop,
+    TaskCommand,
     TaskEnded,
     TaskEvent,
     TaskFailed,
@@ -25,9 +30,10 @@ from spark_connect_rt.ports.task_runner import (
     TaskRunning,
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.spark.executor.hosting import trace_of
+from spark_connect_rt.spark.executor.log_masking import hide_secrets
 
 CANCEL_MARGIN_S = 5.0
-HIDDEN = "[hidden]"
 log = logging.getLogger(__name__)
 
 
@@ -42,32 +48,34 @@ class DriverTask(ABC):
         self._paused = launch.paused
         self._stopping = False
         self._records = 0
-        self._secrets: tuple[str, ...] = ()
         self._thread = threading.Thread(target=self._run, name=f"{kind}-{launch.task}", daemon=True)
 
-    def start(self) -> None:
-        """Begin in an own thread."""
-        self._thread.start()
+    def do(self, command: TaskCommand) -> None:
+        """Carry out a command between two steps, but for a stop's deadline. Returns at once; any thread."""
+        match command:
+            case Start():
+                hide_secrets(self.launch)
+                self._thread.start()
+            case Pause() | Resume():
+                self._later(lambda: self._set_paused(isinstance(command, Pause)))
+            case Stop(_, timeout_ms):
+                self._stop(timeout_ms)
+            case Assign(_, offsets):
+                self._assign(offsets)
+            case Revoke(_, partitions, timeout_ms):
+                self._revoke(partitions, timeout_ms)
 
-    def pause(self) -> None:
-        """Idle after the running batch."""
-        self._command(lambda: self._set_paused(True))
-
-    def resume(self) -> None:
-        """Go on."""
-        self._command(lambda: self._set_paused(False))
-
-    def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def _assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Sinks: take these partitions too."""
 
-    def revoke(self, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
+    def _revoke(self, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
         """Sinks: give these up."""
         self._on_event(PartitionsReleased(self.launch.task, self.launch.run, frozenset(partitions)))
 
-    def stop(self, timeout_ms: int) -> None:
-        """End after the running batch; at the deadline its Spark job is cancelled. Returns at once."""
+    def _stop(self, timeout_ms: int) -> None:
+        """End after the running batch; at the deadline its Spark job is cancelled."""
         self._stopping = True  # at once: what a cancelled job raises is no failure of the task
-        self._command(lambda: None)
+        self._later(lambda: None)
         threading.Thread(target=self._cancel_at, args=(timeout_ms,), daemon=True).start()
 
     def _cancel_at(self, timeout_ms: int) -> None:
@@ -75,7 +83,8 @@ class DriverTask(ABC):
         if self._thread.is_alive():
             self._cancel()
 
-    def _command(self, act: Callable[[], None]) -> None:
+    def _later(self, act: Callable[[], None]) -> None:
+        """Do this on the task's own thread, between two steps."""
         with self._wake:
             self._commands.append(act)
             self._wake.notify_all()
@@ -87,29 +96,15 @@ class DriverTask(ABC):
             self._on_event((TaskPaused if self._paused else TaskRunning)(self.launch.task, self.launch.run))
             while not self._stopping:
                 self._step()
-        except Exception:  # noqa: BLE001 - top of a task's thread: becomes FAILED with its trace
+        except Exception as error:  # noqa: BLE001 - top of a task's thread: becomes FAILED with its trace
             drained = False
             if not self._stopping:
-                self._on_event(TaskFailed(self.launch.task, self.launch.run, self._without_secrets()))
+                self._on_event(TaskFailed(self.launch.task, self.launch.run, trace_of(error)))
         finally:
             self._quietly(lambda: self._obey(0))  # a revocation that came with the stop still wants its answer
             self._quietly(lambda: self._close(drained))
             forget = self._when_committed() if drained else None
             self._on_event(TaskEnded(self.launch.task, self.launch.run, drained, self._records, forget))
-
-    def _resolved(self, clients: ExecutorClients) -> dict[str, str]:
-        """Return the task's configuration with its secrets, which no trace will show."""
-        raw = self.launch.config
-        resolved = clients.resolve(raw, self.launch.worker_config)
-        self._secrets = tuple(value for name, value in resolved.items() if value and value != raw.get(name))
-        return resolved
-
-    def _without_secrets(self) -> str:
-        """Return the trace of the failure; drivers of databases like to quote what they were given."""
-        trace = traceback.format_exc()
-        for secret in self._secrets:
-            trace = trace.replace(secret, HIDDEN)
-        return trace
 
     def _quietly(self, act: Callable[[], None]) -> None:
         try:
@@ -171,47 +166,23 @@ class DriverTasks(ABC):
         self._on_event = on_event
         self._session = session
 
-    def start(self, launch: TaskLaunch) -> None:
-        """Start a run."""
-        task = self._new_task(launch)
+    def do(self, command: TaskCommand) -> None:
+        """Carry out a command; one for a task that has no run here is dropped, as its end was told."""
         with self._changed:
-            self._tasks[launch.task] = task
-        task.start()
-
-    def pause(self, task: ConnectorTaskId) -> None:
-        """Idle after the running batch."""
-        self._with_task(task, lambda run: run.pause())
-
-    def resume(self, task: ConnectorTaskId) -> None:
-        """Go on."""
-        self._with_task(task, lambda run: run.resume())
-
-    def stop(self, task: ConnectorTaskId, timeout_ms: int) -> None:
-        """End after the running batch, cancelled at the deadline."""
-        self._with_task(task, lambda run: run.stop(timeout_ms))
-
-    def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
-        """Take these partitions too."""
-        self._with_task(task, lambda run: run.assign(offsets))
-
-    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
-        """Give these partitions up."""
-        self._with_task(task, lambda run: run.revoke(partitions, timeout_ms))
+            if isinstance(command, Start):
+                self._tasks[command.task] = self._new_task(command.launch)
+            run = self._tasks.get(command.task)
+        if run is not None:
+            run.do(command)
 
     def close(self, timeout_ms: int) -> None:
         """Stop every run and wait for its end."""
         with self._changed:
             tasks = list(self._tasks.values())
         for task in tasks:
-            task.stop(timeout_ms)
+            task.do(Stop(task.launch.task, timeout_ms))
         with self._changed:
             self._changed.wait_for(lambda: not self._tasks, timeout=timeout_ms / 1000 + CANCEL_MARGIN_S)
-
-    def _with_task(self, task: ConnectorTaskId, act: Callable[[DriverTask], None]) -> None:
-        with self._changed:
-            run = self._tasks.get(task)
-        if run is not None:
-            act(run)
 
     def _forward(self, event: TaskEvent) -> None:
         if isinstance(event, TaskEnded):

@@ -14,9 +14,16 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from spark_connect_rt.planning.slot_packing import Isolation
 from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.ports.task_runner import (
+    Assign,
     OnTaskEvent,
     PartitionsReleased,
+    Pause,
     ReadOffsets,
+    Resume,
+    Revoke,
+    Start,
+    Stop,
+    TaskCommand,
     TaskEnded,
     TaskEvent,
     TaskFailed,
@@ -79,29 +86,9 @@ class Engine:
         """Start and mend only while this holds."""
         self._may_vouch = may_vouch
 
-    def start(self, launch: TaskLaunch) -> None:
-        """Start a run."""
-        self._loop.submit(lambda: self._start(launch))
-
-    def pause(self, task: ConnectorTaskId) -> None:
-        """Drain, then idle."""
-        self._with_run(task, lambda run: self._set_paused(run, True))
-
-    def resume(self, task: ConnectorTaskId) -> None:
-        """Go on."""
-        self._with_run(task, lambda run: self._set_paused(run, False))
-
-    def stop(self, task: ConnectorTaskId, timeout_ms: int) -> None:
-        """Drain and end, or be killed at the deadline."""
-        self._with_run(task, lambda run: self._stop(run, timeout_ms))
-
-    def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions too."""
-        self._with_run(task, lambda run: self._assign(run, dict(offsets)))
-
-    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
-        """Read these no more, flush, close; be killed at the deadline."""
-        self._with_run(task, lambda run: self._revoke(run, list(partitions), timeout_ms))
+    def do(self, command: TaskCommand) -> None:
+        """Carry out a command, on the loop."""
+        self._loop.submit(lambda: self._obey(command))
 
     def await_warm(self, timeout_s: float) -> bool:
         """Wait until a slot was up, so that a task would run at once; False: not in time. Blocks."""
@@ -125,13 +112,22 @@ class Engine:
 
     # -- on the loop from here
 
-    def _with_run(self, task: ConnectorTaskId, step: Callable[[Run], None]) -> None:
-        def on_loop() -> None:
-            run = self._runs.get(task)
-            if run is not None:  # else it ended meanwhile; its TaskEnded went out
-                step(run)
-
-        self._loop.submit(on_loop)
+    def _obey(self, command: TaskCommand) -> None:
+        if isinstance(command, Start):
+            self._start(command.launch)
+            return
+        run = self._runs.get(command.task)
+        if run is None:
+            return  # it ended meanwhile; its TaskEnded went out
+        match command:
+            case Pause() | Resume():
+                self._set_paused(run, isinstance(command, Pause))
+            case Stop(_, timeout_ms):
+                self._stop(run, timeout_ms)
+            case Assign(_, offsets):
+                self._assign(run, offsets)
+            case Revoke(_, partitions, timeout_ms):
+                self._revoke(run, partitions, timeout_ms)
 
     def _emit(self, event: TaskEvent) -> None:
         try:
@@ -182,10 +178,8 @@ class Engine:
             self._slots.leave(run)
             self._finish(run, drained=True)
             return
-        if run.phase is Phase.HOSTED:
-            run.phase = Phase.STOPPING
-            self._send(run, {"op": "stop"})
         run.phase = Phase.STOPPING
+        self._send(run, {"op": "stop", "within_ms": timeout_ms})
         host = run.host
         self._loop.later(timeout_ms, lambda: self._overdue(run, host))
 
@@ -193,12 +187,12 @@ class Engine:
         if run.host == host and run.phase is Phase.STOPPING:
             self._slots.condemn(run)
 
-    def _assign(self, run: Run, offsets: dict[TopicPartition, int]) -> None:
+    def _assign(self, run: Run, offsets: Mapping[TopicPartition, int]) -> None:
         run.positions.update(offsets)
         if run.phase is Phase.HOSTED:
             self._send(run, {"op": "assign", "offsets": encode_offsets(offsets)})
 
-    def _revoke(self, run: Run, partitions: list[TopicPartition], timeout_ms: int) -> None:
+    def _revoke(self, run: Run, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
         for partition in partitions:
             run.positions.pop(partition, None)
         unanswered = run.revocations.add(partitions)
@@ -224,10 +218,10 @@ class Engine:
         for partitions in run.revocations.unanswered():
             self._release(run, partitions)
 
-    def _move(self, run: Run, target: Slot | None) -> None:
-        """Drain a run and go on in ``target``, or wherever there is room."""
+    def _move(self, run: Run, target: Slot | None, within_ms: float | None = None) -> None:
+        """Drain a run, as far as that goes ``within_ms``, and go on in ``target``, or wherever there is room."""
         if run.phase is Phase.HOSTED:
-            self._send(run, {"op": "stop"})
+            self._send(run, {"op": "stop", "within_ms": within_ms})
             run.phase, run.target = Phase.MOVING, target
 
     def _finish(self, run: Run, *, drained: bool) -> None:

@@ -15,6 +15,7 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.pandas_on_demand import import_without_pandas
@@ -139,6 +140,7 @@ def build_session(worker_config: Mapping[str, str]) -> SparkSession:
     conf = session_conf({**worker_config, "spark.master": submitted} if submitted else worker_config)
     _make_importable(conf)
     import_without_pandas("pyspark.testing.utils")  # the first call into the JVM would import it, pandas and all
+    _launch_jvm(conf)
     builder = SparkSession.builder
     for name, value in conf.items():
         builder = builder.config(name, value)
@@ -149,6 +151,17 @@ def build_session(worker_config: Mapping[str, str]) -> SparkSession:
     if not is_local(conf["spark.master"]):
         ship_plugins(session.sparkContext, worker_config)
     return session
+
+
+def _launch_jvm(conf: Mapping[str, str]) -> None:
+    """Start the JVM, unless there is one, out of the terminal's reach.
+
+    A terminal that is closed sends SIGHUP to all that belong to it: this process stops in order then, and needs Spark
+    for that. The JVM ends with this process in any case: it reads the end of its standard input.
+    """
+    if SparkContext._gateway is None:
+        gateway = launch_gateway(SparkConf().setAll(list(conf.items())), {"start_new_session": True})
+        SparkContext._ensure_initialized(gateway=gateway)  # type: ignore[attr-defined]
 
 
 SessionFactory = Callable[[], SparkSession]

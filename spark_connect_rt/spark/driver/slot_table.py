@@ -28,13 +28,13 @@ class SlotTable:
         loop: Loop,
         settings: EngineSettings,
         now_ms: Callable[[], float],
-        move: Callable[[Run, Slot | None], None],
+        move: Callable[[Run, Slot | None, float | None], None],
     ) -> None:
         self._launcher = launcher
         self._loop = loop
         self._settings = settings
         self._now_ms = now_ms
-        self._move = move  # asks the engine to drain a run and go on in another slot
+        self._move = move  # asks the engine to drain a run, in so many ms, and go on in another slot
         self._slots: dict[int, Slot] = {}
         self._slot_numbers = itertools.count(1)
         self._host_numbers = itertools.count(1)
@@ -145,7 +145,7 @@ class SlotTable:
         log.warning("slot=%d task=%s is past its deadline: the slot is killed", slot.number, run.task)
         for neighbour in list(slot.hosts.values()):
             if neighbour.phase is Phase.HOSTED:
-                self._move(neighbour, None)
+                self._move(neighbour, None, self._settings.neighbour_grace_ms)
         if set(slot.hosts) <= slot.overdue:
             self._kill(slot)
         else:
@@ -166,7 +166,7 @@ class SlotTable:
     def _hand_over(self, retiring: Slot, successor: Slot) -> None:
         for run in list(retiring.hosts.values()):
             if run.phase is Phase.HOSTED:
-                self._move(run, successor)
+                self._move(run, successor, None)
         if retiring.load() == 0:
             self.end(retiring)
 

@@ -58,14 +58,14 @@ class SparkSinkTaskHost(DriverTask):
         self._consumer: Any = None
         self._given = False  # whether it ever had a partition
 
-    def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
+    def _assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Take these partitions too."""
-        self._command(lambda: self._assign(dict(offsets)))
+        self._later(lambda: self._take(offsets))
 
-    def revoke(self, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
+    def _revoke(self, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
         """Give these up behind the running batch, which fails at the deadline; what was not written is read again."""
         deadline = MACHINE_THREADS.later(timeout_ms, self._overdue)
-        self._command(lambda: self._revoke(tuple(partitions), deadline))
+        self._later(lambda: self._release(partitions, deadline))
 
     def _overdue(self) -> None:
         self._too_late = True
@@ -77,7 +77,7 @@ class SparkSinkTaskHost(DriverTask):
 
     def _open(self) -> None:
         clients, worker_config = load_clients(self._clients), self.launch.worker_config
-        launch = replace(self.launch, config=self._resolved(clients))
+        launch = replace(self.launch, config=clients.resolve(self.launch.config, worker_config))
         settings = ReportSettings.from_config(clients.resolve(launch.connector_config, worker_config))
         ensure_dead_letter_queue(clients, settings, clients.resolve(launch.dead_letter_admin, worker_config))
         self._consumer = clients.consumer(clients.resolve(launch.client_config, worker_config))
@@ -125,7 +125,7 @@ class SparkSinkTaskHost(DriverTask):
             )
         )
 
-    def _assign(self, offsets: dict[TopicPartition, int]) -> None:
+    def _take(self, offsets: Mapping[TopicPartition, int]) -> None:
         assert self._batches is not None
         self._given = True
         started = self._batches.starts(offsets)
@@ -143,7 +143,7 @@ class SparkSinkTaskHost(DriverTask):
                 )
             )
 
-    def _revoke(self, partitions: tuple[TopicPartition, ...], deadline: Timer) -> None:
+    def _release(self, partitions: Sequence[TopicPartition], deadline: Timer) -> None:
         deadline.cancel()
         for partition in partitions:
             self._positions.pop(partition, None)

@@ -55,7 +55,7 @@ class SparkSourceTaskHost(DriverTask):
                 f"connector={launch.task.connector}: Spark writes records and offsets in different transactions, so it "
                 "is no source of a worker with exactly.once.source.support=enabled"
             )
-        self._config = SparkSourceConfig.of(self._resolved(clients))
+        self._config = SparkSourceConfig.of(clients.resolve(launch.config, launch.worker_config))
         told = ReportSettings.from_config(clients.resolve(launch.connector_config, launch.worker_config))
         ensure_dead_letter_queue(clients, told, clients.resolve(launch.dead_letter_admin, launch.worker_config))
         (self._offset,) = self._read_offsets(launch.task, [self._config.partition()])

@@ -6,7 +6,7 @@ Owns which of these a task belongs to, and the SparkSession.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from pyspark.sql import SparkSession
@@ -16,13 +16,15 @@ from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.ports.task_runner import (
     OnTaskEvent,
     ReadOffsets,
+    Start,
+    TaskCommand,
     TaskEnded,
     TaskEvent,
     TaskFailed,
     TaskKind,
     TaskLaunch,
 )
-from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.driver.engine import Engine
 from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.driver.session import BackgroundSession, build_session
@@ -33,28 +35,13 @@ CHANNEL_TIMEOUT_MIN_MS = 1_000
 
 
 class DriverHosted(Protocol):
-    """Runs the tasks that are Spark jobs themselves: Spark-format sinks and sources; same verbs, same events."""
+    """Runs the tasks that are Spark jobs themselves: Spark-format sinks and sources; same commands, same events."""
 
     def open(self, on_event: OnTaskEvent, session: Callable[[], SparkSession]) -> None:
         """Begin; ``session()`` waits for Spark and is to be called in each thread that uses it."""
 
-    def start(self, launch: TaskLaunch) -> None:
-        """Start a run."""
-
-    def pause(self, task: ConnectorTaskId) -> None:
-        """Drain, then idle."""
-
-    def resume(self, task: ConnectorTaskId) -> None:
-        """Go on."""
-
-    def stop(self, task: ConnectorTaskId, timeout_ms: int) -> None:
-        """Drain and end."""
-
-    def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions too."""
-
-    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
-        """Finish and release these partitions, at the latest when the time is up."""
+    def do(self, command: TaskCommand) -> None:
+        """Carry out a command for one task."""
 
     def close(self, timeout_ms: int) -> None:
         """Stop everything. Blocks."""
@@ -125,45 +112,30 @@ class SparkTaskRunner:
                 self._hosted_by_driver.pop(event.task, None)
         self._on_event(event)
 
+    def do(self, command: TaskCommand) -> None:
+        """Hand a command to what hosts its task: by the launch's kind, later as it was then."""
+        host = self._host_of_new(command.launch) if isinstance(command, Start) else self._host(command.task)
+        if host is not None:
+            host.do(command)
+
     def _host(self, task: ConnectorTaskId) -> Engine | DriverHosted:
         with self._lock:
             return self._hosted_by_driver.get(task, self._engine)
 
-    def start(self, launch: TaskLaunch) -> None:
-        """Start a run where its kind belongs."""
+    def _host_of_new(self, launch: TaskLaunch) -> Engine | DriverHosted | None:
+        """Decide where a run belongs; None: nowhere here, and it has failed."""
         of_sinks, of_sources = launch.kind is TaskKind.SPARK_SINK, launch.task_class == TASK_CLASS
         if not of_sinks and not of_sources:
-            self._engine.start(launch)
-            return
+            return self._engine
         host: DriverHosted | None = self._spark_sinks if of_sinks else self._spark_sources
         if host is None:
             why = f"task {launch.task}: this worker was built without Spark-format {'sinks' if of_sinks else 'sources'}"
             self._on_event(TaskFailed(launch.task, launch.run, why))
             self._on_event(TaskEnded(launch.task, launch.run, drained=True))
-            return
+            return None
         with self._lock:
             self._hosted_by_driver[launch.task] = host
-        host.start(launch)
-
-    def pause(self, task: ConnectorTaskId) -> None:
-        """Drain, then idle."""
-        self._host(task).pause(task)
-
-    def resume(self, task: ConnectorTaskId) -> None:
-        """Go on."""
-        self._host(task).resume(task)
-
-    def stop(self, task: ConnectorTaskId, timeout_ms: int) -> None:
-        """Drain and end; killed at the deadline."""
-        self._host(task).stop(task, timeout_ms)
-
-    def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
-        """Sinks: read these partitions too."""
-        self._host(task).assign(task, offsets)
-
-    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
-        """Sinks: read these no more, flush, close."""
-        self._host(task).revoke(task, partitions, timeout_ms)
+        return host
 
     def close(self, timeout_ms: int) -> None:
         """Stop every run, then the engine, then Spark if it is ours."""

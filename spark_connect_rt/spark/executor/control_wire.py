@@ -73,14 +73,16 @@ def encode_launch(launch: TaskLaunch) -> Message:
         "dead_letter_admin": dict(launch.dead_letter_admin),
         "topic_admin": dict(launch.topic_admin),
         "offsets_topic": launch.offsets_topic,
+        "secret_settings": launch.secret_settings,
     }
 
 
 def decode_launch(fields: Mapping[str, Any]) -> TaskLaunch:
     """Return the value of ``encode_launch``'s fields."""
-    rest = {name: fields[name] for name in fields if name not in ("connector", "task", "kind")}
+    rest = {name: fields[name] for name in fields if name not in ("connector", "task", "kind", "secret_settings")}
     task = ConnectorTaskId(fields["connector"], fields["task"])
-    return TaskLaunch(task=task, kind=TaskKind(fields["kind"]), **rest)
+    secret_settings = tuple(fields["secret_settings"])
+    return TaskLaunch(task=task, kind=TaskKind(fields["kind"]), secret_settings=secret_settings, **rest)
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:

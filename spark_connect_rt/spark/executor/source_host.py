@@ -130,7 +130,8 @@ class SourceHost(threading.Thread):
             except BaseException as error:  # SystemExit, too: a thread that ends untold leaves its task RUNNING
                 log.exception("task=%s run=%d FAILED", self._launch.task, self._launch.run)
                 self._rows.put(Row(self._host, RowKind.FAILED, trace_of(error).encode()))
-            self._rows.put(Row(self._host, RowKind.ENDED))
+            end_by_ms = self.switches.end_by_ms
+            self._rows.put(Row(self._host, RowKind.ENDED, b"" if end_by_ms is None else b"%d" % end_by_ms))
         except ShuttingDownError:
             log.info("task=%s run=%d: the slice is over", self._launch.task, self._launch.run)
 

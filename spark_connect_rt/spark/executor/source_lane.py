@@ -6,10 +6,12 @@ A batch is durable when ``flush`` returned; under load flushes are spaced, when 
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import orjson
 
+from spark_connect_rt.errors import TimedOutError
 from spark_connect_rt.pipeline.delivery_runs import metadata_runs
 from spark_connect_rt.ports.executor_clients import BatchProducer, ExecutorClients, Tell
 from spark_connect_rt.ports.task_runner import TaskLaunch
@@ -19,7 +21,9 @@ from spark_connect_rt.spark.executor.new_topics import NewTopics
 
 FLUSH_EACH_S = 0.25  # under load: longest age of an unflushed batch
 FLUSH_APART_S = 0.05  # reader idle: flush at once unless the last flush was this recently
+LAST_FLUSH_MS = 300  # of a stop whose time is up: what the broker has is most likely acknowledged by then
 _DELIVERY_TIMEOUT_MS = 120_000  # Java's delivery.timeout.ms
+log = logging.getLogger(__name__)
 
 
 class SourceLane(Lane):
@@ -86,12 +90,25 @@ class SourceLane(Lane):
         """Flush, then report everything pending as one durable batch."""
         if self._flush_at_s is None:
             return
-        if self._producer is not None:
-            self._producer.flush(self._timeout_ms)
         self._flush_at_s = None
+        if self._producer is not None and not self._flushed(self._producer):
+            return
         self._flushed_s = now_s()
         pending, self._pending = self._pending, Pending()
         self.report_durable(pending.records, **pending.fields(), **self._whereabouts())
+
+    def _flushed(self, producer: BatchProducer) -> bool:
+        """Flush; False: a stop cannot wait for it. What is pending is never reported then, and comes again."""
+        if self._end_by_s is None:
+            producer.flush(self._timeout_ms)
+            return True
+        try:
+            producer.flush(min(self._timeout_ms, max(LAST_FLUSH_MS, int((self._end_by_s - now_s()) * 1000))))
+        except TimedOutError as error:
+            log.warning("task=%s stops in a hurry, records may come twice: %s", self.launch.task, error)
+            self._dropped, self._pending = True, Pending()
+            return False
+        return True
 
     def _whereabouts(self) -> dict[str, Any]:
         if self._producer is None:

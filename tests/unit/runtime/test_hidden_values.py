@@ -10,6 +10,7 @@ import pytest
 
 from spark_connect_rt.api.config_provider import ConfigProvider
 from spark_connect_rt.app.plugin_scan import BUNDLED
+from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.errors import BadRequestError, ConnectError
 from spark_connect_rt.plugins.registry import Plugins
@@ -33,11 +34,15 @@ class Vault(ConfigProvider):
 class Quoting(MemorySource):
     """Quotes its whole address where it fails."""
 
+    def config_def(self) -> ConfigDef:
+        secret = ConfigKey("address.password", Type.PASSWORD, "", Importance.HIGH, "Its password.")
+        return ConfigDef((*super().config_def(), secret))
+
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:  # type: ignore[override]
-        raise ConnectError(f"no route to {self.address}")
+        raise ConnectError(f"no route to {self.address} with {self.password}")
 
     def start(self, config: Mapping[str, str]) -> None:
-        self.address = config["address"]
+        self.address, self.password = config["address"], config.get("address.password")
 
 
 @pytest.fixture
@@ -64,11 +69,16 @@ def test_a_connectors_status_hides_it(resolve: Any) -> None:
     with InProcessCluster({"Quoting": Quoting, "Vault": Vault}, WORKER) as cluster:
         cluster.add_worker("w1")
         cluster.until_stable()
-        config = {"connector.class": "Quoting", "topic": "t", "address": "db://u:${vault::password}@h"}
+        config = {
+            "connector.class": "Quoting",
+            "topic": "t",
+            "address": "db://u:${vault::password}@h",
+            "address.password": "plain-text",
+        }
         cluster.on_leader(lambda herder: herder.create("a", config, None))
         cluster.until(lambda: bool(cluster.leader().connector_status("a").connector.trace))
         trace = cluster.leader().connector_status("a").connector.trace or ""
-        assert "no route to db://u:[hidden]@h" in trace
+        assert "no route to db://u:[hidden]@h with [hidden]" in trace
         assert PASSWORD not in str([line.reason for line in cluster.leader().story()])
 
 

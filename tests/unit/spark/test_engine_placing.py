@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from spark_connect_rt.ports.task_runner import Start, Stop
 from spark_connect_rt.testing.memory_executor_clients import wait_until
 from tests.unit.spark.test_revocations import Story, sink_launch
 
@@ -19,10 +20,10 @@ def story() -> Iterator[Story]:
 
 def test_neighbours_of_a_run_that_does_not_stop_are_drained_before_its_slot_is_killed(story: Story) -> None:
     stuck = story.start("stuck")
-    story.engine.start(sink_launch("good"))
+    story.engine.do(Start(sink_launch("good")))
     (first,) = story.slices.all
     wait_until(lambda: first.ops().count("start") == 2)
-    story.engine.stop(stuck, 20)
+    story.engine.do(Stop(stuck, 20))
     wait_until(lambda: [one["host"] for one in first.told if one["op"] == "stop"] == [1, 2])
     assert not first.aborted.is_set()
     first.report("ended", host=2)
@@ -39,7 +40,7 @@ def test_e5_nothing_is_hosted_while_the_group_is_out_of_reach(story: Story) -> N
         return reachable[0]
 
     story.engine.live_while(may_vouch)
-    story.engine.start(sink_launch("s"))
+    story.engine.do(Start(sink_launch("s")))
     wait_until(lambda: len(asked) >= 2)
     assert story.slices.all == []
     reachable[0] = True

@@ -88,7 +88,7 @@ class _Lane:
         return [dict(decode_offsets(one["sink_offsets"])) for one in self.reports if one["op"] == "durable"]
 
     def end(self) -> None:
-        self.give(RowKind.ENDED)
+        self.lane.give(Row(5, RowKind.ENDED))
         self.lane.join(10)
         assert not self.lane.is_alive()
 

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.errors import RetriableError
-from spark_connect_rt.ports.task_runner import TaskEnded, TaskFailed
+from spark_connect_rt.ports.task_runner import Stop, TaskEnded, TaskFailed
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.driver import engine
 from spark_connect_rt.spark.driver.model import EngineSettings
@@ -60,7 +60,7 @@ def test_a_stop_ends_the_wait_and_is_no_failure(worker: AwayWorker) -> None:
     launch = worker.start("a", count="2")
     worker.until(lambda: worker.tries >= 1)
     began_s = time.monotonic()
-    worker.runner.stop(launch.task, 20_000)
+    worker.runner.do(Stop(launch.task, 20_000))
     worker.until(lambda: any(isinstance(event, TaskEnded) for event in worker.events))
     assert time.monotonic() - began_s < 5
     assert [event for event in worker.events if isinstance(event, TaskFailed)] == []

@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka.carried_stores import KEYSTORE, TRUSTSTORE
-from spark_connect_rt.kafka.tls_stores import StoreFile, find_store
+from spark_connect_rt.security.carried_stores import KEYSTORE, TRUSTSTORE
+from spark_connect_rt.security.tls_stores import StoreFile, find_store
 
 
 def tls_settings(properties: Mapping[str, str]) -> dict[str, str]:
@@ -41,7 +41,7 @@ def _trust(properties: Mapping[str, str]) -> dict[str, str]:
         return {}
     if file.kind == "PEM":
         return {"ssl.ca.pem": file.pem}
-    from spark_connect_rt.kafka.tls_entries import trusted_pem
+    from spark_connect_rt.security.tls_entries import trusted_pem
 
     return {"ssl.ca.pem": trusted_pem(file)}
 
@@ -59,7 +59,7 @@ def _key(properties: Mapping[str, str]) -> dict[str, str]:
         return {}
     if file.kind == "PEM":
         return _key_of_pem(file) | sealed
-    from spark_connect_rt.kafka.tls_entries import own_key
+    from spark_connect_rt.security.tls_entries import own_key
 
     own = own_key(file, password or None)
     return {"ssl.key.pem": own.key, "ssl.certificate.pem": own.chain}

@@ -12,8 +12,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka import jks_store
-from spark_connect_rt.kafka.carried_stores import CONTENT
+from spark_connect_rt.security import jks_store
+from spark_connect_rt.security.carried_stores import CONTENT
 
 _TYPES = ("JKS", "PKCS12", "PEM")
 _JCEKS = bytes.fromhex("cececece")

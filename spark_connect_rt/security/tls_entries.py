@@ -22,8 +22,8 @@ from cryptography.hazmat.primitives.serialization import (
 )
 
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka import jks_store
-from spark_connect_rt.kafka.tls_stores import StoreFile
+from spark_connect_rt.security import jks_store
+from spark_connect_rt.security.tls_stores import StoreFile
 
 
 @dataclass(frozen=True, slots=True)

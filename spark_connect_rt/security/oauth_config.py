@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka.sasl_config import SETTING, parse_jaas
+from spark_connect_rt.security.sasl_config import SETTING, parse_jaas
 
 _OWN = "org.apache.kafka.common.security.oauthbearer."
 _KNOWN_CLASSES = {

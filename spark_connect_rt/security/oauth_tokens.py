@@ -1,4 +1,4 @@
-"""OAUTHBEARER tokens: made, fetched, kept until they are old, handed to both client libraries.
+"""OAUTHBEARER tokens: made, fetched, kept until they are old, for any client.
 
 Owns: one token per settings and process, whoever asks; when it is fetched anew (four fifths of its life, Java's
 ``sasl.login.refresh.window.factor``). Messages show neither tokens nor secrets.
@@ -6,7 +6,6 @@ Owns: one token per settings and process, whoever asks; when it is fetched anew 
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 import threading
@@ -18,10 +17,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus, urlsplit
 
-from aiokafka.abc import AbstractTokenProvider
-from aiokafka.errors import SaslAuthenticationFailed
-
-from spark_connect_rt.kafka.oauth_config import TokenSettings
+from spark_connect_rt.security.oauth_config import TokenSettings
 
 REFRESH_AT = 0.8
 _URL = "sasl.oauthbearer.token.endpoint.url"
@@ -31,7 +27,7 @@ class TokenUnavailableError(OSError):
     """No token now; asking again may help."""
 
 
-class TokenRefusedError(SaslAuthenticationFailed):  # type: ignore[misc]
+class TokenRefusedError(Exception):
     """The endpoint knows this client and says no."""
 
 
@@ -70,22 +66,6 @@ class TokenSource:
         if settings.endpoint.lower().startswith("file:"):
             return _from_file(settings)
         return _from_endpoint(settings, now_s)
-
-
-class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
-    """What aiokafka asks for tokens."""
-
-    def __init__(self, source: TokenSource) -> None:
-        self._source = source
-
-    async def token(self) -> str:
-        """Return the token's text; fetched off the loop, whose heartbeats go on."""
-        token = await asyncio.get_running_loop().run_in_executor(None, self._source.token)
-        return token.text
-
-    def extensions(self) -> dict[str, str]:
-        """Return the SASL extensions."""
-        return dict(self._source.settings.extensions)
 
 
 def token_callback(source: TokenSource) -> Callable[[str | None], tuple[str, float, str, dict[str, str]]]:
@@ -135,7 +115,7 @@ def _from_file(settings: TokenSettings) -> Token:
 def _from_endpoint(settings: TokenSettings, now_s: float) -> Token:
     import httpx
 
-    from spark_connect_rt.kafka.tls_context import ssl_context
+    from spark_connect_rt.security.tls_context import ssl_context
 
     form = {"grant_type": "client_credentials"} | ({"scope": settings.scope} if settings.scope else {})
     try:

@@ -11,7 +11,7 @@ import tempfile
 from collections.abc import Mapping
 
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka.tls_config import tls_settings
+from spark_connect_rt.security.tls_config import tls_settings
 
 
 def ssl_context(config: Mapping[str, str]) -> ssl.SSLContext:
