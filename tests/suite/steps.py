@@ -67,12 +67,9 @@ BESIDE = ("-p", "tests.suite.longest_first", "-n", str(WORKERS), "--dist", "load
 REAL_PROCESSES: Lane = (
     _pytest("real processes", *BESIDE, *(f"--ignore={story}" for story in GROUP_STORIES), *REAL, tries_again=True),
 )
-# What another Spark could break: a worker's stories, the format's, those of all else that runs on a session.
-SPARK_GROUPS = ("tests/e2e/test_spark_cluster.py", "tests/e2e/test_quickstart.py")
-SPARK_STORIES = (
-    "tests/integration/spark",
-    *(f"tests/e2e/test_{story}.py" for story in ("worker", "spark_submit", "standalone", "exactly_once", "dead_jvm")),
-)
+# What another Spark could break: all that runs on a session, the format too; a worker's stories, a cluster's.
+SPARK_GROUPS = ("tests/e2e/test_spark_cluster.py", "tests/e2e/test_spark_submit.py")
+SPARK_STORIES = ("tests/e2e/test_worker.py", "tests/integration/spark")
 # Short, on the oldest Spark: a worker with a source and a sink, lines counted; a read and writes of the format.
 OLDEST_SPARK: Lane = (
     Step(
