@@ -25,7 +25,7 @@ from spark_connect_rt.config.listeners import Advertised, advertised, parse_list
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.errors import RetriableError, StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin
-from spark_connect_rt.kafka.bulk_read_process import cpu_count
+from spark_connect_rt.kafka.logs.bulk_read_process import cpu_count
 from spark_connect_rt.mirror.named_class import import_only
 from spark_connect_rt.ports.supervision import Supervisor
 from spark_connect_rt.ports.task_runner import TaskRunner

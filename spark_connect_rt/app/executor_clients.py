@@ -29,19 +29,19 @@ class KafkaExecutorClients:
 
     def producer(self, config: Mapping[str, str]) -> BatchProducer:
         """Return a new producer."""
-        from spark_connect_rt.kafka.producers import batch_producer
+        from spark_connect_rt.kafka.writing.producers import batch_producer
 
         return batch_producer(config)
 
     def transactional_producer(self, config: Mapping[str, str]) -> TransactionalProducer:
         """Return a new producer of transactions."""
-        from spark_connect_rt.kafka.transactional_producer import KafkaTransactionalProducer
+        from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
 
         return KafkaTransactionalProducer(config)
 
     def consumer(self, config: Mapping[str, str]) -> BatchConsumer:
         """Return a new consumer."""
-        from spark_connect_rt.kafka.consumers import batch_consumer
+        from spark_connect_rt.kafka.reading.consumers import batch_consumer
 
         return batch_consumer(config)
 

@@ -35,7 +35,7 @@ from spark_connect_rt.mirror.maker_config import MAKER
 from spark_connect_rt.ports.metric_names import METRICS
 from spark_connect_rt.rest.metrics import prometheus_name
 from spark_connect_rt.transforms import settings as transform_settings
-from spark_connect_rt.transforms.by_columns import has_column_form
+from spark_connect_rt.transforms.columns.by_columns import has_column_form
 
 FOLDER = Path("docs/reference")
 _MADE_BY = "<!-- Made by `python -m spark_connect_rt.app.reference_docs`; change the declaration, not this page. -->"
@@ -226,7 +226,7 @@ def write_pages(folder: Path = FOLDER) -> None:
 
 def _bundled_connectors() -> list[str]:
     plugins = bundled_plugins()
-    found = sorted(plugins.list(connectors_only=True), key=lambda plugin: plugin.java_class)
+    found = sorted(plugins.list(connectors_only=True), key=lambda plugin: plugin.java_class.rpartition(".")[2])
     parts = []
     for plugin in found:
         keys = plugins.class_of(plugin.java_class)().config_def()
@@ -265,8 +265,10 @@ def _values(key: ConfigKey) -> str:
 
 
 def _cell(text: str) -> str:
-    """Return text that a cell shows as it is."""
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").replace("\n", " ")
+    """Return text that a cell shows as it is; ``[a] [b]`` would be a link."""
+    return (
+        text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").replace("\n", " ").replace("] [", "] &#91;")
+    )
 
 
 if __name__ == "__main__":

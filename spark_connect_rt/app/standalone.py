@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from spark_connect_rt.app.clock import SystemClock
 from spark_connect_rt.app.connect_worker import ConnectWorker
 from spark_connect_rt.app.connector_files import ConnectorFile, read_connector_file, refused
 from spark_connect_rt.app.late_runner import LateRunner
@@ -27,6 +26,7 @@ from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
 from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
+from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.rest.peer_client import HttpPeerClient
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.settings import HerderSettings

@@ -10,7 +10,6 @@ from typing import Any
 
 from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
-from spark_connect_rt.app.clock import SystemClock
 from spark_connect_rt.app.executor_clients import clients_factory
 from spark_connect_rt.app.logger_levels import PythonLoggers
 from spark_connect_rt.app.rest_tls import client_tls
@@ -32,13 +31,14 @@ from spark_connect_rt.config.own_settings import DEFAULT_SNAPSHOT_DIRECTORY
 from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
-from spark_connect_rt.kafka.fenced_writer import KafkaFencedWriter
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
-from spark_connect_rt.kafka.log_load import LatestLoad
-from spark_connect_rt.kafka.transactions import KafkaTransactions
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.logs.log_load import LatestLoad
+from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
+from spark_connect_rt.kafka.writing.fenced_writer import KafkaFencedWriter
+from spark_connect_rt.kafka.writing.transactions import KafkaTransactions
 from spark_connect_rt.plugins.registry import Plugins
+from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.ports.sink_group import SinkGroup
 from spark_connect_rt.ports.supervision import Report, Supervisor, report_nowhere
 from spark_connect_rt.ports.task_runner import TaskRunner
@@ -228,8 +228,8 @@ def spark_runner(
 
     ``session`` returns one that others use, too; it stays theirs.
     """
-    from spark_connect_rt.spark.driver.spark_sink import SparkSinkRunner
-    from spark_connect_rt.spark.driver.spark_source import SparkSourceRunner
+    from spark_connect_rt.spark.driver.formats.spark_sink import SparkSinkRunner
+    from spark_connect_rt.spark.driver.formats.spark_source import SparkSourceRunner
     from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
 
     clients = clients_factory(raw.get("plugin.path"))

@@ -2,7 +2,7 @@
 
 Owns: the prefixes (``producer.``, ``consumer.``, ``admin.``, ``*.override.``), Connect's defaults per client and the
 client ids. Pure. Must not know librdkafka: ``kafka.client_config`` translates.
-Source: Java ``Worker.baseProducerConfigs``, ``baseConsumerConfigs``, ``adminConfigs``; connect_facts 3.8 and 7.9.
+Source: Java ``Worker.baseProducerConfigs``, ``baseConsumerConfigs``, ``adminConfigs``.
 
 A worker's security settings stand at its top level for its own topics and its group; the clients of tasks see only
 ``bootstrap.servers`` and what has their prefix, as in Java. The admin client sees both.

@@ -1,6 +1,6 @@
 """Questions to and changes of the cluster: topics, offsets, groups.
 
-Owns: one admin client, its time limits, and what an internal topic must look like (connect_facts 3.7).
+Owns: one admin client, its time limits, and what an internal topic must look like.
 Every method blocks up to its limit and raises this package's errors; any thread may call any method.
 """
 

@@ -25,7 +25,7 @@ from spark_connect_rt.errors import BadConfigError, ConnectError, FencedError, R
 from spark_connect_rt.kafka.client_config import ClientRole, client_config
 from spark_connect_rt.kafka.client_factory import make_consumer
 from spark_connect_rt.kafka.error_mapping import connect_error
-from spark_connect_rt.kafka.offset_lookup import NEXT, look_up_offsets
+from spark_connect_rt.kafka.reading.offset_lookup import NEXT, look_up_offsets
 from spark_connect_rt.kafka.topic_watch import TopicWatch
 from spark_connect_rt.ports.sink_group import OnAssigned, OnLost, OnRevoked
 from spark_connect_rt.protocol.ids import TopicPartition

@@ -1,6 +1,6 @@
 """Which slot a task runs in, and which task should leave its slot.
 
-Pure. A slot is one Spark job with a reader and a writer process (design.md section 3). Sharing one costs 3 MB a
+Pure. A slot is one Spark job with a reader and a writer process (docs/explanation/engine.md). Sharing one costs 3 MB a
 task instead of 70; a busy task in a shared slot costs its neighbours time, so it gets its own.
 """
 

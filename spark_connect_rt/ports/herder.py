@@ -97,12 +97,13 @@ class PluginInfo:
 class Health:
     """``status`` is healthy, starting or unhealthy; ``detail`` says what the tick does or waits for.
 
-    ``live`` False: only a new process can help.
+    ``live`` False: only a new process can help. ``serves``: it may be asked, and told, though it is unhealthy.
     """
 
     status: str
     detail: str = ""
     live: bool = True
+    serves: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,7 +191,18 @@ class TaskMeasured:
     positions: tuple[tuple[TopicPartition, int], ...] = ()  # sinks: next offset to read
 
 
-TaskEvent = TaskRunning | TaskPaused | BatchDurable | PartitionsReleased | TaskMeasured | TaskFailed | TaskEnded
+@dataclass(frozen=True, slots=True)
+class TaskWaiting:
+    """The cluster gives no executor: the task has waited so long to be hosted. 0: it waits no more."""
+
+    task: ConnectorTaskId
+    run: int
+    waited_ms: int
+
+
+TaskEvent = (
+    TaskRunning | TaskPaused | BatchDurable | PartitionsReleased | TaskMeasured | TaskWaiting | TaskFailed | TaskEnded
+)
 OnTaskEvent = Callable[[TaskEvent], None]
 """Called from the engine's threads, in order per run; must be quick and must not raise."""
 

@@ -27,8 +27,8 @@ def router(context: RestContext) -> APIRouter:
 
     @routes.get("/health/ready")
     async def ready() -> Response:
-        """Return 200 when requests can be served; 503 before that, while it stops, and when it is not live."""
+        """Return 200 when requests can be served; 503 before that, while it stops, is out of its group or not live."""
         found = context.herder.health()
-        return JsonResponse(health_entity(found), 200 if found.status == "healthy" else 503)
+        return JsonResponse(health_entity(found), 200 if found.status == "healthy" or found.serves else 503)
 
     return routes

@@ -10,7 +10,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from spark_connect_rt.ports.herder import InternalKey
-from spark_connect_rt.protocol.internal_request import ALGORITHM_HEADER, Verdict, verify
+from spark_connect_rt.protocol.internal_request import ALGORITHM_HEADER, SignatureVerdict, verify
 from spark_connect_rt.rest.context import RestContext
 from spark_connect_rt.rest.error_mapping import RestError
 from spark_connect_rt.rest.negotiation import json_body
@@ -48,7 +48,7 @@ def check_signed(key: InternalKey, request: Request) -> None:
     """Raise RestError unless the headers hold a signature that can be checked; nothing of the body is read for that."""
     if key.required:
         verdict = verify(key.key, key.accepted_algorithms, dict(request.headers), None)
-        if verdict is not Verdict.MISMATCH and verdict is not Verdict.VALID:
+        if verdict is not SignatureVerdict.MISMATCH and verdict is not SignatureVerdict.VALID:
             raise _refusal(verdict, key, request.headers.get(ALGORITHM_HEADER))
 
 
@@ -57,23 +57,23 @@ def check_signature(key: InternalKey, request: Request, body: bytes) -> None:
     if not key.required:
         return
     verdict = verify(key.key, key.accepted_algorithms, dict(request.headers), body)
-    if verdict is not Verdict.VALID:
+    if verdict is not SignatureVerdict.VALID:
         raise _refusal(verdict, key, request.headers.get(ALGORITHM_HEADER))
 
 
-def _refusal(verdict: Verdict, key: InternalKey, algorithm: str | None) -> RestError:
+def _refusal(verdict: SignatureVerdict, key: InternalKey, algorithm: str | None) -> RestError:
     accepted = ", ".join(key.accepted_algorithms)
     status, message = {
-        Verdict.MISSING: (400, "Internal request missing required signature"),
-        Verdict.ALGORITHM_REFUSED: (
+        SignatureVerdict.MISSING: (400, "Internal request missing required signature"),
+        SignatureVerdict.ALGORITHM_REFUSED: (
             400,
             f"This worker does not support the '{algorithm}' key signing algorithm used by other workers. "
             f"It accepts: {accepted}. Give every worker the same inter.worker.verification.algorithms.",
         ),
-        Verdict.KEY_UNKNOWN: (
+        SignatureVerdict.KEY_UNKNOWN: (
             503,
             "This worker is still starting up and has not been able to read a session key from the config topic yet",
         ),
-        Verdict.MISMATCH: (403, "Internal request contained invalid signature."),
+        SignatureVerdict.MISMATCH: (403, "Internal request contained invalid signature."),
     }[verdict]
     return RestError(status, message, code="CRT-1033")

@@ -19,10 +19,11 @@ from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError
+from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.ports.peer_client import PeerAnswer
 from spark_connect_rt.ports.supervision import Supervisor
 from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.protocol.internal_request import Verdict, verify
+from spark_connect_rt.protocol.internal_request import SignatureVerdict, verify
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.runtime.herder.settings import HerderSettings
@@ -44,18 +45,6 @@ T = TypeVar("T")
 
 LIMIT_S = 15.0
 LEADER_ID = "connect-cluster-memory"  # transactional id of the leader's writes
-
-
-class SystemClock:
-    """Port Clock on the machine's clocks."""
-
-    def now_ms(self) -> int:
-        """See Clock."""
-        return time.time_ns() // 1_000_000
-
-    def monotonic_ms(self) -> int:
-        """See Clock."""
-        return time.monotonic_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +105,7 @@ class InProcessPeers:
             raise RetriableError(f"{url} is not reachable")
         self.requests.append((method, parts.path))
         key = herder.internal_key()
-        if key.required and verify(key.key, key.accepted_algorithms, headers or {}, body) is not Verdict.VALID:
+        if key.required and verify(key.key, key.accepted_algorithms, headers or {}, body) is not SignatureVerdict.VALID:
             return PeerAnswer(403, b"")
         connector = unquote(parts.path.split("/")[2])
         try:

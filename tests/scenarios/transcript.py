@@ -11,9 +11,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.testing.simulated_cluster import SimulatedCluster, memory_source
-from spark_connect_rt.testing.simulated_threads import Scheduler
 from tests.scenarios.eager_member import EagerMember
+from tests.support.simulation.simulated_cluster import SimulatedCluster, memory_source
+from tests.support.simulation.simulated_threads import Scheduler
 
 RULE = "----"
 QUIET_MS = 4_000

@@ -14,10 +14,10 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 import pytest
 
 from spark_connect_rt.spark.driver.task_runner import channel_timeout_ms
-from spark_connect_rt.testing.simulated_engine import EngineTimes
-from spark_connect_rt.testing.simulated_faults import FAULTS
-from spark_connect_rt.testing.simulated_schedule import Tally, run_schedule, run_schedules
 from tests.suite.steps import SCHEDULES as SCHEDULES_VARIABLE
+from tests.support.simulation.simulated_faults import FAULTS
+from tests.support.simulation.simulated_schedule import Tally, run_schedule, run_schedules
+from tests.support.simulation.simulated_slices import SliceTimes
 
 SCHEDULES = int(os.environ.get(SCHEDULES_VARIABLE, "1000"))
 FOUND = {
@@ -80,5 +80,5 @@ def test_a_seed_is_all_of_a_schedule() -> None:
 
 
 def test_executors_of_the_simulation_bear_silence_as_long_as_those_of_spark() -> None:
-    assert EngineTimes().silence_ms == channel_timeout_ms({})
-    assert EngineTimes().ping_ms == channel_timeout_ms({}) // 3
+    assert SliceTimes().silence_ms == channel_timeout_ms({})
+    assert SliceTimes().ping_ms == channel_timeout_ms({}) // 3

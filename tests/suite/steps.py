@@ -59,6 +59,7 @@ STATIC: Lane = (
     _python("lint", "ruff", "check", "."),
     _python("types", "mypy"),
     Step("import layers", ("lint-imports",)),
+    _python("site of the docs", "mkdocs", "build", "--strict", "--quiet"),
 )
 UNIT: Lane = (_pytest("unit", *PURE),)
 SIMULATION: Lane = (_pytest("simulation", "tests/simulation"),)

@@ -1,7 +1,8 @@
 """What each request does once it is its turn on the tick thread (Java ``DistributedHerder``'s request bodies).
 
 Every method decides who must serve (planning.request_routing), has the config topic written beside the tick, and
-answers from what was read back. The order of effects is the contract's (facts 6.7).
+answers from what was read back. The order of effects is that of Java's request bodies:
+clients see it in what the topics hold when a request is cut short.
 """
 
 from __future__ import annotations
@@ -93,7 +94,7 @@ class ConnectorRequests:
         return self._write(stage, lambda: self._store.put_logger_level(namespace, level), _nothing)
 
     def stop_connector(self, name: str) -> Future[None]:
-        """Write an empty task set and STOPPED (facts 6.7)."""
+        """Write an empty task set and STOPPED."""
         self._require_leader(f"stop connector {name}")
         self._require_known(name, f"Unknown connector {name}")
         stage = f"writing the STOPPED target stage for connector {name} to the config topic"

@@ -1,4 +1,4 @@
-"""The herder's loop: one thread, the ordered steps, start and stop (house rule 2).
+"""The herder's loop: one thread, the ordered steps, start and stop.
 
 Owns the order of the steps and the life of everything the worker runs. What a step decides is in its own module.
 """
@@ -12,7 +12,7 @@ from typing import TypeVar
 
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.ports.herder import Health
-from spark_connect_rt.ports.supervision import Failure, Part
+from spark_connect_rt.ports.supervision import Part, PartFailure
 from spark_connect_rt.ports.threads import RunningThread
 from spark_connect_rt.runtime.herder.adopting import Adopting
 from spark_connect_rt.runtime.herder.changes import Changes
@@ -97,7 +97,7 @@ class HerderLoop:
         )
         self._thread: RunningThread | None = None
         self._stop_asked = deps.threads.event()
-        self._last_tick_ms = deps.clock.monotonic_ms()
+        self._last_tick_ms = self._member_ms = deps.clock.monotonic_ms()  # when a tick went well, in the group
         self._stop_by_ms = 0
         self._joined = False
         deps.supervisor.on_failure(self._lost)
@@ -145,6 +145,12 @@ class HerderLoop:
         late_ms = self._deps.clock.monotonic_ms() - self._last_tick_ms
         if late_ms > UNHEALTHY_AFTER_MS:
             return Health("unhealthy", f"No tick has gone well for {late_ms} ms. {detail}", live=False)
+        out_ms = self._deps.clock.monotonic_ms() - self._member_ms
+        if out_ms > self._deps.settings.rebalance_timeout_ms:  # no rebalance takes longer
+            why = self._deps.member.trouble() or "nothing says why"
+            return Health("unhealthy", f"Out of the group for {out_ms // 1000} s: {why}. {detail}".rstrip())
+        if waiting := self._watching.unhosted(self._deps.clock.monotonic_ms()):
+            return Health("unhealthy", waiting, serves=True)
         return Health("healthy", detail)
 
     def _run(self) -> None:
@@ -163,7 +169,7 @@ class HerderLoop:
             self._deps.supervisor.failed(Part.HERDER, error)
         self._stop_services()
 
-    def _lost(self, failure: Failure) -> None:
+    def _lost(self, failure: PartFailure) -> None:
         """End without a drain: a part of the worker is gone."""
         self.story.tell("supervisor", str(failure))
         self._requests.close()
@@ -185,6 +191,7 @@ class HerderLoop:
         try:
             verdict = tick(now_ms, self._steps, self.story.tell)
             self._last_tick_ms = now_ms
+            self._member_ms = now_ms if self._deps.member.member_id() else self._member_ms
             if not self._finished():
                 self._membership.wait(blocking_limit_ms(self._deps.clock.monotonic_ms(), verdict.wake_at_ms))
             return

@@ -21,6 +21,7 @@ class HerderSettings:
     protocol: ConnectProtocol = ConnectProtocol.SESSIONED
     scheduled_rebalance_max_delay_ms: int = 300_000
     lost_work_delay_ms: int = 0  # in a group of our own workers
+    rebalance_timeout_ms: int = 60_000
     worker_sync_timeout_ms: int = 3_000
     worker_unsync_backoff_ms: int = 300_000
     task_shutdown_graceful_timeout_ms: int = 5_000
@@ -58,6 +59,7 @@ class HerderSettings:
                 "connectrt.lost.work.delay.ms",
                 ms("scheduled.rebalance.max.delay.ms", 0),
             ),
+            rebalance_timeout_ms=ms("rebalance.timeout.ms", 60_000),
             worker_sync_timeout_ms=ms("worker.sync.timeout.ms", 3_000),
             worker_unsync_backoff_ms=ms("worker.unsync.backoff.ms", 300_000),
             task_shutdown_graceful_timeout_ms=ms("task.shutdown.graceful.timeout.ms", 5_000),

@@ -61,6 +61,10 @@ class SoloMember:
         """See the port."""
         return MEMBER_ID if self._stable else ""
 
+    def trouble(self) -> str:
+        """See the port."""
+        return ""
+
     def in_contact(self) -> bool:
         """See the port: nobody can take work from it."""
         return True

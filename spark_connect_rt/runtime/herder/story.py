@@ -71,7 +71,7 @@ class Story:
             self._beside = None
 
     def stage_summary(self) -> str:
-        """Return Java's sentence on the current or the last stage (facts 6.1)."""
+        """Return Java's sentence on the current or the last stage."""
         beside = self._beside
         description, began_ms, ended_ms = self._stage if beside is None else (*beside, 0)
         if not ended_ms:

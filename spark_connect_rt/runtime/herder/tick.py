@@ -1,4 +1,4 @@
-"""One pass of the herder's loop: named steps in order, each with a verdict (house rule 2)."""
+"""One pass of the herder's loop: named steps in order, each with a verdict."""
 
 from __future__ import annotations
 

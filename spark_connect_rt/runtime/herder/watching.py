@@ -1,4 +1,4 @@
-"""The step that says which RUNNING tasks of this worker move nothing though there is work (not in Java).
+"""The step that says which tasks of this worker move nothing though there is work, or wait to be hosted (not in Java).
 
 Owns what was said last, so that each change is one status, one line of the story. What counts as motionless is
 planning.progress's; no state is ever changed by it.
@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from spark_connect_rt.planning.progress import Stall, stall_of
+from spark_connect_rt.planning.progress import Stall, stall_of, unhosted_text
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.health import health_of
@@ -45,6 +45,10 @@ class Watching:
         self._stalled = found
         return Verdict("; ".join(filter(None, reasons)))
 
+    def unhosted(self, now_ms: int) -> str:
+        """Return what is to be said of tasks that wait for executors; empty: none does. Any thread."""
+        return unhosted_text({str(task): stall for task, stall in self._stalled.items()}, now_ms)
+
     def _say(self, task: ConnectorTaskId, stall: Stall | None, now_ms: int) -> str:
         before = self._stalled.get(task)
         if before == stall or (before and stall and before.reason == stall.reason):
@@ -54,7 +58,7 @@ class Watching:
             return f"task {task} moves again, or is not running any more"
         since_ms = self._deps.clock.now_ms() - (now_ms - stall.since_ms)
         self._worker.note(task, {"progress": {"since_ms": since_ms, "reason": stall.reason}})
-        log.warning("task=%s RUNNING, but it moves nothing: %s", task, stall.reason)
+        log.warning("task=%s moves nothing: %s", task, stall.reason)
         return f"task {task} moves nothing though there is work: {stall.reason}"
 
     def _timeout_ms(self, connector: str) -> int:

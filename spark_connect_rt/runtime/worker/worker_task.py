@@ -35,6 +35,7 @@ from spark_connect_rt.ports.task_runner import (
     TaskPaused,
     TaskRunner,
     TaskRunning,
+    TaskWaiting,
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.worker.sink_membership import SinkMembership
@@ -90,6 +91,7 @@ class WorkerTask:
         self._measures = TaskMeasures(services.clock.monotonic_ms(), services.metrics_window_ms)
         self._state_times = StateTimes(self._state.value, services.clock.monotonic_ms())
         self._behind_since_ms: int | None = None
+        self._unhosted_since_ms: int | None = None
         self._patience_ms = patience_ms(launch.config) if launch.kind is TaskKind.SPARK_SINK else 0
         self._notes: Mapping[str, Any] = {}
 
@@ -155,11 +157,13 @@ class WorkerTask:
         self._state_times.enter(state.value, self._services.clock.monotonic_ms())
 
     def movement(self) -> Movement | None:
-        """Return what is known of how it moves; None: it is not RUNNING."""
+        """Return what is known of how it moves; None: it is neither RUNNING nor known to wait for an executor."""
         now_ms = self._services.clock.monotonic_ms()
         membership = self.membership  # asked before the lock: it has one of its own
         behind = membership is not None and membership.behind
         with self._lock:
+            if self._life is Life.ALIVE and self._unhosted_since_ms is not None:
+                return Movement(self._measures.moved_at_ms, unhosted_since_ms=self._unhosted_since_ms)
             if self._state is not State.RUNNING or self._life is not Life.ALIVE:
                 return None
             if not behind and self._measures.waiting() <= 0:
@@ -309,6 +313,10 @@ class WorkerTask:
         if event.positions and self.membership is not None:
             self.membership.read_to(dict(event.positions))
 
+    def _on_waiting(self, event: TaskWaiting) -> None:
+        now_ms = self._services.clock.monotonic_ms()
+        self._unhosted_since_ms = now_ms - event.waited_ms if event.waited_ms else None
+
     def _on_released(self, event: PartitionsReleased) -> None:
         if self.membership is not None:
             self.membership.released(event.partitions)
@@ -374,6 +382,7 @@ _HANDLERS: dict[type, Callable[[WorkerTask, Any], None]] = {
     BatchDurable: WorkerTask._on_durable,
     PartitionsReleased: WorkerTask._on_released,
     TaskMeasured: WorkerTask._on_measured,
+    TaskWaiting: WorkerTask._on_waiting,
     TaskFailed: WorkerTask._on_failed,
     TaskEnded: WorkerTask._on_ended,
 }

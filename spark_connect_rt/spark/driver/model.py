@@ -28,7 +28,9 @@ class EngineSettings:
     loss_forgotten_ms: int = 60_000  # a run hosted longer than this starts counting anew
     loss_backoff_ms: int = 200  # doubled with each loss
     housekeeping_ms: int = 1_000
-    slot_patience_ms: int = 60_000  # then it is said that Spark gives a slot no core
+    slot_patience_ms: int = (
+        60_000  # then it is said that Spark gives a slot no core, and of each task in it that it waits
+    )
     prewarm: bool = True  # open one slot before the first task asks
 
 
@@ -52,6 +54,8 @@ class Run:
     slot: Slot | None = None
     host: int | None = None
     hosted_at_ms: float = 0.0
+    waits_since_ms: float | None = None  # for Spark to give its slot an executor
+    told_waiting: bool = False  # the worker knows that this takes long
     told_paused: bool | None = None  # last state reported to the worker: None nothing yet
     failed: bool = False
     wants_commits: bool = False

@@ -1,4 +1,4 @@
-"""Makes the SparkSession, in the background, tuned for slices (spark_execution.md section 0).
+"""Makes the SparkSession, in the background, tuned for slices (docs/explanation/spark_costs.md).
 
 Owns every Spark setting the engine depends on. REST and membership must not wait for Spark, so the session is a
 future.

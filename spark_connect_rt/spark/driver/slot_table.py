@@ -72,6 +72,7 @@ class SlotTable:
             self._host(run, slot)
         else:
             slot.waiting.append(run)
+            run.waits_since_ms = self._now_ms() if run.waits_since_ms is None else run.waits_since_ms
 
     def _choose(self, run: Run) -> Slot:
         alone = run.alone
@@ -88,7 +89,7 @@ class SlotTable:
     def _host(self, run: Run, slot: Slot) -> None:
         host = next(self._host_numbers)
         run.host, run.phase, run.hosted_at_ms = host, Phase.HOSTED, self._now_ms()
-        run.wants_commits = False
+        run.wants_commits, run.waits_since_ms = False, None
         run.moved.clear()
         slot.hosts[host] = run
         launch = {**encode_launch(run.launch), "paused": run.paused}

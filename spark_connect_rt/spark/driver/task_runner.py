@@ -26,10 +26,10 @@ from spark_connect_rt.ports.task_runner import (
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.driver.engine import Engine
+from spark_connect_rt.spark.driver.formats.spark_source import TASK_CLASS, SparkSourceRunner
 from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.driver.session import BackgroundSession, build_session
 from spark_connect_rt.spark.driver.slice_runner import SparkSliceLauncher
-from spark_connect_rt.spark.driver.spark_source import TASK_CLASS, SparkSourceRunner
 
 CHANNEL_TIMEOUT_MIN_MS = 1_000
 
@@ -103,7 +103,6 @@ class SparkTaskRunner:
 
     def live_while(self, may_vouch: Callable[[], bool]) -> None:
         """Let executors live on only while this holds."""
-        self._launcher.may_vouch = may_vouch
         self._engine.live_while(may_vouch)
 
     def _on_driver_event(self, event: TaskEvent) -> None:

@@ -24,7 +24,7 @@ from spark_connect_rt.ports.executor_clients import BatchProducer, ExecutorClien
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.errant_reports import ErrantLog
 from spark_connect_rt.spark.executor.hosting import load_clients, monotonic_ms
-from spark_connect_rt.spark.executor.new_topics import NewTopics
+from spark_connect_rt.spark.executor.sources.new_topics import NewTopics
 
 SENT_DDL = "records BIGINT, skipped BIGINT, bytes BIGINT, topics ARRAY<STRING>"
 _DELIVERY_TIMEOUT_MS = 120_000  # Java's delivery.timeout.ms

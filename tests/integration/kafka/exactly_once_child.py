@@ -20,9 +20,9 @@ import pyarrow as pa
 from spark_connect_rt.app.executor_clients import KafkaExecutorClients
 from spark_connect_rt.config.client_properties import exactly_once_producer_properties, log_client_properties
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
-from spark_connect_rt.kafka.log_load import LatestLoad
-from spark_connect_rt.kafka.transactional_producer import KafkaTransactionalProducer
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.logs.log_load import LatestLoad
+from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
 from spark_connect_rt.pipeline.columns import TOPIC
 from spark_connect_rt.ports.task_runner import BatchDurable, Start, TaskEvent, TaskFailed, TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -112,7 +112,7 @@ def main(plan: Mapping[str, Any]) -> int:
         1,
         1,
         TaskKind.SOURCE,
-        "spark_connect_rt.connectors.file_stream_source:FileStreamSourceTask",
+        "spark_connect_rt.connectors.files.file_stream_source:FileStreamSourceTask",
         {"file": plan["file"], "topic": plan["topic"], "batch.size": "1000"},
         plan["connector"],
         worker,

@@ -19,7 +19,7 @@ from spark_connect_rt.rest.app import create_app
 from spark_connect_rt.rest.server import RestServer
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
-from spark_connect_rt.testing.worker_process import SparkWorkerProcess
+from tests.support.worker_process import SparkWorkerProcess
 
 
 class OurWorkerProcess(SparkWorkerProcess):

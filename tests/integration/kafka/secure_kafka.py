@@ -16,7 +16,7 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
+from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
 from tests.contract.group_member_contract import Herder, settled, until
 from tests.integration.kafka.token_issuer import TokenIssuer
 

@@ -12,9 +12,9 @@ from spark_connect_rt.config.client_properties import sink_consumer_properties, 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.batch_consumer import KafkaBatchConsumer
-from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
-from spark_connect_rt.kafka.fetch_consumer import FetchConsumer
+from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
+from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
+from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
 from spark_connect_rt.pipeline.columns import produce_batch
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.batch_clients_contract import BEGINNING, LIMIT_MS, BatchClientsContract, rows_batch

@@ -12,12 +12,12 @@ from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import FencedError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.batch_consumer import KafkaBatchConsumer
-from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
-from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
-from spark_connect_rt.kafka.fetch_consumer import FetchConsumer
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
+from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
 from spark_connect_rt.kafka.sink_group import KafkaSinkGroup
+from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
 from spark_connect_rt.pipeline.columns import produce_batch
 from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS
 from spark_connect_rt.protocol.ids import TopicPartition

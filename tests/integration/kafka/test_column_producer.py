@@ -11,11 +11,11 @@ from spark_connect_rt.config.client_properties import source_producer_properties
 from spark_connect_rt.embedded.kafka import free_ports
 from spark_connect_rt.errors import DataError, NotFoundError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
-from spark_connect_rt.kafka.column_producer import ColumnProducer
-from spark_connect_rt.kafka.column_settings import column_settings
-from spark_connect_rt.kafka.producers import batch_producer
-from spark_connect_rt.kafka.record_places import TopicPlaces, by_place
+from spark_connect_rt.kafka.records.record_places import TopicPlaces, by_place
+from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
+from spark_connect_rt.kafka.writing.column_producer import ColumnProducer
+from spark_connect_rt.kafka.writing.column_settings import column_settings
+from spark_connect_rt.kafka.writing.producers import batch_producer
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC, produce_batch
 from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS, BatchProducer
 from spark_connect_rt.protocol.ids import TopicPartition

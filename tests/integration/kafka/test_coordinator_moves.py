@@ -16,8 +16,8 @@ from spark_connect_rt.embedded.cluster import EmbeddedKafkaCluster
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import free_ports
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.fetch_consumer import FetchConsumer
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
+from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
+from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
 from spark_connect_rt.ports.group_member import ContactLost
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.batch_clients_contract import rows_of

@@ -9,11 +9,11 @@ from confluent_kafka import Consumer, TopicPartition
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import FencedError
-from spark_connect_rt.kafka.fenced_writer import KafkaFencedWriter
-from spark_connect_rt.testing.connect_rest import ConnectRest
-from spark_connect_rt.testing.java_connect import JavaConnect
+from spark_connect_rt.kafka.writing.fenced_writer import KafkaFencedWriter
 from tests.integration.kafka import test_mixed_herders as mixed
 from tests.integration.kafka.test_mixed_herders import OurWorker, source, until
+from tests.support.connect_rest import ConnectRest
+from tests.support.java_connect import JavaConnect
 
 PREPARING = {**mixed.TIMES, "exactly.once.source.support": "preparing"}
 

@@ -12,7 +12,7 @@ import pytest
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
+from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
 from spark_connect_rt.ports.group_member import ContactLost, GroupMember
 from tests.contract.group_member_contract import (
     REBALANCE_MS,
@@ -121,7 +121,7 @@ class Proxy:
 @pytest.fixture
 def proxy(broker: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
     """A relay through which every connection of a member goes, whatever address the broker advertises."""
-    from spark_connect_rt.kafka import group_link
+    from spark_connect_rt.kafka.membership import group_link
 
     relay = Proxy(("127.0.0.1", broker.port))
     real = group_link._connect

@@ -6,7 +6,7 @@ import pytest
 
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.kafka.admin import KafkaAdmin
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
+from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
 from tests.contract.group_member_contract import Herder, settled, until
 from tests.integration.kafka.secure_kafka import OAUTH, REAUTH_MS, SecureKafka, joins, refused
 

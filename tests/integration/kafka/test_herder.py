@@ -12,9 +12,10 @@ from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
-from spark_connect_rt.kafka.log_load import LatestLoad
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.logs.log_load import LatestLoad
+from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
+from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.ports.herder import ConnectorOffset
 from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -23,7 +24,7 @@ from spark_connect_rt.runtime.herder.settings import HerderSettings
 from spark_connect_rt.stores.config_store import ConfigStore
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.stores.status_store import StatusStore
-from spark_connect_rt.testing.in_process_cluster import InProcessPeers, MemoryPlugins, SystemClock
+from spark_connect_rt.testing.in_process_cluster import InProcessPeers, MemoryPlugins
 from spark_connect_rt.testing.memory_connectors import MemorySource, faults
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets

@@ -15,11 +15,11 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import BadConfigError, ConnectError
-from spark_connect_rt.kafka import bulk_read, bulk_read_process
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.bulk_read_process import SHARE_FROM_COUNT
-from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
-from spark_connect_rt.kafka.log_load import LatestLoad
+from spark_connect_rt.kafka.logs import bulk_read, bulk_read_process
+from spark_connect_rt.kafka.logs.bulk_read_process import SHARE_FROM_COUNT
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.logs.log_load import LatestLoad
 from spark_connect_rt.ports.compacted_log import LogRecord
 from spark_connect_rt.protocol.log_snapshot import decode_snapshot, encode_snapshot
 from spark_connect_rt.stores.log_cache import LogCache

@@ -16,7 +16,7 @@ from spark_connect_rt.assignors.model import (
 )
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
+from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
 from spark_connect_rt.ports.group_member import Assigned, AssignmentRequired, JoinRequired
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.subprotocol import (
@@ -28,7 +28,7 @@ from spark_connect_rt.protocol.subprotocol import (
     encode_assignment,
     join_protocols,
 )
-from spark_connect_rt.testing.java_connect import JavaConnect
+from tests.support.java_connect import JavaConnect
 
 SESSIONED = ConnectProtocol.SESSIONED
 TIMES = {

@@ -20,12 +20,12 @@ from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.rest.app import create_app
 from spark_connect_rt.rest.server import RestServer
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
-from spark_connect_rt.testing.connect_rest import ConnectRest
-from spark_connect_rt.testing.java_connect import JavaConnect
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
-from spark_connect_rt.testing.worker_process import worker_properties
 from tests.integration.kafka.https_workers import Stores
+from tests.support.connect_rest import ConnectRest
+from tests.support.java_connect import JavaConnect
+from tests.support.worker_process import worker_properties
 
 TIMES = {
     "session.timeout.ms": "6000",

@@ -6,7 +6,7 @@ import uuid
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
+from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
 from tests.contract.group_member_contract import Herder, until
 
 

@@ -9,7 +9,7 @@ import pytest
 from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.protocol.config_records import SessionKey
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.state.config_fold import ConfigEvent, RestartRequested

@@ -11,10 +11,10 @@ from spark_connect_rt.config.client_properties import exactly_once_producer_prop
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import DataError, FencedError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.batch_consumer import KafkaBatchConsumer
-from spark_connect_rt.kafka.fetch_consumer import FetchConsumer
-from spark_connect_rt.kafka.transactional_producer import KafkaTransactionalProducer
-from spark_connect_rt.kafka.transactions import KafkaTransactions
+from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
+from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
+from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
+from spark_connect_rt.kafka.writing.transactions import KafkaTransactions
 from spark_connect_rt.pipeline.columns import produce_batch
 from tests.contract.transactions_contract import LIMIT_MS, TransactionsContract
 

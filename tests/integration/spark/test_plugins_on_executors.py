@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.spark.driver.session import build_session
 from spark_connect_rt.spark.executor.hosting import load_class, load_clients
-from spark_connect_rt.testing.worker_process import SparkWorkerProcess
+from tests.support.worker_process import SparkWorkerProcess
 from tests.topics import count_records
 from tests.unit.plugins.plugin_folders import dist_files, make_folder, make_wheel, stamp_plugin
 

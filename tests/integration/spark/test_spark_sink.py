@@ -37,8 +37,8 @@ from spark_connect_rt.ports.task_runner import (
     TaskRunning,
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.driver.spark_sink import SparkSinkRunner
-from spark_connect_rt.spark.driver.table_files import Declared, TableFiles
+from spark_connect_rt.spark.driver.formats.spark_sink import SparkSinkRunner
+from spark_connect_rt.spark.driver.formats.table_files import Declared, TableFiles
 
 LIMIT_S = 90.0
 JSON = {

@@ -7,8 +7,8 @@ import pytest
 
 from spark_connect_rt.app.executor_clients import FACTORY, executor_clients
 from spark_connect_rt.config.client_properties import source_producer_properties
-from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
-from spark_connect_rt.kafka.column_producer import ColumnProducer
+from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
+from spark_connect_rt.kafka.writing.column_producer import ColumnProducer
 from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS, TELLS_RECORDS
 
 

@@ -12,10 +12,10 @@ from rich.console import Console
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from spark_connect_rt.app import mirror_maker
 from spark_connect_rt.app.cli import cli
-from spark_connect_rt.app.mirror_rest import FlowApplications, FlowPeers
-from spark_connect_rt.app.mirror_view import flow_lines, flows_table
+from spark_connect_rt.app.mirror import mirror_maker
+from spark_connect_rt.app.mirror.mirror_rest import FlowApplications, FlowPeers
+from spark_connect_rt.app.mirror.mirror_view import flow_lines, flows_table
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.mirror.maker_config import SourceAndTarget
 from spark_connect_rt.ports.herder import InternalKey, TaskProgress, WorkerProgress

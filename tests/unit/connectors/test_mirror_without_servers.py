@@ -8,9 +8,9 @@ from collections.abc import Mapping
 import pytest
 
 from spark_connect_rt.api.connector import SourceConnector
-from spark_connect_rt.connectors.mirror_checkpoint import MirrorCheckpointConnector
-from spark_connect_rt.connectors.mirror_heartbeat import MirrorHeartbeatConnector
-from spark_connect_rt.connectors.mirror_source import MirrorSourceConnector
+from spark_connect_rt.connectors.mirror.mirror_checkpoint import MirrorCheckpointConnector
+from spark_connect_rt.connectors.mirror.mirror_heartbeat import MirrorHeartbeatConnector
+from spark_connect_rt.connectors.mirror.mirror_source import MirrorSourceConnector
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from tests.unit.runtime.cluster_stories import create

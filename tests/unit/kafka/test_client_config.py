@@ -170,7 +170,7 @@ def test_the_clients_of_an_internal_topic_see_the_workers_security_only() -> Non
 def test_executors_clients_bring_neither_the_groups_library_nor_the_key_stores() -> None:
     """They start often, and their machines need not have these packages."""
     code = (
-        "import sys, spark_connect_rt.kafka.batch_producer, spark_connect_rt.kafka.batch_consumer;"
+        "import sys, spark_connect_rt.kafka.writing.batch_producer, spark_connect_rt.kafka.reading.batch_consumer;"
         "print([name for name in ('aiokafka', 'cryptography', 'httpx') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -12,9 +12,9 @@ import pytest
 
 from spark_connect_rt.config.client_properties import source_producer_properties
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.kafka import column_producer
-from spark_connect_rt.kafka.column_producer import ColumnProducer
-from spark_connect_rt.kafka.column_settings import column_settings
+from spark_connect_rt.kafka.writing import column_producer
+from spark_connect_rt.kafka.writing.column_producer import ColumnProducer
+from spark_connect_rt.kafka.writing.column_settings import column_settings
 
 
 class FailingSender:

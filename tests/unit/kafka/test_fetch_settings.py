@@ -6,7 +6,7 @@ import pytest
 
 from spark_connect_rt.config.client_properties import sink_consumer_properties
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka.fetch_settings import backoff_s, fetch_settings, not_honoured
+from spark_connect_rt.kafka.reading.fetch_settings import backoff_s, fetch_settings, not_honoured
 
 SERVERS = {"bootstrap.servers": "k:9092"}
 

@@ -9,7 +9,7 @@ import pytest
 
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.kafka.group_security import connection_arguments
-from spark_connect_rt.kafka.group_settings import member_settings
+from spark_connect_rt.kafka.membership.group_settings import member_settings
 from spark_connect_rt.state.membership import Timing
 
 LEAST = {"group.id": "g", "bootstrap.servers": "one:9092,two:9092"}

@@ -14,6 +14,7 @@ from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import AlreadyExistsError, ConnectError, NotFoundError
+from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.settings import HerderSettings
@@ -24,7 +25,7 @@ from spark_connect_rt.stores.config_store import ConfigStore
 from spark_connect_rt.stores.local_log import LocalCompactedLog
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.stores.status_store import StatusStore
-from spark_connect_rt.testing.in_process_cluster import InProcessPeers, MemoryPlugins, SystemClock
+from spark_connect_rt.testing.in_process_cluster import InProcessPeers, MemoryPlugins
 from spark_connect_rt.testing.memory_connectors import MemorySource
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets

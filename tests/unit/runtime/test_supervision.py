@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from spark_connect_rt.errors import BadConfigError, ConnectError
-from spark_connect_rt.ports.supervision import Failure, Part, Supervisor, watched
+from spark_connect_rt.ports.supervision import Part, PartFailure, Supervisor, watched
 from spark_connect_rt.runtime.herder import loop
 from spark_connect_rt.runtime.herder.tick import Verdict
 from spark_connect_rt.state.membership import Timing
@@ -103,7 +103,7 @@ def test_a_thread_that_ends_ends_the_worker_and_others_have_its_tasks(
 
 
 def test_only_the_first_failure_counts_and_who_listens_late_hears_of_it() -> None:
-    supervisor, heard = Supervisor(), list[Failure]()
+    supervisor, heard = Supervisor(), list[PartFailure]()
     supervisor.on_failure(heard.append)
     supervisor.failed(Part.ENGINE, KeyError("x"))
     supervisor.failed(Part.REST, "later")

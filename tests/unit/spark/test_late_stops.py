@@ -9,10 +9,11 @@ from typing import Any
 import pyarrow as pa
 
 from spark_connect_rt.errors import TimedOutError
+from spark_connect_rt.ports.task_runner import Stop
 from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.executor.frames import Row, RowKind
 from spark_connect_rt.spark.executor.hosting import Switches, load_class, monotonic_ms
-from spark_connect_rt.spark.executor.source_lane import SourceLane
+from spark_connect_rt.spark.executor.sources.source_lane import SourceLane
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from tests.contract.task_runner_contract import Worker
@@ -119,7 +120,7 @@ def test_busy_tasks_that_are_stopped_end_in_time_and_their_slot_lives_on(tmp_pat
         worker.wait_sent(name, 3)
     time.sleep(0.5)  # each lane has hundreds of rows before it by now
     for launch in launches[:-1]:
-        worker.runner.stop(launch.task, 1_000)
+        worker.runner.do(Stop(launch.task, 1_000))
     assert [worker.ended(launch).drained for launch in launches[:-1]] == [True] * 4
     assert len(slices) == 1
     for name in names:

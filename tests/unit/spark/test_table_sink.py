@@ -21,7 +21,7 @@ from spark_connect_rt.ports.task_runner import (
     TaskLaunch,
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.driver.spark_sink import SparkSinkRunner
+from spark_connect_rt.spark.driver.formats.spark_sink import SparkSinkRunner
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, wait_until
 from tests.unit.spark.local_hadoop import LocalFiles, local_session
 
