@@ -14,7 +14,6 @@ from concurrent.futures import ProcessPoolExecutor, as_completed
 import pytest
 
 from spark_connect_rt.spark.driver.loop import Loop, Step
-from spark_connect_rt.spark.driver.task_runner import channel_timeout_ms
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.suite.steps import SCHEDULES as SCHEDULES_VARIABLE
 from tests.support.simulation.simulated_faults import FAULTS
