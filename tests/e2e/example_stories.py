@@ -6,8 +6,8 @@ import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
-
 from spark_connect_rt.testing.connect_rest import ConnectRest
+
 from tests.e2e.commands import ROOT, until
 from tests.topics import count_records, read_values
 

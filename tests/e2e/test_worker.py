@@ -20,13 +20,13 @@ from starlette.responses import Response
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.connectors.samples.datagen_values import parse_fields, row_schema, rows
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
-from spark_connect_rt.testing.schema_registry import SchemaRegistry
-from spark_connect_rt.testing.worker_process import SparkWorkerProcess
 from tests.e2e.commands import until
 from tests.e2e.example_stories import PLUGINS, Examples
 from tests.e2e.rest_clients import RestClients
 from tests.integration.http_service import HttpService
 from tests.integration.kafka.http_and_kafka import NO_JSON, REFUSED, FourConnectors, Inbox, Items
+from tests.support.schema_registry import SchemaRegistry
+from tests.support.worker_process import SparkWorkerProcess
 from tests.topics import count_records, read_values
 
 JSON = {

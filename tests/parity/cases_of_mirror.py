@@ -19,7 +19,7 @@ from spark_connect_rt.mirror.filters import (
     topic_filter,
 )
 from spark_connect_rt.mirror.flow import Flow
-from spark_connect_rt.mirror.offset_sync_rule import OffsetSyncQueue, Run
+from spark_connect_rt.mirror.offset_sync_rule import OffsetRun, OffsetSyncQueue
 from spark_connect_rt.mirror.offset_sync_store import OffsetSyncStore
 from spark_connect_rt.mirror.policy import POLICIES
 from spark_connect_rt.mirror.records import Checkpoint, Heartbeat, OffsetSync
@@ -206,7 +206,7 @@ def syncs(case: Case) -> Any:
     """Return what is synced at once."""
     queue, found = OffsetSyncQueue(case["max_lag"]), []
     for run in case["runs"]:
-        for _ in queue.take_in(P, Run(*run)):
+        for _ in queue.take_in(P, OffsetRun(*run)):
             sync = queue.take()
             assert sync is not None
             found.append([sync.upstream_offset, sync.downstream_offset])

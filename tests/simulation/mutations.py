@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.runtime.herder.changes import Changes
+from spark_connect_rt.runtime.herder.event_inbox import EventInbox
 from spark_connect_rt.runtime.herder.membership import Membership
 from spark_connect_rt.runtime.herder.publishing import Publishing
 from spark_connect_rt.runtime.worker.worker import Worker
@@ -23,12 +23,12 @@ from spark_connect_rt.state.config_fold import ConfigFold
 from spark_connect_rt.state.membership import Timing
 from spark_connect_rt.stores.config_store import ConfigStore
 from spark_connect_rt.stores.offset_store import OffsetStore
-from spark_connect_rt.testing import simulated_users
-from spark_connect_rt.testing.simulated_cluster import memory_source
-from spark_connect_rt.testing.simulated_faults import FAULTS
-from spark_connect_rt.testing.simulated_group import SimulatedMember
-from spark_connect_rt.testing.simulated_schedule import TROUBLE_MS
-from spark_connect_rt.testing.simulated_slices import HostedTask, SimulatedSlice
+from tests.support.simulation import simulated_users
+from tests.support.simulation.simulated_cluster import memory_source
+from tests.support.simulation.simulated_faults import FAULTS
+from tests.support.simulation.simulated_group import SimulatedMember
+from tests.support.simulation.simulated_schedule import TROUBLE_MS
+from tests.support.simulation.simulated_slices import HostedTask, SimulatedSlice
 
 LONG = (20_000, 30_000)
 Patch = pytest.MonkeyPatch
@@ -114,11 +114,11 @@ def task_sets_that_a_compaction_loses_are_left(patch: Patch) -> None:
 
 
 def a_half_done_stop_is_left(patch: Patch) -> None:
-    patch.setattr(Changes, "_left_without_tasks", lambda changes, name: "")
+    patch.setattr(EventInbox, "_left_without_tasks", lambda changes, name: "")
 
 
 def lost_contact_is_not_acted_upon(patch: Patch) -> None:
-    patch.setattr(Membership, "_hear_contact_lost", lambda self, event: "")
+    patch.setattr(Membership, "_on_contact_lost", lambda self, event: "")
     executors_live_on_without_contact(patch)  # E5 would cover for it: nobody pings until the work was fenced
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.testing.simulated_schedule import ScheduleFailed, run_schedules
 from tests.simulation.mutations import MUTATIONS, Mutation
+from tests.support.simulation.simulated_schedule import ScheduleFailed, run_schedules
 
 
 @pytest.mark.parametrize("mutation", MUTATIONS, ids=lambda mutation: mutation.what)

@@ -138,9 +138,9 @@ def _add_offsets(offsets: typer.Typer, act: Act) -> None:
         """Show where a stream of format("connectrt") is, beside its offsets in the topic; write those as it is."""
 
         def run(settings: Mapping[str, str]) -> int:
-            from spark_connect_rt.app.stores.stream_offsets import Reconciling, reconcile
+            from spark_connect_rt.app.stores.stream_offsets import ReconcileOptions, reconcile
 
-            return reconcile(settings, name, checkpoint, Reconciling(source, apply, safety))
+            return reconcile(settings, name, checkpoint, ReconcileOptions(source, apply, safety))
 
         act(file, override, run)
 

@@ -35,7 +35,7 @@ class DoneBatch:
 
 
 @dataclass(frozen=True, slots=True)
-class Reconciling:
+class ReconcileOptions:
     """How it is to be done."""
 
     source: int = 0  # which of the query's sources, in the order of its plan
@@ -72,7 +72,7 @@ def compared(stream: Sequence[SourceOffset], topic: Sequence[SourceOffset]) -> l
     return sorted(rows)
 
 
-def reconcile(settings: Mapping[str, str], name: str, checkpoint: Path, how: Reconciling) -> int:
+def reconcile(settings: Mapping[str, str], name: str, checkpoint: Path, how: ReconcileOptions) -> int:
     """Print the difference and, when told to, write the checkpoint's offsets to the topic. Return the exit code."""
     batch = done_batch(checkpoint, how.source)
     with InternalTopics(settings) as topics:
@@ -104,8 +104,8 @@ def _refuse(topics: InternalTopics, name: str) -> None:
     configs, _ = fold_configs(topics.read("configs"))
     if configs.contains(name) and topics.group_runs():
         raise BadRequestError(
-            f"workers of group {topics.config.group_id} are running, and a connector {name} is deployed, which writes "
-            "these offsets itself: stop them, or delete it"
+            f"workers of group {topics.config.group.group_id} are running, and a connector {name} is deployed, which "
+            "writes these offsets itself: stop them, or delete it"
         )
 
 

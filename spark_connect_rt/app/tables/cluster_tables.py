@@ -19,7 +19,7 @@ from spark_connect_rt.app.tables.dead_letter_table import dead_letters
 from spark_connect_rt.app.tables.table_columns import DEAD_LETTERS
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.planning.store_check import Stored, fold_configs
-from spark_connect_rt.spark.datasource.pushed_filters import Condition
+from spark_connect_rt.spark.datasource.pushed_filters import Comparison
 from spark_connect_rt.state.cluster_config import ClusterConfigState
 from spark_connect_rt.state.connector_status import ConnectorStatus
 from spark_connect_rt.state.status_fold import StatusFold
@@ -45,7 +45,7 @@ class ClusterTable:
     kinds: tuple[str, ...]
 
 
-def read_table(name: str, settings: Mapping[str, str], conditions: Sequence[Condition] = ()) -> Iterator[Row]:
+def read_table(name: str, settings: Mapping[str, str], conditions: Sequence[Comparison] = ()) -> Iterator[Row]:
     """Yield a table's rows, as of now; ``conditions`` on the columns of FILTERED, which its rows keep to.
 
     Raises BadConfigError (a worker setting is missing or wrong), NotFoundError (no such connector, or it has no dead

@@ -11,12 +11,12 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from spark_connect_rt.app.wiring import admin_of
+from spark_connect_rt.app.worker_plugins import distributed_config
 from spark_connect_rt.config.client_properties import log_client_properties
-from spark_connect_rt.config.distributed_config import parse_distributed
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.kafka.logs.topic_records import HeadedRecord, TopicPart, read_with_headers
 from spark_connect_rt.pipeline.dead_letters import PREFIX
-from spark_connect_rt.spark.datasource.pushed_filters import Condition, bounds_of, since_ms
+from spark_connect_rt.spark.datasource.pushed_filters import Comparison, bounds_of, since_ms
 
 _QUEUE = "errors.deadletterqueue.topic.name"
 _PLACES = {"topic": 0, "partition": 1, "offset": 2, "timestamp": 3}
@@ -24,7 +24,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 def dead_letters(
-    connector: Mapping[str, str], settings: Mapping[str, str], conditions: Sequence[Condition] = ()
+    connector: Mapping[str, str], settings: Mapping[str, str], conditions: Sequence[Comparison] = ()
 ) -> Iterator[tuple[Any, ...]]:
     """Yield the rows of a connector's queue that keep to the conditions, as of now; none while the topic is not there.
 
@@ -33,11 +33,11 @@ def dead_letters(
     topic = connector.get(_QUEUE, "").strip()
     if not topic:
         raise NotFoundError(f"connector {connector.get('name')} has no dead letter queue: {_QUEUE} is not set")
-    config = parse_distributed(settings)
-    admin = admin_of(config.raw)
+    config = distributed_config(settings)
+    admin = admin_of(config)
     try:
         count = admin.partition_count(topic) or 0
-        consumer = log_client_properties(config.raw, "dead-letters").consumer
+        consumer = log_client_properties(config, "dead-letters").consumer
         for one in read_with_headers(admin, consumer, topic, part_of(topic, count, conditions)):
             row = _row(topic, one)
             if all(condition.lets(row[_PLACES[condition.column]]) for condition in conditions):
@@ -46,7 +46,7 @@ def dead_letters(
         admin.close()
 
 
-def part_of(topic: str, count: int, conditions: Sequence[Condition]) -> TopicPart:
+def part_of(topic: str, count: int, conditions: Sequence[Comparison]) -> TopicPart:
     """Return what has to be read of a topic of ``count`` partitions for rows that keep to the conditions."""
     places = [{"topic": topic, "partition": number} for number in range(count)]
     partitions = [

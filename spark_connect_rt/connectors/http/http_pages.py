@@ -24,7 +24,7 @@ _MISSING: Any = object()
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class PagePosition:
     """How far the source is. ``next``: the next page's address, cursor or number; None: a new pass begins."""
 
     fields: Mapping[str, Any] = field(default_factory=dict)
@@ -37,22 +37,22 @@ class Standing:
             return dict(self.newest)
         return {**self.fields, PAGE: json.dumps({"next": self.next, "newest": dict(self.newest)})}
 
-    def after_page(self, newest: Mapping[str, Any], following: str | int | None) -> Standing:
+    def after_page(self, newest: Mapping[str, Any], following: str | int | None) -> PagePosition:
         """Return where it stands behind a page; without a following one the pass is over."""
         if following is None:
-            return Standing(newest, newest)
+            return PagePosition(newest, newest)
         return replace(self, newest=newest, next=following)
 
 
-def standing_of(offset: Mapping[str, Any] | None, initial: Mapping[str, Any]) -> Standing:
+def standing_of(offset: Mapping[str, Any] | None, initial: Mapping[str, Any]) -> PagePosition:
     """Return where a stored offset stands. Raises ConnectError: its page is none."""
     given = {**initial, **(offset or {})}
     page = given.pop(PAGE, None)
     if page is None:
-        return Standing(given, given)
+        return PagePosition(given, given)
     try:
         unfinished = json.loads(page)
-        return Standing(given, unfinished["newest"], unfinished["next"])
+        return PagePosition(given, unfinished["newest"], unfinished["next"])
     except (KeyError, TypeError, ValueError) as error:
         raise ConnectError(f"the offset's {PAGE} cannot be read: {page!r:.80}") from error
 

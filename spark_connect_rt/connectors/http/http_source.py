@@ -36,7 +36,7 @@ from spark_connect_rt.connectors.http.http_connection import (
     text,
 )
 from spark_connect_rt.connectors.http.http_pages import (
-    Standing,
+    PagePosition,
     filled,
     next_of_link,
     optional_at,
@@ -198,7 +198,7 @@ class HttpSourceTask(SourceTask):
     def _follows(self) -> bool:
         return self._values["http.pagination"] in (_LINK, _NEXT)
 
-    def _ask(self, standing: Standing, address: str) -> httpx.Response:
+    def _ask(self, standing: PagePosition, address: str) -> httpx.Response:
         params = {name: filled(one, standing.fields) for name, one in self._params.items()}
         if address != filled(self._url, standing.fields):
             params = {}  # a next page's address is whole

@@ -50,7 +50,7 @@ class MirrorSourceConnector(SourceConnector):
         self._rounds = Rounds("mirror-source-rounds")
         if not values["enabled"]:
             return
-        self._topics = MirroredTopics(config, values)
+        self._topics = FlowTopics(config, values)
         if not done("a first look at the topics", self._first_look):
             self._rounds.add("a first look at the topics", self._look_until_seen, FIRST_LOOK_AGAIN_MS)
         acls, configs = interval_ms(values, "sync.topic.acls"), interval_ms(values, "sync.topic.configs")
@@ -95,7 +95,7 @@ class MirrorSourceConnector(SourceConnector):
             self.context.request_task_reconfiguration()
 
 
-class MirroredTopics:
+class FlowTopics:
     """The topics of a flow in both clusters. One thread."""
 
     def __init__(self, config: Mapping[str, str], values: Mapping[str, Any]) -> None:

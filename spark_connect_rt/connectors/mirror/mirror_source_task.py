@@ -23,7 +23,7 @@ from spark_connect_rt.kafka.client_factory import make_producer
 from spark_connect_rt.kafka.reading.consumers import batch_consumer
 from spark_connect_rt.mirror.config import EMIT_OFFSET_SYNCS, MIRROR_SOURCE, SOURCE
 from spark_connect_rt.mirror.flow import Flow
-from spark_connect_rt.mirror.offset_sync_rule import OffsetSyncQueue, Run
+from spark_connect_rt.mirror.offset_sync_rule import OffsetRun, OffsetSyncQueue
 from spark_connect_rt.mirror.source_offsets import next_offset, source_partition
 from spark_connect_rt.mirror.task_shares import partitions_of
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -124,14 +124,14 @@ class UpstreamOffsets:
         else:  # compacted, or with transactions' markers between them
             runs.extend((partition, offset, 1) for offset in offsets.to_pylist())
 
-    def matched(self, one: Delivered) -> list[tuple[TopicPartition, Run]]:
+    def matched(self, one: Delivered) -> list[tuple[TopicPartition, OffsetRun]]:
         """Return (partition at the source, offsets on both sides) of records that arrived."""
         runs = self._runs.get(TopicPartition(one.topic, one.partition))
         found, at, left = [], one.offset, one.records
         while left and runs:
             partition, first, count = runs.popleft()
             taken = min(count, left)
-            found.append((partition, Run(first, at, taken)))
+            found.append((partition, OffsetRun(first, at, taken)))
             at, left = at + taken, left - taken
             if taken < count:
                 runs.appendleft((partition, first + taken, count - taken))
@@ -150,7 +150,7 @@ class OffsetSyncWriter:
         self._in_flight = 0
         self._promote_at_s = time.monotonic() + PROMOTE_EACH_S
 
-    def take_in(self, partition: TopicPartition, run: Run) -> None:
+    def take_in(self, partition: TopicPartition, run: OffsetRun) -> None:
         """Note records that arrived, and write what is due at once."""
         for _ in self._queue.take_in(partition, run):
             self._write()

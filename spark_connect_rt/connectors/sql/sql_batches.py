@@ -24,18 +24,18 @@ _COMPARED_BY_ARROW = (pa.types.is_integer, pa.types.is_string, pa.types.is_boole
 
 
 @dataclass(frozen=True, slots=True)
-class RowColumns:
+class ShapeColumns:
     """Rows of one shape, a column for each of ``shape.columns``."""
 
     shape: Shape
     columns: tuple[pa.Array, ...]
 
-    def take(self, places: pa.Array) -> RowColumns:
+    def take(self, places: pa.Array) -> ShapeColumns:
         """Return some of the rows."""
-        return RowColumns(self.shape, tuple(column.take(places) for column in self.columns))
+        return ShapeColumns(self.shape, tuple(column.take(places) for column in self.columns))
 
 
-def runs_of_batch(batch: SinkBatch, reader: RowReader, replaces: bool) -> Sequence[RowColumns] | None:
+def runs_of_batch(batch: SinkBatch, reader: RowReader, replaces: bool) -> Sequence[ShapeColumns] | None:
     """Return a batch's runs of rows (``sql_rows.runs_of``); None: it has to go by records."""
     if reader.mode == RECORD_KEY and (batch.keys is None or batch.keys.null_count):
         return None
@@ -45,7 +45,7 @@ def runs_of_batch(batch: SinkBatch, reader: RowReader, replaces: bool) -> Sequen
     return _runs_with_deletions(batch, reader) if replaces and reader.mode == RECORD_KEY else None
 
 
-def _rows_of_values(batch: SinkBatch, reader: RowReader) -> RowColumns | None:
+def _rows_of_values(batch: SinkBatch, reader: RowReader) -> ShapeColumns | None:
     """Return the rows of records of which each has a value."""
     values = _members(batch.values)
     if values is None:
@@ -56,15 +56,15 @@ def _rows_of_values(batch: SinkBatch, reader: RowReader) -> RowColumns | None:
         return None
     keys = _key_columns(batch, reader.mode, shape.keys, values)
     columns = [*keys, *(values[name] for name in shape.columns[len(keys) :])]
-    return RowColumns(shape, tuple(columns)) if all(map(_is_flat, columns)) else None
+    return ShapeColumns(shape, tuple(columns)) if all(map(_is_flat, columns)) else None
 
 
-def _last_rows(rows: RowColumns) -> RowColumns:
+def _last_rows(rows: ShapeColumns) -> ShapeColumns:
     last = last_of_each_key(rows.columns[: len(rows.shape.keys)])
     return rows if last is None else rows.take(last)
 
 
-def _runs_with_deletions(batch: SinkBatch, reader: RowReader) -> Sequence[RowColumns] | None:
+def _runs_with_deletions(batch: SinkBatch, reader: RowReader) -> Sequence[ShapeColumns] | None:
     absent = batch.values.is_null()
     written = batch.where(pc.invert(absent))
     upserts = _rows_of_values(written, reader) if len(written.values) else None
@@ -86,14 +86,14 @@ def _runs_with_deletions(batch: SinkBatch, reader: RowReader) -> Sequence[RowCol
     return [(deletions if run.shape.deletes else upserts).take(_places_of(run)) for run in runs]
 
 
-def _rows_of_keys(gone: SinkBatch, reader: RowReader) -> RowColumns | None:
+def _rows_of_keys(gone: SinkBatch, reader: RowReader) -> ShapeColumns | None:
     """Return the deletions of records without a value."""
     try:
         shape, _ = reader.read(replace(_first_record(gone), value=None, value_schema=None))
     except DataError:
         return None
     columns = tuple(_key_columns(gone, RECORD_KEY, shape.keys, {}))
-    return RowColumns(shape, columns) if all(map(_is_flat, columns)) else None
+    return ShapeColumns(shape, columns) if all(map(_is_flat, columns)) else None
 
 
 def _places_of(run: Rows) -> pa.Array:

@@ -16,7 +16,7 @@ from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.connectors.sql.sql_batches import RowColumns, runs_of_batch
+from spark_connect_rt.connectors.sql.sql_batches import ShapeColumns, runs_of_batch
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
 from spark_connect_rt.connectors.sql.sql_rows import Row, RowReader, Shape, runs_of
 from spark_connect_rt.connectors.sql.sql_settings import problems_of
@@ -155,7 +155,7 @@ class SqlSinkTask(SinkTask):
         ])  # fmt: skip
         return refused
 
-    def _write_columns(self, topic: str, runs: Sequence[RowColumns]) -> None:
+    def _write_columns(self, topic: str, runs: Sequence[ShapeColumns]) -> None:
         """Write all, or raise and write none."""
         table = table_of(self._values["table.name.format"], topic)
         self._write_runs([(table, run.shape, partial(self._writer.write_columns, run=run)) for run in runs])

@@ -9,7 +9,7 @@ import pyarrow as pa
 import sqlalchemy as sa
 from sqlalchemy.dialects import postgresql, sqlite
 
-from spark_connect_rt.connectors.sql.sql_batches import RowColumns
+from spark_connect_rt.connectors.sql.sql_batches import ShapeColumns
 from spark_connect_rt.connectors.sql.sql_copy import CopyWords
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
 from spark_connect_rt.connectors.sql.sql_queries import as_written
@@ -49,7 +49,7 @@ class Writer:
             rows = run.rows[start : start + self._batch_size]
             self._write(target.table, run.shape, converted_columns(rows, conversions), len(rows))
 
-    def write_columns(self, target: Target, run: RowColumns) -> None:
+    def write_columns(self, target: Target, run: ShapeColumns) -> None:
         """Write rows that are columns, as ``write``. Raises the driver's errors."""
         conversions = self._conversions(target, run.shape)
         count = len(run.columns[0])

@@ -14,11 +14,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.kafka.membership.group_io import LEAVE_LIMIT_S, GroupIo
-from spark_connect_rt.kafka.membership.group_settings import MemberSettings, member_settings
+from spark_connect_rt.kafka.membership.group_settings import MemberSettings
 from spark_connect_rt.kafka.membership.membership_inbox import MembershipInbox
 from spark_connect_rt.ports.group_member import (
     Assigned,
@@ -31,7 +30,7 @@ from spark_connect_rt.state import membership_events as happened
 from spark_connect_rt.state.membership import (
     Effect,
     Member,
-    Phase,
+    MemberPhase,
     in_contact,
     may_vouch,
     next_deadline_ms,
@@ -55,14 +54,11 @@ class KafkaGroupMember:
 
     def __init__(
         self,
-        config: Mapping[str, Any],
+        settings: MemberSettings,
         *,
-        client_id: str | None = None,
-        token_provider: Any = None,
         monotonic_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
     ) -> None:
-        """Take worker properties by their Java names. Raises BadConfigError."""
-        self._settings: MemberSettings = member_settings(config, client_id, token_provider)
+        self._settings = settings
         self._now_ms = monotonic_ms
         self._lock = threading.RLock()
         self._member = Member()
@@ -90,7 +86,7 @@ class KafkaGroupMember:
         self._last_poll_ms = self._now_ms()
         self._polling = True
         try:
-            if self._member.phase is Phase.LAPSED:
+            if self._member.phase is MemberPhase.LAPSED:
                 self.apply(happened.Polled())
             return self._take(self._last_poll_ms + max(0, timeout_ms))
         finally:
@@ -116,7 +112,7 @@ class KafkaGroupMember:
     def member_id(self) -> str:
         """Return the member id, empty unless stable and everything that happened has been polled."""
         member = self._member
-        return member.member_id if member.phase is Phase.STABLE and self._inbox.is_empty else ""
+        return member.member_id if member.phase is MemberPhase.STABLE and self._inbox.is_empty else ""
 
     def trouble(self) -> str:
         """Return why the group is not joined, as it was said last. Any thread."""
@@ -179,12 +175,12 @@ class KafkaGroupMember:
             before = self._member
             after, effects = step(before, event)
             self._member = after
-            if after.phase is Phase.STABLE and before.phase is not Phase.STABLE:
+            if after.phase is MemberPhase.STABLE and before.phase is not MemberPhase.STABLE:
                 self._trouble = ""
             if any(effect in _ENDS_ERA for effect in effects):
                 self._era += 1
             self._log_change(before, after)
-            if after.phase is Phase.REFUSED and before.phase is not Phase.REFUSED:
+            if after.phase is MemberPhase.REFUSED and before.phase is not MemberPhase.REFUSED:
                 self._inbox.fail(_refusal(after.reason))
             for effect in effects:
                 if effect in _TELLS:

@@ -18,7 +18,7 @@ import pyarrow as pa
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.kafka.reading.fetch_settings import fetch_settings
 from spark_connect_rt.kafka.reading.fetched_rows import as_one, fetched_rows
-from spark_connect_rt.kafka.reading.fetcher import TICK_S, Answer, Fetcher, Reading
+from spark_connect_rt.kafka.reading.fetcher import TICK_S, Fetcher, PartitionAnswer, PartitionReading
 from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT
 from spark_connect_rt.protocol.ids import TopicPartition
 
@@ -46,7 +46,7 @@ class FetchConsumer:
         self.unassign(list(offsets))
         ends = {one: _END_OF[offset] for one, offset in offsets.items() if offset in _END_OF}
         found = {**offsets, **(self._run(self._fetcher.look_up(ends, LOOKUP_TIMEOUT_S)) if ends else {})}
-        self._fetcher.readings.update({one: Reading(found[one], found[one]) for one in offsets})
+        self._fetcher.readings.update({one: PartitionReading(found[one], found[one]) for one in offsets})
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
         """See the port."""
@@ -122,18 +122,18 @@ class FetchConsumer:
             self._rows = _Rows(self._fetcher.answers.popleft(), self._settings.check_crcs)
         return self._rows
 
-    def _ask_again(self, answer: Answer) -> None:
+    def _ask_again(self, answer: PartitionAnswer) -> None:
         position = answer.reading.position
-        self._fetcher.readings[answer.partition] = Reading(position, position)
+        self._fetcher.readings[answer.partition] = PartitionReading(position, position)
 
-    def _is_read(self, answer: Answer) -> bool:
+    def _is_read(self, answer: PartitionAnswer) -> bool:
         return self._fetcher.readings.get(answer.partition) is answer.reading
 
 
 class _Rows:
     """The rows of one answer, taken apart chunk by chunk."""
 
-    def __init__(self, answer: Answer, check_crcs: bool) -> None:
+    def __init__(self, answer: PartitionAnswer, check_crcs: bool) -> None:
         self.answer = answer
         self._chunks = fetched_rows(
             answer.partition, answer.reading.position, answer.batches, answer.aborted, check_crcs

@@ -47,7 +47,7 @@ log = logging.getLogger(__name__)
 
 
 @dataclass(slots=True, eq=False)
-class Reading:
+class PartitionReading:
     """How far one partition is read, from one assignment of it on."""
 
     position: int  # of the next row to return
@@ -59,16 +59,16 @@ class Reading:
     unknown_s: float | None = None  # since when no broker knows it
 
 
-_Doubted = dict[TopicPartition, tuple[Reading, int]]
+_Doubted = dict[TopicPartition, tuple[PartitionReading, int]]
 """Partitions whose leader changed: how they are read, and the epoch of the new one."""
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class PartitionAnswer:
     """What one broker answered for one partition."""
 
     partition: TopicPartition
-    reading: Reading
+    reading: PartitionReading
     batches: bytes
     aborted: list[tuple[int, int]] | None
 
@@ -80,15 +80,15 @@ class Fetcher:
         self._settings = settings
         self._links = BrokerLinks(settings)
         self._under_way: dict[int, asyncio.Task[Any]] = {}
-        self._asked: dict[int, dict[TopicPartition, Reading]] = {}
+        self._asked: dict[int, dict[TopicPartition, PartitionReading]] = {}
         self._checks: dict[int, tuple[asyncio.Task[Any], _Doubted]] = {}  # by broker
         self._refreshing: asyncio.Task[None] | None = None
         self._refreshed_s = -1e9
         self._outdated = False
         self._failures: dict[int | None, int] = defaultdict(int)  # in a row, by broker; None: of metadata
         self._retry_s: dict[int | None, float] = {}
-        self.readings: dict[TopicPartition, Reading] = {}  # those that had something go to the end
-        self.answers: deque[Answer] = deque()
+        self.readings: dict[TopicPartition, PartitionReading] = {}  # those that had something go to the end
+        self.answers: deque[PartitionAnswer] = deque()
 
     async def fill(self, limit_s: float) -> None:
         """Return when there is an answer with something in it, or the time is up.
@@ -135,7 +135,7 @@ class Fetcher:
         """Ask every broker that owes no answer."""
         now_s = time.monotonic()
         self._refresh_if_due(now_s)
-        wanted: dict[int, dict[TopicPartition, Reading]] = defaultdict(dict)
+        wanted: dict[int, dict[TopicPartition, PartitionReading]] = defaultdict(dict)
         doubted: dict[int, _Doubted] = defaultdict(dict)
         for partition, reading in self.readings.items():
             leader = self._links.leaders.get(partition)
@@ -171,7 +171,7 @@ class Fetcher:
             topics = {partition.topic for partition in self.readings}
             self._refreshing = asyncio.get_running_loop().create_task(self._links.refresh(topics))
 
-    def _request(self, partitions: dict[TopicPartition, Reading]) -> FencedFetchRequest:
+    def _request(self, partitions: dict[TopicPartition, PartitionReading]) -> FencedFetchRequest:
         settings, topics = self._settings, dict[str, list[tuple[int, Any, int]]]()
         epochs: dict[tuple[str, int], int] = {}
         for one, reading in partitions.items():
@@ -240,7 +240,7 @@ class Fetcher:
         if lost:
             self._retry_s[None] = time.monotonic() + backoff_s(self._settings.retry_ms, 1)
 
-    async def _take(self, answer: Any, asked: dict[TopicPartition, Reading]) -> None:
+    async def _take(self, answer: Any, asked: dict[TopicPartition, PartitionReading]) -> None:
         for place, fields in _parts(answer):
             reading, code, batches = asked.get(place), fields[1], fields[-1]
             if reading is None or self.readings.get(place) is not reading:
@@ -258,7 +258,7 @@ class Fetcher:
                     reading.fetch_at = None
                 reading.failures, reading.unknown_s = 0, None
                 aborted = fields[_ABORTED] if self._settings.committed_only else None
-                self.answers.append(Answer(place, reading, batches, aborted))
+                self.answers.append(PartitionAnswer(place, reading, batches, aborted))
                 self.readings[place] = self.readings.pop(place)
 
     async def _take_ends(self, ends: dict[TopicPartition, EpochEnd], doubted: _Doubted) -> None:
@@ -277,7 +277,7 @@ class Fetcher:
             else:
                 reading.leader_epoch = leader_epoch
 
-    def _go_back(self, place: TopicPartition, reading: Reading, end: EpochEnd, leader_epoch: int) -> None:
+    def _go_back(self, place: TopicPartition, reading: PartitionReading, end: EpochEnd, leader_epoch: int) -> None:
         """Read what the log holds now in the place of what was cut off; what was answered of that is dropped."""
         position = min(reading.position, end.end_offset)
         text = (
@@ -286,9 +286,9 @@ class Fetcher:
         if position < reading.position and self._settings.reset == "none":
             raise connect_error(KafkaError(KafkaError._AUTO_OFFSET_RESET, text), f"reading {place}")
         log.warning("%s: %s, going on at %d", place, text, position)
-        self.readings[place] = Reading(position, position, epoch=end.leader_epoch, leader_epoch=leader_epoch)
+        self.readings[place] = PartitionReading(position, position, epoch=end.leader_epoch, leader_epoch=leader_epoch)
 
-    async def _reset(self, partition: TopicPartition, reading: Reading) -> None:
+    async def _reset(self, partition: TopicPartition, reading: PartitionReading) -> None:
         """Go on where auto.offset.reset says: what was to be read is gone."""
         if self._settings.reset == "none":
             error = KafkaError(KafkaError._AUTO_OFFSET_RESET, f"no record at offset {reading.fetch_at}")
@@ -299,9 +299,9 @@ class Fetcher:
         except (RetriableError, NotFoundError):
             self._wait(reading)
         else:
-            self.readings[partition] = Reading(found[partition], found[partition])
+            self.readings[partition] = PartitionReading(found[partition], found[partition])
 
-    def _refused(self, partition: TopicPartition, reading: Reading, code: int) -> None:
+    def _refused(self, partition: TopicPartition, reading: PartitionReading, code: int) -> None:
         """Ask for the leader anew and wait a little; raise what that does not mend."""
         problem = connect_error(KafkaError(code), f"reading {partition}")
         now_s = time.monotonic()
@@ -314,7 +314,7 @@ class Fetcher:
         self._outdated = True
         self._wait(reading)
 
-    def _wait(self, reading: Reading) -> None:
+    def _wait(self, reading: PartitionReading) -> None:
         reading.failures += 1
         reading.retry_s = time.monotonic() + backoff_s(self._settings.retry_ms, reading.failures)
 

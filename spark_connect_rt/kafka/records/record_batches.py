@@ -73,7 +73,7 @@ class Batch(NamedTuple):
         return slice(self.start + _CRC_ENDS, self.end)
 
 
-class Transactions:
+class CommittedBatches:
     """Tells of batches, shown one after the other, which count."""
 
     def __init__(self, aborted: Iterable[tuple[int, int]] | None) -> None:

@@ -20,7 +20,7 @@ from crc32c import crc32c
 
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.kafka.aiokafka_parts import codec
-from spark_connect_rt.kafka.records.record_batches import Batch, Transactions, marker_aborts, whole_batches
+from spark_connect_rt.kafka.records.record_batches import Batch, CommittedBatches, marker_aborts, whole_batches
 from spark_connect_rt.pipeline.columns import HEADERS_TYPE
 
 CHUNK_BYTES = 1024 * 1024  # of records taken apart at once: they should stay in the processor's cache
@@ -110,7 +110,7 @@ def records_of(
     Raises:
         DataError: a batch is damaged or of a codec that is not known. What was yielded before stays good.
     """
-    transactions, chunk, size, at = Transactions(aborted), list[tuple[Batch, Any]](), 0, position
+    transactions, chunk, size, at = CommittedBatches(aborted), list[tuple[Batch, Any]](), 0, position
     told, view = position, memoryview(batches)
     for batch in whole_batches(batches):
         if check_crcs and crc32c(view[batch.checked_by()]) != batch.crc:

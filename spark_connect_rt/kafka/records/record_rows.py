@@ -11,7 +11,7 @@ from typing import Any
 
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.kafka.aiokafka_parts import MemoryRecords
-from spark_connect_rt.kafka.records.record_batches import Transactions, aborts
+from spark_connect_rt.kafka.records.record_batches import CommittedBatches, aborts
 
 
 class RecordRows:
@@ -26,7 +26,7 @@ class RecordRows:
         self.behind = position  # the offset to go on at, of what was gone through
         self._position = position
         self._batches = batches
-        self._transactions = Transactions(aborted)
+        self._transactions = CommittedBatches(aborted)
         self._check_crcs = check_crcs
 
     def __iter__(self) -> Iterator[Any]:

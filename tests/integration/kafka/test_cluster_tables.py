@@ -14,8 +14,8 @@ from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs.topic_records import TopicPart, read_with_headers
-from spark_connect_rt.testing.worker_process import worker_properties
 from tests.integration.kafka.stored_group import FILE_SOURCE, Group
+from tests.support.worker_process import worker_properties
 
 
 @pytest.fixture

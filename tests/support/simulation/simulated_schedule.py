@@ -16,11 +16,11 @@ from types import MappingProxyType
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.planning.slot_packing import PackingLimits
 from spark_connect_rt.spark.driver.model import EngineSettings
-from spark_connect_rt.testing.simulated_cluster import SimulatedCluster
-from spark_connect_rt.testing.simulated_faults import FAULTS, Faults
-from spark_connect_rt.testing.simulated_invariants import InvariantViolation
-from spark_connect_rt.testing.simulated_threads import Scheduler
-from spark_connect_rt.testing.simulated_users import Users
+from tests.support.simulation.simulated_cluster import SimulatedCluster
+from tests.support.simulation.simulated_faults import FAULTS, Faults
+from tests.support.simulation.simulated_invariants import InvariantViolation
+from tests.support.simulation.simulated_threads import Scheduler
+from tests.support.simulation.simulated_users import Users
 
 SETTLE_LIMIT_MS = 180_000
 TROUBLE_MS = (4_000, 15_000)  # shortest and longest

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable
 
-from spark_connect_rt.testing.simulated_cluster import SimulatedCluster, SimulatedWorker
+from tests.support.simulation.simulated_cluster import SimulatedCluster, SimulatedWorker
 
 FAULTS = (
     "crash",

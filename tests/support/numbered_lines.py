@@ -18,7 +18,7 @@ import orjson
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from spark_connect_rt.testing.consumed import consumed
+from tests.support.consumed import consumed
 
 NEVER_MS = 3_600_000
 

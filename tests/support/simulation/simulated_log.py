@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.ports.compacted_log import OnAppended, OnRecords
 from spark_connect_rt.testing.memory_compacted_log import MemoryLogTopic
-from spark_connect_rt.testing.simulated_threads import Scheduler, SimulatedProcess
+from tests.support.simulation.simulated_threads import Scheduler, SimulatedProcess
 
 Records = Sequence[tuple[bytes, bytes | None]]
 START_LIMIT_MS = 30_000

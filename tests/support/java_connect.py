@@ -11,7 +11,7 @@ from pathlib import Path
 
 from spark_connect_rt.embedded.java import Java, find_java
 from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
-from spark_connect_rt.testing.worker_process import WorkerProcess
+from tests.support.worker_process import WorkerProcess
 
 COORDINATES = (
     f"org.apache.kafka:connect-runtime:{KAFKA_VERSION}",

@@ -14,9 +14,9 @@ from typing import Self
 
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
-from spark_connect_rt.testing.java_connect import COORDINATES as CONNECT
-from spark_connect_rt.testing.java_connect import LOG_CONFIG
-from spark_connect_rt.testing.worker_process import START_LIMIT_S, SparkWorkerProcess, WorkerProcess
+from tests.support.java_connect import COORDINATES as CONNECT
+from tests.support.java_connect import LOG_CONFIG
+from tests.support.worker_process import START_LIMIT_S, SparkWorkerProcess, WorkerProcess
 
 COORDINATES = (f"org.apache.kafka:connect-mirror:{KAFKA_VERSION}", *CONNECT)
 MAIN_CLASS = "org.apache.kafka.connect.mirror.MirrorMaker"

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from spark_connect_rt.embedded.java import Java
-from spark_connect_rt.testing.java_connect import MAIN_CLASS, JavaConnect
-from spark_connect_rt.testing.worker_process import SparkWorkerProcess
+from tests.support.java_connect import MAIN_CLASS, JavaConnect
+from tests.support.worker_process import SparkWorkerProcess
 
 OFFSETS = "offsets.file"  # in the worker's directory
 STANDALONE_CLASS = "org.apache.kafka.connect.cli.ConnectStandalone"

@@ -14,8 +14,8 @@ from dataclasses import dataclass
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.driver.slices import OnSliceEvent, SliceConnected, SliceEvent, SliceGone, SliceMessage
 from spark_connect_rt.spark.executor.control_wire import Message, decode_launch
-from spark_connect_rt.testing.simulated_invariants import GroundTruth, LiveTask
-from spark_connect_rt.testing.simulated_threads import Scheduler, SimulatedProcess
+from tests.support.simulation.simulated_invariants import GroundTruth, LiveTask
+from tests.support.simulation.simulated_threads import Scheduler, SimulatedProcess
 
 
 @dataclass(frozen=True, slots=True)

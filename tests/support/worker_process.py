@@ -22,7 +22,7 @@ import psutil
 
 from spark_connect_rt.embedded.kafka import free_ports
 from spark_connect_rt.errors import StartupError
-from spark_connect_rt.testing.connect_rest import ConnectRest
+from tests.support.connect_rest import ConnectRest
 
 EXIT_WORKER_FAILED = 17
 START_LIMIT_S = 120.0

@@ -15,14 +15,14 @@ from spark_connect_rt.state.membership import (
     IN_GROUP,
     Effect,
     Member,
-    Phase,
+    MemberPhase,
     Timing,
     must_heartbeat,
     next_deadline_ms,
 )
 from spark_connect_rt.testing.memory_group import MemoryGroup, MemoryGroupMember, _Seat
-from spark_connect_rt.testing.simulated_log import Link
-from spark_connect_rt.testing.simulated_threads import Alarm, Scheduler, SimulatedProcess
+from tests.support.simulation.simulated_log import Link
+from tests.support.simulation.simulated_threads import Alarm, Scheduler, SimulatedProcess
 
 WATCH_MS = 1_000  # the coordinator looks at least this often
 SEARCH_MS = 500
@@ -142,7 +142,7 @@ class SimulatedMember(MemoryGroupMember):
         """See GroupMember."""
         self._polling += 1
         try:
-            if self.state.phase is Phase.LAPSED:
+            if self.state.phase is MemberPhase.LAPSED:
                 self.apply(happened.Polled())
             events, _ = self._inbox.take(timeout_ms)
             return events
