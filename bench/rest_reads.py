@@ -32,6 +32,7 @@ from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClien
 from spark_connect_rt.testing.memory_group import MemoryGroup
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
+from spark_connect_rt.testing.worker_settings import worker_settings
 
 MOCK = "org.apache.kafka.connect.tools.MockSourceConnector"
 
@@ -88,7 +89,7 @@ def _dependencies(configs: MemoryLogTopic, statuses: MemoryLogTopic) -> HerderDe
     clock, groups = SystemClock(), MemoryConsumerGroups()
     plugins = MemoryPlugins({MOCK: MockSourceConnector})
     return HerderDependencies(
-        settings=HerderSettings.of("h:8083", "http://h:8083/", {}),
+        settings=HerderSettings.of("h:8083", "http://h:8083/", worker_settings()),
         clock=clock,
         member=MemoryGroup().member("w"),
         config_store=ConfigStore(MemoryCompactedLog(configs), clock),

@@ -89,8 +89,10 @@ def submit(
     if alone or connectors:
         standalone(file, connectors, override)
         return
-    settings = _exit_with(lambda: read_settings(file, override), ends=False)
-    if isinstance(settings, dict) and settings.get("connectrt.job") == "quickstart":
+    from spark_connect_rt.config.own_settings import JobSettings
+
+    job = _exit_with(lambda: JobSettings.of(read_settings(file, override)).connectrt_job, ends=False)
+    if job == "quickstart":
         quickstart(file, keep, override)
     else:
         worker(file, override)

@@ -66,7 +66,7 @@ class KafkaAdmin:
     """One admin client of one cluster."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        self.bootstrap_servers = properties.get("bootstrap.servers", "localhost:9092")
+        self.bootstrap_servers = properties["bootstrap.servers"]
         self._properties = dict(properties)
         self._refusals: list[str] = []
         self._admin = make_admin(properties, {"error_cb": self._note})

@@ -15,6 +15,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
+from spark_connect_rt.config.connection_config import ConnectionSettings
+from spark_connect_rt.config.group_config import GroupSettings
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.aiokafka_parts import DeleteGroupsRequest, OffsetCommitRequest, OffsetFetchRequest
@@ -153,7 +155,8 @@ class _Question:
 
 
 def _link(properties: Mapping[str, str], group: str) -> LinkSettings:
-    link = member_settings({**properties, "group.id": group}).link
+    named = GroupSettings.of({"group.id": group, "client.id": properties.get("client.id", "")})
+    link = member_settings(named, ConnectionSettings.of(properties), properties).link
     return replace(link, answer_limit_ms=10_000)
 
 

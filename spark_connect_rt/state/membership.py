@@ -16,6 +16,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from spark_connect_rt.config.group_config import GROUP
 from spark_connect_rt.state.membership_events import (
     ContactExpired,
     CoordinatorFound,
@@ -97,9 +98,9 @@ class Member(NamedTuple):
 class Timing:
     """The group's three times, ms."""
 
-    session_ms: int = 10_000
-    heartbeat_ms: int = 3_000
-    rebalance_ms: int = 60_000
+    session_ms: int = GROUP["session.timeout.ms"].default
+    heartbeat_ms: int = GROUP["heartbeat.interval.ms"].default
+    rebalance_ms: int = GROUP["rebalance.timeout.ms"].default
 
     @property
     def lease_ms(self) -> int:

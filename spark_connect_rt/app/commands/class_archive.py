@@ -30,8 +30,7 @@ def make_class_archive() -> Path:
         raise ConnectError(f"the archive would lie in {path.parent}: {error}") from error
     half = path.with_suffix(f".{time.time_ns()}")  # a JVM must never map half of one
     options = f"{DEFAULT_CONF[JAVA_OPTIONS]} -XX:ArchiveClassesAtExit={half} {_QUIET}"
-    log_level = {"connectrt.spark.log.level": "ERROR"}
-    session = build_session({"group.id": "archive", "spark.master": "local[2]", JAVA_OPTIONS: options, **log_level})
+    session = build_session({"spark.master": "local[2]", JAVA_OPTIONS: options}, "archive", "ERROR")
     try:
         rehearse(session)
     finally:

@@ -22,14 +22,14 @@ from spark_connect_rt.app.mirror.mirror_rest import FlowApplications, internal_s
 from spark_connect_rt.app.mirror.mirror_view import show
 from spark_connect_rt.app.serving import await_end
 from spark_connect_rt.app.signals import stop_asked
-from spark_connect_rt.app.worker_plugins import plugins_of
+from spark_connect_rt.app.worker_plugins import providers_of
 from spark_connect_rt.config.listeners import advertised, parse_listeners
-from spark_connect_rt.config.worker_config import REST
-from spark_connect_rt.config_providers.providers import ConfigProviders
+from spark_connect_rt.config.own_settings import EngineSettings, PluginSettings
+from spark_connect_rt.config.worker_config import RestSettings
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.mirror.maker_config import MirrorMakerConfig, SourceAndTarget
 from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
-from spark_connect_rt.ports.herder import WorkerProgress
+from spark_connect_rt.ports.herder_values import WorkerProgress
 from spark_connect_rt.rest.server import RestServers
 
 STOP_LIMIT_S = 120.0
@@ -39,8 +39,7 @@ log = logging.getLogger(__name__)
 
 def maker_config(raw: Mapping[str, str]) -> MirrorMakerConfig:
     """Return a file's configuration, its config providers ready. Raises BadConfigError."""
-    providers = ConfigProviders.from_config(raw, plugins_of(raw).class_of)
-    return MirrorMakerConfig(raw, providers.resolve)
+    return MirrorMakerConfig(raw, providers_of(raw).resolve)
 
 
 class SharedSession:
@@ -58,10 +57,11 @@ class SharedSession:
 
         with self._lock:
             if self._session is None:
-                settings = {"group.id": "mirror-maker", **self._raw}
+                settings = dict(self._raw)
                 if settings.get("spark.master") == "local[*]":
                     settings["spark.master"] = f"local[{LOCAL_SLOTS * self._flows}]"  # idle threads, not cores
-                self._session = build_session(settings)
+                level = EngineSettings.of(settings).connectrt_spark_log_level
+                self._session = build_session(settings, "mirror-maker", level, PluginSettings.of(settings).shipped)
             return self._session
 
     def stop(self) -> None:
@@ -88,9 +88,9 @@ class MirrorMaker:
         self._servers: RestServers | None = None
         address = None
         if self.config.internal_rest:
-            listeners = parse_listeners(REST.parse(raw)["listeners"])
-            address = advertised(listeners, raw, socket.getfqdn())
-            self._servers = internal_servers(raw, applications)
+            rest = RestSettings.of(raw)
+            address = advertised(rest, socket.getfqdn())
+            self._servers = internal_servers(parse_listeners(rest.listeners), raw, applications)
         around = Surroundings(self.config, self._session.get, applications, address)
         self.crashed = around.crashed
         self._flows = [RunningFlow(flow, around) for flow in flows]

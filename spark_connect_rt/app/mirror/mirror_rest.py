@@ -6,7 +6,7 @@ the same file. Signed with the flow's session key. Nothing else is served.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any
 from urllib.parse import quote, unquote, urlsplit, urlunsplit
@@ -18,8 +18,7 @@ from starlette.routing import Mount
 
 from spark_connect_rt.app.rest_api import servers_of
 from spark_connect_rt.app.rest_tls import LISTENERS
-from spark_connect_rt.config.listeners import parse_listeners
-from spark_connect_rt.config.worker_config import REST
+from spark_connect_rt.config.listeners import Listener
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.mirror.maker_config import INTERNAL_REST, SourceAndTarget
 from spark_connect_rt.ports.herder import HerderApi
@@ -92,8 +91,9 @@ class FlowApplications:
                 await held.enter_async_context(one.router.lifespan_context(one))
 
 
-def internal_servers(raw: Mapping[str, str], applications: FlowApplications) -> RestServers:
+def internal_servers(
+    listeners: Sequence[Listener], raw: Mapping[str, str], applications: FlowApplications
+) -> RestServers:
     """Return the servers on the file's ``listeners``, not started. Raises BadConfigError."""
-    listeners = parse_listeners(REST.parse(raw)["listeners"])
     whole = Starlette(routes=[Mount("/", app=applications)], lifespan=applications.lifespan)
     return RestServers(servers_of(whole, listeners, raw, LISTENERS))

@@ -26,8 +26,9 @@ from spark_connect_rt.app.quickstart.quickstart_view import Counts, final_report
 from spark_connect_rt.app.rest_api import servers_of
 from spark_connect_rt.app.rest_tls import LISTENERS
 from spark_connect_rt.app.signals import stop_asked, unwind_when_asked
-from spark_connect_rt.config.distributed_config import parse_distributed
+from spark_connect_rt.app.worker_plugins import distributed_config
 from spark_connect_rt.config.listeners import parse_listeners
+from spark_connect_rt.config.own_settings import QuickstartSettings
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.optional_package import package_folder
@@ -68,7 +69,7 @@ class Places:
 def run_quickstart(settings: dict[str, str], *, keep: bool = False, console: Console | None = None) -> int:
     """Run it; return the exit code: 0 when table and CSV agree, 1 when not. Everything it started is stopped."""
     console = console or Console()
-    places = Places(Path(settings.get("quickstart.directory", ".connectrt/quickstart")).absolute())
+    places = Places(Path(QuickstartSettings.of(settings).quickstart_directory).absolute())
     places.folder.mkdir(parents=True, exist_ok=True)
     _check_worker_file(settings)
     unpack_flights(places.csv)
@@ -89,9 +90,9 @@ def run_quickstart(settings: dict[str, str], *, keep: bool = False, console: Con
 
 def _check_worker_file(settings: Mapping[str, str]) -> None:
     """Refuse what the worker would refuse, before a broker is started for it: its settings, a port that is taken."""
-    known = {"bootstrap.servers": "127.0.0.1:9092"} if settings.get("bootstrap.servers", EMBEDDED) == EMBEDDED else {}
-    config = parse_distributed({**settings, **known})
-    servers = RestServers(servers_of(_no_application, parse_listeners(config.listeners), config.raw, LISTENERS))
+    known = {"bootstrap.servers": "127.0.0.1:9092"} if _brings_kafka(settings) else {}
+    config = distributed_config({**settings, **known})
+    servers = RestServers(servers_of(_no_application, parse_listeners(config.rest.listeners), config.raw, LISTENERS))
     servers.bind()
     servers.stop()
 
@@ -126,9 +127,12 @@ def unpack_flights(target: Path) -> None:
     draft.replace(target)
 
 
+def _brings_kafka(settings: Mapping[str, str]) -> bool:
+    return settings.get("bootstrap.servers") in (None, EMBEDDED)
+
+
 def _broker(settings: Mapping[str, str], places: Places) -> EmbeddedKafka | None:
-    wanted = settings.get("bootstrap.servers", EMBEDDED)
-    return EmbeddedKafka(places.kafka) if wanted == EMBEDDED else None
+    return EmbeddedKafka(places.kafka) if _brings_kafka(settings) else None
 
 
 def _with_worker(settings: Mapping[str, str], places: Places, keep: bool, console: Console) -> int:
@@ -158,16 +162,15 @@ class _Job:
     ) -> None:
         self._rest = rest
         self._worker = worker
-        self._settings = settings
+        self._settings = QuickstartSettings.of(settings)
         self._places = places
         self._progress: Mapping[str, Any] = {}
 
     def deploy(self) -> None:
         """PUT both configurations: creates them, or finds them as they are."""
-        self._worker.create_topic(TOPIC, int(self._settings.get("quickstart.topic.partitions", "2")))
-        table_format = self._settings.get("quickstart.table.format", "parquet")
+        self._worker.create_topic(TOPIC, self._settings.quickstart_topic_partitions)
         self._put(SOURCE, source_config(self._places.csv))
-        self._put(SINK, sink_config(self._places.table, table_format))
+        self._put(SINK, sink_config(self._places.table, self._settings.quickstart_table_format))
 
     def _put(self, name: str, config: Mapping[str, str]) -> None:
         answer = self._rest.put(f"/connectors/{name}/config", json=dict(config))
@@ -220,8 +223,7 @@ class _Job:
     def counts(self) -> Counts:
         """Return what was moved by this run, what the CSV holds and what Spark reads back from the table."""
         moved = {task["task"]["connector"]: int(task["records"]) for task in self._progress.get("tasks", [])}
-        table_format = self._settings.get("quickstart.table.format", "parquet")
-        frame = read_table(self._worker.spark(), table_format, self._places.table)
+        frame = read_table(self._worker.spark(), self._settings.quickstart_table_format, self._places.table)
         frame.createOrReplaceTempView("flights")
         by_carrier = frame.sparkSession.sql(
             "SELECT carrier, count(*) AS flights, round(avg(dep_delay), 1) AS mean_delay_minutes "

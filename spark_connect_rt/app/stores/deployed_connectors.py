@@ -14,8 +14,8 @@ from urllib.parse import quote
 from spark_connect_rt.app.rest_tls import client_tls
 from spark_connect_rt.app.stores.internal_topics import InternalTopics
 from spark_connect_rt.app.wiring import admin_of, internal_topics
+from spark_connect_rt.app.worker_plugins import distributed_config
 from spark_connect_rt.config.client_properties import log_client_properties
-from spark_connect_rt.config.distributed_config import parse_distributed
 from spark_connect_rt.errors import ConnectError, NotFoundError
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
@@ -66,10 +66,10 @@ class Deployed:
 
 class _Book:
     def __init__(self, settings: Mapping[str, str], name: str) -> None:
-        config = parse_distributed(settings)
+        config = distributed_config(settings)
         self._name = name
-        self._admin = admin_of(config.raw)
-        clients = log_client_properties(config.raw, "offsets")
+        self._admin = admin_of(config)
+        clients = log_client_properties(config, "offsets")
         log = KafkaCompactedLog(internal_topics(config)["offsets"], self._admin, clients, load=LatestLoad())
         self._store = OffsetStore(log)
         try:

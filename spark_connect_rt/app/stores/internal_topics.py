@@ -10,8 +10,9 @@ from dataclasses import dataclass
 from typing import Self
 
 from spark_connect_rt.app.wiring import admin_of, internal_topics
+from spark_connect_rt.app.worker_plugins import distributed_config
 from spark_connect_rt.config.client_properties import log_client_properties
-from spark_connect_rt.config.distributed_config import DistributedConfig, parse_distributed
+from spark_connect_rt.config.worker_settings import WorkerConfig
 from spark_connect_rt.errors import BadRequestError, RetriableError
 from spark_connect_rt.kafka.admin import TopicSpec
 from spark_connect_rt.kafka.logs.topic_records import read_topic, write_topic
@@ -38,9 +39,9 @@ class InternalTopics:
     """``with InternalTopics(settings) as topics: topics.findings()``."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        self.config: DistributedConfig = parse_distributed(settings)
+        self.config: WorkerConfig = distributed_config(settings)
         self.specs: dict[str, TopicSpec] = internal_topics(self.config)
-        self._admin = admin_of(self.config.raw)
+        self._admin = admin_of(self.config)
 
     def __enter__(self) -> Self:
         self._admin.check_reachable(REACH_LIMIT_MS)
@@ -51,16 +52,16 @@ class InternalTopics:
 
     def group_runs(self) -> bool:
         """Return whether a worker is in the group now."""
-        return self._admin.group_is_active(self.config.group_id)
+        return self._admin.group_is_active(self.config.group.group_id)
 
     def worker_urls(self) -> list[str]:
         """Return the advertised REST URLs of the running workers, none without any.
 
         Raises RetriableError while the group rebalances: nobody's is known then.
         """
-        joined = self._admin.members_metadata(self.config.group_id)
+        joined = self._admin.members_metadata(self.config.group.group_id)
         if joined and not any(joined):
-            raise RetriableError(f"group {self.config.group_id} rebalances: try again")
+            raise RetriableError(f"group {self.config.group.group_id} rebalances: try again")
         return sorted(decode_metadata(one).url for one in joined if one)
 
     def stored(self, kinds: Collection[str] = KINDS) -> Stored:
@@ -69,7 +70,7 @@ class InternalTopics:
         return Stored(
             names={kind: spec.name for kind, spec in self.specs.items()},
             group_runs=self.group_runs(),
-            exactly_once=self.config.exactly_once_source_support.lower() != "disabled",
+            exactly_once=self.config.group.fences_leader,
             **read,
         )
 
@@ -79,7 +80,7 @@ class InternalTopics:
         count = self._admin.partition_count(name)
         if count is None:
             return ()
-        return read_topic(self._admin, log_client_properties(self.config.raw, kind).consumer, name, count)
+        return read_topic(self._admin, log_client_properties(self.config, kind).consumer, name, count)
 
     def findings(self) -> list[Finding]:
         """Return everything that is wrong."""
@@ -98,7 +99,7 @@ class InternalTopics:
             records = self.read(kind)
             kept = tuple(records if kind == "configs" else live_records(records))
             topics[kind] = BackedUpTopic(spec.name, self._admin.partition_count(spec.name) or 0, kept)
-        return StoreBackup(self._admin.cluster_id(), self.config.group_id, now_ms, topics)
+        return StoreBackup(self._admin.cluster_id(), self.config.group.group_id, now_ms, topics)
 
     def restore(self, backup: StoreBackup, refuse: Refusals, apply: bool) -> dict[str, tuple[str, int]]:
         """Write a backup's records into this file's topics; return topic and count of each kind.
@@ -128,12 +129,12 @@ class InternalTopics:
         """Raises BadRequestError while a worker is in the group: it would not see the change, or undo it."""
         if self.group_runs():
             raise BadRequestError(
-                f"workers of group {self.config.group_id} are running and hold the old state: stop them first, or say "
-                "--while-running"
+                f"workers of group {self.config.group.group_id} are running and hold the old state: stop them first, "
+                "or say --while-running"
             )
 
     def _write(self, kind: str, records: Sequence[RawRecord]) -> None:
-        producer = log_client_properties(self.config.raw, kind).producer
+        producer = log_client_properties(self.config, kind).producer
         write_topic(producer, self.specs[kind].name, records, WRITE_LIMIT_MS)
 
     def _held(self, topic: str) -> int:

@@ -21,11 +21,9 @@ from spark_connect_rt.app.stores.internal_topics import InternalTopics
 from spark_connect_rt.app.stores.store_actions import keep_backup, print_table, say
 from spark_connect_rt.app.stores.store_words import change_rows
 from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies, internal_topics, spark_runner
-from spark_connect_rt.app.worker_plugins import plugins_of
 from spark_connect_rt.config.client_properties import exactly_once_producer_properties, log_client_properties
-from spark_connect_rt.config.distributed_config import DistributedConfig
-from spark_connect_rt.config.listeners import advertised, parse_listeners
-from spark_connect_rt.config_providers.providers import ConfigProviders
+from spark_connect_rt.config.listeners import advertised
+from spark_connect_rt.config.worker_settings import WorkerConfig
 from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
@@ -36,7 +34,7 @@ from spark_connect_rt.rest.peer_client import HttpPeerClient
 from spark_connect_rt.rest.request_offsets import read_offsets
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, own_offsets
 from spark_connect_rt.runtime.herder.offset_change import OffsetChange
-from spark_connect_rt.runtime.herder.views import Views
+from spark_connect_rt.runtime.herder.views import ConnectorViews
 from spark_connect_rt.runtime.herder.zombie_fencing import FENCE_LIMIT_MS
 from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
 from spark_connect_rt.stores.offset_store import OffsetStore
@@ -105,7 +103,7 @@ class OwnStores:
 
     def offsets(self) -> list[OffsetPair]:
         """See Place."""
-        return [(one.partition, one.offset) for one in Views(self._deps, self._offsets).offsets(self._name)]
+        return [(one.partition, one.offset) for one in ConnectorViews(self._deps, self._offsets).offsets(self._name)]
 
     def change(self, wanted: Sequence[OffsetPair] | None) -> str:
         """See Place."""
@@ -113,9 +111,9 @@ class OwnStores:
 
     def _fence(self, name: str) -> None:
         """Shut out what a worker that was killed may have left; the next start of the connector records its round."""
-        snapshot, raw = self._deps.config_store.snapshot(), self._deps.settings.raw
+        snapshot, worker = self._deps.config_store.snapshot(), self._deps.settings.worker
         config, tasks = snapshot.connector_config(name) or {}, snapshot.task_count_record(name) or 0
-        producers = [exactly_once_producer_properties(raw, config, name, number) for number in range(tasks)]
+        producers = [exactly_once_producer_properties(worker, config, name, number) for number in range(tasks)]
         assert self._deps.transactions is not None
         self._deps.transactions.fence([self._deps.resolve(one) for one in producers], FENCE_LIMIT_MS)
 
@@ -169,8 +167,7 @@ def _place(topics: InternalTopics, name: str, url: str | None) -> Iterator[Place
         with _own_stores(topics.config, name) as own:
             yield own
         return
-    providers = ConfigProviders.from_config(topics.config.raw, plugins_of(topics.config.raw).class_of)
-    peers = HttpPeerClient(lambda: client_tls(providers.resolve(topics.config.raw)))
+    peers = HttpPeerClient(lambda: client_tls(topics.config.resolved))
     try:
         yield AskedWorker(urls[0], name, peers)
     finally:
@@ -178,7 +175,7 @@ def _place(topics: InternalTopics, name: str, url: str | None) -> Iterator[Place
 
 
 @contextmanager
-def _own_stores(config: DistributedConfig, name: str) -> Iterator[OwnStores]:
+def _own_stores(config: WorkerConfig, name: str) -> Iterator[OwnStores]:
     deps = _own_dependencies(config)
     offsets = own_offsets(deps)
     try:
@@ -193,13 +190,13 @@ def _own_stores(config: DistributedConfig, name: str) -> Iterator[OwnStores]:
         deps.config_store.stop()
 
 
-def _own_dependencies(config: DistributedConfig) -> HerderDependencies:
+def _own_dependencies(config: WorkerConfig) -> HerderDependencies:
     """Return what a worker with this file would have; it joins no group, leaves no snapshot and has no Spark."""
-    address = advertised(parse_listeners(config.listeners), config.raw, socket.getfqdn())
-    admin = admin_of(config.raw)
-    runner = LateRunner(lambda: spark_runner(config.raw))
+    address = advertised(config.rest, socket.getfqdn())
+    admin = admin_of(config)
+    runner = LateRunner(lambda: spark_runner(config))
     deps = herder_dependencies(config, address, admin, runner, ClusterId())
-    clients = log_client_properties(deps.resolve(config.raw), "offsets")
+    clients = log_client_properties(config, "offsets")
     log = KafkaCompactedLog(internal_topics(config)["offsets"], admin, clients, load=LatestLoad())
     return replace(deps, offset_store=OffsetStore(log), table_memory=NoTables())
 

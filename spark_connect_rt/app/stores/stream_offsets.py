@@ -104,8 +104,8 @@ def _refuse(topics: InternalTopics, name: str) -> None:
     configs, _ = fold_configs(topics.read("configs"))
     if configs.contains(name) and topics.group_runs():
         raise BadRequestError(
-            f"workers of group {topics.config.group_id} are running, and a connector {name} is deployed, which writes "
-            "these offsets itself: stop them, or delete it"
+            f"workers of group {topics.config.group.group_id} are running, and a connector {name} is deployed, which "
+            "writes these offsets itself: stop them, or delete it"
         )
 
 

@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from spark_connect_rt.app.wiring import admin_of
+from spark_connect_rt.app.worker_plugins import distributed_config
 from spark_connect_rt.config.client_properties import log_client_properties
-from spark_connect_rt.config.distributed_config import parse_distributed
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.kafka.logs.topic_records import HeadedRecord, TopicPart, read_with_headers
 from spark_connect_rt.pipeline.dead_letters import PREFIX
@@ -33,11 +33,11 @@ def dead_letters(
     topic = connector.get(_QUEUE, "").strip()
     if not topic:
         raise NotFoundError(f"connector {connector.get('name')} has no dead letter queue: {_QUEUE} is not set")
-    config = parse_distributed(settings)
-    admin = admin_of(config.raw)
+    config = distributed_config(settings)
+    admin = admin_of(config)
     try:
         count = admin.partition_count(topic) or 0
-        consumer = log_client_properties(config.raw, "dead-letters").consumer
+        consumer = log_client_properties(config, "dead-letters").consumer
         for one in read_with_headers(admin, consumer, topic, part_of(topic, count, conditions)):
             row = _row(topic, one)
             if all(condition.lets(row[_PLACES[condition.column]]) for condition in conditions):

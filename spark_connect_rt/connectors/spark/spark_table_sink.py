@@ -6,59 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_connect_rt.api.connector import SparkSinkConnector, SparkSinkTask
-from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.config.spark_source_config import OPTION_PREFIX
-from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
+from spark_connect_rt.config.table_sink_config import TABLE_SINK
 from spark_connect_rt.protocol.ids import TopicPartition
-
-HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
-
-CONFIG = ConfigDef(
-    [
-        ConfigKey(
-            "spark.format",
-            Type.STRING,
-            "parquet",
-            HIGH,
-            "Spark's name of the table's format: parquet, orc, json, csv, delta, jdbc ...",
-            non_empty,
-        ),
-        ConfigKey("path", Type.STRING, None, HIGH, "Folder of the table; this or table must be set."),
-        ConfigKey("table", Type.STRING, None, HIGH, "Name of the table in Spark's catalog; this or path must be set."),
-        ConfigKey(
-            "table.schema",
-            Type.STRING,
-            "",
-            HIGH,
-            "Columns as Spark's DDL, such as 'id BIGINT, name STRING'. Empty: told from the first records.",
-        ),
-        ConfigKey("mode", Type.STRING, "append", LOW, "How batches are written.", one_of("append")),
-        ConfigKey(
-            "flush.size",
-            Type.INT,
-            100_000,
-            MEDIUM,
-            "Records that make a batch; so many waiting are written at once.",
-            AtLeast(1),
-        ),
-        ConfigKey(
-            "flush.interval.ms",
-            Type.LONG,
-            10_000,
-            MEDIUM,
-            "Longest time that records wait to be written, ms.",
-            AtLeast(1),
-        ),
-        ConfigKey(
-            "batch.max.records",
-            Type.INT,
-            1_000_000,
-            LOW,
-            "Most records of one batch, when many wait.",
-            AtLeast(1),
-        ),
-    ]
-)
 
 
 class SparkTableSinkConnector(SparkSinkConnector):
@@ -66,7 +17,7 @@ class SparkTableSinkConnector(SparkSinkConnector):
 
     def config_def(self) -> ConfigDef:
         """Declare the settings; ``spark.option.*`` go to Spark's writer as they are."""
-        return CONFIG
+        return TABLE_SINK
 
     def task_class(self) -> type[Any]:
         """Return the marker of tasks that Spark itself runs."""

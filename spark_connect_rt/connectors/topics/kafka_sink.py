@@ -10,14 +10,13 @@ import pyarrow as pa
 from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.topics import kafka_settings as settings
 from spark_connect_rt.errors import DataError, RetriableError
 from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
 from spark_connect_rt.pipeline.produce_rows import ProduceRows, columns_batch
 from spark_connect_rt.protocol.ids import TopicPartition
-
-DELIVERY_TIMEOUT_MS = 120_000  # Java's delivery.timeout.ms
 
 
 class KafkaSinkConnector(SinkConnector):
@@ -51,7 +50,7 @@ class KafkaSinkTask(SinkTask):
         """Make the producer. Raises BadConfigError."""
         self._values = settings.SINK.parse(config)
         properties = settings.client_properties(config, "target", "producer")
-        self._timeout_ms = int(properties.get("delivery.timeout.ms", DELIVERY_TIMEOUT_MS))
+        self._timeout_ms = client_setting("producer", "delivery.timeout.ms", properties)
         self._properties = properties
         self._producer = KafkaBatchProducer(properties)
 

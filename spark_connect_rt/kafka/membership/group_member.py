@@ -14,11 +14,10 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.kafka.membership.group_io import LEAVE_LIMIT_S, GroupIo
-from spark_connect_rt.kafka.membership.group_settings import MemberSettings, member_settings
+from spark_connect_rt.kafka.membership.group_settings import MemberSettings
 from spark_connect_rt.kafka.membership.membership_inbox import MembershipInbox
 from spark_connect_rt.ports.group_member import (
     Assigned,
@@ -55,14 +54,11 @@ class KafkaGroupMember:
 
     def __init__(
         self,
-        config: Mapping[str, Any],
+        settings: MemberSettings,
         *,
-        client_id: str | None = None,
-        token_provider: Any = None,
         monotonic_ms: Callable[[], int] = lambda: time.monotonic_ns() // 1_000_000,
     ) -> None:
-        """Take worker properties by their Java names. Raises BadConfigError."""
-        self._settings: MemberSettings = member_settings(config, client_id, token_provider)
+        self._settings = settings
         self._now_ms = monotonic_ms
         self._lock = threading.RLock()
         self._member = Member()

@@ -21,6 +21,7 @@ import pyarrow as pa
 from confluent_kafka import KafkaException
 
 from spark_connect_rt.api.records import Delivered, RecordMetadata
+from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.errors import ConnectError, TimedOutError
 from spark_connect_rt.kafka.client_factory import make_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
@@ -29,7 +30,6 @@ from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
 from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS, TELLS_RECORDS
 
 FULL_WAIT_S = 0.05  # one wait for room; ends early when a report arrives
-MAX_BLOCK_MS = 60_000  # Java's default of max.block.ms
 ANY_PARTITION = -1
 NOW = 0  # librdkafka's timestamp for a record that brings none
 
@@ -47,7 +47,7 @@ class KafkaBatchProducer:
     """
 
     def __init__(self, config: Mapping[str, str]) -> None:
-        self._max_block_s = int(config.get("max.block.ms", MAX_BLOCK_MS)) / 1000
+        self._max_block_s = client_setting("producer", "max.block.ms", config) / 1000
         self._failure: ConnectError | None = None
         self._last_error = ""
         self._runs = DeliveryRuns()

@@ -9,23 +9,27 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.kafka.client_config import SECURITY_USED
 from spark_connect_rt.kafka.group_security import connection_arguments
 from spark_connect_rt.kafka.records.record_batch_columns import BATCH_OVERHEAD, CODECS, Compression
 from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS
 
-_DEFAULTS = {  # Java's, but for the batch: what is joined here has arrived already, so a large one delays nobody
-    "batch.size": 1_000_000,
-    "buffer.memory": 32 << 20,
-    "connections.max.idle.ms": 540_000,
-    "delivery.timeout.ms": 120_000,
+_JAVAS = (
+    "buffer.memory",
+    "connections.max.idle.ms",
+    "delivery.timeout.ms",
+    "max.block.ms",
+    "max.request.size",
+    "metadata.max.age.ms",
+    "request.timeout.ms",
+    "retry.backoff.ms",
+)
+_DEFAULTS = {
+    **{name: client_setting("producer", name) for name in _JAVAS},
+    "batch.size": 1_000_000,  # not Java's: what is joined here has arrived already, so a large one delays nobody
     "linger.ms": 0,  # any: rows that come while others are under way are joined, and nobody waits longer
-    "max.block.ms": 60_000,
     "max.in.flight.requests.per.connection": 1,  # any: there is one
-    "max.request.size": 1 << 20,
-    "metadata.max.age.ms": 300_000,
-    "request.timeout.ms": 30_000,
-    "retry.backoff.ms": 100,
 }
 _TEXTS: Mapping[str, tuple[str, ...]] = {
     "acks": ("all", "-1", "1"),

@@ -17,10 +17,11 @@ from typing import Any
 
 from spark_connect_rt.api.config_provider import Resolve
 from spark_connect_rt.assignors.model import ConnectorsAndTasks
+from spark_connect_rt.config.worker_settings import WorkerConfig
 from spark_connect_rt.planning.progress import Movement
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.clock import Clock
-from spark_connect_rt.ports.herder import TaskProgress
+from spark_connect_rt.ports.herder_values import TaskProgress
 from spark_connect_rt.ports.metric_names import Measured, measured
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.sink_group import SinkGroupFactory
@@ -78,7 +79,7 @@ class WorkerDependencies:
     """Everything a worker needs from outside."""
 
     worker_id: str
-    worker_config: Mapping[str, str]  # raw
+    worker: WorkerConfig
     clock: Clock
     plugins: PluginCatalog
     runner: TaskRunner
@@ -105,7 +106,7 @@ class Worker:
         self._tasks: dict[ConnectorTaskId, WorkerTask] = {}
         self._task_starts = TaskStarts(self._ask_connector, dependencies.threads, self._task_starts_changed)
         self._connector_counts, self._task_counts = StartCounts("connector"), StartCounts("task")
-        self._metrics_window_ms = metrics_window_ms(dependencies.worker_config)
+        self._metrics_window_ms = metrics_window_ms(dependencies.worker.runtime)
         self._tables = threading.Lock()
         self._standing: Standing | None = None  # None: something changed since it was looked at
         self._failed: tuple[Standing | None, Mapping[Item, FailedWork]] = (None, {})
@@ -261,7 +262,7 @@ class Worker:
             self._task_broken(spec, key, known.trace)
             return
         try:
-            launch = make_launch(spec, known.facts, self._deps.worker_config, next(self._runs), generation)
+            launch = make_launch(spec, known.facts, self._deps.worker, next(self._runs), generation)
             task = self._new_task(launch, key, known.facts.version)
         except Exception:  # noqa: BLE001 - the connector's configuration: the task's failure
             self._task_broken(spec, key, traceback.format_exc())

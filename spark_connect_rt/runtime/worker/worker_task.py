@@ -18,7 +18,7 @@ from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.planning.progress import Movement, patience_ms
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.clock import Clock
-from spark_connect_rt.ports.herder import TaskProgress
+from spark_connect_rt.ports.herder_values import ProgressNote, TaskProgress, note_of
 from spark_connect_rt.ports.metric_names import Measured
 from spark_connect_rt.ports.task_runner import (
     BatchDurable,
@@ -200,7 +200,7 @@ class WorkerTask:
                 records_per_s=self._counters.records_per_s(self._services.clock.monotonic_ms()),
                 lag=lag,
                 topics=tuple(sorted(self.topics)),
-                stalled=self.notes.get("progress"),
+                stalled=note_of(ProgressNote, self.notes.get("progress")),
             )
 
     def start(self) -> None:

@@ -47,7 +47,7 @@ class SparkSliceLauncher:
         self,
         session: BackgroundSession,
         clients: str,
-        session_timeout_ms: int = 10_000,
+        session_timeout_ms: int,
         report: Report = report_nowhere,
     ) -> None:
         self.session = session

@@ -28,6 +28,7 @@ from spark_connect_rt.ports.task_runner import BatchDurable, Start, TaskEvent, T
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
+from spark_connect_rt.testing.worker_settings import worker_settings
 
 FENCED_EXIT = 3
 
@@ -86,7 +87,7 @@ def main(plan: Mapping[str, Any]) -> int:
         "key.converter": "org.apache.kafka.connect.storage.StringConverter",
         "value.converter": "org.apache.kafka.connect.storage.StringConverter",
     }
-    clients = log_client_properties(worker, "offsets")
+    clients = log_client_properties(worker_settings(worker), "offsets")
     log = KafkaCompactedLog(
         TopicSpec(plan["offsets"], 2, 1), KafkaAdmin({"bootstrap.servers": plan["servers"]}), clients, load=LatestLoad()
     )
@@ -116,7 +117,7 @@ def main(plan: Mapping[str, Any]) -> int:
         {"file": plan["file"], "topic": plan["topic"], "batch.size": "1000"},
         plan["connector"],
         worker,
-        exactly_once_producer_properties(worker, {}, "c", 0),
+        exactly_once_producer_properties(worker_settings(worker), {}, "c", 0),
         offsets_topic=plan["offsets"],
     )
     runner = MemoryTaskRunner(_Clients(plan))

@@ -37,10 +37,10 @@ def main(file: str) -> None:
     lines = Path(file).read_text(encoding="utf-8").splitlines()
     raw = dict(line.partition("=")[::2] for line in lines)
     config = parse_distributed(raw)
-    listener = parse_listeners(config.listeners)[0]
-    address = advertised([listener], raw, listener.host)
+    listener = parse_listeners(config.rest.listeners)[0]
+    address = advertised(config.rest, listener.host)
     runner = MemoryTaskRunner(KafkaExecutorClients())
-    deps = herder_dependencies(config, address, admin_of(raw), runner, ClusterId())
+    deps = herder_dependencies(config, address, admin_of(config), runner, ClusterId())
     herder = DistributedHerder(deps)
     server = RestServer(create_app(herder, deps.peers), listener.host, listener.port)
     server.start()

@@ -24,6 +24,7 @@ from spark_connect_rt.ports.compacted_log import LogRecord
 from spark_connect_rt.protocol.log_snapshot import decode_snapshot, encode_snapshot
 from spark_connect_rt.stores.log_cache import LogCache
 from spark_connect_rt.stores.offset_store import OffsetStore
+from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.compacted_log_contract import LIMIT_MS, CompactedLogContract, Seen, fresh_name, until
 
 PARTITIONS = 3
@@ -37,7 +38,9 @@ class Lab:
     def __init__(self, servers: str, admin: KafkaAdmin, folder: Path, bulk_from: int) -> None:
         self.topic, self.admin, self.bulk_from = fresh_name("long"), admin, bulk_from
         self.raw_admin = AdminClient({"bootstrap.servers": servers})
-        self.clients = log_client_properties({"bootstrap.servers": servers, "group.id": "g"}, "offsets")
+        self.clients = log_client_properties(
+            worker_settings({"bootstrap.servers": servers, "group.id": "g"}), "offsets"
+        )
         self.now_ms = 1_000_000
         self.cache = LogCache(folder, lambda: self.now_ms)
 

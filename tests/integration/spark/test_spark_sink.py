@@ -72,7 +72,7 @@ class Sink:
         self.runner.open(self._hear, lambda: spark)
         self.task = ConnectorTaskId("table", 0)
         place = {} if path is None else {"path": str(path)}
-        settings = {"topics": topic, **place, "flush.interval.ms": "0", **JSON, **config}
+        settings = {"topics": topic, **place, "flush.interval.ms": "1", **JSON, **config}
         self.launch = TaskLaunch(
             self.task,
             1,

@@ -14,6 +14,7 @@ from spark_connect_rt.kafka.membership.group_io import GroupIo
 from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
 from spark_connect_rt.state import membership_events as happened
 from spark_connect_rt.state.membership import Member, MemberPhase
+from tests.support.group_members import new_member, settings_of
 
 SETTINGS = {"group.id": "g", "bootstrap.servers": "127.0.0.1:1", "client.id": "c"}
 
@@ -22,7 +23,7 @@ class Shell(KafkaGroupMember):
     """A member whose events are only noted."""
 
     def __init__(self) -> None:
-        super().__init__(SETTINGS)
+        super().__init__(settings_of(SETTINGS))
         self.heard: list[object] = []
 
     def apply(self, event: object, era: int | None = None) -> tuple[Any, ...]:
@@ -43,7 +44,7 @@ def test_a_refusal_is_final_only_for_who_was_never_let_in(reason: str) -> None:
 
 
 def test_what_keeps_a_member_out_is_forgotten_when_it_is_in_again() -> None:
-    member = KafkaGroupMember(SETTINGS)
+    member = new_member(SETTINGS)
     member._member = Member(MemberPhase.SYNCING, "m", 7, "sessioned", "l", coordinator_known=True)
     member.troubled("group.id: not authorised")
     member.apply(happened.RebalanceSignalled(7, 1))
@@ -72,7 +73,7 @@ class Link:
 
 
 def test_an_io_thread_that_failed_tells_the_herder_and_can_still_leave_the_group() -> None:
-    member, link = KafkaGroupMember(SETTINGS), Link()
+    member, link = new_member(SETTINGS), Link()
     member._member = Member(
         MemberPhase.STABLE, "m", 7, "sessioned", "l", True, holding=True, last_contact_ms=member.now_ms()
     )

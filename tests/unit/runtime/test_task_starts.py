@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.ports.herder_requests import DeleteConnector, RestartTask, SetTargetState
 from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySource, faults
 from tests.unit.runtime.cluster_stories import create, emitted, expected, source
@@ -35,13 +37,13 @@ def test_a_connector_whose_code_blocks_when_a_task_starts_keeps_nobody_else_wait
         create(cluster, "slow", {**source(records=3), "connector.class": "HangingSource"})
         cluster.until(lambda: cluster.states("slow") == {"slow": "RUNNING", "slow-0": "RUNNING"})
         faults.blocks(f"hanging.{where}")
-        cluster.on_leader(lambda herder: herder.restart_task(ConnectorTaskId("slow", 0)))
+        cluster.on_leader(lambda herder: herder.submit(RestartTask(ConnectorTaskId("slow", 0))))
         cluster.until(lambda: cluster.states("slow")["slow-0"] == "RESTARTING")
         create(cluster, "a", source(records=3))  # the tick goes on
         cluster.until(lambda: set(emitted(cluster)) >= set(expected("a-0", 3)))
         assert cluster.states("slow") == {"slow": "RUNNING", "slow-0": "RESTARTING"}
-        cluster.on_leader(lambda herder: herder.pause("slow"))
-        cluster.on_leader(lambda herder: herder.delete("slow"))
+        cluster.on_leader(lambda herder: herder.submit(SetTargetState("slow", TargetState.PAUSED)))
+        cluster.on_leader(lambda herder: herder.submit(DeleteConnector("slow")))
         cluster.until(lambda: cluster.states("slow") == {})
         cluster.until(lambda: worker.running_tasks() == {"a-0"})
         faults.clear()
@@ -54,9 +56,9 @@ def test_a_task_that_waits_for_its_connector_starts_paused_when_it_is_paused_mea
         create(cluster, "slow", {**source(records=3), "connector.class": "HangingSource"})
         cluster.until(lambda: cluster.states("slow") == {"slow": "RUNNING", "slow-0": "RUNNING"})
         faults.blocks("hanging.version")
-        cluster.on_leader(lambda herder: herder.restart_task(ConnectorTaskId("slow", 0)))
+        cluster.on_leader(lambda herder: herder.submit(RestartTask(ConnectorTaskId("slow", 0))))
         cluster.until(lambda: cluster.states("slow")["slow-0"] == "RESTARTING")
-        cluster.on_leader(lambda herder: herder.pause("slow"))
+        cluster.on_leader(lambda herder: herder.submit(SetTargetState("slow", TargetState.PAUSED)))
         cluster.until(lambda: cluster.states("slow")["slow"] == "PAUSED")
         faults.clear()
         cluster.until(lambda: cluster.states("slow") == {"slow": "PAUSED", "slow-0": "PAUSED"})

@@ -99,7 +99,7 @@ class Sink:
         self.runs += 1
         self.runner = SparkSinkRunner(f"{__name__}:clients")
         self.runner.open(self.events.append, lambda: self.session)
-        config = {"topics": "t", "path": str(self.path), "flush.interval.ms": "0", **JSON}
+        config = {"topics": "t", "path": str(self.path), "flush.interval.ms": "1", **JSON}
         self.runner.do(Start(TaskLaunch(TASK, self.runs, 1, TaskKind.SPARK_SINK, "", config, config, {})))
         self.runner.do(Assign(TASK, {P0: offset}))
 

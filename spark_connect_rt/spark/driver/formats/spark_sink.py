@@ -11,9 +11,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
+from spark_connect_rt.config.table_sink_config import TableFlushSettings
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
-from spark_connect_rt.planning.range_planning import FlushRule, bounded_ends, flush_is_due, pending_count
+from spark_connect_rt.planning.range_planning import bounded_ends, flush_is_due, pending_count
 from spark_connect_rt.ports.task_runner import (
     BatchDurable,
     OnTaskEvent,
@@ -34,15 +35,6 @@ _TOO_LATE = (
 )
 
 
-def flush_rule(config: Mapping[str, str]) -> FlushRule:
-    """Return when batches are written, from ``flush.size``, ``flush.interval.ms``, ``batch.max.records``."""
-    return FlushRule(
-        size=int(config.get("flush.size", "100000")),
-        interval_ms=int(config.get("flush.interval.ms", "10000")),
-        max_records=int(config.get("batch.max.records", "1000000")),
-    )
-
-
 class SparkSinkTaskHost(DriverTask):
     """One run of one Spark-written sink task."""
 
@@ -50,7 +42,7 @@ class SparkSinkTaskHost(DriverTask):
         super().__init__(launch, on_event, "spark-sink")
         self._session = session
         self._clients = clients
-        self._rule = flush_rule(launch.config)
+        self._flush = TableFlushSettings.of(launch.config)
         self._positions: dict[TopicPartition, int] = {}
         self._waiting_since: float | None = None
         self._too_late = False  # a batch ran when its partitions had to go
@@ -90,8 +82,8 @@ class SparkSinkTaskHost(DriverTask):
             return
         ends = self._consumer.end_offsets(list(self._positions))
         pending = pending_count(self._positions, ends)
-        if flush_is_due(self._rule, pending, self._waited_ms(pending)):
-            self._write(bounded_ends(self._positions, ends, self._rule.max_records))
+        if flush_is_due(self._flush, pending, self._waited_ms(pending)):
+            self._write(bounded_ends(self._positions, ends, self._flush.batch_max_records))
 
     def _waited_ms(self, pending: int) -> int:
         if not pending:

@@ -97,8 +97,8 @@ class SinkLane(Lane):
             Waiting(monotonic_ms, self._wait_ms),
             keeps_originals=settings.reports,
         )
-        self._flush_timeout_ms = int(worker_config.get("offset.flush.timeout.ms", 5_000))
-        self._commits = CommitTimes(int(worker_config.get("offset.flush.interval.ms", 60_000)) / 1000)
+        self._flush_timeout_ms = self.launch.flush.offset_flush_timeout_ms
+        self._commits = CommitTimes(self.launch.flush.offset_flush_interval_ms / 1000)
         self._reports = self._open_reports(settings)
         self._task = load_class(self.launch.task_class)()
         task_config = self._clients.resolve(self.launch.config, self.launch.worker_config)

@@ -156,7 +156,7 @@ class SourceHost(threading.Thread):
         letters = self._dead_letters(settings)
         pipeline = SourcePipeline.from_config(connector_config, worker_config, self._clients.plugin, waiting, letters)
         self._context.pipeline = pipeline
-        self._bound(connector_config, worker_config)
+        self._bound(connector_config)
         try:
             task.start(self._clients.resolve(self._launch.config, self._launch.worker_config))
             self._rows.put(Row(self._host, RowKind.RUNNING))
@@ -183,9 +183,9 @@ class SourceHost(threading.Thread):
         self._driver.ask_offsets(self._host, [])
         return True
 
-    def _bound(self, connector_config: Mapping[str, str], worker_config: Mapping[str, str]) -> None:
+    def _bound(self, connector_config: Mapping[str, str]) -> None:
         if self._launch.offsets_topic:
-            length_ms = interval_ms(worker_config, connector_config)
+            length_ms = interval_ms(self._launch.flush, connector_config)
             self._boundaries = TransactionBoundaries(Boundary.of(connector_config), length_ms, monotonic_ms())
             self._context.transaction_context = self._boundaries.requests
 

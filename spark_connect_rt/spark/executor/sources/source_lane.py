@@ -11,6 +11,7 @@ from typing import Any
 
 import orjson
 
+from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.errors import TimedOutError
 from spark_connect_rt.pipeline.delivery_runs import metadata_runs
 from spark_connect_rt.ports.executor_clients import BatchProducer, ExecutorClients, Tell
@@ -22,7 +23,6 @@ from spark_connect_rt.spark.executor.sources.new_topics import NewTopics
 FLUSH_EACH_S = 0.25  # under load: longest age of an unflushed batch
 FLUSH_APART_S = 0.05  # reader idle: flush at once unless the last flush was this recently
 LAST_FLUSH_MS = 300  # of a stop whose time is up: what the broker has is most likely acknowledged by then
-_DELIVERY_TIMEOUT_MS = 120_000  # Java's delivery.timeout.ms
 log = logging.getLogger(__name__)
 
 
@@ -38,7 +38,7 @@ class SourceLane(Lane):
         self._pending = Pending()
         self._flush_at_s: float | None = None
         self._flushed_s = 0.0
-        self._timeout_ms = _DELIVERY_TIMEOUT_MS
+        self._timeout_ms: int = client_setting("producer", "delivery.timeout.ms")
 
     def begin(self) -> None:
         """Nothing yet: the producer is made when there is something to produce."""
@@ -66,7 +66,7 @@ class SourceLane(Lane):
     def _open_producer(self, tell: Tell) -> BatchProducer:
         if self._producer is None:
             config = self._clients.resolve(self.launch.client_config, self.launch.worker_config)
-            self._timeout_ms = int(config.get("delivery.timeout.ms", _DELIVERY_TIMEOUT_MS))
+            self._timeout_ms = client_setting("producer", "delivery.timeout.ms", config)
             self._tell = tell
             self._producer = self._clients.producer({**config, **tell.properties})
         return self._producer
