@@ -29,8 +29,8 @@ from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.rest.app import create_admin_app, create_app
 from spark_connect_rt.rest.basic_auth import LOGIN_FILE
-from spark_connect_rt.rest.cors import CrossOrigin
-from spark_connect_rt.rest.response_headers import ResponseHeaders
+from spark_connect_rt.rest.middleware.cors import CrossOrigin
+from spark_connect_rt.rest.middleware.response_headers import ResponseHeaders
 from spark_connect_rt.rest.server import RestServer, RestServers
 
 log = logging.getLogger(__name__)

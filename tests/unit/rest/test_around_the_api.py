@@ -15,8 +15,8 @@ from spark_connect_rt.config.response_headers import parse_header_rules, valid_h
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.rest.app import create_admin_app, create_app
 from spark_connect_rt.rest.basic_auth import LOGIN_FILE, MODULE, BasicAuthSecurityRestExtension
-from spark_connect_rt.rest.cors import CrossOrigin
-from spark_connect_rt.rest.response_headers import ResponseHeaders
+from spark_connect_rt.rest.middleware.cors import CrossOrigin
+from spark_connect_rt.rest.middleware.response_headers import ResponseHeaders
 from tests.unit.rest.conftest import ask
 from tests.unit.rest.fake_herder import FakeHerder
 
