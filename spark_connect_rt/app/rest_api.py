@@ -19,9 +19,9 @@ from spark_connect_rt.api.rest_extension import Asgi, ClusterState, ConnectRestE
 from spark_connect_rt.app.build_commit import build_commit
 from spark_connect_rt.app.plugin_report import plugin_report
 from spark_connect_rt.app.rest_tls import ADMIN, LISTENERS, server_tls
-from spark_connect_rt.config.listeners import Listener, parse_listeners
-from spark_connect_rt.config.response_headers import parse_header_rules
-from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.config.worker.listeners import Listener, parse_listeners
+from spark_connect_rt.config.worker.response_headers import parse_header_rules
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.herder import HerderApi

@@ -11,7 +11,7 @@ import pytest
 
 from spark_connect_rt.api.rest_extension import ConnectRestExtension
 from spark_connect_rt.config.jaas_file import parse_jaas
-from spark_connect_rt.config.response_headers import parse_header_rules, valid_header_rules
+from spark_connect_rt.config.worker.response_headers import parse_header_rules, valid_header_rules
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.rest.app import create_admin_app, create_app
 from spark_connect_rt.rest.basic_auth import LOGIN_FILE, MODULE, BasicAuthSecurityRestExtension
