@@ -16,8 +16,9 @@ from spark_connect_rt.api.converter import CONVERTER_TYPE
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.app.exit_codes import EXIT_CODES
 from spark_connect_rt.app.plugin_scan import bundled_plugins
-from spark_connect_rt.config import connector_config, validators
+from spark_connect_rt.config import validators
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Password, text_of
+from spark_connect_rt.config.connectors import connector_config
 from spark_connect_rt.config.unserved_settings import in_this_version
 from spark_connect_rt.config.worker import (
     health_config,

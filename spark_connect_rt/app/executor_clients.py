@@ -13,7 +13,7 @@ from spark_connect_rt.api.plugin_modules import public_name
 from spark_connect_rt.config.worker.oauth_endpoints import endpoints_in, refuse_foreign_endpoints
 
 if TYPE_CHECKING:  # the port brings pyarrow, which the driver's start must not wait for
-    from spark_connect_rt.config.topic_creation import TopicGroup
+    from spark_connect_rt.config.connectors.topic_creation import TopicGroup
     from spark_connect_rt.kafka.admin import TopicSpec
     from spark_connect_rt.ports.executor_clients import BatchConsumer, BatchProducer, TransactionalProducer
 

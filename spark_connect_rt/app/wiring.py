@@ -24,7 +24,7 @@ from spark_connect_rt.config.client_properties import (
     shared_admin_properties,
     shared_client_properties,
 )
-from spark_connect_rt.config.connector_config import SINK, SOURCE
+from spark_connect_rt.config.connectors.connector_config import SINK, SOURCE
 from spark_connect_rt.config.worker.listeners import Advertised
 from spark_connect_rt.config.worker.oauth_endpoints import endpoints_in, refuse_foreign_endpoints
 from spark_connect_rt.config.worker.override_policy import is_plugin

@@ -12,7 +12,7 @@ import httpx
 import pytest
 from jsonschema import Draft202012Validator
 
-from spark_connect_rt.config.connector_config import SOURCE
+from spark_connect_rt.config.connectors.connector_config import SOURCE
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.planning.config_infos import Findings, plugin_infos
 from spark_connect_rt.ports.herder_requests import (

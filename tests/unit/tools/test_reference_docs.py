@@ -8,7 +8,7 @@ import pytest
 
 from spark_connect_rt.app.exit_codes import EXIT_CODES
 from spark_connect_rt.config.config_def import REQUIRED, ConfigKey, Importance, Type
-from spark_connect_rt.config.connector_config import SINK, SOURCE
+from spark_connect_rt.config.connectors.connector_config import SINK, SOURCE
 from spark_connect_rt.config.validators import AtLeast, one_of
 from spark_connect_rt.config.worker.distributed_config import DISTRIBUTED
 from spark_connect_rt.config.worker.standalone_config import STANDALONE
