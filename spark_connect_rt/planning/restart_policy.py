@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_connect_rt.config.health_config import HealthSettings
+from spark_connect_rt.config.worker.health_config import HealthSettings
 
 _ERROR_LINE = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?::|$)")
 _FRAME = '  File "'

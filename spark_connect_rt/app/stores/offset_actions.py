@@ -22,8 +22,8 @@ from spark_connect_rt.app.stores.store_actions import keep_backup, print_table, 
 from spark_connect_rt.app.stores.store_words import change_rows
 from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies, internal_topics, spark_runner
 from spark_connect_rt.config.client_properties import exactly_once_producer_properties, log_client_properties
-from spark_connect_rt.config.listeners import advertised
-from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.config.worker.listeners import advertised
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.log_load import LatestLoad

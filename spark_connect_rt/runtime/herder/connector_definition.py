@@ -11,8 +11,8 @@ from dataclasses import replace
 
 from spark_connect_rt.api.plugin_modules import versioned
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey
-from spark_connect_rt.config.connector_config import COMMON, SINK, SOURCE
-from spark_connect_rt.config.worker_config import worker_converter
+from spark_connect_rt.config.connectors.connector_config import COMMON, SINK, SOURCE
+from spark_connect_rt.config.worker.worker_config import worker_converter
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.pipeline.chain_config import chain_config_def
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog, PluginFacts

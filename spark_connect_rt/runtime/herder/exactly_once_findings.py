@@ -9,7 +9,7 @@ import logging
 from collections.abc import Callable, Mapping
 
 from spark_connect_rt.api.connector import ConnectorTransactionBoundaries, ExactlyOnceSupport, SourceConnector
-from spark_connect_rt.config.exactly_once import BOUNDARY, SUPPORT, Boundary
+from spark_connect_rt.config.worker.exactly_once import BOUNDARY, SUPPORT, Boundary
 
 log = logging.getLogger(__name__)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 
-from spark_connect_rt.config.health_config import HEALTH, HealthSettings
+from spark_connect_rt.config.worker.health_config import HEALTH, HealthSettings
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 
 log = logging.getLogger(__name__)

@@ -15,7 +15,7 @@ from spark_connect_rt.config.client_properties import (
     exactly_once_producer_properties,
     sink_group_id,
 )
-from spark_connect_rt.config.exactly_once import offsets_topic
+from spark_connect_rt.config.worker.exactly_once import offsets_topic
 from spark_connect_rt.errors import ConnectError, NotFoundError, TimedOutError
 from spark_connect_rt.planning.offset_changes import (
     OffsetPair,

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 
 from spark_connect_rt.config.client_settings import client_config_def
 from spark_connect_rt.config.config_def import ConfigDef, ConfigValue, prefixed
-from spark_connect_rt.config.override_policy import CLIENT_PREFIXES, override_problems, used_prefixes
+from spark_connect_rt.config.worker.override_policy import CLIENT_PREFIXES, override_problems, used_prefixes
 from spark_connect_rt.planning.config_infos import ConfigInfos, prefixed_infos
 from spark_connect_rt.protocol.java_hash_order import java_hash_order
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies

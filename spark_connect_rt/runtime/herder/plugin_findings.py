@@ -12,7 +12,7 @@ from typing import Any
 from spark_connect_rt.api.converter import Converter, HeaderConverter
 from spark_connect_rt.api.plugin_modules import BROKEN_PLUGIN, versioned
 from spark_connect_rt.config.config_def import ConfigDef, Type, prefixed
-from spark_connect_rt.config.connector_config import unknown_class, wrong_class
+from spark_connect_rt.config.connectors.connector_config import unknown_class, wrong_class
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.planning.config_infos import ConfigInfos, Findings, prefixed_infos
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog

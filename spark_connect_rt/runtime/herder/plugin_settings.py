@@ -11,7 +11,7 @@ from dataclasses import replace
 from spark_connect_rt.api.connector import Connector
 from spark_connect_rt.api.plugin_modules import VERSION_MARK, versioned
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey
-from spark_connect_rt.config.override_policy import policy_name
+from spark_connect_rt.config.worker.override_policy import policy_name
 from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
 from spark_connect_rt.ports.plugin_catalog import PluginFacts
 from spark_connect_rt.ports.task_runner import TaskKind

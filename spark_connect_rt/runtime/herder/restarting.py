@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_connect_rt.assignors.model import ConnectorsAndTasks
-from spark_connect_rt.config.health_config import HealthSettings
+from spark_connect_rt.config.worker.health_config import HealthSettings
 from spark_connect_rt.planning.restart_policy import Failure, RestartVerdict, decide_restart, error_of
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState

@@ -12,7 +12,7 @@ from dataclasses import replace
 from spark_connect_rt.api.connector import Connector, SourceConnector
 from spark_connect_rt.api.plugin_modules import versioned
 from spark_connect_rt.config.config_def import ConfigValue, Password
-from spark_connect_rt.config.connector_config import NULL_VALUE, connector_problems
+from spark_connect_rt.config.connectors.connector_config import NULL_VALUE, connector_problems
 from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
 from spark_connect_rt.pipeline.chain_config import chain_problems
 from spark_connect_rt.planning.config_infos import ConfigInfos, Findings, merged_infos, merged_keys, plugin_infos

@@ -19,12 +19,12 @@ from spark_connect_rt.config.client_properties import (
     sink_consumer_properties,
     source_producer_properties,
 )
-from spark_connect_rt.config.dead_letter_config import TOPIC_NAME
-from spark_connect_rt.config.exactly_once import offsets_topic
-from spark_connect_rt.config.oauth_endpoints import endpoints_in
+from spark_connect_rt.config.connectors.dead_letter_config import TOPIC_NAME
+from spark_connect_rt.config.connectors.topic_creation import asks_for_topics
 from spark_connect_rt.config.secret_settings import secret_names
-from spark_connect_rt.config.topic_creation import asks_for_topics
-from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.config.worker.exactly_once import offsets_topic
+from spark_connect_rt.config.worker.oauth_endpoints import endpoints_in
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch

@@ -17,7 +17,7 @@ from typing import Any
 
 from spark_connect_rt.api.config_provider import Resolve
 from spark_connect_rt.assignors.model import ConnectorsAndTasks
-from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.planning.progress import Movement
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.clock import Clock

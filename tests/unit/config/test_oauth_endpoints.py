@@ -9,7 +9,12 @@ import pytest
 from spark_connect_rt.api.config_provider import ConfigData
 from spark_connect_rt.app.executor_clients import KafkaExecutorClients
 from spark_connect_rt.app.wiring import guarded
-from spark_connect_rt.config.oauth_endpoints import ALLOWED_FILES, ALLOWED_URLS, ENDPOINT, refuse_foreign_endpoints
+from spark_connect_rt.config.worker.oauth_endpoints import (
+    ALLOWED_FILES,
+    ALLOWED_URLS,
+    ENDPOINT,
+    refuse_foreign_endpoints,
+)
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.mirror.maker_config import MirrorMakerConfig, SourceAndTarget
 from spark_connect_rt.protocol.ids import ConnectorTaskId

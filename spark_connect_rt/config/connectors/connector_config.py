@@ -6,15 +6,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
-from spark_connect_rt.config.dead_letter_config import dead_letter_problems
-from spark_connect_rt.config.error_config import ERRORS as ERRORS
-from spark_connect_rt.config.health_config import HEALTH
-from spark_connect_rt.config.own_settings import CONNECTOR, OF_SINKS_ONLY
-from spark_connect_rt.config.sink_config import OF_SINKS
-from spark_connect_rt.config.sink_config import sink_problems as sink_problems
-from spark_connect_rt.config.source_config import OF_SOURCES, source_problems
+from spark_connect_rt.config.connectors.dead_letter_config import dead_letter_problems
+from spark_connect_rt.config.connectors.error_config import ERRORS as ERRORS
+from spark_connect_rt.config.connectors.sink_config import OF_SINKS
+from spark_connect_rt.config.connectors.sink_config import sink_problems as sink_problems
+from spark_connect_rt.config.connectors.source_config import OF_SOURCES, source_problems
 from spark_connect_rt.config.validators import AtLeast, no_control_characters, one_of, unique
-from spark_connect_rt.config.worker_config import PLUGIN_VERSION
+from spark_connect_rt.config.worker.health_config import HEALTH
+from spark_connect_rt.config.worker.own_settings import CONNECTOR, OF_SINKS_ONLY
+from spark_connect_rt.config.worker.worker_config import PLUGIN_VERSION
 
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 _COMMON, _TRANSFORMS, _PREDICATES = "Common", "Transforms", "Predicates"

@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
-from spark_connect_rt.config.connection_config import CLIENTS
-from spark_connect_rt.config.group_config import GROUP, SESSION_KEYS
-from spark_connect_rt.config.health_config import HEALTH
-from spark_connect_rt.config.listeners import listener_problems
-from spark_connect_rt.config.own_settings import ENGINE
 from spark_connect_rt.config.validators import non_empty
-from spark_connect_rt.config.worker_config import PASSED_ON, WORKER, unknown_setting_warnings
-from spark_connect_rt.config.worker_settings import Resolve, WorkerConfig, typed_settings
+from spark_connect_rt.config.worker.connection_config import CLIENTS
+from spark_connect_rt.config.worker.group_config import GROUP, SESSION_KEYS
+from spark_connect_rt.config.worker.health_config import HEALTH
+from spark_connect_rt.config.worker.listeners import listener_problems
+from spark_connect_rt.config.worker.own_settings import ENGINE
+from spark_connect_rt.config.worker.worker_config import PASSED_ON, WORKER, unknown_setting_warnings
+from spark_connect_rt.config.worker.worker_settings import Resolve, WorkerConfig, typed_settings
 from spark_connect_rt.errors import BadConfigError
 
 OWN = ConfigDef(

@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_connect_rt.config.worker_config import RestSettings
+from spark_connect_rt.config.worker.worker_config import RestSettings
 from spark_connect_rt.errors import BadConfigError
 
 DEFAULT_PORT = 8083

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from spark_connect_rt.config.connection_config import CLIENTS
-from spark_connect_rt.config.group_config import GROUP, SESSION_KEYS
-from spark_connect_rt.config.health_config import HEALTH
-from spark_connect_rt.config.listeners import listener_problems
-from spark_connect_rt.config.own_settings import ENGINE, QUICKSTART
-from spark_connect_rt.config.storage_config import STORAGE, TOPIC_KINDS, storage_topics
-from spark_connect_rt.config.worker_config import PASSED_ON, WORKER, unknown_setting_warnings
-from spark_connect_rt.config.worker_settings import Resolve, WorkerConfig, typed_settings
+from spark_connect_rt.config.worker.connection_config import CLIENTS
+from spark_connect_rt.config.worker.group_config import GROUP, SESSION_KEYS
+from spark_connect_rt.config.worker.health_config import HEALTH
+from spark_connect_rt.config.worker.listeners import listener_problems
+from spark_connect_rt.config.worker.own_settings import ENGINE, QUICKSTART
+from spark_connect_rt.config.worker.storage_config import STORAGE, TOPIC_KINDS, storage_topics
+from spark_connect_rt.config.worker.worker_config import PASSED_ON, WORKER, unknown_setting_warnings
+from spark_connect_rt.config.worker.worker_settings import Resolve, WorkerConfig, typed_settings
 from spark_connect_rt.errors import BadConfigError
 
 DISTRIBUTED = GROUP + STORAGE + SESSION_KEYS + CLIENTS + WORKER + ENGINE + HEALTH + QUICKSTART

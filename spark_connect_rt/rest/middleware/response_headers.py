@@ -7,7 +7,7 @@ from email.utils import formatdate
 from typing import Any
 
 from spark_connect_rt.api.rest_extension import Asgi
-from spark_connect_rt.config.response_headers import HeaderRule
+from spark_connect_rt.config.worker.response_headers import HeaderRule
 
 RawHeaders = list[tuple[bytes, bytes]]
 

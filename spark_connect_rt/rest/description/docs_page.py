@@ -15,7 +15,7 @@ from starlette.routing import Route
 
 from spark_connect_rt.errors import ConnectError, NotFoundError
 from spark_connect_rt.optional_package import package_folder
-from spark_connect_rt.rest.openapi import TITLE
+from spark_connect_rt.rest.description.openapi import TITLE
 
 _FILES = {
     "swagger-ui-bundle.js": "text/javascript",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from enum import Enum
 
-from spark_connect_rt.config.worker_config import FlushSettings
-from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.config.worker.worker_config import FlushSettings
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 
 OWN_TOPIC = "offsets.storage.topic"
 BOUNDARY = "transaction.boundary"

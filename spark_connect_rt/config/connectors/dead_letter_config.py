@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.config.sink_config import OF_SINKS
+from spark_connect_rt.config.connectors.sink_config import OF_SINKS
 
 PREFIX = "errors.deadletterqueue."
 TOPIC_NAME = f"{PREFIX}topic.name"

@@ -10,13 +10,13 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from spark_connect_rt.config.connection_config import ConnectionSettings
-from spark_connect_rt.config.group_config import GroupSettings, SessionKeySettings
-from spark_connect_rt.config.health_config import HealthSettings
-from spark_connect_rt.config.own_settings import EngineSettings, PluginSettings
 from spark_connect_rt.config.settings_group import SettingsGroup
-from spark_connect_rt.config.storage_config import StorageTopic
-from spark_connect_rt.config.worker_config import FlushSettings, RestSettings, RuntimeSettings
+from spark_connect_rt.config.worker.connection_config import ConnectionSettings
+from spark_connect_rt.config.worker.group_config import GroupSettings, SessionKeySettings
+from spark_connect_rt.config.worker.health_config import HealthSettings
+from spark_connect_rt.config.worker.own_settings import EngineSettings, PluginSettings
+from spark_connect_rt.config.worker.storage_config import StorageTopic
+from spark_connect_rt.config.worker.worker_config import FlushSettings, RestSettings, RuntimeSettings
 
 Resolve = Callable[[Mapping[str, str]], Mapping[str, str]]
 CHANNEL_TIMEOUT_MIN_MS = 1_000

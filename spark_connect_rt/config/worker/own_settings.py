@@ -9,10 +9,10 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
-from spark_connect_rt.config.oauth_endpoints import ALLOWED_FILES, ALLOWED_URLS
 from spark_connect_rt.config.settings_group import SettingsGroup
 from spark_connect_rt.config.validators import AtLeast, one_of
-from spark_connect_rt.config.worker_config import RUNTIME
+from spark_connect_rt.config.worker.oauth_endpoints import ALLOWED_FILES, ALLOWED_URLS
+from spark_connect_rt.config.worker.worker_config import RUNTIME
 
 MEDIUM, LOW = Importance.MEDIUM, Importance.LOW
 LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")

@@ -15,8 +15,8 @@ from fastapi import FastAPI
 from spark_connect_rt.rest.shapes import Error
 
 if TYPE_CHECKING:
-    from spark_connect_rt.rest.openapi_operations import Operation, QueryParameter, Shape
-    from spark_connect_rt.rest.openapi_schemas import Schemas
+    from spark_connect_rt.rest.description.openapi_operations import Operation, QueryParameter, Shape
+    from spark_connect_rt.rest.description.openapi_schemas import Schemas
 
 TITLE = "Kafka Connect REST API"
 _ABOUT = (
@@ -41,8 +41,8 @@ def describe(app: FastAPI, version: str) -> None:
 def _document(app: FastAPI, version: str) -> dict[str, Any]:
     from fastapi.openapi.utils import get_openapi
 
-    from spark_connect_rt.rest.openapi_operations import OPERATIONS
-    from spark_connect_rt.rest.openapi_schemas import Schemas
+    from spark_connect_rt.rest.description.openapi_operations import OPERATIONS
+    from spark_connect_rt.rest.description.openapi_schemas import Schemas
 
     document = get_openapi(title=TITLE, version=version, description=_ABOUT, routes=app.routes)
     known = {(method, _pattern(path)): operation for (method, path), operation in OPERATIONS.items()}
@@ -65,7 +65,7 @@ def _pattern(path: str) -> str:
 
 
 def _described(guessed: Mapping[str, Any], operation: Operation, schemas: Schemas) -> dict[str, Any]:
-    from spark_connect_rt.rest.openapi_operations import ALWAYS, UNREADABLE
+    from spark_connect_rt.rest.description.openapi_operations import ALWAYS, UNREADABLE
 
     refusals = {**ALWAYS, **operation.refusals}
     if operation.body is not None:
