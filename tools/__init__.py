@@ -1,1 +1,1 @@
-"""Scripts that write what is committed beside the code: pictures. Not part of the wheel."""
+"""What developers run in a checkout, no part of the package: pages and pictures of the documentation."""

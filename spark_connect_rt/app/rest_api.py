@@ -15,7 +15,7 @@ from typing import Any
 
 from starlette.routing import Route, Router
 
-from spark_connect_rt.api.rest_extension import Asgi, ConnectRestExtension
+from spark_connect_rt.api.rest_extension import Asgi, ClusterState, ConnectRestExtension
 from spark_connect_rt.app.build_commit import build_commit
 from spark_connect_rt.app.plugin_report import plugin_report
 from spark_connect_rt.app.rest_tls import ADMIN, LISTENERS, server_tls
@@ -61,7 +61,7 @@ class RestApi:
         self._extensions = _extensions(config, plugins, environment)
         app: Asgi = create_app(herder, peers, commit=build_commit(), with_admin=admin is None, plugins=broken)
         for extension in reversed(self._extensions):
-            app = _with_routes(extension.wrap(app, herder), extension, herder)
+            app = _with_routes(extension.wrap(app, herder.views), extension, herder.views)
         if rules := parse_header_rules(rest.response_http_headers_config):
             app = ResponseHeaders(app, rules, now_ms)
         if origins := _parts(rest.access_control_allow_origin):
@@ -124,9 +124,9 @@ def _login_file_of_java(environment: Mapping[str, str]) -> str:
     return ""
 
 
-def _with_routes(app: Asgi, extension: ConnectRestExtension, herder: HerderApi) -> Asgi:
+def _with_routes(app: Asgi, extension: ConnectRestExtension, cluster: ClusterState) -> Asgi:
     """Return an application that serves the extension's own paths and hands everything else on."""
-    own = extension.routes(herder)
+    own = extension.routes(cluster)
     if not own:
         return app
     return Router([Route(path, _endpoint(handler), methods=[method]) for method, path, handler in own], default=app)

@@ -60,8 +60,7 @@ class StandaloneWorker(ConnectWorker[StandaloneHerder]):
         assert self.herder is not None
         request = file.request
         try:
-            answer = self.herder.create(request.name, request.config, request.initial_state)
-            written = answer.result(self.herder.request_limit_s)
+            written = self.herder.submit(request).result(self.herder.request_limit_s)
         except (ConnectError, TimeoutError) as error:
             raise refused(file.path, error) from error
         log.info("connector=%s created from %s: %d tasks", request.name, file.path, len(written.info.tasks))

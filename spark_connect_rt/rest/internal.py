@@ -9,7 +9,8 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from spark_connect_rt.ports.herder import InternalKey
+from spark_connect_rt.ports.herder_requests import FenceZombies, PutTaskConfigs
+from spark_connect_rt.ports.herder_values import InternalKey
 from spark_connect_rt.protocol.internal_request import ALGORITHM_HEADER, SignatureVerdict, verify
 from spark_connect_rt.rest.context import RestContext
 from spark_connect_rt.rest.error_mapping import RestError
@@ -19,26 +20,26 @@ from spark_connect_rt.rest.request_body import read_task_configs
 
 
 def router(context: RestContext) -> APIRouter:
-    """Return the routes."""
+    """Return the routes between workers."""
     routes = APIRouter(tags=["between workers"], include_in_schema=False)
     herder = context.herder
 
     @routes.post("/connectors/{connector}/tasks", status_code=204)
     async def put_task_configs(request: Request, connector: ConnectorName) -> Response:
         """Write a task set that a follower generated."""
-        check_signed(herder.internal_key(), request)
+        check_signed(herder.views.internal_key(), request)
         body = await json_body(request)
-        check_signature(herder.internal_key(), request, body)
+        check_signature(herder.views.internal_key(), request, body)
         name, configs = decoded(connector), read_task_configs(body)
-        await context.completed(request, lambda: herder.put_task_configs(name, configs), patient=False)
+        await context.completed(request, PutTaskConfigs(name, configs), patient=False)
         return Response(status_code=204)
 
     @routes.put("/connectors/{connector}/fence", status_code=204)
     async def fence(request: Request, connector: ConnectorName) -> Response:
         """Shut out older producers of a connector's tasks."""
-        check_signed(herder.internal_key(), request)
-        check_signature(herder.internal_key(), request, await request.body())
-        await context.completed(request, lambda: herder.fence(decoded(connector)), patient=False)
+        check_signed(herder.views.internal_key(), request)
+        check_signature(herder.views.internal_key(), request, await request.body())
+        await context.completed(request, FenceZombies(decoded(connector)), patient=False)
         return Response(status_code=204)
 
     return routes

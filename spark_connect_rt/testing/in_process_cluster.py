@@ -20,6 +20,7 @@ from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError
 from spark_connect_rt.ports.clock import SystemClock
+from spark_connect_rt.ports.herder_requests import FenceZombies, PutTaskConfigs
 from spark_connect_rt.ports.peer_client import PeerAnswer
 from spark_connect_rt.ports.supervision import Supervisor
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -105,15 +106,15 @@ class InProcessPeers:
         if herder is None:
             raise RetriableError(f"{url} is not reachable")
         self.requests.append((method, parts.path))
-        key = herder.internal_key()
+        key = herder.views.internal_key()
         if key.required and verify(key.key, key.accepted_algorithms, headers or {}, body) is not SignatureVerdict.VALID:
             return PeerAnswer(403, b"")
         connector = unquote(parts.path.split("/")[2])
         try:
             if parts.path.endswith("/fence"):
-                herder.fence(connector).result(timeout_ms / 1000)
+                herder.submit(FenceZombies(connector)).result(timeout_ms / 1000)
             else:
-                herder.put_task_configs(connector, json.loads(body or b"[]")).result(timeout_ms / 1000)
+                herder.submit(PutTaskConfigs(connector, json.loads(body or b"[]"))).result(timeout_ms / 1000)
         except ConnectError as error:
             return PeerAnswer(409, str(error).encode())
         return PeerAnswer(204, b"")
@@ -141,7 +142,7 @@ class InProcessWorker:
 
     def running_tasks(self) -> set[str]:
         """Return the tasks that run here, by name."""
-        return {str(task.task) for task in self.herder.progress().tasks if task.state == "RUNNING"}
+        return {str(task.task) for task in self.herder.views.progress().tasks if task.state == "RUNNING"}
 
 
 class InProcessCluster:
@@ -238,9 +239,9 @@ class InProcessCluster:
     def stop_worker(self, name: str) -> None:
         """Stop a worker in order."""
         worker = self.workers.pop(name)
-        self._by_url.pop(worker.herder.worker_url(), None)
+        self._by_url.pop(worker.herder.views.progress().worker_url, None)
         if not worker.herder.stop(LIMIT_S):
-            raise AssertionError(f"{name} did not stop: {worker.herder.story()[-5:]}")
+            raise AssertionError(f"{name} did not stop: {worker.herder.views.events()[-5:]}")
 
     def write(self, topic: str, values: Sequence[str], partition: int = 0) -> None:
         """Append records to a topic, creating it with as many partitions as are needed."""
@@ -261,9 +262,9 @@ class InProcessCluster:
         """Wait until every worker has adopted one generation and one of them leads."""
 
         def stable() -> bool:
-            progress = [worker.herder.progress() for worker in self.workers.values()]
+            progress = [worker.herder.views.progress() for worker in self.workers.values()]
             generations = {p.generation for p in progress}
-            healthy = all(worker.herder.health().status == "healthy" for worker in self.workers.values())
+            healthy = all(worker.herder.views.health().status == "healthy" for worker in self.workers.values())
             led = len({p.leader_url for p in progress} - {None}) == 1 and all(p.leader_url for p in progress)
             return healthy and led and len(generations) == 1 and sum(p.is_leader for p in progress) == 1
 
@@ -275,7 +276,7 @@ class InProcessCluster:
         return self._leading() or self.leader()  # again: it may have stepped down meanwhile
 
     def _leading(self) -> DistributedHerder | None:
-        return next((worker.herder for worker in self.workers.values() if worker.herder.is_leader()), None)
+        return next((worker.herder for worker in self.workers.values() if worker.herder.views.is_leader()), None)
 
     def on_leader(self, request: Callable[[DistributedHerder], Future[T]], limit_s: float = LIMIT_S) -> T:
         """Send a request to the leader and wait for the answer."""
@@ -286,18 +287,18 @@ class InProcessCluster:
         """Return the states that REST would show: the connector's name and its tasks'."""
         herder = next(iter(self.workers.values())).herder
         try:
-            status = herder.connector_status(connector)
+            status = herder.views.connector_status(connector)
         except NotFoundError:
             return {}
-        tasks = {f"{connector}-{task.task}": task.instance.state for task in status.tasks}
+        tasks = {f"{connector}-{task.id}": task.state for task in status.tasks}
         return {connector: status.connector.state, **tasks}
 
     def describe(self) -> str:
         """Return what every worker said last."""
         lines: list[str] = []
         for name, worker in self.workers.items():
-            lines.append(f"{name}: {worker.herder.progress()}")
-            lines += [f"  {line.step}: {line.reason}" for line in worker.herder.story()[-12:]]
+            lines.append(f"{name}: {worker.herder.views.progress()}")
+            lines += [f"  {line.step}: {line.reason}" for line in worker.herder.views.events()[-12:]]
         return "\n".join(lines)
 
     def close(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.runtime.herder.changes import Changes
+from spark_connect_rt.runtime.herder.event_inbox import EventInbox
 from spark_connect_rt.runtime.herder.membership import Membership
 from spark_connect_rt.runtime.herder.publishing import Publishing
 from spark_connect_rt.runtime.worker.worker import Worker
@@ -114,11 +114,11 @@ def task_sets_that_a_compaction_loses_are_left(patch: Patch) -> None:
 
 
 def a_half_done_stop_is_left(patch: Patch) -> None:
-    patch.setattr(Changes, "_left_without_tasks", lambda changes, name: "")
+    patch.setattr(EventInbox, "_left_without_tasks", lambda changes, name: "")
 
 
 def lost_contact_is_not_acted_upon(patch: Patch) -> None:
-    patch.setattr(Membership, "_hear_contact_lost", lambda self, event: "")
+    patch.setattr(Membership, "_on_contact_lost", lambda self, event: "")
     executors_live_on_without_contact(patch)  # E5 would cover for it: nobody pings until the work was fenced
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from spark_connect_rt.ports.herder_requests import PutConfig
 from spark_connect_rt.spark.driver.engine import Engine
 from tests.support.simulation.simulated_cluster import SimulatedCluster, memory_source
 from tests.support.simulation.simulated_invariants import InvariantViolation
@@ -27,7 +28,7 @@ def thaw_behind_a_late_slice(seed: int) -> None:
         first.slices.slow_connect_ms = LATE_MS
         leader = cluster.leader()
         assert leader is not None
-        leader.herder.put_config("a", memory_source(4))
+        leader.herder.submit(PutConfig("a", memory_source(4)))
         cluster.until(lambda: len(first.slices.slices) == 1)
         first.process.freeze()
         cluster.run_for(FROZEN_MS)

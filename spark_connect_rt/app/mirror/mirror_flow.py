@@ -23,7 +23,8 @@ from spark_connect_rt.config.listeners import Advertised
 from spark_connect_rt.errors import ConnectError, NotFoundError, NotLeaderError, RetriableError, StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.mirror.maker_config import CONNECTORS, MirrorMakerConfig, SourceAndTarget
-from spark_connect_rt.ports.herder import WorkerProgress
+from spark_connect_rt.ports.herder_requests import PutConfig
+from spark_connect_rt.ports.herder_values import WorkerProgress
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
@@ -104,7 +105,7 @@ class RunningFlow:
     def progress(self) -> WorkerProgress | None:
         """Return what the flow's worker does now; None: it is not up."""
         herder = None if self._worker is None else self._worker.herder
-        return None if herder is None else herder.progress()
+        return None if herder is None else herder.views.progress()
 
     def _run(self) -> None:
         try:
@@ -144,7 +145,7 @@ class RunningFlow:
         return None
 
     def _configure_as_leader(self, herder: DistributedHerder) -> None:
-        if not herder.is_leader():
+        if not herder.views.is_leader():
             self._refused.clear()
             return
         for name, wanted in self._wanted.items():
@@ -153,7 +154,7 @@ class RunningFlow:
 
     def _write(self, herder: DistributedHerder, name: str, wanted: Mapping[str, str]) -> None:
         try:
-            herder.put_config(name, wanted).result(WRITE_LIMIT_S)
+            herder.submit(PutConfig(name, wanted)).result(WRITE_LIMIT_S)
             log.info("flow=%s connector=%s configured", self.flow, name)
         except (NotLeaderError, RetriableError, TimeoutError) as error:
             log.info("flow=%s connector=%s not configured yet: %s", self.flow, name, error)
@@ -165,6 +166,6 @@ class RunningFlow:
 def configuration(herder: DistributedHerder, name: str) -> Mapping[str, str] | None:
     """Return a connector's configuration as the group has it, None: there is none."""
     try:
-        return herder.connector_config(name)
+        return herder.views.connector_config(name)
     except NotFoundError:
         return None

@@ -29,7 +29,7 @@ from spark_connect_rt.config.worker_config import RestSettings
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.mirror.maker_config import MirrorMakerConfig, SourceAndTarget
 from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
-from spark_connect_rt.ports.herder import WorkerProgress
+from spark_connect_rt.ports.herder_values import WorkerProgress
 from spark_connect_rt.rest.server import RestServers
 
 STOP_LIMIT_S = 120.0

@@ -34,7 +34,7 @@ from spark_connect_rt.rest.peer_client import HttpPeerClient
 from spark_connect_rt.rest.request_offsets import read_offsets
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, own_offsets
 from spark_connect_rt.runtime.herder.offset_change import OffsetChange
-from spark_connect_rt.runtime.herder.views import Views
+from spark_connect_rt.runtime.herder.views import ConnectorViews
 from spark_connect_rt.runtime.herder.zombie_fencing import FENCE_LIMIT_MS
 from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
 from spark_connect_rt.stores.offset_store import OffsetStore
@@ -103,7 +103,7 @@ class OwnStores:
 
     def offsets(self) -> list[OffsetPair]:
         """See Place."""
-        return [(one.partition, one.offset) for one in Views(self._deps, self._offsets).offsets(self._name)]
+        return [(one.partition, one.offset) for one in ConnectorViews(self._deps, self._offsets).offsets(self._name)]
 
     def change(self, wanted: Sequence[OffsetPair] | None) -> str:
         """See Place."""

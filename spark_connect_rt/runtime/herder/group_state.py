@@ -30,7 +30,7 @@ class GroupView:
 
 @dataclass(slots=True)
 class GroupState:
-    """Everything the steps share."""
+    """What the steps share of the group; only the tick thread writes it."""
 
     protocol: ConnectProtocol
     own_group: bool = False  # every member is a worker of this product (protocol.subprotocol.is_own_group)
@@ -72,7 +72,7 @@ class GroupState:
         return GroupStanding(self.is_leader, leader_url)
 
     def publish(self) -> None:
-        """Replace the view."""
+        """Replace the view that other threads read."""
         standing = self.standing
         self.view = GroupView(
             is_leader=standing.is_leader,

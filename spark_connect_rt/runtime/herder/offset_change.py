@@ -36,7 +36,7 @@ CHANGE_LIMIT_MS = 90_000
 
 
 class OffsetChange:
-    """One use."""
+    """One change of one connector's offsets; carried out once."""
 
     def __init__(
         self,

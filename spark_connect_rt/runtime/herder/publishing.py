@@ -115,7 +115,7 @@ class Publishing:
         name = generated.connector
         current = snapshot.connector_config(name)
         if current is None or dict(current) != dict(generated.connector_config):
-            return None  # made from an older configuration; the restarted connector answers anew
+            return None  # made from an older configuration; the restarted connector answers again
         if snapshot.target_state(name) is TargetState.STOPPED:
             return None
         return self.changed(name, generated.configs, snapshot)
@@ -145,7 +145,7 @@ class Publishing:
             if isinstance(error, FencedError):
                 self._state.stop_leading()
             if self._pending.get(name) is not pending:
-                return  # the connector has answered anew
+                return  # the connector has answered again
             if error is None:
                 del self._pending[name]
             else:

@@ -43,7 +43,7 @@ class _Wanted:
 
 
 class Reconciling:
-    """The step ``reconcile work``."""
+    """The step ``reconcile work``: starts and stops what the assignment and target states ask for."""
 
     def __init__(self, deps: HerderDependencies, state: GroupState, worker: Worker) -> None:
         self._deps = deps

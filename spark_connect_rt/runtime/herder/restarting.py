@@ -1,7 +1,7 @@
 """The step that starts FAILED connectors and tasks of this worker again, as their policy says (not in Java).
 
 Owns the failures so far, per connector and task, while it stays here: a restart by hand, a new configuration or a move
-to another worker begins anew. When and whether is planning.restart_policy's; the start itself is reconciling's.
+to another worker begins from zero. When and whether is planning.restart_policy's; the start itself is reconciling's.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Restarting:
         failed_now = self._worker.failed()
         if not failed_now and not self._failing:
             return NOTHING
-        if held is not self._held:  # what moved away begins anew when it comes back
+        if held is not self._held:  # what moved away begins from zero when it comes back
             self._held, self._here = held, {*held.connectors, *held.tasks}
             self._failing = {item: one for item, one in self._failing.items() if item in self._here}
         reasons: list[str] = []
@@ -80,7 +80,7 @@ class Restarting:
         return known is not None and known.verdict is None and failed.key[-1] < known.restarts
 
     def _known(self, item: Item, failed: FailedWork) -> _Failing:
-        """Return the history that this failure goes on with, a new one where somebody else restarted it."""
+        """Return the history that this failure goes on with, a new one where another request restarted it."""
         *configured, restarts = failed.key
         known = self._failing.get(item)
         if known is None or known.restarts != restarts or known.configured != tuple(configured):

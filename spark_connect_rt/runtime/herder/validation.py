@@ -1,4 +1,4 @@
-"""A connector configuration is checked whole, every problem at once: when it is written, and when somebody asks.
+"""A connector configuration is checked whole, every problem at once: when it is written, and on request.
 
 Runs the connector's own code, so never on the tick thread. Java ``AbstractHerder.validateConnectorConfig``.
 """
@@ -63,7 +63,7 @@ def validated(deps: HerderDependencies, config: Mapping[str, str | None], *, rec
     """Return everything that is declared, given and wrong about a connector's configuration.
 
     Args:
-        config: the settings as given, references unresolved; a null value is a mistake that is told.
+        config: the settings as given, references unresolved; a null value is a mistake that is reported.
         recommending: also say what plug-ins and versions there are; searches for all plug-ins.
 
     Raises:

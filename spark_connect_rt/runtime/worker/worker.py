@@ -21,7 +21,7 @@ from spark_connect_rt.config.worker_settings import WorkerConfig
 from spark_connect_rt.planning.progress import Movement
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.clock import Clock
-from spark_connect_rt.ports.herder import TaskProgress
+from spark_connect_rt.ports.herder_values import ProgressNote, TaskProgress, note_of
 from spark_connect_rt.ports.metric_names import Measured, measured
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.sink_group import SinkGroupFactory
@@ -388,5 +388,5 @@ def _progress_of(task: WorkerTask) -> TaskProgress:
         records_per_s=records_per_s,
         lag=task.membership.lag if task.membership else None,
         topics=tuple(sorted(task.topics)),
-        stalled=task.notes.get("progress"),
+        stalled=note_of(ProgressNote, task.notes.get("progress")),
     )

@@ -15,7 +15,8 @@ from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
 from spark_connect_rt.ports.clock import SystemClock
-from spark_connect_rt.ports.herder import ConnectorOffset
+from spark_connect_rt.ports.herder_requests import CreateConnector, DeleteConnector, ReadOffsets
+from spark_connect_rt.ports.herder_values import ConnectorOffset
 from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
@@ -88,7 +89,7 @@ class RealGroup:
                 new_key=os.urandom,
             )
         )
-        self.by_url[herder.worker_url()] = herder
+        self.by_url[herder.views.progress().worker_url] = herder
         herder.start()
         herder.started.result(30)
         return herder
@@ -97,13 +98,17 @@ class RealGroup:
         end_s = time.monotonic() + limit_s
         while not fact():
             if time.monotonic() > end_s:
-                lines = [f"{h.worker_id()} {x.step}: {x.reason}" for h in self.by_url.values() for x in h.story()[-15:]]
+                lines = [
+                    f"{h.views.progress().worker_id} {x.step}: {x.reason}"
+                    for h in self.by_url.values()
+                    for x in h.views.events()[-15:]
+                ]
                 raise AssertionError("\n".join(lines))
             time.sleep(0.01)
 
     def leader(self) -> DistributedHerder:
-        self.until(lambda: sum(h.is_leader() for h in self.by_url.values()) == 1)
-        return next(h for h in self.by_url.values() if h.is_leader())
+        self.until(lambda: sum(h.views.is_leader() for h in self.by_url.values()) == 1)
+        return next(h for h in self.by_url.values() if h.views.is_leader())
 
 
 @pytest.fixture
@@ -117,42 +122,42 @@ def group(broker: EmbeddedKafka) -> Iterator[RealGroup]:
 
 
 def states(herder: DistributedHerder, name: str) -> list[str]:
-    status = herder.connector_status(name)
-    return [status.connector.state, *(task.instance.state for task in status.tasks)]
+    status = herder.views.connector_status(name)
+    return [status.connector.state, *(task.state for task in status.tasks)]
 
 
 def test_the_whole_story_on_a_real_broker(group: RealGroup) -> None:
     first = group.start("w1")
     began_s = time.monotonic()
     config = {"connector.class": "MemorySource", "tasks.max": "4", "topic": "t", "records": "100"}
-    assert group.leader().create("a", config, None).result(30).created
+    assert group.leader().submit(CreateConnector("a", config, None)).result(30).created
     group.until(lambda: states(first, "a") == ["RUNNING"] * 5)
     print(f"create to 4 running tasks: {time.monotonic() - began_s:.2f} s")
     group.until(lambda: len(group.topics.values("t")) == 400)
     offsets = [ConnectorOffset({"task": f"a-{n}"}, {"position": 100}) for n in range(4)]
-    group.until(lambda: sorted(first.offsets("a").result(5), key=str) == offsets)
+    group.until(lambda: sorted(first.submit(ReadOffsets("a")).result(5), key=str) == offsets)
 
     second = group.start("w2")
     began_s = time.monotonic()
-    group.until(lambda: len(second.progress().tasks) == 2 and len(first.progress().tasks) == 2)
+    group.until(lambda: len(second.views.progress().tasks) == 2 and len(first.views.progress().tasks) == 2)
     print(f"second worker shares the work after {time.monotonic() - began_s:.2f} s")
     group.until(lambda: states(second, "a") == ["RUNNING"] * 5)
 
-    group.by_url.pop(first.worker_url())
+    group.by_url.pop(first.views.progress().worker_url)
     assert first.stop(30)
-    group.until(lambda: len([t for t in second.progress().tasks if t.state == "RUNNING"]) == 4)
+    group.until(lambda: len([t for t in second.views.progress().tasks if t.state == "RUNNING"]) == 4)
     assert len(group.topics.values("t")) == 400  # nothing was read twice
-    group.leader().delete("a").result(30)
-    group.until(lambda: second.progress().tasks == ())
-    assert second.list_connectors() == []
+    group.leader().submit(DeleteConnector("a")).result(30)
+    group.until(lambda: second.views.progress().tasks == ())
+    assert second.views.list_connectors() == []
 
 
 def test_a_worker_started_again_runs_what_the_topics_say(group: RealGroup) -> None:
     first = group.start("w1")
     config = {"connector.class": "MemorySource", "topic": "t", "records": "10"}
-    group.leader().create("a", config, None).result(30)
+    group.leader().submit(CreateConnector("a", config, None)).result(30)
     group.until(lambda: len(group.topics.values("t")) == 10)
-    group.by_url.pop(first.worker_url())
+    group.by_url.pop(first.views.progress().worker_url)
     assert first.stop(30)
     again = group.start("w1")
     group.until(lambda: states(again, "a") == ["RUNNING"] * 2)

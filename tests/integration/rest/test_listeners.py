@@ -16,6 +16,7 @@ from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.rest_tls import client_tls
 from spark_connect_rt.embedded.kafka import free_ports
 from spark_connect_rt.errors import BadConfigError, NotLeaderError, RetriableError, StartupError
+from spark_connect_rt.ports.herder_requests import DeleteConnector
 from spark_connect_rt.rest.peer_client import HttpPeerClient
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.unit.rest.fake_herder import FakeHerder
@@ -119,7 +120,7 @@ def test_a_follower_forwards_to_a_leader_that_wants_certificates(apis: Apis, cer
     settings = certificates.settings(auth="required")
     apis.start({"listeners": leader_url, **settings}, FakeHerder())
     follower = FakeHerder()
-    follower.answers["delete"] = NotLeaderError("not here", leader_url + "/")
+    follower.answers[DeleteConnector] = NotLeaderError("not here", leader_url + "/")
     peers = HttpPeerClient(lambda: client_tls(settings))
     apis.start({"listeners": f"http://127.0.0.1:{follower_port}"}, follower, peers)
     with httpx.Client(trust_env=False) as client:

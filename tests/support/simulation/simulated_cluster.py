@@ -16,7 +16,9 @@ from urllib.parse import unquote, urlsplit
 from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
+from spark_connect_rt.ports.herder_requests import PutTaskConfigs
 from spark_connect_rt.ports.peer_client import PeerAnswer
+from spark_connect_rt.ports.supervision import Part, Report
 from spark_connect_rt.protocol.internal_request import SignatureVerdict, verify
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
@@ -96,11 +98,11 @@ class SimulatedPeers:
         if worker is None or not worker.process.alive:
             raise RetriableError(f"{url} is not reachable")
         herder = worker.herder
-        key = herder.internal_key()
+        key = herder.views.internal_key()
         if key.required and verify(key.key, key.accepted_algorithms, headers or {}, body) is not SignatureVerdict.VALID:
             return PeerAnswer(403, b"")
         connector = unquote(parts.path.split("/")[2])
-        answer = herder.put_task_configs(connector, json.loads(body or b"[]"))
+        answer = herder.submit(PutTaskConfigs(connector, json.loads(body or b"[]")))
         try:
             wait_for(self._process, answer, timeout_ms)
         except ConnectError as error:
@@ -130,12 +132,14 @@ class SimulatedCluster:
         timing: Timing | None = None,
         times: SliceTimes | None = None,
         engine: EngineSettings | None = None,
+        busy_share: float = 0.0,
     ) -> None:
         self.scheduler = scheduler
         self.truth = GroundTruth()
         self.timing = timing or Timing()
         self.times = times or SliceTimes()
         self._engine = engine or EngineSettings()
+        self._busy_share = busy_share
         self.group = SimulatedGroup(scheduler)
         self.config_topic = SimulatedTopic("configs")
         self.status_topic = SimulatedTopic("statuses")
@@ -152,7 +156,7 @@ class SimulatedCluster:
         process, link = SimulatedProcess(scheduler, name), Link(scheduler)
         self._processes.append(process)
         member = self.group.join_member(name, process, link, self.timing)
-        slices = SimulatedSliceLauncher(process, self.truth, self.times)
+        slices = SimulatedSliceLauncher(process, self.truth, self.times, self._busy_share)
         configs = SimulatedLog(self.config_topic, process, link)
         statuses = SimulatedLog(self.status_topic, process, link)
         offsets = SimulatedLog(self.offset_topic, process, link, self.timing.session_ms - self.timing.lease_ms)
@@ -167,7 +171,7 @@ class SimulatedCluster:
                 config_store=config_store,
                 status_store=StatusStore(statuses, scheduler, threads=process),
                 offset_store=OffsetStore(offsets, process, member.in_contact),
-                runner=Engine(slices, self._engine, threads=process, clock=scheduler),
+                runner=Engine(slices, self._engine, _raising(scheduler), process, scheduler),
                 sink_groups=self.consumer_groups.member,
                 plugins=_PLUGINS,
                 peers=SimulatedPeers(self, process),
@@ -216,7 +220,7 @@ class SimulatedCluster:
 
     def leader(self) -> SimulatedWorker | None:
         """Return a worker that believes it leads, if there is one."""
-        return next((worker for worker in self.in_service() if worker.herder.is_leader()), None)
+        return next((worker for worker in self.in_service() if worker.herder.views.is_leader()), None)
 
     def until(self, fact: Callable[[], bool], limit_ms: int = 120_000) -> None:
         """Run until a fact holds. Raises AssertionError with everybody's last sentences when time is up."""
@@ -240,9 +244,9 @@ class SimulatedCluster:
         lives exactly once, on a worker in service.
         """
         workers = self.in_service()
-        views = {worker.name: (worker.herder.progress().generation, _offset(worker)) for worker in workers}
-        if len(set(views.values())) != 1 or any(w.herder.health().status != "healthy" for w in workers):
-            return f"workers differ: {views}, {[w.herder.health().status for w in workers]}"
+        views = {worker.name: (worker.herder.views.progress().generation, _offset(worker)) for worker in workers}
+        if len(set(views.values())) != 1 or any(w.herder.views.health().status != "healthy" for w in workers):
+            return f"workers differ: {views}, {[w.herder.views.health().status for w in workers]}"
         must, may = expected_tasks(workers[0])
         alive = {str(task): [one.worker for one in sides] for task, sides in self.truth.alive.items() if sides}
         if not must <= alive.keys() <= must | may:
@@ -264,13 +268,22 @@ class SimulatedCluster:
         for name, worker in self.workers.items():
             state = "alive" if worker.in_service else "out of service"
             frozen = ", frozen" if worker.process.frozen else ""
-            lines.append(f"{name} ({state}{frozen}): {worker.member.state.phase} {worker.herder.progress()}")
+            lines.append(f"{name} ({state}{frozen}): {worker.member.state.phase} {worker.herder.views.progress()}")
             lines += [
                 f"  {line.at_ms - WALL_CLOCK_START_MS} {line.step}: {line.reason}"
-                for line in worker.herder.story()[-14:]
+                for line in worker.herder.views.events()[-14:]
             ]
             lines += [f"  waits: {where}" for where in worker.process.stacks()]
         return "\n".join(lines)
+
+
+def _raising(scheduler: Scheduler) -> Report:
+    """Return a report of a part that ended which ends the schedule."""
+
+    def report(part: Part, error: BaseException | str) -> None:
+        scheduler.failures.append(error if isinstance(error, BaseException) else RuntimeError(f"{part}: {error}"))
+
+    return report
 
 
 def expected_tasks(worker: SimulatedWorker) -> tuple[set[str], set[str]]:

@@ -13,6 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_connect_rt.errors import ConnectError, NotLeaderError, RetriableError
+from spark_connect_rt.ports.herder_requests import DeleteConnector, PutConfig, Request, RestartConnector, SetTargetState
+from spark_connect_rt.state.target_state import TargetState
 from tests.support.simulation.simulated_cluster import SimulatedCluster, SimulatedWorker, memory_source
 
 WATCH_MS = 2_000
@@ -52,15 +54,15 @@ class Users:
         if kind <= 4:
             self._configure(name, worker)
         elif kind == 5:
-            self._write(name, worker, "delete", lambda herder: herder.delete(name), lambda _: None)
+            self._write(name, worker, "delete", DeleteConnector(name), lambda _: None)
         elif kind == 6:
-            self._target(name, worker, "pause", "PAUSED")
+            self._target(name, worker, "pause", TargetState.PAUSED)
         elif kind == 7:
-            self._target(name, worker, "resume", "STARTED")
+            self._target(name, worker, "resume", TargetState.STARTED)
         elif kind == 8:
-            self._target(name, worker, "stop", "STOPPED")
+            self._target(name, worker, "stop", TargetState.STOPPED)
         else:
-            self._write(name, worker, "restart", lambda herder: herder.restart(name, True, False), lambda was: was)
+            self._write(name, worker, "restart", RestartConnector(name, include_tasks=True), lambda was: was)
 
     def broken_promises(self) -> list[str]:
         """Return every write that answered success and is not visible on some worker in service (S5)."""
@@ -81,19 +83,18 @@ class Users:
         def after(was: Wanted) -> Wanted:
             return (tasks, was[1] if was else "STARTED")
 
-        self._write(name, worker, "configure", lambda herder: herder.put_config(name, config), after)
+        self._write(name, worker, "configure", PutConfig(name, config), after)
 
-    def _target(self, name: str, worker: SimulatedWorker, what: str, target: str) -> None:
-        method = {"pause": "pause", "resume": "resume", "stop": "stop_connector"}[what]
-        call: Callable[[Any], Future[Any]] = lambda herder: getattr(herder, method)(name)  # noqa: E731
-        self._write(name, worker, what, call, lambda was: None if was is None else (was[0], target))
+    def _target(self, name: str, worker: SimulatedWorker, what: str, target: TargetState) -> None:
+        request = SetTargetState(name, target)
+        self._write(name, worker, what, request, lambda was: None if was is None else (was[0], target.value))
 
     def _write(
         self,
         name: str,
         worker: SimulatedWorker,
         what: str,
-        call: Callable[[Any], Future[Any]],
+        request: Request[Any],
         after: Callable[[Wanted], Wanted],
         hops: int = 2,
     ) -> None:
@@ -108,11 +109,11 @@ class Users:
             if isinstance(error, NotLeaderError) and hops and error.leader_url:
                 leader = self._cluster.workers.get(error.leader_url.split("//")[1].partition(":")[0])
                 if leader is not None and leader.process.alive and not leader.process.frozen:
-                    self._write(name, leader, what, call, after, hops - 1)
+                    self._write(name, leader, what, request, after, hops - 1)
                     return
             self._conclude(name, what, before_and_after, after, error)
 
-        answer = call(worker.herder)
+        answer = worker.herder.submit(request)
         answer.add_done_callback(answered)
         self._watch(worker, answer)
 

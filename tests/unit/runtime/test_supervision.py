@@ -93,7 +93,7 @@ def test_a_thread_that_ends_ends_the_worker_and_others_have_its_tasks(
     cluster.until(lambda: lost.supervisor.failure is not None)
     assert lost.supervisor.failure is not None
     assert lost.supervisor.failure.part is part
-    health = lost.herder.health()
+    health = lost.herder.views.health()
     assert (health.status, health.live) == ("unhealthy", False)
     assert str(lost.supervisor.failure) in health.detail
     del cluster.workers["w1"]
@@ -151,8 +151,8 @@ def test_a_worker_whose_every_tick_fails_is_not_live(monkeypatch: pytest.MonkeyP
         cluster.until_stable()
         monkeypatch.setattr(worker.herder._loop, "_steps", (("fail", _raise_each_tick),))
         worker.member.wakeup()
-        cluster.until(lambda: not worker.herder.health().live)
-        assert "No tick has gone well" in worker.herder.health().detail
+        cluster.until(lambda: not worker.herder.views.health().live)
+        assert "No tick has gone well" in worker.herder.views.health().detail
 
 
 def _raise_each_tick(now_ms: int) -> Verdict:

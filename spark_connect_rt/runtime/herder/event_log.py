@@ -1,4 +1,4 @@
-"""What the herder says of itself: reasons when they change, and the stage it is in (for time-outs and health)."""
+"""The herder's event log: reasons of its steps when they change, and the stage it is in (for time-outs and health)."""
 
 from __future__ import annotations
 
@@ -11,27 +11,27 @@ from dataclasses import replace
 from datetime import UTC, datetime
 
 from spark_connect_rt.ports.clock import Clock
-from spark_connect_rt.ports.herder import StoryLine
+from spark_connect_rt.ports.herder_values import HerderEvent
 
 log = logging.getLogger(__name__)
 
-STORY_LINES = 500
+LINES_MAX = 500
 
 
-class Story:
+class EventLog:
     """The last reasons, oldest first. Written by the tick, read by any thread."""
 
     def __init__(self, clock: Clock, worker_id: str) -> None:
         self._clock = clock
         self._worker_id = worker_id
-        self._lines: deque[StoryLine] = deque(maxlen=STORY_LINES)
+        self._lines: deque[HerderEvent] = deque(maxlen=LINES_MAX)
         self._last: dict[str, str] = {}
         self._lock = threading.Lock()
         self._stage = ("initializing and reading to the end of internal topics", clock.now_ms(), 0)
         self._beside: tuple[str, int] | None = None
 
-    def tell(self, step: str, reason: str) -> None:
-        """Note a step's reason; only a change is a new line (and a log line)."""
+    def record(self, step: str, reason: str) -> None:
+        """Record a step's reason; only a change is a new event (and a log line)."""
         if self._last.get(step, "") == reason:
             return
         self._last[step] = reason
@@ -43,10 +43,10 @@ class Story:
             if newest is not None and (newest.step, newest.reason) == (step, reason):
                 self._lines[-1] = replace(newest, times=newest.times + 1)
             else:
-                self._lines.append(StoryLine(self._clock.now_ms(), step, reason))
+                self._lines.append(HerderEvent(self._clock.now_ms(), step, reason))
 
-    def lines(self) -> list[StoryLine]:
-        """Return a copy."""
+    def lines(self) -> list[HerderEvent]:
+        """Return a copy of the last events, oldest first."""
         with self._lock:
             return list(self._lines)
 
@@ -62,7 +62,7 @@ class Story:
 
     @contextmanager
     def beside(self, description: str) -> Iterator[None]:
-        """Say what is waited for beside the tick; while it lasts, that is the stage everybody sees."""
+        """Say what is waited for beside the tick; while it lasts, that is the stage shown to others."""
         self._beside = (description, self._clock.now_ms())
         try:
             yield

@@ -1,4 +1,4 @@
-"""What readers and connectors put into the inbox, taken in by the tick: restarts, generated task configs, levels.
+"""Events of config readers and connectors, applied by the tick: restarts, generated task configs, levels.
 
 Configuration itself is not taken from events: every step reads the snapshot. Java ``DistributedHerder``'s
 ConfigUpdateListener and ``processRestartRequests``.
@@ -32,8 +32,8 @@ from spark_connect_rt.state.target_state import TargetState
 log = logging.getLogger(__name__)
 
 
-class Changes:
-    """The step ``apply changes``, and the inbox it empties."""
+class EventInbox:
+    """The step ``apply events``, and the inbox it empties."""
 
     def __init__(
         self,
@@ -56,7 +56,7 @@ class Changes:
         self._wakeup()
 
     def apply(self, now_ms: int) -> Verdict:
-        """Empty the inbox."""
+        """Apply everything in the inbox, in order of arrival; restarts of one connector count once."""
         restarts: list[RestartRequest] = []
         reasons: list[str] = []
         while self._inbox:
@@ -93,7 +93,7 @@ class Changes:
     def _reload(self, item: str | ConnectorTaskId, key: object) -> str:
         runs = self._worker.connectors().get(item) if isinstance(item, str) else self._worker.tasks().get(item)
         if runs is None or runs.key != key:
-            return ""  # made anew meanwhile
+            return ""  # made again meanwhile
         self._state.restarts = self._state.restarts.plus(item)
         return f"{item} restarts: what a config provider answered is too old"
 

@@ -6,14 +6,14 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.app import reference_docs
 from spark_connect_rt.app.exit_codes import EXIT_CODES
-from spark_connect_rt.app.reference_docs import PAGES, settings_table, write_pages
 from spark_connect_rt.config.config_def import REQUIRED, ConfigKey, Importance, Type
 from spark_connect_rt.config.connector_config import SINK, SOURCE
 from spark_connect_rt.config.distributed_config import DISTRIBUTED
 from spark_connect_rt.config.standalone_config import STANDALONE
 from spark_connect_rt.config.validators import AtLeast, one_of
+from tools import reference_docs
+from tools.reference_docs import PAGES, settings_table, write_pages
 
 ROOT = Path(__file__).parents[3]
 
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 @pytest.mark.parametrize("name", PAGES)
 def test_the_committed_page_is_what_the_declarations_say(name: str) -> None:
     committed = (ROOT / reference_docs.FOLDER / name).read_text(encoding="utf-8")
-    assert committed == PAGES[name](), "run: python -m spark_connect_rt.app.reference_docs"
+    assert committed == PAGES[name](), "run: python -m tools.reference_docs"
 
 
 def test_every_setting_and_every_exit_code_is_on_its_page() -> None:

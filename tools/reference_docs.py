@@ -1,6 +1,6 @@
 """Makes the pages of docs/reference named in PAGES from declarations.
 
-``python -m spark_connect_rt.app.reference_docs`` writes them; tests/unit/app/test_reference_docs.py fails when a
+``python -m tools.reference_docs`` writes them; tests/unit/tools/test_reference_docs.py fails when a
 committed page says something else than the declarations.
 """
 
@@ -38,7 +38,7 @@ from spark_connect_rt.transforms import settings as transform_settings
 from spark_connect_rt.transforms.columns.by_columns import has_column_form
 
 FOLDER = Path("docs/reference")
-_MADE_BY = "<!-- Made by `python -m spark_connect_rt.app.reference_docs`; change the declaration, not this page. -->"
+_MADE_BY = "<!-- Made by `python -m tools.reference_docs`; change the declaration, not this page. -->"
 _WORDS_OF_CHECKS: dict[Any, str] = {
     validators.anything: "",
     validators.non_empty: "not empty",
