@@ -280,7 +280,8 @@ class Engine:
             case "ended":
                 self._on_ended(run)
             case "measures":
-                self._on_measures(run, message)
+                if not run.failed:  # E2, as of durable batches
+                    self._emit(task_measured(run.launch, message))
             case "offsets":
                 self._look_up(run, slot, message)
             case "wants_commits":
@@ -289,23 +290,14 @@ class Engine:
                 self._pass_on(run, slot, message)
 
     def _pass_on(self, run: Run, slot: Slot, message: Message) -> None:
-        for topic, number, offset in message.get("seek", ()):
-            partition = TopicPartition(topic, number)
-            if partition in run.positions and offset is not None:
-                run.positions[partition] = offset  # where a run that is mended or moved begins
+        run.note_positions((TopicPartition(topic, number), at) for topic, number, at in message.get("seek", ()))
         slot.handle.send(message)
-
-    def _on_measures(self, run: Run, message: Message) -> None:
-        if not run.failed:  # E2, as below
-            self._emit(task_measured(run.launch, message))
 
     def _on_durable(self, run: Run, message: Message) -> None:
         durable = batch_durable(run.launch, message)
         run.losses = 0
         run.records += durable.records
-        for partition, offset in durable.sink_offsets:
-            if partition in run.positions:
-                run.positions[partition] = offset
+        run.note_positions(durable.sink_offsets)
         remember_moved(run, self._now_ms(), durable.data_bytes, durable.records)
         if not run.failed:  # E2: nothing more comes from a failed run
             self._emit(durable)
