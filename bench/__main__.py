@@ -31,6 +31,7 @@ NAMES = (
     "sql",
     "convert",
     "tasks",
+    "trickle",
     "mirror",
 )
 # Not in the smoke test: several workers of its own, another Spark; they would double its time.

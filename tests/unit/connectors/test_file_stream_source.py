@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.data.schema import STRING
-from spark_connect_rt.connectors import file_stream_source
+from spark_connect_rt.connectors import file_stream_source, look_pace
 from spark_connect_rt.connectors.file_stream_source import (
     FileStreamSourceConnector,
     FileStreamSourceTask,
@@ -154,7 +154,7 @@ def test_text_that_is_not_utf8_is_replaced(file: Path) -> None:
 
 
 def test_idle_waits_grow_when_nothing_comes(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_stream_source, "RECENT_POLLS", 2)
+    monkeypatch.setattr(look_pace, "RECENT_LOOKS", 2)
     file.write_text("one\n")
     task = started(file)
     assert task.idle_wait_ms() == 100
@@ -162,6 +162,22 @@ def test_idle_waits_grow_when_nothing_comes(file: Path, monkeypatch: pytest.Monk
     assert task.idle_wait_ms() == 20
     task.poll()
     assert task.idle_wait_ms() == 100
+    task.stop()
+
+
+def test_looks_are_fewer_while_every_one_finds_lines(file: Path) -> None:
+    file.write_text("")
+    task = started(file)
+
+    def waits(grows: bool) -> int:
+        with file.open("a") as end:
+            end.write("line\n" * grows)
+        poll_all(task)
+        return task.idle_wait_ms()
+
+    assert [waits(True) for _ in range(6)] == [20, 20, 20, 20, 20, 100]
+    assert waits(True) == 100
+    assert [waits(False), waits(True)] == [20, 20]
     task.stop()
 
 
