@@ -112,7 +112,7 @@ class DelimitedFileSourceTask(SourceTask):
         return [rows_batch(self._values, self._partition, offset, self._rows.schema, rows)]
 
     def idle_wait_ms(self) -> int:
-        """Return a short wait while data comes now and then, a longer one while it flows, and after a while without."""
+        """Return a short wait while data comes now and then, a longer one while it flows, or after a while without."""
         return self._pace.wait_ms()
 
     def stop(self) -> None:

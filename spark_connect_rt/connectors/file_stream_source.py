@@ -119,7 +119,7 @@ class FileStreamSourceTask(SourceTask):
             size_bytes *= 4  # one line is longer than the chunk
 
     def idle_wait_ms(self) -> int:
-        """Return a short wait while data comes now and then, a longer one while it flows, and after a while without."""
+        """Return a short wait while data comes now and then, a longer one while it flows, or after a while without."""
         return self._pace.wait_ms()
 
     def stop(self) -> None:

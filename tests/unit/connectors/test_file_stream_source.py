@@ -165,22 +165,6 @@ def test_idle_waits_grow_when_nothing_comes(file: Path, monkeypatch: pytest.Monk
     task.stop()
 
 
-def test_looks_are_fewer_while_every_one_finds_lines(file: Path) -> None:
-    file.write_text("")
-    task = started(file)
-
-    def waits(grows: bool) -> int:
-        with file.open("a") as end:
-            end.write("line\n" * grows)
-        poll_all(task)
-        return task.idle_wait_ms()
-
-    assert [waits(True) for _ in range(6)] == [20, 20, 20, 20, 20, 100]
-    assert waits(True) == 100
-    assert [waits(False), waits(True)] == [20, 20]
-    task.stop()
-
-
 def test_an_unreadable_file_and_wrong_settings_are_named(tmp_path: Path) -> None:
     task = started(tmp_path)  # a folder
     with pytest.raises(ConnectError, match=str(tmp_path)):
