@@ -34,7 +34,7 @@ from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.embedded.maven import resolve_jars
 from spark_connect_rt.pipeline.transformation_chain import TransformationChain
 from spark_connect_rt.spark.executor.daemon import collect_rarely
-from spark_connect_rt.testing.java_connect import COORDINATES
+from tests.support.java_connect import COORDINATES
 
 TARGET = 2.0
 SOURCE = Path(__file__).parent / "java" / "ConvertBench.java"

@@ -16,7 +16,7 @@ from confluent_kafka import Producer
 from bench.lab import Lab, TopicTruth
 from bench.process_cost import CpuMeter
 from bench.report import Result, Run
-from spark_connect_rt.testing.worker_process import WorkerProcess
+from tests.support.worker_process import WorkerProcess
 
 LIMIT_S = 60.0
 Write = Callable[[int, bytes], None]

@@ -10,8 +10,8 @@ from typing import Annotated
 import typer
 
 from spark_connect_rt._version import CONNECT_VERSION, __version__
-from spark_connect_rt.app.mirror_commands import add_mirror_commands
-from spark_connect_rt.app.store_commands import add_store_commands
+from spark_connect_rt.app.commands.mirror_commands import add_mirror_commands
+from spark_connect_rt.app.commands.store_commands import add_store_commands
 from spark_connect_rt.errors import BadConfigError, ConnectError, StartupError
 
 
@@ -52,7 +52,7 @@ def worker(file: PropertiesFile, override: Override = None) -> None:
 @cli.command()
 def quickstart(file: QuickstartFile = None, keep: Keep = False, override: Override = None) -> None:
     """Stream the flights into a table: embedded Kafka, one worker, two connectors, then check the counts."""
-    from spark_connect_rt.app.quickstart import bundled_settings, run_quickstart
+    from spark_connect_rt.app.quickstart.quickstart import bundled_settings, run_quickstart
 
     _exit_with(lambda: run_quickstart(read_settings(file or bundled_settings(), override), keep=keep))
 
@@ -60,7 +60,7 @@ def quickstart(file: QuickstartFile = None, keep: Keep = False, override: Overri
 @cli.command("class-archive")
 def class_archive() -> None:
     """Prepare this environment: every later start of a worker costs a third less CPU. Half a minute, once."""
-    from spark_connect_rt.app.class_archive import make_class_archive
+    from spark_connect_rt.app.commands.class_archive import make_class_archive
 
     def make() -> int:
         sys.stdout.write(f"{make_class_archive()}\n")
@@ -89,8 +89,10 @@ def submit(
     if alone or connectors:
         standalone(file, connectors, override)
         return
-    settings = _exit_with(lambda: read_settings(file, override), ends=False)
-    if isinstance(settings, dict) and settings.get("connectrt.job") == "quickstart":
+    from spark_connect_rt.config.own_settings import JobSettings
+
+    job = _exit_with(lambda: JobSettings.of(read_settings(file, override)).connectrt_job, ends=False)
+    if job == "quickstart":
         quickstart(file, keep, override)
     else:
         worker(file, override)

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.settings_group import SettingsGroup
 from spark_connect_rt.config.validators import AtLeast, one_of
 
 MEDIUM, LOW = Importance.MEDIUM, Importance.LOW
@@ -54,3 +58,14 @@ CLIENTS = ConfigDef(
         ),
     ]
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectionSettings(SettingsGroup):
+    """The times that our own connections keep; the others are the client libraries'."""
+
+    definition: ClassVar[ConfigDef] = CLIENTS
+    request_timeout_ms: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    socket_connection_setup_timeout_ms: int

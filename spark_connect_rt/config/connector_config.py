@@ -188,14 +188,14 @@ def wrong_class(name: str, word: str) -> str:
     return f"Class class {name} does not implement the {word} interface"
 
 
-def connector_problems(config: Mapping[str, Any], *, sink: bool, worker: Mapping[str, Any]) -> dict[str, list[str]]:
+def connector_problems(config: Mapping[str, Any], *, sink: bool, worker_group: str) -> dict[str, list[str]]:
     """Return what no single setting of a connector shows: setting -> complaints.
 
     Args:
         config: the connector's settings, references resolved.
         sink: whether its class is a sink's.
-        worker: the worker's settings; its group counts.
+        worker_group: the worker's ``group.id``; empty: it is in none.
     """
     if sink:
-        return sink_problems(config, worker.get("group.id"))
+        return sink_problems(config, worker_group or None)
     return {**source_problems(config), **dead_letter_problems(config)}

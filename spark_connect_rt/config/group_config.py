@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.settings_group import SettingsGroup
 from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
 
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
@@ -96,3 +100,42 @@ SESSION_KEYS = ConfigDef(
         ),
     ]
 )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupSettings(SettingsGroup):
+    """Membership of the group; standalone: a group of one, without a name."""
+
+    definition: ClassVar[ConfigDef] = GROUP
+    group_id: str
+    client_id: str
+    session_timeout_ms: int
+    heartbeat_interval_ms: int
+    rebalance_timeout_ms: int
+    connect_protocol: str
+    exactly_once_source_support: str
+    scheduled_rebalance_max_delay_ms: int
+    worker_sync_timeout_ms: int
+    worker_unsync_backoff_ms: int
+
+    @property
+    def exactly_once(self) -> bool:
+        """Return whether every source task writes records and offsets in one transaction."""
+        return self.exactly_once_source_support.lower() == "enabled"
+
+    @property
+    def fences_leader(self) -> bool:
+        """Return whether the leader writes the config topic in transactions: from the first rolling upgrade on."""
+        return self.exactly_once_source_support.lower() != "disabled"
+
+
+@dataclass(frozen=True, slots=True)
+class SessionKeySettings(SettingsGroup):
+    """Session keys; ``key_size`` in bits, None: the algorithm's own."""
+
+    definition: ClassVar[ConfigDef] = SESSION_KEYS
+    inter_worker_key_generation_algorithm: str
+    inter_worker_key_size: int | None
+    inter_worker_key_ttl_ms: int
+    inter_worker_signature_algorithm: str
+    inter_worker_verification_algorithms: tuple[str, ...]

@@ -5,10 +5,11 @@ A connector says them for itself; what it leaves out is the worker's, so one lin
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import ClassVar
 
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.settings_group import SettingsGroup
 from spark_connect_rt.config.validators import AtLeast, one_of
 
 MEDIUM, LOW = Importance.MEDIUM, Importance.LOW
@@ -109,13 +110,15 @@ HEALTH = ConfigDef(
 )
 
 
-def health_settings(connector: Mapping[str, str], worker: Mapping[str, str]) -> dict[str, Any]:
-    """Return every setting of HEALTH, typed: the connector's, else the worker's, else the default.
+@dataclass(frozen=True, slots=True)
+class HealthSettings(SettingsGroup):
+    """How one connector's failed and motionless work is treated."""
 
-    A value that cannot be read as it stands (a reference that nobody could look up) counts as not given.
-    """
-    values = {}
-    for key in HEALTH:
-        tries = (key.parse(raw) for raw in (connector, worker) if key.name in raw)
-        values[key.name] = next((value for value, complaints in tries if not complaints), key.default)
-    return values
+    definition: ClassVar[ConfigDef] = HEALTH
+    errors_restart_policy: str
+    errors_restart_delay_ms: int
+    errors_restart_delay_max_ms: int
+    errors_restart_max: int
+    errors_restart_window_ms: int
+    errors_restart_poison: int
+    task_progress_timeout_ms: int

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from spark_connect_rt.config.worker_config import RestSettings
 from spark_connect_rt.errors import BadConfigError
 
 DEFAULT_PORT = 8083
@@ -54,16 +55,17 @@ def listener_problems(setting: str, texts: Sequence[str]) -> list[tuple[str, str
     return []
 
 
-def advertised(listeners: Sequence[Listener], config: Mapping[str, str], local_host: str) -> Advertised:
+def advertised(rest: RestSettings, local_host: str) -> Advertised:
     """Return the address for others: ``rest.advertised.*``, else the first http listener's, else the first https one's.
 
     ``local_host`` stands in where a listener is on every interface.
     """
+    listeners = parse_listeners(rest.listeners)
     preferred = "http" if any(one.scheme == "http" for one in listeners) else "https"
-    scheme = (config.get("rest.advertised.listener") or preferred).strip().lower()
+    scheme = (rest.rest_advertised_listener or preferred).lower()
     chosen = next((one for one in listeners if one.scheme == scheme), listeners[0])
-    host = config.get("rest.advertised.host.name") or _reachable(chosen.host) or local_host
-    port = config.get("rest.advertised.port") or str(chosen.port)
+    host = rest.rest_advertised_host_name or _reachable(chosen.host) or local_host
+    port = rest.rest_advertised_port or chosen.port
     shown = f"[{host}]" if ":" in host else host
     return Advertised(f"{scheme}://{shown}:{port}/", f"{shown}:{port}")
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from spark_connect_rt.config.client_properties import with_prefix
+from spark_connect_rt.config.config_def import prefixed
 
 _JAVA = "org.apache.kafka.connect.connector.policy."
 _SUFFIX = "ConnectorClientConfigOverridePolicy"
@@ -50,7 +50,7 @@ def override_problems(
     return {
         f"{prefix}{setting}": [complaint.format(name, setting)]
         for prefix in prefixes
-        for setting in with_prefix(config, prefix)
+        for setting in prefixed(config, prefix)
         if setting not in allowed
     }
 

@@ -5,12 +5,16 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+from typing import ClassVar
+
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.oauth_endpoints import ALLOWED_FILES, ALLOWED_URLS
+from spark_connect_rt.config.settings_group import SettingsGroup
 from spark_connect_rt.config.validators import AtLeast, one_of
+from spark_connect_rt.config.worker_config import RUNTIME
 
 MEDIUM, LOW = Importance.MEDIUM, Importance.LOW
-DEFAULT_SNAPSHOT_DIRECTORY = ".connectrt/snapshots"
 LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
 
 ENGINE = ConfigDef(
@@ -67,7 +71,7 @@ ENGINE = ConfigDef(
         ConfigKey(
             "connectrt.snapshot.directory",
             Type.STRING,
-            DEFAULT_SNAPSHOT_DIRECTORY,
+            ".connectrt/snapshots",
             LOW,
             "Folder, relative to the working directory, for a snapshot of the offset topic: the next start reads only "
             "what came later. A cache: it may be deleted at any time, workers may share it, and one in doubt is thrown "
@@ -197,3 +201,57 @@ OF_SINKS_ONLY = ConfigDef(
         ),
     ]
 )
+
+
+@dataclass(frozen=True, slots=True)
+class JobSettings(SettingsGroup):
+    """What is run, and how much it says."""
+
+    definition: ClassVar[ConfigDef] = ENGINE
+    connectrt_job: str
+    connectrt_log_level: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class EngineSettings(SettingsGroup):
+    """Slots, their times, and what a worker keeps beside them."""
+
+    definition: ClassVar[ConfigDef] = ENGINE
+    connectrt_slots_max: int
+    connectrt_slot_tasks_max: int
+    connectrt_slice_length_ms: int
+    connectrt_channel_timeout_ms: int | None  # None: WorkerConfig.channel_timeout_ms says
+    connectrt_lost_work_delay_ms: int | None  # None: WorkerConfig.lost_work_delay_ms says
+    connectrt_snapshot_directory: str  # empty: none are kept
+    connectrt_spark_log_level: str
+    connectrt_rest_login_config: str | None
+
+
+@dataclass(frozen=True, slots=True)
+class PluginSettings(SettingsGroup):
+    """Where plug-ins are and what else may be imported."""
+
+    definition: ClassVar[ConfigDef] = RUNTIME + ENGINE
+    plugin_path: tuple[str, ...] | None
+    connectrt_plugins_modules: tuple[str, ...]
+    connectrt_plugins_ship: bool
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        """Return the folders of ``plugin.path``."""
+        return tuple(filter(None, self.plugin_path or ()))
+
+    @property
+    def shipped(self) -> tuple[str, ...]:
+        """Return those that executors on other machines are sent."""
+        return self.folders if self.connectrt_plugins_ship else ()
+
+
+@dataclass(frozen=True, slots=True)
+class QuickstartSettings(SettingsGroup):
+    """The quickstart's own."""
+
+    definition: ClassVar[ConfigDef] = QUICKSTART
+    quickstart_directory: str
+    quickstart_table_format: str
+    quickstart_topic_partitions: int

@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type, prefixed
 from spark_connect_rt.config.validators import AtLeastOr, non_empty
 
 HIGH, LOW = Importance.HIGH, Importance.LOW
@@ -44,3 +48,27 @@ STORAGE = ConfigDef(
         ),
     ]
 )
+
+
+@dataclass(frozen=True, slots=True)
+class StorageTopic:
+    """One internal topic and how it is created; -1 partitions or copies: the broker's default."""
+
+    name: str
+    partitions: int
+    replication_factor: int
+    settings: Mapping[str, str]  # topic configurations; cleanup.policy is not the user's to choose
+
+
+def storage_topics(values: Mapping[str, Any], resolved: Mapping[str, str]) -> dict[str, StorageTopic]:
+    """Return the topics by TOPIC_KINDS, of typed values and of the texts (``config.storage.segment.bytes``)."""
+    own = {"topic", "replication.factor", "partitions", "cleanup.policy"}
+    return {
+        kind: StorageTopic(
+            values[f"{kind}.storage.topic"],
+            values.get(f"{kind}.storage.partitions", 1),  # the config topic has one: its order is that of everything
+            values[f"{kind}.storage.replication.factor"],
+            {name: text for name, text in prefixed(resolved, f"{kind}.storage.").items() if name not in own},
+        )
+        for kind in TOPIC_KINDS
+    }

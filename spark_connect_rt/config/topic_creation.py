@@ -62,12 +62,6 @@ def asks_for_topics(connector: Mapping[str, str]) -> bool:
     return any(name.startswith(PREFIX) for name in connector)
 
 
-def creates_topics(worker: Mapping[str, str], connector: Mapping[str, str]) -> bool:
-    """Return whether tasks make their topics: the connector says how, and the worker lets them."""
-    allowed = worker.get("topic.creation.enable", "true").strip().lower() != "false"
-    return allowed and asks_for_topics(connector)
-
-
 def _group(name: str, connector: Mapping[str, str], default: TopicGroup | None) -> TopicGroup:
     prefix = f"{PREFIX}{name}."
     said = prefixed(connector, prefix)

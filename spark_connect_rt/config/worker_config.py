@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, ClassVar
 
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.override_policy import known_policy
 from spark_connect_rt.config.response_headers import valid_header_rules
+from spark_connect_rt.config.settings_group import SettingsGroup
 from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
 
 HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
@@ -167,6 +169,52 @@ REST = ConfigDef(
 )
 
 WORKER = RUNTIME + CONVERTERS + REST
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeSettings(SettingsGroup):
+    """What a worker does for its connectors and tasks."""
+
+    definition: ClassVar[ConfigDef] = RUNTIME
+    task_shutdown_graceful_timeout_ms: int
+    metrics_sample_window_ms: int
+    metrics_num_samples: int
+    connector_client_config_override_policy: str
+    topic_creation_enable: bool
+    topic_tracking_enable: bool
+    topic_tracking_allow_reset: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FlushSettings(SettingsGroup):
+    """When the offsets of tasks are committed."""
+
+    definition: ClassVar[ConfigDef] = RUNTIME
+    offset_flush_interval_ms: int
+    offset_flush_timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestSettings(SettingsGroup):
+    """Where the REST API listens, how others reach it, what is around it."""
+
+    definition: ClassVar[ConfigDef] = REST
+    listeners: tuple[str, ...]
+    rest_advertised_host_name: str | None
+    rest_advertised_port: int | None
+    rest_advertised_listener: str | None
+    access_control_allow_origin: str
+    access_control_allow_methods: str
+    admin_listeners: tuple[str, ...] | None  # None: the listeners; empty: nowhere
+    rest_extension_classes: tuple[str, ...]
+    response_http_headers_config: str
+
+
+def worker_converter(config: Mapping[str, str], setting: str) -> str | None:
+    """Return the class that ``key.converter``, ``value.converter`` or ``header.converter`` names, else the default."""
+    default = CONVERTERS[setting].default
+    return config.get(setting) or (None if default is REQUIRED else default)
+
 
 PASSED_ON = (
     "key.converter.",

@@ -14,6 +14,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.security.oauth_config import TokenSettings, native_settings, token_settings
 from spark_connect_rt.security.sasl_config import sasl_settings
@@ -129,7 +130,7 @@ _OF_ROLE: dict[ClientRole, dict[str, _Row]] = {
 _ROLE_DEFAULTS: dict[ClientRole, dict[str, str]] = {
     ClientRole.PRODUCER: {
         "acks": "all",
-        "delivery.timeout.ms": "120000",
+        "delivery.timeout.ms": str(client_setting("producer", "delivery.timeout.ms")),
         "enable.idempotence": "true",
         "message.max.bytes": "1048576",
         "partitioner": "murmur2_random",

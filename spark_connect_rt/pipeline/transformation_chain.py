@@ -15,7 +15,7 @@ from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import Type, parse_value, prefixed
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.pipeline.errant_records import Stage, StageError
-from spark_connect_rt.transforms.by_columns import apply_batch as transformed_batch
+from spark_connect_rt.transforms.columns.by_columns import apply_batch as transformed_batch
 from spark_connect_rt.transforms.filter import Filter
 
 R = TypeVar("R", SourceRecord, SinkRecord)

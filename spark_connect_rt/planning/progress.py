@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from spark_connect_rt.config.table_sink_config import TableFlushSettings
+
 
 @dataclass(frozen=True, slots=True)
 class Movement:
@@ -69,5 +71,4 @@ def stall_of(movement: Movement, now_ms: int, timeout_ms: int) -> Stall | None:
 
 def patience_ms(table_config: Mapping[str, str]) -> int:
     """Return how long a task that Spark writes as a table may collect records before it writes them."""
-    text = table_config.get("flush.interval.ms", "").strip()
-    return int(text) if text.isdigit() else 10_000  # as connectors.spark_table_sink has it
+    return TableFlushSettings.of({}).overridden(table_config).flush_interval_ms

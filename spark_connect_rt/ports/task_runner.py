@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
+from spark_connect_rt.config.worker_config import FlushSettings
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 
 
@@ -33,9 +34,10 @@ class TaskLaunch:
     task_class: str  # "package.module:ClassName"
     config: Mapping[str, str]  # the task's configuration
     connector_config: Mapping[str, str]  # the connector's: transforms, converters, error tolerance, isolation
-    worker_config: Mapping[str, str]  # converter defaults, config providers, offset.flush.*
+    worker_config: Mapping[str, str]  # converter defaults, config providers, allowed token endpoints
     client_config: Mapping[str, str] = field(default_factory=dict)  # producer (source) or consumer (sink), Java names
     paused: bool = False
+    flush: FlushSettings = field(default_factory=lambda: FlushSettings.of({}))
     dead_letter_producer: Mapping[str, str] = field(
         default_factory=dict
     )  # of a sink's dead letter queue, if it has one

@@ -1,4 +1,4 @@
-"""How much of a request's body is read: whoever sends more is refused (413), whatever the request is.
+"""How much of a request's body is read: a longer one is refused (413), whatever the request is.
 
 Owns: the ASGI wrapper. It counts while an endpoint reads, so a body that nobody asks for is not read at all.
 """
@@ -29,12 +29,12 @@ class BodyLimit:
             return
         limit_bytes = TASKS_LIMIT_BYTES if _TASKS.fullmatch(scope["path"]) else LIMIT_BYTES
         length = next((value for name, value in scope["headers"] if name == b"content-length"), b"0")
-        told_bytes = int(length) if length.isdigit() else 0
+        declared_bytes = int(length) if length.isdigit() else 0
         read_bytes = 0
 
         async def limited() -> Any:
             nonlocal read_bytes
-            if told_bytes > limit_bytes:
+            if declared_bytes > limit_bytes:
                 raise HTTPException(413)
             message = await receive()
             read_bytes += len(message.get("body", b""))

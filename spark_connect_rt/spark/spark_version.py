@@ -13,6 +13,7 @@ import pyspark
 
 VERSION: str = pyspark.__version__
 OLDEST = (4, 0)
+OLDEST_JAVA = 17
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,7 +29,8 @@ PUSHED_FILTERS = Feature((4, 1), "filters handed to format connectrt (Spark appl
 STREAM_ARROW_WRITERS = Feature((4, 1), "")
 STREAM_LIMITS = Feature((4, 2), "limits of micro-batches of format connectrt (availableNow is one batch)")
 ZONE_OF_ARROW_TYPES = Feature((4, 2), "")
-FEATURES = (UNIX_SOCKETS, PUSHED_FILTERS, STREAM_ARROW_WRITERS, STREAM_LIMITS, ZONE_OF_ARROW_TYPES)
+JAVA_23 = Feature((4, 2), "")
+FEATURES = (UNIX_SOCKETS, PUSHED_FILTERS, STREAM_ARROW_WRITERS, STREAM_LIMITS, ZONE_OF_ARROW_TYPES, JAVA_23)
 
 
 def minor_of(version: str) -> tuple[int, int]:
@@ -45,6 +47,14 @@ def minor_of(version: str) -> tuple[int, int]:
 def has(feature: Feature, version: str = VERSION) -> bool:
     """Tell whether Spark of this version has a feature."""
     return minor_of(version) >= feature.since
+
+
+def runs_on_java(major: int, version: str = VERSION) -> bool:
+    """Tell whether Spark of this version runs on a Java.
+
+    Before 4.2 its Hadoop calls ``Subject.getSubject``, which Java 23 took away; every 4.x asks for 17.
+    """
+    return major >= OLDEST_JAVA and (major < 23 or has(JAVA_23, version))
 
 
 def what_is_off(version: str = VERSION) -> str:

@@ -11,8 +11,8 @@ import psutil
 
 from spark_connect_rt.app.exit_codes import EXIT_SPARK_FAILED
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.testing.worker_process import SparkWorkerProcess
 from tests.e2e.commands import until
+from tests.support.worker_process import SparkWorkerProcess
 
 GROUP = "e2e-dead-jvm"
 LIMIT_S = 10.0  # 2 s where nothing else runs

@@ -22,6 +22,7 @@ import pytest
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from tests.e2e.commands import ROOT, get_json, launch, run, spark_submit, until
+from tests.e2e.submitted import plain_environment
 
 FLIGHTS = 336_776
 
@@ -182,7 +183,7 @@ def test_kill_9_in_mid_run_then_again_loses_nothing_and_duplicates_are_counted(f
     print(f"rows {len(table)}, duplicates {duplicates}")
     assert len(distinct) == distinct_flights(folder, keys), again.stdout + again.stderr
     assert duplicates >= 0
-    # A source repeats at most what it produced since its last committed offset (README, "What a kill -9 costs").
+    # A source repeats at most what it produced since its last committed offset (docs/explanation/kill_9.md).
     assert duplicates < FLIGHTS
     assert again.returncode == (1 if duplicates else 0), again.stdout + again.stderr
 
@@ -193,14 +194,22 @@ def distinct_flights(folder: Path, keys: list[str]) -> int:
     return len(pd.read_csv(folder / "flights.csv", usecols=keys, na_values=["NA"], low_memory=False).drop_duplicates())
 
 
-def test_the_embedded_broker_is_not_started_when_one_is_named(tmp_path: Path, broker: EmbeddedKafka) -> None:
+def test_an_installed_wheel_needs_no_file_and_starts_no_broker_when_one_is_named(
+    tmp_path: Path, broker: EmbeddedKafka, installed_wheel: Path
+) -> None:
     (port,) = free_ports(1)
-    folder = tmp_path / "own-broker"
-    command = quickstart(folder, port)
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    settings = {"listeners": f"http://127.0.0.1:{port}", "bootstrap.servers": broker.bootstrap_servers}
     for name in ("group.id", "config.storage.topic", "offset.storage.topic", "status.storage.topic"):
-        command += ["--set", f"{name}=own-broker-{name.split('.')[0]}"]
-    done = run([*command, "--set", f"bootstrap.servers={broker.bootstrap_servers}"])
+        settings[name] = f"own-broker-{name.split('.')[0]}"
+    command = [str(installed_wheel), "-m", "spark_connect_rt", "quickstart"]
+    command += [word for name, value in settings.items() for word in ("--set", f"{name}={value}")]
+    done = subprocess.run(
+        command, cwd=empty, env=plain_environment(), capture_output=True, text=True, timeout=240, check=False
+    )
     assert done.returncode == 0, done.stdout + done.stderr
+    folder = empty / ".connectrt" / "quickstart"
     assert not (folder / "kafka").exists()
     assert table_rows(folder) == FLIGHTS
     shutil.rmtree(folder)

@@ -22,7 +22,7 @@ from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.pipeline.transformation_chain import TransformationChain
-from spark_connect_rt.transforms.by_columns import apply_batch
+from spark_connect_rt.transforms.columns.by_columns import apply_batch
 
 slow_machine = settings(deadline=None, max_examples=60)
 MS = st.integers(-(2**40), 2**42)

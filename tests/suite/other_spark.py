@@ -1,6 +1,6 @@
 """``python -m tests.suite.other_spark 4.0 TESTS``: pytest in an environment that has another Spark, made when missing.
 
-Owns those environments: beside this repository's own, whose files they share but for Spark and what Spark asks for.
+Owns those environments: each beside the one it is made from, whose files it shares but for Spark.
 """
 
 from __future__ import annotations
@@ -15,15 +15,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from spark_connect_rt.embedded.cache import exclusive
-from tests.suite.result_file import ROOT
 
 LINES = ("4.0", "4.1", "4.2")
 STAMP = ".connectrt-stamp"  # as spark-submit.sh writes it: which lock file an environment was made from
-
-
-def folder_of(line: str) -> Path:
-    """Return where the environment with the newest Spark of a line is."""
-    return ROOT / f".venv-spark-{line}"
 
 
 def installer(python: Path) -> list[str]:
@@ -35,12 +29,13 @@ def installer(python: Path) -> list[str]:
     return [*pip, "install", "--quiet"]
 
 
-def environment(line: str, origin: Path = Path(sys.prefix)) -> Path:
+def environment(line: str) -> Path:
     """Return the interpreter of an environment with the newest Spark of a line, made at the first call: a minute.
 
     Raises CalledProcessError: no such Spark could be installed.
     """
-    folder = folder_of(line)
+    origin = Path(sys.prefix)
+    folder = origin.with_name(f"{origin.name}-spark-{line}")
     python = folder / "bin" / "python"
     wanted = origin / STAMP
     with exclusive(folder.with_suffix(f"{folder.suffix}.lock")):

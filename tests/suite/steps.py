@@ -59,6 +59,7 @@ STATIC: Lane = (
     _python("lint", "ruff", "check", "."),
     _python("types", "mypy"),
     Step("import layers", ("lint-imports",)),
+    _python("site of the docs", "mkdocs", "build", "--strict", "--quiet"),
 )
 UNIT: Lane = (_pytest("unit", *PURE),)
 SIMULATION: Lane = (_pytest("simulation", "tests/simulation"),)
@@ -67,20 +68,20 @@ BESIDE = ("-p", "tests.suite.longest_first", "-n", str(WORKERS), "--dist", "load
 REAL_PROCESSES: Lane = (
     _pytest("real processes", *BESIDE, *(f"--ignore={story}" for story in GROUP_STORIES), *REAL, tries_again=True),
 )
-# What another Spark could break: a worker's stories, the format's, those of all else that runs on a session.
-SPARK_GROUPS = ("tests/e2e/test_spark_cluster.py", "tests/e2e/test_quickstart.py")
+# What another Spark could break: a worker's stories and a cluster's, the format, the engine, Spark's sinks and sources.
+SPARK_GROUPS = ("tests/e2e/test_spark_cluster.py",)
 SPARK_STORIES = (
-    "tests/integration/spark",
-    *(f"tests/e2e/test_{story}.py" for story in ("worker", "spark_submit", "standalone", "exactly_once", "dead_jvm")),
+    "tests/e2e/test_worker.py",
+    *(f"tests/integration/spark/test_{name}.py" for name in ("format", "format_stream", "spark_task_runner")),
+    *(f"tests/integration/spark/test_{name}.py" for name in ("spark_sink", "spark_source")),
 )
-# Short, on the oldest Spark: a worker with a source and a sink, lines counted; a read and writes of the format.
+# Short, on the oldest Spark: a worker with a source and a sink, lines counted; a read and two writes of the format.
 OLDEST_SPARK: Lane = (
     Step(
         f"spark {LINES[0]}",
         (
             *(sys.executable, "-m", "tests.suite.other_spark", LINES[0], "-q"),
             "tests/e2e/test_worker.py::test_lines_flow_through_kafka_into_a_file_and_the_connectors_obey",
-            "tests/integration/spark/test_format.py::test_records_of_a_source_connector_are_rows",
             "tests/integration/spark/test_format_stream.py::test_rows_are_written_into_a_sink_connector",
         ),
         tests=True,

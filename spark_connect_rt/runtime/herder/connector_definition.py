@@ -12,6 +12,7 @@ from dataclasses import replace
 from spark_connect_rt.api.plugin_modules import versioned
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey
 from spark_connect_rt.config.connector_config import COMMON, SINK, SOURCE
+from spark_connect_rt.config.worker_config import worker_converter
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.pipeline.chain_config import chain_config_def
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog, PluginFacts
@@ -27,7 +28,6 @@ _TYPES = {  # what a setting may name; what is recommended for it comes first
     "transforms": ("transformation",),
     "predicates": ("predicate",),
 }
-_WORKER_DEFAULTS = {"header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter"}
 
 
 def common_to(deps: HerderDependencies, *, sink: bool) -> ConfigDef:
@@ -81,7 +81,7 @@ def known(plugins: PluginCatalog, name: str | None, version: str | None = None) 
 
 def _with_default(key: ConfigKey, deps: HerderDependencies, config: Mapping[str, str]) -> ConfigKey:
     if key.name in CONVERTERS:
-        name = deps.settings.raw.get(key.name) or _WORKER_DEFAULTS.get(key.name)
+        name = worker_converter(deps.settings.worker.raw, key.name)
         found = known(deps.plugins, name)
         return replace(key, default=found.java_class if found is not None else name)
     if key.name.endswith(VERSION):
@@ -92,10 +92,10 @@ def _with_default(key: ConfigKey, deps: HerderDependencies, config: Mapping[str,
 def _default_version(setting: str, deps: HerderDependencies, config: Mapping[str, str]) -> str | None:
     """Return the version that would be taken: the worker's for a worker's converter, else the newest."""
     named = class_setting(setting)
-    name, worker = config.get(named), deps.settings.raw
+    name, worker = config.get(named), deps.settings.worker.raw
     if name is None and named in CONVERTERS:
         if worker.get(setting):
             return worker[setting]
-        name = worker.get(named) or _WORKER_DEFAULTS.get(named)
+        name = worker_converter(worker, named)
     there = version_known(deps.plugins, named, name)
     return None if there is None else deps.plugins.find(there).version

@@ -9,10 +9,11 @@ import logging
 from collections.abc import Callable, Mapping
 
 from spark_connect_rt.api.connector import ConnectorTransactionBoundaries, ExactlyOnceSupport, SourceConnector
-from spark_connect_rt.config.exactly_once import BOUNDARY, SUPPORT, Boundary, exactly_once_enabled
+from spark_connect_rt.config.exactly_once import BOUNDARY, SUPPORT, Boundary
 
 log = logging.getLogger(__name__)
 
+_NOT_ENABLED = "This worker does not have exactly-once source support enabled."
 _SILENT = (
     "The connector does not implement the API required for preflight validation of exactly-once source support. "
     "Please consult the documentation for the connector to determine whether it supports exactly-once semantics, and "
@@ -22,21 +23,18 @@ _SILENT = (
 
 
 def exactly_once_problems(
-    connector: SourceConnector, config: Mapping[str, str], worker: Mapping[str, str]
+    connector: SourceConnector, config: Mapping[str, str], *, enabled: bool
 ) -> dict[str, list[str]]:
-    """Return complaints in Java's words: setting -> messages. Values that are none are complained of elsewhere."""
+    """Return complaints in Java's words: setting -> messages. Values that are none are complained of elsewhere.
+
+    ``enabled``: whether the worker has exactly-once source support.
+    """
     problems: dict[str, list[str]] = {}
     if config.get(SUPPORT, "").strip().lower() == "required":
-        problems[SUPPORT] = _not_enabled(worker) + _asked(lambda: _support(connector, config))
+        problems[SUPPORT] = ([] if enabled else [_NOT_ENABLED]) + _asked(lambda: _support(connector, config))
     if config.get(BOUNDARY, "").strip().lower() == Boundary.CONNECTOR.value:
         problems[BOUNDARY] = _asked(lambda: _boundaries(connector, config))
     return problems
-
-
-def _not_enabled(worker: Mapping[str, str]) -> list[str]:
-    if exactly_once_enabled(worker):
-        return []
-    return ["This worker does not have exactly-once source support enabled."]
 
 
 def _support(connector: SourceConnector, config: Mapping[str, str]) -> list[str]:

@@ -1,6 +1,6 @@
 """Reading the config topic to its end for a reader that found nothing: what another worker answered is known then.
 
-Any thread, never the tick. One read at a time; it serves everybody who asked before it began.
+Any thread, never the tick. One read at a time; it serves every request made before it began.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ class FreshReads:
         self._reading = False
 
     def read(self) -> Future[None]:
-        """Return an answer that never fails: who cannot read further answers from what is known."""
+        """Return an answer that never fails: what cannot be read further is answered from what is known."""
         asked: Future[None] = Future()
         with self._lock:
             self._waiting.append(asked)

@@ -4,21 +4,20 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import Any
 
-from spark_connect_rt.config.health_config import HEALTH, health_settings
+from spark_connect_rt.config.health_config import HEALTH, HealthSettings
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 
 log = logging.getLogger(__name__)
 _NAMES = tuple(key.name for key in HEALTH)
 
 
-def health_of(deps: HerderDependencies, connector_config: Mapping[str, str]) -> dict[str, Any]:
-    """Return ``config.health_config.health_settings`` of a connector, its and the worker's references looked up.
+def health_of(deps: HerderDependencies, connector_config: Mapping[str, str]) -> HealthSettings:
+    """Return the worker's settings with a connector's own, the references in these looked up.
 
     What cannot be looked up now counts as not given: nothing fails by it that did not fail before.
     """
-    return health_settings(_looked_up(deps, connector_config), _looked_up(deps, deps.settings.raw))
+    return deps.settings.worker.health.overridden(_looked_up(deps, connector_config))
 
 
 def _looked_up(deps: HerderDependencies, config: Mapping[str, str]) -> Mapping[str, str]:
@@ -27,7 +26,7 @@ def _looked_up(deps: HerderDependencies, config: Mapping[str, str]) -> Mapping[s
         return given
     try:
         return deps.resolve(given)
-    except Exception as error:  # noqa: BLE001 - a provider is somebody else's code, and its words may hold a secret
+    except Exception as error:  # noqa: BLE001 - a provider is a plug-in, and its message may hold a secret
         log.warning(
             "a reference in %s cannot be looked up and counts for nothing: %s", sorted(given), type(error).__name__
         )

@@ -1,4 +1,4 @@
-"""Steps about the group: hear what happened, answer joins, ask for rebalances.
+"""Steps about the group: read its events, answer joins, ask for rebalances.
 
 Runs on the tick thread. Owns no work: it says what is held, ``reconciling`` starts and stops. Java
 ``WorkerCoordinator`` and the rebalance half of ``DistributedHerder``.
@@ -34,8 +34,8 @@ from spark_connect_rt.protocol.subprotocol import (
 )
 from spark_connect_rt.runtime.herder.assigning import assign_work
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.event_log import EventLog
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.herder.story import Story
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
 from spark_connect_rt.runtime.worker.worker import Worker
 
@@ -46,18 +46,18 @@ STOP_MARGIN_MS = 15_000  # beyond the graceful limit, until cancelled work is ce
 
 
 class Membership:
-    """The steps ``hear the group`` and ``keep membership``."""
+    """The steps ``read group events`` and ``keep membership``."""
 
-    def __init__(self, deps: HerderDependencies, state: GroupState, worker: Worker, story: Story) -> None:
+    def __init__(self, deps: HerderDependencies, state: GroupState, worker: Worker, events: EventLog) -> None:
         self._deps = deps
         self._state = state
         self._worker = worker
-        self._story = story
-        self._heard: deque[MembershipEvent] = deque()
+        self._events = events
+        self._received: deque[MembershipEvent] = deque()
 
     def wait(self, limit_ms: int) -> None:
-        """Wait for the group, a wakeup or the limit; what the group said is heard in the next tick."""
-        with self._story.stage(f"polling the group coordinator for up to {limit_ms}ms or until interrupted"):
+        """Wait for the group, a wakeup or the limit; the group's events are read in the next tick."""
+        with self._events.stage(f"polling the group coordinator for up to {limit_ms}ms or until interrupted"):
             self.put(self._poll(limit_ms))
 
     def _poll(self, limit_ms: int) -> Sequence[MembershipEvent]:
@@ -69,27 +69,27 @@ class Membership:
             return ()
 
     def put(self, events: Sequence[MembershipEvent]) -> None:
-        """Queue what the group said."""
-        self._heard.extend(events)
+        """Queue events of the group for the next tick."""
+        self._received.extend(events)
 
-    def hear(self, now_ms: int) -> Verdict:
-        """Take in what the group said."""
+    def read_events(self, now_ms: int) -> Verdict:
+        """Update the group state from the events received, in their order."""
         reasons = []
-        while self._heard:
-            event = self._heard.popleft()
+        while self._received:
+            event = self._received.popleft()
             match event:
                 case JoinRequired():
-                    reasons.append(self._hear_join_required(event, now_ms))
+                    reasons.append(self._on_join_required(event, now_ms))
                 case AssignmentRequired():
-                    reasons.append(self._hear_assignment_required(event, now_ms))
+                    reasons.append(self._on_assignment_required(event, now_ms))
                 case Assigned():
-                    reasons.append(self._hear_assigned(event, now_ms))
+                    reasons.append(self._on_assigned(event, now_ms))
                 case ContactLost():
-                    reasons.append(self._hear_contact_lost(event))
+                    reasons.append(self._on_contact_lost(event))
             self._state.publish()
         return Verdict("; ".join(reasons))
 
-    def _hear_join_required(self, event: JoinRequired, now_ms: int) -> str:
+    def _on_join_required(self, event: JoinRequired, now_ms: int) -> str:
         state = self._state
         if not state.protocol.is_incremental and state.held is not None:
             # Eager: nobody keeps anything across a rebalance.
@@ -102,7 +102,7 @@ class Membership:
         state.join_by_ms = now_ms + self._deps.settings.task_shutdown_graceful_timeout_ms + STOP_MARGIN_MS
         return f"rebalance: {state.join_reason}"
 
-    def _hear_assignment_required(self, event: AssignmentRequired, now_ms: int) -> str:
+    def _on_assignment_required(self, event: AssignmentRequired, now_ms: int) -> str:
         state, settings = self._state, self._deps.settings
         answer = assign_work(
             event,
@@ -119,7 +119,7 @@ class Membership:
         self._deps.member.sync(answer.blobs)
         return answer.sentence
 
-    def _hear_assigned(self, event: Assigned, now_ms: int) -> str:
+    def _on_assigned(self, event: Assigned, now_ms: int) -> str:
         state = self._state
         was_incremental = state.protocol.is_incremental
         state.protocol = ConnectProtocol.of_name(event.protocol)
@@ -151,7 +151,7 @@ class Membership:
             f"{len(held.connectors) if held else 0} connectors and {len(held.tasks) if held else 0} tasks here"
         )
 
-    def _hear_contact_lost(self, event: ContactLost) -> str:
+    def _on_contact_lost(self, event: ContactLost) -> str:
         # I2: the coordinator may have given our work away already; nothing of it may commit any more.
         self._worker.fence_all()
         self._deps.member.fenced()
@@ -182,7 +182,7 @@ class Membership:
             self._deps.settings.worker_url, snapshot.offset, allocation_of(state.held, state.assignment)
         )
         state.join_reason = None
-        with self._story.stage("ensuring membership in the cluster"):
+        with self._events.stage("ensuring membership in the cluster"):
             self._deps.member.join(join_protocols(self._deps.settings.protocol, metadata))
         return Verdict(f"joins with config offset {snapshot.offset}")
 
@@ -205,7 +205,7 @@ class Membership:
         return Verdict(wake_at_ms=state.scheduled_rebalance_ms)
 
     def rejoin(self, reason: str) -> Verdict:
-        """Ask for a rebalance."""
+        """Ask the group for a rebalance; ``reason`` goes to its coordinator."""
         self._state.rejoin_asked = True
         self._state.rejoin_when_stopped = self._state.rejoin_because = None
         self._deps.member.request_rejoin(reason)

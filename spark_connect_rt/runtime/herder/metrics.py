@@ -1,4 +1,4 @@
-"""Connect's metrics of this worker, gathered when somebody asks (Java ``ConnectMetrics`` and the groups it holds).
+"""Connect's metrics of this worker, gathered on request (Java ``ConnectMetrics`` and the groups it holds).
 
 Owns those of the group and of connectors; those of tasks are runtime.worker.task_metrics'. The step ``note rebalances``
 only takes times; it decides nothing.

@@ -15,7 +15,7 @@ from spark_connect_rt.config.client_properties import (
     exactly_once_producer_properties,
     sink_group_id,
 )
-from spark_connect_rt.config.exactly_once import exactly_once_enabled, offsets_topic
+from spark_connect_rt.config.exactly_once import offsets_topic
 from spark_connect_rt.errors import ConnectError, NotFoundError, TimedOutError
 from spark_connect_rt.planning.offset_changes import (
     OffsetPair,
@@ -36,7 +36,7 @@ CHANGE_LIMIT_MS = 90_000
 
 
 class OffsetChange:
-    """One use."""
+    """One change of one connector's offsets; carried out once."""
 
     def __init__(
         self,
@@ -73,7 +73,7 @@ class OffsetChange:
 
     def _change_source(self, connector: Any, config: Mapping[str, str], pairs: Sequence[OffsetPair] | None) -> bool:
         store = self._offsets
-        if exactly_once_enabled(self._deps.settings.raw):
+        if self._deps.settings.worker.group.exactly_once:
             try:
                 self._fence(self._name)
             except Exception as error:
@@ -85,7 +85,7 @@ class OffsetChange:
         check_source_offsets(pairs)
         altered = self._asked(connector, config, pairs)
         if pairs:
-            if exactly_once_enabled(self._deps.settings.raw):
+            if self._deps.settings.worker.group.exactly_once:
                 self._write_transaction(config, pairs)
             else:
                 self._write_source(pairs)
@@ -95,10 +95,10 @@ class OffsetChange:
     def _write_transaction(self, config: Mapping[str, str], pairs: Sequence[OffsetPair]) -> None:
         """Write as task 0 would: in one transaction, under its transactional id (as Java)."""
         assert self._deps.transactions is not None
-        raw = self._deps.settings.raw
-        producer = self._deps.resolve(exactly_once_producer_properties(raw, config, self._name, 0))
+        worker = self._deps.settings.worker
+        producer = self._deps.resolve(exactly_once_producer_properties(worker, config, self._name, 0))
         records = self._offsets.records(self._name, pairs)
-        self._deps.transactions.write(producer, offsets_topic(raw, config), records, CHANGE_LIMIT_MS)
+        self._deps.transactions.write(producer, offsets_topic(worker, config), records, CHANGE_LIMIT_MS)
         self._offsets.put_copy(self._name, pairs)
 
     def _write_source(self, pairs: Sequence[OffsetPair]) -> None:
@@ -123,8 +123,8 @@ class OffsetChange:
     def _change_sink(
         self, connector: SinkConnector, config: Mapping[str, str], pairs: Sequence[OffsetPair] | None
     ) -> bool:
-        raw = self._deps.settings.raw
-        admin = self._deps.resolve(connector_admin_properties(raw, config, self._name, 0))
+        worker = self._deps.settings.worker
+        admin = self._deps.resolve(connector_admin_properties(worker, config, self._name, 0))
         group, known = sink_group_id(config, self._name), self._deps.group_offsets
         wanted = dict.fromkeys(known.committed(admin, group)) if pairs is None else sink_offsets(pairs)
         altered = self._asked(connector, config, wanted)

@@ -25,7 +25,7 @@ AddRequest = Callable[[str, Callable[[], Future[str]]], Future[str]]
 
 
 class OffsetRequests:
-    """``modify`` is the tick's."""
+    """Changes of offsets, one at a time for each connector; ``modify`` is called on the tick thread."""
 
     def __init__(
         self,

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from spark_connect_rt.config.client_properties import with_prefix
 from spark_connect_rt.config.client_settings import client_config_def
-from spark_connect_rt.config.config_def import ConfigDef, ConfigValue
+from spark_connect_rt.config.config_def import ConfigDef, ConfigValue, prefixed
 from spark_connect_rt.config.override_policy import CLIENT_PREFIXES, override_problems, used_prefixes
 from spark_connect_rt.planning.config_infos import ConfigInfos, prefixed_infos
 from spark_connect_rt.protocol.java_hash_order import java_hash_order
@@ -28,12 +27,12 @@ def override_infos(deps: HerderDependencies, config: Mapping[str, str], *, sink:
 def _refused(deps: HerderDependencies, config: Mapping[str, str], prefixes: Sequence[str]) -> dict[str, list[str]]:
     if deps.override_policy is not None:
         return {name: [why] for name, why in deps.override_policy.problems(config).items()}
-    policy = str(deps.settings.raw.get("connector.client.config.override.policy") or "All")
+    policy = deps.settings.worker.runtime.connector_client_config_override_policy
     return override_problems(config, policy, prefixes)
 
 
 def _client_infos(prefix: str, config: Mapping[str, str], refused: Mapping[str, Sequence[str]]) -> ConfigInfos:
-    definition, given = client_config_def(prefix.partition(".")[0]), with_prefix(config, prefix)
+    definition, given = client_config_def(prefix.partition(".")[0]), prefixed(config, prefix)
     return prefixed_infos(
         prefix,
         definition,

@@ -22,6 +22,7 @@ from spark_connect_rt.runtime.worker.worker import Worker
 from spark_connect_rt.state.cluster_config import ClusterConfigState
 from spark_connect_rt.state.target_state import TargetState
 
+REPAIR_PAUSE_MS = 1_000  # until what was written is read here; the leader may have seen nothing left to write
 log = logging.getLogger(__name__)
 
 
@@ -47,6 +48,7 @@ class Publishing:
         self._forwarding = forwarding
         self._calls = calls
         self._pending: dict[str, _Pending] = {}
+        self._repaired_ms: dict[str, int] = {}  # when a connector's stored set was last found to be incomplete
 
     def take(self, generated: TaskConfigsGenerated, now_ms: int) -> None:
         """Take a connector's answer; a newer one replaces an older one."""
@@ -81,7 +83,10 @@ class Publishing:
         """
         snapshot, held = self._deps.config_store.snapshot(), self._state.held
         for name in snapshot.inconsistent | snapshot.overtaken:
-            if held is not None and name in held.connectors and snapshot.target_state(name) is TargetState.STARTED:
+            if held is None or name not in held.connectors or snapshot.target_state(name) is not TargetState.STARTED:
+                continue
+            if now_ms - self._repaired_ms.get(name, -REPAIR_PAUSE_MS) >= REPAIR_PAUSE_MS:
+                self._repaired_ms[name] = now_ms
                 self._pending.setdefault(name, _Pending(None, now_ms))
 
     def _publish_one(self, name: str, pending: _Pending, now_ms: int) -> str:
@@ -110,7 +115,7 @@ class Publishing:
         name = generated.connector
         current = snapshot.connector_config(name)
         if current is None or dict(current) != dict(generated.connector_config):
-            return None  # made from an older configuration; the restarted connector answers anew
+            return None  # made from an older configuration; the restarted connector answers again
         if snapshot.target_state(name) is TargetState.STOPPED:
             return None
         return self.changed(name, generated.configs, snapshot)
@@ -140,7 +145,7 @@ class Publishing:
             if isinstance(error, FencedError):
                 self._state.stop_leading()
             if self._pending.get(name) is not pending:
-                return  # the connector has answered anew
+                return  # the connector has answered again
             if error is None:
                 del self._pending[name]
             else:

@@ -10,7 +10,6 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from dataclasses import dataclass, field
 
-from spark_connect_rt.config.exactly_once import exactly_once_enabled
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.planning.rebalance_plan import (
     applied_config,
@@ -44,13 +43,13 @@ class _Wanted:
 
 
 class Reconciling:
-    """The step ``reconcile work``."""
+    """The step ``reconcile work``: starts and stops what the assignment and target states ask for."""
 
     def __init__(self, deps: HerderDependencies, state: GroupState, worker: Worker) -> None:
         self._deps = deps
         self._state = state
         self._worker = worker
-        self._exactly_once = exactly_once_enabled(deps.settings.raw)
+        self._exactly_once = deps.settings.worker.group.exactly_once
         self._wanted = _Wanted()
         self._connector_plan: LastPlan[str] = LastPlan()
         self._task_plan: LastPlan[ConnectorTaskId] = LastPlan()

@@ -9,11 +9,15 @@ import logging
 import threading
 from collections import deque
 from collections.abc import Callable
+from concurrent.futures import Future
+from typing import TypeVar
 
 from spark_connect_rt.ports.threads import Threads
+from spark_connect_rt.runtime.herder.requests import answer_by
 
 MOST = 64
 log = logging.getLogger(__name__)
+T = TypeVar("T")
 
 
 class RequestThreads:
@@ -25,6 +29,12 @@ class RequestThreads:
         self._lock = threading.Lock()
         self._running = 0
         self._waiting: deque[Callable[[], None]] = deque()
+
+    def answer(self, call: Callable[[], T]) -> Future[T]:
+        """Run a call that may block, and answer with what it returns or raises."""
+        answer: Future[T] = Future()
+        self.run(lambda: answer_by(answer, call))
+        return answer
 
     def run(self, call: Callable[[], None]) -> None:
         """Run ``call`` on a thread, as soon as one is free. Raises RuntimeError: the machine has no thread left."""

@@ -133,6 +133,23 @@ class RequestQueue:
                 request.answer.set_exception(ShuttingDownError("Worker is shutting down"))
 
 
+def answered(call: Callable[[], T]) -> Future[T]:
+    """Return what a call answered at once, or its error."""
+    answer: Future[T] = Future()
+    answer_by(answer, call)
+    return answer
+
+
+def answer_by(answer: Future[T], call: Callable[[], T]) -> None:
+    """Give ``answer`` what a call returns or raises; an answer that was cancelled asks for no call."""
+    if not answer.set_running_or_notify_cancel():  # from here on nobody can cancel it
+        return
+    try:
+        answer.set_result(call())
+    except Exception as error:  # noqa: BLE001 - the request's failure is its answer
+        answer.set_exception(error)
+
+
 def copy_outcome(done: Future[T], answer: Future[T]) -> None:
     """Give ``answer`` what ``done`` got, unless nobody waits for it any more."""
     if not (answer.running() or answer.set_running_or_notify_cancel()):

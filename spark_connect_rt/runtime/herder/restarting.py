@@ -1,7 +1,7 @@
 """The step that starts FAILED connectors and tasks of this worker again, as their policy says (not in Java).
 
 Owns the failures so far, per connector and task, while it stays here: a restart by hand, a new configuration or a move
-to another worker begins anew. When and whether is planning.restart_policy's; the start itself is reconciling's.
+to another worker begins from zero. When and whether is planning.restart_policy's; the start itself is reconciling's.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_connect_rt.assignors.model import ConnectorsAndTasks
-from spark_connect_rt.planning.restart_policy import Failure, RestartPolicy, RestartVerdict, decide_restart, error_of
+from spark_connect_rt.config.health_config import HealthSettings
+from spark_connect_rt.planning.restart_policy import Failure, RestartVerdict, decide_restart, error_of
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.health import health_of
@@ -53,7 +54,7 @@ class Restarting:
         failed_now = self._worker.failed()
         if not failed_now and not self._failing:
             return NOTHING
-        if held is not self._held:  # what moved away begins anew when it comes back
+        if held is not self._held:  # what moved away begins from zero when it comes back
             self._held, self._here = held, {*held.connectors, *held.tasks}
             self._failing = {item: one for item, one in self._failing.items() if item in self._here}
         reasons: list[str] = []
@@ -79,7 +80,7 @@ class Restarting:
         return known is not None and known.verdict is None and failed.key[-1] < known.restarts
 
     def _known(self, item: Item, failed: FailedWork) -> _Failing:
-        """Return the history that this failure goes on with, a new one where somebody else restarted it."""
+        """Return the history that this failure goes on with, a new one where another request restarted it."""
         *configured, restarts = failed.key
         known = self._failing.get(item)
         if known is None or known.restarts != restarts or known.configured != tuple(configured):
@@ -87,15 +88,15 @@ class Restarting:
         return known
 
     def _take(self, item: Item, known: _Failing, failed: FailedWork, now_ms: int) -> str:
-        policy = self._policy(item)
-        if not policy.enabled:
+        settings = self._settings(item)
+        if settings.errors_restart_policy == "none":
             known.verdict = RestartVerdict(0, None)
             return ""
         # The first failure is at an offset of its own, whatever was committed before.
         moved = failed.moved or not known.failures
         known.failures.append(Failure(now_ms, error_of(failed.trace), moved))
-        known.failures = known.failures[-(policy.restarts_max + policy.poison_count + 1) :]
-        verdict = known.verdict = decide_restart(policy, known.failures)
+        known.failures = known.failures[-(settings.errors_restart_max + settings.errors_restart_poison + 1) :]
+        verdict = known.verdict = decide_restart(settings, known.failures)
         self._worker.note(item, {"restart": self._note(verdict, now_ms)})
         if verdict.at_ms is None:
             log.error("%s stays FAILED: %s", item, verdict.stopped)
@@ -114,7 +115,7 @@ class Restarting:
         known.verdict = None
         return f"{item} is restarted (attempt {attempt})"
 
-    def _policy(self, item: Item) -> RestartPolicy:
+    def _settings(self, item: Item) -> HealthSettings:
         name = item if isinstance(item, str) else item.connector
         config = self._deps.config_store.snapshot().connector_config(name) or {}
-        return RestartPolicy.of(health_of(self._deps, config))
+        return health_of(self._deps, config)

@@ -1,4 +1,4 @@
-"""A connector configuration is checked whole, every problem at once: when it is written, and when somebody asks.
+"""A connector configuration is checked whole, every problem at once: when it is written, and on request.
 
 Runs the connector's own code, so never on the tick thread. Java ``AbstractHerder.validateConnectorConfig``.
 """
@@ -63,7 +63,7 @@ def validated(deps: HerderDependencies, config: Mapping[str, str | None], *, rec
     """Return everything that is declared, given and wrong about a connector's configuration.
 
     Args:
-        config: the settings as given, references unresolved; a null value is a mistake that is told.
+        config: the settings as given, references unresolved; a null value is a mistake that is reported.
         recommending: also say what plug-ins and versions there are; searches for all plug-ins.
 
     Raises:
@@ -134,9 +134,11 @@ def _infos(
     if sink and _GROUP_OVERRIDE in config:
         findings.complain(_GROUP_OVERRIDE, (), config[_GROUP_OVERRIDE])  # Java lists it here, too
     _collect(findings, chain_problems(config, deps.plugins.class_of), config)
-    _collect(findings, connector_problems(config, sink=sink, worker=deps.settings.raw), config)
+    _collect(findings, connector_problems(config, sink=sink, worker_group=deps.settings.worker.group.group_id), config)
     if isinstance(connector, SourceConnector):
-        _collect(findings, exactly_once_problems(connector, config, deps.settings.raw), config)
+        _collect(
+            findings, exactly_once_problems(connector, config, enabled=deps.settings.worker.group.exactly_once), config
+        )
     _collect(findings, connector.validate(config), config)
     for name in nulls:
         findings.change(name, errors=())

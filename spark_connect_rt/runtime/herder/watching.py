@@ -1,6 +1,6 @@
 """The step that says which tasks of this worker move nothing though there is work, or wait to be hosted (not in Java).
 
-Owns what was said last, so that each change is one status, one line of the story. What counts as motionless is
+Owns what was said last, so that each change is one status, one line of the event log. What counts as motionless is
 planning.progress's; no state is ever changed by it.
 """
 
@@ -22,7 +22,7 @@ LOOK_EACH_MS = 1_000
 
 
 class Watching:
-    """The step ``watch progress``."""
+    """The step ``watch progress``: reports tasks that move nothing though there is work."""
 
     def __init__(self, deps: HerderDependencies, worker: Worker) -> None:
         self._deps = deps
@@ -66,5 +66,5 @@ class Watching:
         known = self._timeouts.get(connector)
         if known is None or known[0] is not config:
             settings = health_of(self._deps, config or {})
-            known = self._timeouts[connector] = (config, settings["task.progress.timeout.ms"])
+            known = self._timeouts[connector] = (config, settings.task_progress_timeout_ms)
         return known[1]

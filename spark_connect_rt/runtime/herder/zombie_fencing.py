@@ -79,10 +79,10 @@ class ZombieFencing:
         """Ask Kafka (own thread), then go on on the tick."""
         try:
             assert self._deps.transactions is not None
-            raw = self._deps.settings.raw
+            worker = self._deps.settings.worker
             config = self._deps.config_store.snapshot().connector_config(name) or {}
             producers = [
-                self._deps.resolve(exactly_once_producer_properties(raw, config, name, number))
+                self._deps.resolve(exactly_once_producer_properties(worker, config, name, number))
                 for number in range(plan.zombies)
             ]
             self._deps.transactions.fence(producers, FENCE_LIMIT_MS)

@@ -20,10 +20,11 @@ from spark_connect_rt.config.client_properties import (
     source_producer_properties,
 )
 from spark_connect_rt.config.dead_letter_config import TOPIC_NAME
-from spark_connect_rt.config.exactly_once import exactly_once_enabled, offsets_topic
+from spark_connect_rt.config.exactly_once import offsets_topic
 from spark_connect_rt.config.oauth_endpoints import endpoints_in
 from spark_connect_rt.config.secret_settings import secret_names
-from spark_connect_rt.config.topic_creation import creates_topics
+from spark_connect_rt.config.topic_creation import asks_for_topics
+from spark_connect_rt.config.worker_settings import WorkerConfig
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
@@ -38,11 +39,7 @@ _FOR_EXECUTORS = (
     "value.converter",
     "header.converter",
     "config.providers",
-    "offset.flush.",
-    "topic.creation.",
-    "plugin.path",
-    "errors.",
-    "connectrt.",
+    "connectrt.oauth.",
 )
 
 _APACHE, _CONNECTOR = "org.apache.kafka.", "Connector"
@@ -65,16 +62,14 @@ def kind_of(connector_class: type[Any]) -> TaskKind:
     return TaskKind.SINK if issubclass(connector_class, SinkConnector) else TaskKind.SOURCE
 
 
-def make_launch(
-    spec: TaskSpec, connector: Connector, worker_config: Mapping[str, str], run: int, generation: int
-) -> TaskLaunch:
+def make_launch(spec: TaskSpec, connector: Connector, worker: WorkerConfig, run: int, generation: int) -> TaskLaunch:
     """Return the launch; ``connector`` is an unstarted instance. Raises what the connector's own code raises."""
     kind = kind_of(type(connector))
-    exactly_once = kind is TaskKind.SOURCE and exactly_once_enabled(worker_config)
+    exactly_once = kind is TaskKind.SOURCE and worker.group.exactly_once
     properties = source_producer_properties if kind is TaskKind.SOURCE else sink_consumer_properties
     if exactly_once:
         properties = exactly_once_producer_properties
-        for sentence in ignored_overrides(worker_config, spec.connector_config, spec.task.connector, spec.task.task):
+        for sentence in ignored_overrides(worker, spec.connector_config, spec.task.connector, spec.task.task):
             log.warning("task=%s %s", spec.task, sentence)
     return TaskLaunch(
         task=spec.task,
@@ -84,14 +79,14 @@ def make_launch(
         task_class=executor_name(connector.task_class()),
         config=dict(spec.task_config),
         connector_config=dict(spec.connector_config),
-        worker_config={k: v for k, v in worker_config.items() if k.startswith(_FOR_EXECUTORS)}
-        | endpoints_in(worker_config),
-        client_config=properties(worker_config, spec.connector_config, spec.task.connector, spec.task.task),
+        worker_config={k: v for k, v in worker.raw.items() if k.startswith(_FOR_EXECUTORS)} | endpoints_in(worker.raw),
+        client_config=properties(worker, spec.connector_config, spec.task.connector, spec.task.task),
         paused=spec.paused,
-        offsets_topic=offsets_topic(worker_config, spec.connector_config) if exactly_once else "",
-        topic_admin=_topic_admin(spec, worker_config) if kind is TaskKind.SOURCE else {},
+        flush=worker.flush,
+        offsets_topic=offsets_topic(worker, spec.connector_config) if exactly_once else "",
+        topic_admin=_topic_admin(spec, worker) if kind is TaskKind.SOURCE else {},
         secret_settings=secret_settings(connector),
-        **_dead_letter_clients(spec, worker_config),
+        **_dead_letter_clients(spec, worker),
     )
 
 
@@ -104,18 +99,18 @@ def secret_settings(connector: Connector) -> tuple[str, ...]:
         return ()
 
 
-def _topic_admin(spec: TaskSpec, worker_config: Mapping[str, str]) -> dict[str, str]:
+def _topic_admin(spec: TaskSpec, worker: WorkerConfig) -> dict[str, str]:
     """Return the properties of the client that makes a source's topics, none where nobody makes them."""
-    if not creates_topics(worker_config, spec.connector_config):
+    if not (worker.runtime.topic_creation_enable and asks_for_topics(spec.connector_config)):
         return {}
-    return connector_admin_properties(worker_config, spec.connector_config, spec.task.connector, spec.task.task)
+    return connector_admin_properties(worker, spec.connector_config, spec.task.connector, spec.task.task)
 
 
-def _dead_letter_clients(spec: TaskSpec, worker_config: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
+def _dead_letter_clients(spec: TaskSpec, worker: WorkerConfig) -> dict[str, Mapping[str, str]]:
     """Return the properties of the dead letter queue's clients, none where there is no queue."""
     if not spec.connector_config.get(TOPIC_NAME, "").strip():
         return {}
-    parts = (worker_config, spec.connector_config, spec.task.connector, spec.task.task)
+    parts = (worker, spec.connector_config, spec.task.connector, spec.task.task)
     return {
         "dead_letter_producer": dead_letter_producer_properties(*parts),
         "dead_letter_admin": dead_letter_admin_properties(*parts),

@@ -17,10 +17,11 @@ from typing import Any
 
 from spark_connect_rt.api.config_provider import Resolve
 from spark_connect_rt.assignors.model import ConnectorsAndTasks
+from spark_connect_rt.config.worker_settings import WorkerConfig
 from spark_connect_rt.planning.progress import Movement
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.clock import Clock
-from spark_connect_rt.ports.herder import TaskProgress
+from spark_connect_rt.ports.herder_values import ProgressNote, TaskProgress, note_of
 from spark_connect_rt.ports.metric_names import Measured, measured
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.sink_group import SinkGroupFactory
@@ -75,7 +76,7 @@ class WorkerDependencies:
     """Everything a worker needs from outside."""
 
     worker_id: str
-    worker_config: Mapping[str, str]  # raw
+    worker: WorkerConfig
     clock: Clock
     plugins: PluginCatalog
     runner: TaskRunner
@@ -102,7 +103,7 @@ class Worker:
         self._tasks: dict[ConnectorTaskId, WorkerTask] = {}
         self._broken_tasks: dict[ConnectorTaskId, tuple[Actual, str]] = {}  # never began; with the trace
         self._connector_starts, self._task_starts = StartCounts("connector"), StartCounts("task")
-        self._metrics_window_ms = metrics_window_ms(dependencies.worker_config)
+        self._metrics_window_ms = metrics_window_ms(dependencies.worker.runtime)
         self._tables = threading.Lock()
         self._standing: Standing | None = None  # None: something changed since it was looked at
         self._failed: tuple[Standing | None, Mapping[Item, FailedWork]] = (None, {})
@@ -246,7 +247,7 @@ class Worker:
         generation = self._reports.generation
         try:
             connector = new_connector(self._deps.plugins, spec.connector_config)
-            launch = make_launch(spec, connector, self._deps.worker_config, next(self._runs), generation)
+            launch = make_launch(spec, connector, self._deps.worker, next(self._runs), generation)
             task = self._new_task(launch, key, connector.version())
         except Exception:  # noqa: BLE001 - the plug-in's code or configuration: the task's failure
             self._task_broken(spec, key, traceback.format_exc())
@@ -387,5 +388,5 @@ def _progress_of(task: WorkerTask) -> TaskProgress:
         records_per_s=records_per_s,
         lag=task.membership.lag if task.membership else None,
         topics=tuple(sorted(task.topics)),
-        stalled=task.notes.get("progress"),
+        stalled=note_of(ProgressNote, task.notes.get("progress")),
     )

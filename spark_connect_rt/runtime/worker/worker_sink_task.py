@@ -12,6 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.errors import ConnectError, FencedError, RetriableError
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.sink_group import SinkGroup, SinkGroupFactory
@@ -45,7 +46,8 @@ class SinkSettings:
     def resolved(self) -> SinkSettings:
         """Return the settings as the consumer gets them; may block (a vault), raises what a provider raises."""
         consumer = self.resolve(self.consumer_config)
-        limit_ms = self.release_timeout_ms or release_timeout_ms(int(consumer.get("max.poll.interval.ms", "300000")))
+        poll_ms = client_setting("consumer", "max.poll.interval.ms", consumer)
+        limit_ms = self.release_timeout_ms or release_timeout_ms(poll_ms)
         return replace(self, consumer_config=consumer, release_timeout_ms=limit_ms)
 
 

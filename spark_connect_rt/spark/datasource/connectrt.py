@@ -28,7 +28,7 @@ from spark_connect_rt.spark.datasource.decoding import columns_ddl, given_kinds
 from spark_connect_rt.spark.datasource.kafka_write import KafkaPlan
 from spark_connect_rt.spark.datasource.named_connector import NamedConnector
 from spark_connect_rt.spark.datasource.open_task import OpenTask, TaskPartition, open_task
-from spark_connect_rt.spark.datasource.pushed_filters import Condition, kept_rows, since_ms, taken
+from spark_connect_rt.spark.datasource.pushed_filters import Comparison, kept_rows, since_ms, taken
 from spark_connect_rt.spark.datasource.range_plan import non_empty, wanted
 from spark_connect_rt.spark.datasource.read_options import LATEST, SourceOffset, parse_options
 from spark_connect_rt.spark.datasource.row_writer import RowStreamWriter, RowWriter, write_plan
@@ -38,7 +38,7 @@ from spark_connect_rt.spark.spark_version import STREAM_LIMITS, has
 
 FORMAT = "connectrt"
 REPEAT_IDLE_MS = 30_000
-ReadTable = Callable[[str, Mapping[str, str], Sequence[Condition]], Iterator[tuple[Any, ...]]]
+ReadTable = Callable[[str, Mapping[str, str], Sequence[Comparison]], Iterator[tuple[Any, ...]]]
 """(name of a table, worker properties, conditions that all its rows must keep to) -> its rows."""
 FILTERED = ("topic", "partition", "timestamp")  # columns of a read whose filters are taken
 
@@ -147,7 +147,7 @@ class _TableReader(DataSourceReader):  # type: ignore[misc]
     def __init__(self, table: str, options: Mapping[str, str], read_table: str, columns: Sequence[str] = ()) -> None:
         self._table, self._options, self._read_table = table, options, read_table
         self._columns = columns
-        self._conditions: list[Condition] = []
+        self._conditions: list[Comparison] = []
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         read: ReadTable = load_named(self._read_table)
@@ -163,7 +163,7 @@ class _FilteringTableReader(_TableReader):
 class _Reader(DataSourceReader):  # type: ignore[misc]
     def __init__(self, connector: NamedConnector, kinds: Mapping[str, pa.DataType]) -> None:
         self._connector, self._kinds = connector, kinds
-        self._conditions: list[Condition] = []
+        self._conditions: list[Comparison] = []
 
     def partitions(self) -> Sequence[InputPartition]:
         starting, limits = self._connector.starting(), self._connector.options.limits

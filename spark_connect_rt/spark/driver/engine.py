@@ -7,11 +7,10 @@ reports of hostings that are over find no run and are refused (E2). Transport is
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from spark_connect_rt.planning.slot_packing import Isolation
+from spark_connect_rt.ports.clock import SYSTEM_CLOCK, Clock
 from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.ports.task_runner import (
     Assign,
@@ -31,6 +30,7 @@ from spark_connect_rt.ports.task_runner import (
     TaskPaused,
     TaskRunning,
 )
+from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.loop import Loop
 from spark_connect_rt.spark.driver.model import EngineSettings, Phase, Run, Slot
@@ -57,19 +57,25 @@ class Engine:
     """Hosts source and sink tasks in slices (port TaskRunner, but for the Spark-format sinks)."""
 
     def __init__(
-        self, launcher: SliceLauncher, settings: EngineSettings | None = None, report: Report = report_nowhere
+        self,
+        launcher: SliceLauncher,
+        settings: EngineSettings | None = None,
+        report: Report = report_nowhere,
+        threads: Threads = MACHINE_THREADS,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._launcher = launcher
         self._settings = settings or EngineSettings()
-        self._loop = Loop("engine", report)
-        self._slots = SlotTable(launcher, self._loop, self._settings, _now_ms, self._move)
+        self._now_ms = clock.monotonic_ms
+        self._loop = Loop("engine", report, threads)
+        self._slots = SlotTable(launcher, self._loop, self._settings, self._now_ms, self._move)
         self._runs: dict[ConnectorTaskId, Run] = {}
-        self._look_ups = OffsetLookUps()
+        self._look_ups = OffsetLookUps(threads)
         self._may_vouch: Callable[[], bool] = lambda: True
         self._closing = False
-        self._warm = threading.Event()  # a slot was up once: Spark runs, its Python processes are imported
-        self._all_ended = threading.Event()
-        self._all_gone = threading.Event()
+        self._warm = threads.event()  # a slot was up once: Spark runs, its Python processes are imported
+        self._all_ended = threads.event()
+        self._all_gone = threads.event()
 
     # -- port TaskRunner; any thread
 
@@ -86,6 +92,7 @@ class Engine:
     def live_while(self, may_vouch: Callable[[], bool]) -> None:
         """Start and mend only while this holds."""
         self._may_vouch = may_vouch
+        self._launcher.live_while(may_vouch)
 
     def do(self, command: TaskCommand) -> None:
         """Carry out a command, on the loop."""
@@ -174,7 +181,7 @@ class Engine:
         if run.slot is not None and run.host is not None and run.phase in (Phase.HOSTED, Phase.STOPPING):
             run.slot.handle.send({**message, "host": run.host})
 
-    def _stop(self, run: Run, timeout_ms: float) -> None:
+    def _stop(self, run: Run, timeout_ms: int) -> None:
         if run.host is None:
             self._slots.leave(run)
             self._finish(run, drained=True)
@@ -242,8 +249,7 @@ class Engine:
     def _on_slice_event(self, event: SliceEvent) -> None:
         match event:
             case SliceConnected(number):
-                self._slots.connected(number)
-                self._warm.set()
+                self._on_connected(number)
             case SliceGone(number, error):
                 self._on_gone(number, error)
             case SliceMessage(number, message):
@@ -251,6 +257,15 @@ class Engine:
                 run = slot.hosts.get(message.get("host", 0)) if slot is not None else None
                 if slot is not None and run is not None:  # else: a hosting that is over (E2)
                     self._on_report(run, slot, message)
+
+    def _on_connected(self, number: int) -> None:
+        """Host what waits for a slice, with the group in reach (E5): else its tasks may be another worker's by now."""
+        if not self._may_vouch():
+            self._loop.later(_CONTACT_PATIENCE_MS, lambda: self._on_connected(number))
+            return
+        self._warm.set()
+        # Behind what a fence has just submitted: it ended the work before it let the contact count again.
+        self._loop.submit(lambda: self._slots.connected(number))
 
     def _on_report(self, run: Run, slot: Slot, message: Message) -> None:
         match message["op"]:
@@ -291,7 +306,7 @@ class Engine:
         for partition, offset in durable.sink_offsets:
             if partition in run.positions:
                 run.positions[partition] = offset
-        remember_moved(run, _now_ms(), durable.data_bytes, durable.records)
+        remember_moved(run, self._now_ms(), durable.data_bytes, durable.records)
         if not run.failed:  # E2: nothing more comes from a failed run
             self._emit(durable)
         if run.wants_commits:
@@ -307,7 +322,7 @@ class Engine:
         self._slots.leave(run)
         if run.phase is Phase.MOVING and not self._closing:
             self._release_all(run)
-            self._slots.place(run)
+            self._place_again(run)
         else:
             self._finish(run, drained=True)
 
@@ -323,14 +338,14 @@ class Engine:
             if run.phase is Phase.STOPPING or self._closing:
                 self._finish(run, drained=False)
             elif slot.killed and not run.failed:  # it was its neighbour's fault
-                self._slots.place(run)
+                self._place_again(run)
             else:
                 self._mend(run, slot, error or "the slice ended under its tasks")
         self._check_closed()
 
     def _mend(self, run: Run, slot: Slot, error: str) -> None:
         """Host a run again after a loss, from what is committed; give up after losses without progress."""
-        if run.hosted_at_ms and _now_ms() - run.hosted_at_ms > self._settings.loss_forgotten_ms:
+        if run.hosted_at_ms and self._now_ms() - run.hosted_at_ms > self._settings.loss_forgotten_ms:
             run.losses = 0
         run.losses += 1
         if run.losses > self._settings.losses_max:
@@ -338,10 +353,14 @@ class Engine:
             self._fail(run, why)
             self._finish(run, drained=False)
             return
-        run.phase = Phase.WAITING
         delay_ms = self._settings.loss_backoff_ms * 2 ** (run.losses - 1)
         log.warning("task=%s run=%d is started again in %d ms: %s", run.task, run.launch.run, delay_ms, error)
+        run.phase = Phase.WAITING
         self._loop.later(delay_ms, lambda: self._place(run))
+
+    def _place_again(self, run: Run) -> None:
+        run.phase = Phase.WAITING
+        self._place(run)
 
     def _place(self, run: Run) -> None:
         if self._runs.get(run.task) is not run or run.slot is not None or run.phase is not Phase.WAITING:
@@ -366,10 +385,10 @@ class Engine:
         if self._closing:
             return
         self._slots.housekeeping(closing=False)
-        for news in waiting_news(list(self._runs.values()), _now_ms(), self._settings.slot_patience_ms):
+        for news in waiting_news(list(self._runs.values()), self._now_ms(), self._settings.slot_patience_ms):
             self._emit(news)
         runs = [run for run in self._runs.values() if run.phase is Phase.HOSTED]
-        for task in busy_tasks(runs, self._settings.limits, len(self._slots), _now_ms()):
+        for task in busy_tasks(runs, self._settings.limits, len(self._slots), self._now_ms()):
             run = self._runs[task]
             run.alone = True
             log.info("task=%s is busy: it moves to a slot of its own", task)
@@ -386,7 +405,3 @@ class Engine:
             self._all_ended.set()
             if not len(self._slots):
                 self._all_gone.set()
-
-
-def _now_ms() -> float:
-    return time.monotonic() * 1000

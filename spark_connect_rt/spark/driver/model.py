@@ -9,6 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
+from spark_connect_rt.config.own_settings import ENGINE
 from spark_connect_rt.planning.slot_packing import Isolation, PackingLimits
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
@@ -20,7 +21,7 @@ from spark_connect_rt.spark.driver.slices import SliceHandle
 class EngineSettings:
     """Numbers of the engine; worker settings ``connectrt.*`` override them."""
 
-    slice_length_ms: int = 600_000  # connectrt.slice.length.ms
+    slice_length_ms: int = ENGINE["connectrt.slice.length.ms"].default
     limits: PackingLimits = field(default_factory=PackingLimits)
     idle_linger_ms: int = 30_000  # an empty slot is kept this long for the next task
     neighbour_grace_ms: int = 1_500  # to drain neighbours before a slot with a stuck task is killed

@@ -1,4 +1,4 @@
-"""Makes the SparkSession, in the background, tuned for slices (spark_execution.md section 0).
+"""Makes the SparkSession, in the background, tuned for slices (docs/explanation/spark_costs.md).
 
 Owns every Spark setting the engine depends on. REST and membership must not wait for Spark, so the session is a
 future.
@@ -18,6 +18,7 @@ from pyspark import SparkConf, SparkContext
 from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from spark_connect_rt.config.own_settings import ENGINE
 from spark_connect_rt.pandas_on_demand import import_without_pandas
 from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
 from spark_connect_rt.spark.driver.class_archive import JAVA_OPTIONS, archive_option
@@ -59,9 +60,12 @@ def engine_conf(version: str = VERSION) -> dict[str, str]:
     return {**ENGINE_CONF, **sockets}
 
 
-def session_conf(worker_config: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of the session: ours, then every ``spark.*`` worker property, then what slices need."""
-    given = {name: value for name, value in worker_config.items() if name.startswith("spark.")}
+def session_conf(properties: Mapping[str, str], group: str = "worker") -> dict[str, str]:
+    """Return the settings of the session: ours, then every ``spark.*`` worker property, then what slices need.
+
+    ``group`` names the application unless the properties do.
+    """
+    given = {name: value for name, value in properties.items() if name.startswith("spark.")}
     conf = {**DEFAULT_CONF, **given}
     if JAVA_OPTIONS not in given and is_local(given.get("spark.master", "local[*]")):
         conf[JAVA_OPTIONS] = f"{conf[JAVA_OPTIONS]} {archive_option()}".rstrip()
@@ -71,7 +75,7 @@ def session_conf(worker_config: Mapping[str, str]) -> dict[str, str]:
         for name in ("spark.driver.host", "spark.driver.bindAddress"):
             if name not in given:
                 del conf[name]
-    conf.setdefault("spark.app.name", f"connectrt-{worker_config.get('group.id', 'worker')}")
+    conf.setdefault("spark.app.name", f"connectrt-{group or 'worker'}")
     return {**conf, **engine_conf()}
 
 
@@ -131,13 +135,22 @@ def _submitted_master() -> str | None:
     return master
 
 
-def build_session(worker_config: Mapping[str, str]) -> SparkSession:
+def build_session(
+    properties: Mapping[str, str],
+    group: str = "worker",
+    log_level: str = ENGINE["connectrt.spark.log.level"].default,
+    shipped: Sequence[str] = (),
+) -> SparkSession:
     """Build (or, under spark-submit, complete) the session. Blocks for seconds.
 
-    The master is the worker file's, else spark-submit's, else local[*].
+    Args:
+        properties: ``spark.*`` counts. The master is the worker file's, else spark-submit's, else local[*].
+        group: names the application unless the properties do.
+        log_level: of Spark itself.
+        shipped: folders of plug-ins for executors on other machines.
     """
-    submitted = _submitted_master() if "spark.master" not in worker_config else None
-    conf = session_conf({**worker_config, "spark.master": submitted} if submitted else worker_config)
+    submitted = _submitted_master() if "spark.master" not in properties else None
+    conf = session_conf({**properties, "spark.master": submitted} if submitted else properties, group)
     _make_importable(conf)
     import_without_pandas("pyspark.testing.utils")  # the first call into the JVM would import it, pandas and all
     _launch_jvm(conf)
@@ -145,11 +158,11 @@ def build_session(worker_config: Mapping[str, str]) -> SparkSession:
     for name, value in conf.items():
         builder = builder.config(name, value)
     session: SparkSession = builder.getOrCreate()
-    session.sparkContext.setLogLevel(worker_config.get("connectrt.spark.log.level", "WARN"))
+    session.sparkContext.setLogLevel(log_level)
     if what_is_off():
         log.info(what_is_off())
     if not is_local(conf["spark.master"]):
-        ship_plugins(session.sparkContext, worker_config)
+        ship_plugins(session.sparkContext, shipped)
     return session
 
 

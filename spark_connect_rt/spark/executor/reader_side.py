@@ -27,8 +27,8 @@ from spark_connect_rt.spark.executor.frames import MARKER_ROW, Row, RowKind
 from spark_connect_rt.spark.executor.hosting import tell_or_log, trace_of
 from spark_connect_rt.spark.executor.log_masking import hide_secrets
 from spark_connect_rt.spark.executor.row_queue import RowQueue
-from spark_connect_rt.spark.executor.sink_feed import SinkFeed
-from spark_connect_rt.spark.executor.source_host import LookUpEndedError, SourceHost
+from spark_connect_rt.spark.executor.sinks.sink_feed import SinkFeed
+from spark_connect_rt.spark.executor.sources.source_host import LookUpEndedError, SourceHost
 from spark_connect_rt.spark.executor.task_meter import TELL_EACH_S
 
 STOP_LOOK_EACH_S = 0.2  # while a look-up waits

@@ -17,10 +17,10 @@ from spark_connect_rt.spark.executor.control_wire import decode_launch
 from spark_connect_rt.spark.executor.frames import Row, RowKind
 from spark_connect_rt.spark.executor.lane import Lane, Report, Totals
 from spark_connect_rt.spark.executor.log_masking import hide_secrets
-from spark_connect_rt.spark.executor.sink_lane import SinkLane
-from spark_connect_rt.spark.executor.source_lane import SourceLane
+from spark_connect_rt.spark.executor.sinks.sink_lane import SinkLane
+from spark_connect_rt.spark.executor.sources.source_lane import SourceLane
+from spark_connect_rt.spark.executor.sources.transactional_lane import TransactionalLane
 from spark_connect_rt.spark.executor.task_meter import TELL_EACH_S
-from spark_connect_rt.spark.executor.transactional_lane import TransactionalLane
 
 
 class WriterSide:

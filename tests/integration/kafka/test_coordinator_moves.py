@@ -16,12 +16,13 @@ from spark_connect_rt.embedded.cluster import EmbeddedKafkaCluster
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import free_ports
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.fetch_consumer import FetchConsumer
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
+from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
+from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
 from spark_connect_rt.ports.group_member import ContactLost
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.batch_clients_contract import rows_of
 from tests.contract.group_member_contract import Herder, settled, until
+from tests.support.group_members import new_member
 
 MOVED_NODE = 2  # the one whose going leaves a controller
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -79,14 +80,14 @@ def pair_on(cluster: Cluster, node: int) -> tuple[str, list[Herder]]:
     port = cluster.kafka.broker(node).port
     for _ in range(50):
         group = f"connect-{uuid.uuid4().hex[:8]}"
-        first = Herder("a", KafkaGroupMember(cluster.settings(group), client_id="a"))
+        first = Herder("a", new_member(cluster.settings(group), client_id="a"))
         until(first.is_settled, [first])
         if coordinator_of(first) == port:
             break
         first.member.stop()
     else:
         raise AssertionError(f"no group of 50 is coordinated by node {node}")
-    herders = [first, Herder("b", KafkaGroupMember(cluster.settings(group), client_id="b"))]
+    herders = [first, Herder("b", new_member(cluster.settings(group), client_id="b"))]
     until(lambda: settled(*herders), herders)
     return group, herders
 
@@ -113,7 +114,7 @@ def moved(cluster: Cluster, herders: list[Herder], what: str) -> None:
 
 def test_the_offsets_topic_is_made_when_the_first_member_asks_for_its_coordinator(cluster: Cluster) -> None:
     assert OFFSETS_TOPIC not in cluster.topics_at_first
-    herder = Herder("a", KafkaGroupMember(cluster.settings(f"connect-{uuid.uuid4()}")))
+    herder = Herder("a", new_member(cluster.settings(f"connect-{uuid.uuid4()}")))
     try:
         until(herder.is_settled, [herder])
         assert OFFSETS_TOPIC in cluster.admin.list_topics(timeout=10).topics
@@ -124,7 +125,7 @@ def test_the_offsets_topic_is_made_when_the_first_member_asks_for_its_coordinato
 def test_servers_that_are_gone_do_not_keep_a_member_out(cluster: Cluster) -> None:
     gone = ",".join(f"127.0.0.1:{port}" for port in free_ports(3))
     servers = f"{gone},{cluster.kafka.broker(1).bootstrap_servers}"
-    herder = Herder("a", KafkaGroupMember(cluster.settings("connect-dead-first") | {"bootstrap.servers": servers}))
+    herder = Herder("a", new_member(cluster.settings("connect-dead-first") | {"bootstrap.servers": servers}))
     try:
         until(herder.is_settled, [herder])
     finally:

@@ -19,9 +19,9 @@ from spark_connect_rt.converters.json_bytes import dump_json, load_json
 from spark_connect_rt.converters.json_values import JsonSettings, from_tree, to_tree
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.schema_registry.json_schema_converter import JsonSchemaConverter
-from spark_connect_rt.testing.schema_registry import SchemaRegistry
 from tests.integration.schema_registry.configured import configured
 from tests.property.test_avro import plain, schemas_and_values
+from tests.support.schema_registry import SchemaRegistry
 
 VALUES = JsonSettings(map_entries=True, union_name=ONE_OF)
 DRAFT = DraftSettings(VALUES)

@@ -22,6 +22,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.driver.session import build_session
 from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
+from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.task_runner_contract import Worker
 from tests.integration.spark.test_spark_sink import Sink, produce
 from tests.topics import count_records, read_records, read_values
@@ -56,7 +57,9 @@ def session(java: Java) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def worker(session: SparkSession, broker: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
-    runner = SparkTaskRunner({}, FACTORY, session_factory=lambda: session, settings=EngineSettings(housekeeping_ms=100))
+    runner = SparkTaskRunner(
+        worker_settings(), FACTORY, session_factory=lambda: session, settings=EngineSettings(housekeeping_ms=100)
+    )
     clients = {"bootstrap.servers": broker.bootstrap_servers}
     worker = Worker(runner, None, tmp_path_factory.mktemp("tasks"), clients, limit_s=LIMIT_S)  # type: ignore[arg-type]
     runner.open(worker.on_event, worker.read_offsets)

@@ -15,8 +15,8 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.spark.spark_version import PUSHED_FILTERS, has
-from spark_connect_rt.testing.worker_process import worker_properties
 from tests.integration.kafka.stored_group import Group
+from tests.support.worker_process import worker_properties
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 FILE = {"connector.class": "FileStreamSource", "topic": "t", "value.converter": STRING}

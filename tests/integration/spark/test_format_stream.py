@@ -11,9 +11,9 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.spark.spark_version import STREAM_LIMITS, has
-from spark_connect_rt.testing.worker_process import worker_properties
 from tests.contract.compacted_log_contract import fresh_name
 from tests.integration.kafka.stored_group import Group
+from tests.support.worker_process import worker_properties
 from tests.topics import CommittedReader
 
 PLAIN_JSON = {

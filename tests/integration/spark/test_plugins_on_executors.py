@@ -10,7 +10,7 @@ from pyspark.sql import SparkSession
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.spark.driver.session import build_session
 from spark_connect_rt.spark.executor.hosting import load_class, load_clients
-from spark_connect_rt.testing.worker_process import SparkWorkerProcess
+from tests.support.worker_process import SparkWorkerProcess
 from tests.topics import count_records
 from tests.unit.plugins.plugin_folders import dist_files, make_folder, make_wheel, stamp_plugin
 
@@ -124,7 +124,7 @@ def test_two_connectors_of_two_plugins_run_side_by_side(broker: EmbeddedKafka, t
 def test_folders_are_sent_to_executors_of_a_cluster(tmp_path: Path) -> None:
     make_folder(tmp_path / "plugins" / "sent", stamp_plugin("sent_along", "1.0"))
     session: SparkSession = build_session(
-        {"spark.master": "local-cluster[1,1,1024]", "plugin.path": str(tmp_path / "plugins")}
+        {"spark.master": "local-cluster[1,1,1024]"}, shipped=[str(tmp_path / "plugins")]
     )
     clients = f"spark_connect_rt.app.executor_clients:executor_clients?{tmp_path / 'plugins'}"
 

@@ -37,8 +37,8 @@ from spark_connect_rt.ports.task_runner import (
     TaskRunning,
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.driver.spark_sink import SparkSinkRunner
-from spark_connect_rt.spark.driver.table_files import Declared, TableFiles
+from spark_connect_rt.spark.driver.formats.spark_sink import SparkSinkRunner
+from spark_connect_rt.spark.driver.formats.table_files import Declared, TableFiles
 
 LIMIT_S = 90.0
 JSON = {
@@ -72,7 +72,7 @@ class Sink:
         self.runner.open(self._hear, lambda: spark)
         self.task = ConnectorTaskId("table", 0)
         place = {} if path is None else {"path": str(path)}
-        settings = {"topics": topic, **place, "flush.interval.ms": "0", **JSON, **config}
+        settings = {"topics": topic, **place, "flush.interval.ms": "1", **JSON, **config}
         self.launch = TaskLaunch(
             self.task,
             1,

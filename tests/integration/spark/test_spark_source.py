@@ -20,7 +20,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.app.executor_clients import FACTORY
-from spark_connect_rt.connectors.spark_format_source import SparkFormatSourceConnector
+from spark_connect_rt.connectors.spark.spark_format_source import SparkFormatSourceConnector
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.ports.task_runner import (
     BatchDurable,
@@ -37,7 +37,7 @@ from spark_connect_rt.ports.task_runner import (
     TaskRunning,
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.spark.driver.spark_source import TASK_CLASS, SparkSourceRunner
+from spark_connect_rt.spark.driver.formats.spark_source import TASK_CLASS, SparkSourceRunner
 from tests.e2e.commands import until
 from tests.topics import count_records, read_records
 

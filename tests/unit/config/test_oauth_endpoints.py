@@ -15,6 +15,7 @@ from spark_connect_rt.mirror.maker_config import MirrorMakerConfig, SourceAndTar
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.worker.launches import TaskSpec, make_launch
 from spark_connect_rt.testing.memory_connectors import MemorySource
+from spark_connect_rt.testing.worker_settings import worker_settings
 
 TOKEN = "file:/var/run/secrets/kubernetes.io/serviceaccount/token"
 OVERRIDE = f"producer.override.{ENDPOINT}"
@@ -62,7 +63,7 @@ def test_an_endpoint_behind_a_reference_is_looked_at_where_it_is_resolved(tmp_pa
 
 
 def test_the_driver_refuses_it_too_and_its_executors_know_what_the_worker_uses() -> None:
-    worker = {f"consumer.{ENDPOINT}": "https://issuer/token", "connectrt.oauth.allowed.files": "/a"}
+    worker = worker_settings({f"consumer.{ENDPOINT}": "https://issuer/token", "connectrt.oauth.allowed.files": "/a"})
     resolve = guarded(ConfigData, worker)
     with pytest.raises(BadConfigError):
         resolve({OVERRIDE: TOKEN})

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.data.schema import STRING
-from spark_connect_rt.connectors import file_stream_source, look_pace
-from spark_connect_rt.connectors.file_stream_source import (
+from spark_connect_rt.connectors.files import file_stream_source, look_pace
+from spark_connect_rt.connectors.files.file_stream_source import (
     FileStreamSourceConnector,
     FileStreamSourceTask,
 )

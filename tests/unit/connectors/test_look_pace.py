@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.connectors.look_pace import LookPace
+from spark_connect_rt.connectors.files.look_pace import LookPace
 
 
 class Story:

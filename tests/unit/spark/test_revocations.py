@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
@@ -23,9 +23,9 @@ from spark_connect_rt.ports.task_runner import (
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.engine import Engine
+from spark_connect_rt.spark.driver.formats.spark_sink import SparkSinkTaskHost
 from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.driver.slices import OnSliceEvent, SliceConnected, SliceGone, SliceMessage
-from spark_connect_rt.spark.driver.spark_sink import SparkSinkTaskHost
 from spark_connect_rt.testing.memory_executor_clients import wait_until
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -66,6 +66,9 @@ class Slices:
 
     def open(self, on_event: OnSliceEvent) -> None:
         self.on_event = on_event
+
+    def live_while(self, may_vouch: Callable[[], bool]) -> None:
+        self.may_vouch = may_vouch
 
     def launch(self, slice_id: int) -> Slice:
         self.all.append(Slice(slice_id, self.on_event))

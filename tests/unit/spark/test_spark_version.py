@@ -11,6 +11,7 @@ from pyspark.sql import datasource
 
 from spark_connect_rt.spark.spark_version import (
     FEATURES,
+    JAVA_23,
     OLDEST,
     PUSHED_FILTERS,
     STREAM_ARROW_WRITERS,
@@ -20,12 +21,13 @@ from spark_connect_rt.spark.spark_version import (
     Feature,
     has,
     minor_of,
+    runs_on_java,
     what_is_off,
 )
 
 ROOT = Path(__file__).parents[3]
 SINCE_4_1 = {UNIX_SOCKETS, PUSHED_FILTERS, STREAM_ARROW_WRITERS}
-SINCE_4_2 = {STREAM_LIMITS, ZONE_OF_ARROW_TYPES}
+SINCE_4_2 = {STREAM_LIMITS, ZONE_OF_ARROW_TYPES, JAVA_23}
 
 
 @pytest.mark.parametrize(
@@ -56,6 +58,14 @@ def test_one_line_names_what_is_off() -> None:
         "Spark 4.1.4 is without: limits of micro-batches of format connectrt (availableNow is one batch)"
     )
     assert what_is_off("4.2.1") == ""
+
+
+@pytest.mark.parametrize(
+    ("version", "javas"),
+    [("4.0.5", {17, 21}), ("4.1.4", {17, 21}), ("4.2.1", {17, 21, 25}), ("4.3.0", {17, 21, 25})],
+)
+def test_a_java_that_spark_does_not_run_on_is_known(version: str, javas: set[int]) -> None:
+    assert {major for major in (8, 11, 17, 21, 25) if runs_on_java(major, version)} == javas
 
 
 def test_what_is_no_version_is_refused() -> None:

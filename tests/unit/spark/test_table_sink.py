@@ -21,7 +21,7 @@ from spark_connect_rt.ports.task_runner import (
     TaskLaunch,
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.driver.spark_sink import SparkSinkRunner
+from spark_connect_rt.spark.driver.formats.spark_sink import SparkSinkRunner
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, wait_until
 from tests.unit.spark.local_hadoop import LocalFiles, local_session
 
@@ -99,7 +99,7 @@ class Sink:
         self.runs += 1
         self.runner = SparkSinkRunner(f"{__name__}:clients")
         self.runner.open(self.events.append, lambda: self.session)
-        config = {"topics": "t", "path": str(self.path), "flush.interval.ms": "0", **JSON}
+        config = {"topics": "t", "path": str(self.path), "flush.interval.ms": "1", **JSON}
         self.runner.do(Start(TaskLaunch(TASK, self.runs, 1, TaskKind.SPARK_SINK, "", config, config, {})))
         self.runner.do(Assign(TASK, {P0: offset}))
 
