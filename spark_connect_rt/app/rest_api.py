@@ -61,10 +61,8 @@ class RestApi:
         self._extensions = _extensions(config, plugins, environment)
         app: Asgi = create_app(herder, peers, commit=build_commit(), with_admin=admin is None, plugins=broken)
         for extension in reversed(self._extensions):
-            app = _with_routes(extension.wrap(app, herder), extension, herder)
-        if rules := parse_header_rules(rest.response_http_headers_config):
             app = _with_routes(extension.wrap(app, herder.views), extension, herder.views)
-        if rules := parse_header_rules(values["response.http.headers.config"]):
+        if rules := parse_header_rules(rest.response_http_headers_config):
             app = ResponseHeaders(app, rules, now_ms)
         if origins := _parts(rest.access_control_allow_origin):
             app = CrossOrigin(app, origins, _parts(rest.access_control_allow_methods))

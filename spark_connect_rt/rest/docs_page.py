@@ -13,7 +13,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.errors import ConnectError, NotFoundError
 from spark_connect_rt.optional_package import package_folder
 from spark_connect_rt.rest.openapi import TITLE
 
@@ -34,7 +34,7 @@ def _static() -> Path:
     try:
         return package_folder("fastapi_offline", "quickstart", "the pages at /docs") / "static"
     except ConnectError as error:
-        raise HTTPException(404, str(error)) from error
+        raise NotFoundError(str(error), code=error.code) from error
 
 
 async def _page(request: Request) -> Response:

@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pyarrow.parquet as pq
-from spark_connect_rt.testing.connect_rest import ConnectRest
 
 from tests.e2e.commands import ROOT, until
+from tests.support.connect_rest import ConnectRest
 from tests.topics import count_records, read_values
 
 EXAMPLES = ROOT / "examples"

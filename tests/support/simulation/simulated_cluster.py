@@ -132,12 +132,14 @@ class SimulatedCluster:
         timing: Timing | None = None,
         times: SliceTimes | None = None,
         engine: EngineSettings | None = None,
+        busy_share: float = 0.0,
     ) -> None:
         self.scheduler = scheduler
         self.truth = GroundTruth()
         self.timing = timing or Timing()
         self.times = times or SliceTimes()
         self._engine = engine or EngineSettings()
+        self._busy_share = busy_share
         self.group = SimulatedGroup(scheduler)
         self.config_topic = SimulatedTopic("configs")
         self.status_topic = SimulatedTopic("statuses")
@@ -154,7 +156,7 @@ class SimulatedCluster:
         process, link = SimulatedProcess(scheduler, name), Link(scheduler)
         self._processes.append(process)
         member = self.group.join_member(name, process, link, self.timing)
-        slices = SimulatedSliceLauncher(process, self.truth, self.times)
+        slices = SimulatedSliceLauncher(process, self.truth, self.times, self._busy_share)
         configs = SimulatedLog(self.config_topic, process, link)
         statuses = SimulatedLog(self.status_topic, process, link)
         offsets = SimulatedLog(self.offset_topic, process, link, self.timing.session_ms - self.timing.lease_ms)

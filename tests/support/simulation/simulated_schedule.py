@@ -25,6 +25,7 @@ from tests.support.simulation.simulated_users import Users
 SETTLE_LIMIT_MS = 180_000
 TROUBLE_MS = (4_000, 15_000)  # shortest and longest
 LOOK_MS = 500
+BUSY_SHARE = 0.15  # of the tasks
 NO_CONFIG: Mapping[str, str] = MappingProxyType({})
 
 
@@ -101,7 +102,7 @@ class Schedule:
             limits=PackingLimits(tasks_per_slot=(1, 3, 25)[scheduler.between(0, 2)]),
         )
         config = {"scheduled.rebalance.max.delay.ms": str(delay_ms), **worker_config}
-        self.cluster = SimulatedCluster(scheduler, config, engine=engine)
+        self.cluster = SimulatedCluster(scheduler, config, engine=engine, busy_share=BUSY_SHARE)
         for number in range(scheduler.between(2, 3)):
             self.cluster.add_worker(f"w{number + 1}")
         self.users = Users(self.cluster)

@@ -32,17 +32,18 @@ class SliceTimes:
     way_ms: int = 5  # of one control message
 
 
-BUSY_SHARE = 0.15  # of the tasks: they move so much that the engine gives them a slot of their own
 BUSY_BATCH_BYTES = 64 * 1024 * 1024
 
 
 class SimulatedSliceLauncher:
     """Port SliceLauncher of one worker, and what goes wrong with its executors."""
 
-    def __init__(self, process: SimulatedProcess, truth: GroundTruth, times: SliceTimes) -> None:
+    def __init__(self, process: SimulatedProcess, truth: GroundTruth, times: SliceTimes, busy_share: float) -> None:
+        """``busy_share`` of the tasks move so much that the engine gives them a slot of their own."""
         self.process = process
         self.truth = truth
         self.times = times
+        self.busy_share = busy_share
         self.slow_batch_ms = 0  # the next batch of whoever writes one takes this long
         self.slow_connect_ms = 0  # so does the next slice until it is up
         self.slices: list[SimulatedSlice] = []  # that are not over
@@ -234,7 +235,7 @@ class HostedTask:
         self._paused = launch.paused
         self._stopping = False
         self._busy = False  # a batch is under way
-        self._batch_bytes = BUSY_BATCH_BYTES if self._scheduler.chance(BUSY_SHARE) else 100
+        self._batch_bytes = BUSY_BATCH_BYTES if self._scheduler.chance(place.launcher.busy_share) else 100
         self._position = -1  # not known yet
         self._scheduler.later(self._scheduler.between(1, place.times.start_ms), self._begin)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
@@ -214,6 +215,15 @@ def test_the_page_and_all_it_loads_come_from_this_worker(rest: Asked) -> None:
     assert len(script.content) > 500_000
     assert rest("GET", "/docs/openapi.py").status_code == 404
     assert rest("POST", "/docs").headers["allow"] == "GET,HEAD,OPTIONS"
+
+
+def test_a_worker_without_the_extra_says_what_the_page_needs(rest: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "fastapi_offline" else found(name))
+    for path in ("/docs", "/docs/swagger-ui.css"):
+        answer = rest("GET", path, Accept="*/*")
+        assert answer.status_code == 404
+        assert "pip install 'spark-connect-rt[quickstart]'" in answer.json()["message"]
 
 
 def test_the_page_is_behind_a_login_as_everything_else(tmp_path: Path) -> None:
