@@ -9,7 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
-from spark_connect_rt.config.own_settings import ENGINE
+from spark_connect_rt.config.worker.own_settings import ENGINE
 from spark_connect_rt.planning.slot_packing import Isolation, PackingLimits
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
