@@ -166,8 +166,7 @@ class Engine:
         if run.told_paused is paused and not again:
             return
         run.told_paused = paused
-        kind = TaskPaused if paused else TaskRunning
-        self._emit(kind(run.task, run.launch.run))
+        self._emit((TaskPaused if paused else TaskRunning)(run.task, run.launch.run))
 
     def _send(self, run: Run, message: Message) -> None:
         """Send to the run's host; a run without one gets the news when it is hosted."""
@@ -182,11 +181,12 @@ class Engine:
         run.phase = Phase.STOPPING
         self._send(run, {"op": "stop", "within_ms": timeout_ms})
         host = run.host
-        self._loop.later(timeout_ms, lambda: self._overdue(run, host))
 
-    def _overdue(self, run: Run, host: int) -> None:
-        if run.host == host and run.phase is Phase.STOPPING:
-            self._slots.condemn(run)
+        def overdue() -> None:
+            if run.host == host and run.phase is Phase.STOPPING:
+                self._slots.condemn(run)
+
+        self._loop.later(timeout_ms, overdue)
 
     def _assign(self, run: Run, offsets: Mapping[TopicPartition, int]) -> None:
         run.positions.update(offsets)
@@ -247,9 +247,8 @@ class Engine:
                 self._on_gone(number, error)
             case SliceMessage(number, message):
                 slot = self._slots.get(number)
-                run = slot.hosts.get(message.get("host", 0)) if slot is not None else None
-                if slot is not None and run is not None:  # else: a hosting that is over (E2)
-                    self._on_report(run, slot, message)
+                if slot is not None and (run := slot.hosts.get(message.get("host", 0))) is not None:
+                    self._on_report(run, slot, message)  # else: a hosting that is over (E2)
 
     def _on_connected(self, number: int) -> None:
         """Host what waits for a slice, with the group in reach (E5): else its tasks may be another worker's by now."""
@@ -275,6 +274,8 @@ class Engine:
             case "measures":
                 if not run.failed:  # E2, as of durable batches
                     self._emit(task_measured(run.launch, message))
+            case "measures" if not run.failed:  # E2, as in _on_durable
+                self._emit(task_measured(run.launch, message))
             case "offsets":
                 self._look_up(run, slot, message)
             case "wants_commits":
@@ -367,10 +368,8 @@ class Engine:
         def wanted() -> bool:
             return not self._closing and run is self._runs.get(run.task) and run.phase is not Phase.STOPPING
 
-        def answer(found: Message) -> None:
-            self._loop.submit(lambda: slot.handle.send(found))
-
-        self._look_ups.begin(run.task, message, wanted, answer)
+        answer = slot.handle.send
+        self._look_ups.begin(run.task, message, wanted, lambda found: self._loop.submit(lambda: answer(found)))
 
     # -- once a second, and the end
 
