@@ -71,3 +71,10 @@ def test_nothing_cites_a_document_that_is_not_here() -> None:
     )
     found = [f"{name}: {m.group(0)}" for name, text in tracked_text() for m in pattern.finditer(text)]
     assert [line for line in found if not line.startswith("tests/unit/test_house.py")] == []
+
+
+def test_a_folder_is_small_or_a_decision_says_why() -> None:
+    reasons = (ROOT / "docs/decisions/0010-folders-and-wings.md").read_text(encoding="utf-8")
+    folders = {path.parent for path in PACKAGE.rglob("*.py")}
+    big = {str(folder.relative_to(PACKAGE)) for folder in folders if len(list(folder.glob("*.py"))) > 25}
+    assert big == set(re.findall(r"^\| `([\w/]+)/` \|", reasons, flags=re.MULTILINE))
