@@ -33,9 +33,9 @@ from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.rest.peer_client import HttpPeerClient
 from spark_connect_rt.rest.request_offsets import read_offsets
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, own_offsets
-from spark_connect_rt.runtime.herder.offset_change import OffsetChange
+from spark_connect_rt.runtime.herder.requests.offset_change import OffsetChange
+from spark_connect_rt.runtime.herder.requests.zombie_fencing import FENCE_LIMIT_MS
 from spark_connect_rt.runtime.herder.views import ConnectorViews
-from spark_connect_rt.runtime.herder.zombie_fencing import FENCE_LIMIT_MS
 from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
 from spark_connect_rt.stores.offset_store import OffsetStore
 

@@ -40,7 +40,7 @@ def override_problems(
 ) -> dict[str, list[str]]:
     """Return a complaint for every ``*.override.*`` setting below ``prefixes`` that a built-in ``policy`` forbids."""
     if is_plugin(policy):
-        return {}  # runtime.herder.validation asks it
+        return {}  # runtime.herder.validation.config_validation asks it
     name = policy_name(policy) or "None"
     allowed = _ALLOWED[name]
     if allowed is None:

@@ -19,17 +19,17 @@ from spark_connect_rt.planning.config_infos import ConfigInfos, Findings, merged
 from spark_connect_rt.ports.hidden_values import without_secrets
 from spark_connect_rt.ports.task_runner import TaskKind
 from spark_connect_rt.protocol.java_hash_order import java_hash_order
-from spark_connect_rt.runtime.herder.connector_definition import (
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.validation.connector_definition import (
     CONVERTERS,
     VERSION,
     definition_of,
     definition_without_version,
     known,
 )
-from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.herder.exactly_once_findings import exactly_once_problems
-from spark_connect_rt.runtime.herder.override_findings import override_infos
-from spark_connect_rt.runtime.herder.plugin_findings import (
+from spark_connect_rt.runtime.herder.validation.exactly_once_findings import exactly_once_problems
+from spark_connect_rt.runtime.herder.validation.override_findings import override_infos
+from spark_connect_rt.runtime.herder.validation.plugin_findings import (
     check_converters,
     converter_infos,
     name_classes,

@@ -32,10 +32,10 @@ from spark_connect_rt.protocol.subprotocol import (
     is_own_group,
     join_protocols,
 )
-from spark_connect_rt.runtime.herder.assigning import assign_work
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.event_log import EventLog
 from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.steps.assigning import assign_work
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
 from spark_connect_rt.runtime.worker.worker import Worker
 

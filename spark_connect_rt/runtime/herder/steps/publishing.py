@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from spark_connect_rt.errors import FencedError
 from spark_connect_rt.planning.task_configs import retry_delay_ms, task_configs_changed
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.herder.forwarding import Forwarding
 from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.steps.forwarding import Forwarding
 from spark_connect_rt.runtime.herder.tick import Verdict
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.worker.events import TaskConfigsGenerated

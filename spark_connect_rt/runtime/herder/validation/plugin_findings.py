@@ -17,7 +17,7 @@ from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.planning.config_infos import ConfigInfos, Findings, prefixed_infos
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.protocol.java_hash_order import java_hash_order
-from spark_connect_rt.runtime.herder.connector_definition import (
+from spark_connect_rt.runtime.herder.validation.connector_definition import (
     CONVERTERS,
     VERSION,
     class_setting,

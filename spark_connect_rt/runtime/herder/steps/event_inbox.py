@@ -15,7 +15,7 @@ from spark_connect_rt.ports.loggers import LEVELS
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.herder.publishing import Publishing
+from spark_connect_rt.runtime.herder.steps.publishing import Publishing
 from spark_connect_rt.runtime.herder.tick import Verdict
 from spark_connect_rt.runtime.worker.events import (
     LifeChanged,

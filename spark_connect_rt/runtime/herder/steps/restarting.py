@@ -16,7 +16,7 @@ from spark_connect_rt.config.worker.health_config import HealthSettings
 from spark_connect_rt.planning.restart_policy import Failure, RestartVerdict, decide_restart, error_of
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.herder.health import health_of
+from spark_connect_rt.runtime.herder.steps.health import health_of
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
 from spark_connect_rt.runtime.worker.worker import FailedWork, Item, Worker
 

@@ -14,8 +14,8 @@ from spark_connect_rt.planning.offset_changes import OffsetPair
 from spark_connect_rt.planning.request_routing import require_leader
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.herder.offset_change import CHANGE_LIMIT_MS, OffsetChange
-from spark_connect_rt.runtime.herder.requests import copy_outcome
+from spark_connect_rt.runtime.herder.requests.offset_change import CHANGE_LIMIT_MS, OffsetChange
+from spark_connect_rt.runtime.herder.requests.request_queue import copy_outcome
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
 from spark_connect_rt.state.target_state import TargetState

@@ -15,8 +15,8 @@ from spark_connect_rt.config.worker.override_policy import policy_name
 from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
 from spark_connect_rt.ports.plugin_catalog import PluginFacts
 from spark_connect_rt.ports.task_runner import TaskKind
-from spark_connect_rt.runtime.herder.connector_definition import common_to
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.validation.connector_definition import common_to
 from spark_connect_rt.runtime.worker.launches import kind_of
 
 # In the order of Java's sentence.

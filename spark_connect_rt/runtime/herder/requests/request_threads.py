@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from typing import TypeVar
 
 from spark_connect_rt.ports.threads import Threads
-from spark_connect_rt.runtime.herder.requests import answer_by
+from spark_connect_rt.runtime.herder.requests.request_queue import answer_by
 
 MOST = 64
 log = logging.getLogger(__name__)

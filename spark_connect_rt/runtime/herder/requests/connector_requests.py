@@ -31,12 +31,12 @@ from spark_connect_rt.ports.herder_values import ConfigWritten, ConnectorStateIn
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.herder.offset_requests import OffsetRequests
-from spark_connect_rt.runtime.herder.publishing import Publishing
-from spark_connect_rt.runtime.herder.reconciling import Reconciling
+from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
+from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
+from spark_connect_rt.runtime.herder.steps.publishing import Publishing
+from spark_connect_rt.runtime.herder.steps.reconciling import Reconciling
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.herder.views import ConnectorViews
-from spark_connect_rt.runtime.herder.zombie_fencing import ZombieFencing
 from spark_connect_rt.state.target_state import TargetState
 
 T = TypeVar("T")

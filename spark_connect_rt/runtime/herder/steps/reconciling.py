@@ -74,6 +74,7 @@ class Reconciling:
             self._run_connectors(connectors, wanted.connectors, snapshot)
         if not tasks.nothing():
             self._run_tasks(tasks, wanted.tasks, snapshot)
+        self._worker.begin_tasks()
         self._answer_restarts(wanted)
         sentence = "" if connectors.settled() and tasks.settled() else _sentence(connectors, tasks)
         return Verdict(sentence, self._worker.abandon_overdue())

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from spark_connect_rt.planning.progress import Stall, stall_of, unhosted_text
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.herder.health import health_of
+from spark_connect_rt.runtime.herder.steps.health import health_of
 from spark_connect_rt.runtime.herder.tick import Verdict
 from spark_connect_rt.runtime.worker.worker import Worker
 
