@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from spark_connect_rt.config.group_config import GROUP
+from spark_connect_rt.config.worker.group_config import GROUP
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.subprotocol import CONFIG_MISMATCH, Assignment, WorkerMetadata
 
