@@ -16,21 +16,21 @@ from spark_connect_rt.api.converter import CONVERTER_TYPE
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.app.exit_codes import EXIT_CODES
 from spark_connect_rt.app.plugin_scan import bundled_plugins
-from spark_connect_rt.config import (
-    connector_config,
+from spark_connect_rt.config import validators
+from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Password, text_of
+from spark_connect_rt.config.connectors import connector_config
+from spark_connect_rt.config.unserved_settings import in_this_version
+from spark_connect_rt.config.worker import (
     health_config,
     override_policy,
     own_settings,
     standalone_config,
-    validators,
     worker_config,
 )
-from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Password, text_of
-from spark_connect_rt.config.connection_config import CLIENTS
-from spark_connect_rt.config.group_config import GROUP, SESSION_KEYS
-from spark_connect_rt.config.standalone_config import STANDALONE
-from spark_connect_rt.config.storage_config import STORAGE
-from spark_connect_rt.config.unserved_settings import in_this_version
+from spark_connect_rt.config.worker.connection_config import CLIENTS
+from spark_connect_rt.config.worker.group_config import GROUP, SESSION_KEYS
+from spark_connect_rt.config.worker.standalone_config import STANDALONE
+from spark_connect_rt.config.worker.storage_config import STORAGE
 from spark_connect_rt.mirror.maker_config import MAKER
 from spark_connect_rt.ports.metric_names import METRICS
 from spark_connect_rt.rest.metrics import prometheus_name

@@ -89,7 +89,7 @@ def submit(
     if alone or connectors:
         standalone(file, connectors, override)
         return
-    from spark_connect_rt.config.own_settings import JobSettings
+    from spark_connect_rt.config.worker.own_settings import JobSettings
 
     job = _exit_with(lambda: JobSettings.of(read_settings(file, override)).connectrt_job, ends=False)
     if job == "quickstart":

@@ -20,8 +20,8 @@ from spark_connect_rt.app.plugin_report import tell_broken
 from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.wiring import ClusterId, admin_of, spark_runner
 from spark_connect_rt.app.worker_plugins import plugins_of
-from spark_connect_rt.config.listeners import Advertised, advertised
-from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.config.worker.listeners import Advertised, advertised
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.errors import RetriableError, StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin

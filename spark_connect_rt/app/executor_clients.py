@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.api.plugin_modules import public_name
-from spark_connect_rt.config.oauth_endpoints import endpoints_in, refuse_foreign_endpoints
+from spark_connect_rt.config.worker.oauth_endpoints import endpoints_in, refuse_foreign_endpoints
 
 if TYPE_CHECKING:  # the port brings pyarrow, which the driver's start must not wait for
-    from spark_connect_rt.config.topic_creation import TopicGroup
+    from spark_connect_rt.config.connectors.topic_creation import TopicGroup
     from spark_connect_rt.kafka.admin import TopicSpec
     from spark_connect_rt.ports.executor_clients import BatchConsumer, BatchProducer, TransactionalProducer
 
@@ -105,7 +105,7 @@ def executor_clients(plugin_path: str = "") -> KafkaExecutorClients:
     """Return the clients of this process; from now on it can import what is in the worker's ``plugin.path``."""
     if not plugin_path:
         return KafkaExecutorClients()
-    from spark_connect_rt.config.own_settings import PluginSettings
+    from spark_connect_rt.config.worker.own_settings import PluginSettings
     from spark_connect_rt.plugins.isolation import make_importable
     from spark_connect_rt.plugins.locations import find_locations
     from spark_connect_rt.spark.executor.shipped_plugins import folders_here

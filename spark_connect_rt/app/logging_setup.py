@@ -6,7 +6,7 @@ import logging
 import sys
 from collections.abc import Mapping
 
-from spark_connect_rt.config.own_settings import JobSettings
+from spark_connect_rt.config.worker.own_settings import JobSettings
 from spark_connect_rt.ports.hidden_values import MaskingFormatter
 
 FORMAT = "%(asctime)s %(levelname)s %(threadName)s %(name)s %(message)s"

@@ -19,9 +19,9 @@ from spark_connect_rt.api.rest_extension import Asgi, ClusterState, ConnectRestE
 from spark_connect_rt.app.build_commit import build_commit
 from spark_connect_rt.app.plugin_report import plugin_report
 from spark_connect_rt.app.rest_tls import ADMIN, LISTENERS, server_tls
-from spark_connect_rt.config.listeners import Listener, parse_listeners
-from spark_connect_rt.config.response_headers import parse_header_rules
-from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.config.worker.listeners import Listener, parse_listeners
+from spark_connect_rt.config.worker.response_headers import parse_header_rules
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.herder import HerderApi
@@ -29,8 +29,8 @@ from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.rest.app import create_admin_app, create_app
 from spark_connect_rt.rest.basic_auth import LOGIN_FILE
-from spark_connect_rt.rest.cors import CrossOrigin
-from spark_connect_rt.rest.response_headers import ResponseHeaders
+from spark_connect_rt.rest.middleware.cors import CrossOrigin
+from spark_connect_rt.rest.middleware.response_headers import ResponseHeaders
 from spark_connect_rt.rest.server import RestServer, RestServers
 
 log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ import ssl
 from collections.abc import Mapping
 
 from spark_connect_rt.config.config_def import prefixed
-from spark_connect_rt.config.worker_config import REST
+from spark_connect_rt.config.worker.worker_config import REST
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.security.tls_config import tls_settings
 from spark_connect_rt.security.tls_context import load_own_certificate

@@ -19,8 +19,8 @@ from spark_connect_rt.app.signals import stop_asked
 from spark_connect_rt.app.spark_tables import SparkTables
 from spark_connect_rt.app.wiring import guarded, override_policy, sink_group
 from spark_connect_rt.app.worker_plugins import plugins_of, providers_of
-from spark_connect_rt.config.connector_config import SINK, SOURCE
-from spark_connect_rt.config.standalone_config import parse_standalone
+from spark_connect_rt.config.connectors.connector_config import SINK, SOURCE
+from spark_connect_rt.config.worker.standalone_config import parse_standalone
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets

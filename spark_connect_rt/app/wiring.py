@@ -24,12 +24,12 @@ from spark_connect_rt.config.client_properties import (
     shared_admin_properties,
     shared_client_properties,
 )
-from spark_connect_rt.config.connector_config import SINK, SOURCE
-from spark_connect_rt.config.listeners import Advertised
-from spark_connect_rt.config.oauth_endpoints import endpoints_in, refuse_foreign_endpoints
-from spark_connect_rt.config.override_policy import is_plugin
-from spark_connect_rt.config.storage_config import StorageTopic
-from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.config.connectors.connector_config import SINK, SOURCE
+from spark_connect_rt.config.worker.listeners import Advertised
+from spark_connect_rt.config.worker.oauth_endpoints import endpoints_in, refuse_foreign_endpoints
+from spark_connect_rt.config.worker.override_policy import is_plugin
+from spark_connect_rt.config.worker.storage_config import StorageTopic
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets

@@ -12,9 +12,9 @@ from functools import cache
 
 from spark_connect_rt.app.plugin_scan import BUNDLED
 from spark_connect_rt.config.config_def import Type, parse_value
-from spark_connect_rt.config.distributed_config import parse_distributed
-from spark_connect_rt.config.own_settings import PluginSettings
-from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.config.worker.distributed_config import parse_distributed
+from spark_connect_rt.config.worker.own_settings import PluginSettings
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.plugins.discovery import Discovered, discover
 from spark_connect_rt.plugins.registry import Plugins

@@ -14,7 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spark_connect_rt.config.config_def import prefixed
-from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1

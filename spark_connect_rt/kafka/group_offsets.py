@@ -15,8 +15,8 @@ from typing import Any
 
 from confluent_kafka import KafkaError
 
-from spark_connect_rt.config.connection_config import ConnectionSettings
-from spark_connect_rt.config.group_config import GroupSettings
+from spark_connect_rt.config.worker.connection_config import ConnectionSettings
+from spark_connect_rt.config.worker.group_config import GroupSettings
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.aiokafka_parts import DeleteGroupsRequest, OffsetCommitRequest, OffsetFetchRequest

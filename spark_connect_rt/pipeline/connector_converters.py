@@ -9,7 +9,7 @@ from typing import Any
 from spark_connect_rt.api.converter import Converter, HeaderConverter
 from spark_connect_rt.api.plugin_modules import versioned
 from spark_connect_rt.config.config_def import prefixed
-from spark_connect_rt.config.worker_config import worker_converter
+from spark_connect_rt.config.worker.worker_config import worker_converter
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 
 

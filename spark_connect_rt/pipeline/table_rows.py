@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.json
 
 from spark_connect_rt.api.records import ConsumedRecord, SinkRecord
-from spark_connect_rt.config.worker_config import worker_converter
+from spark_connect_rt.config.worker.worker_config import worker_converter
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.pipeline.errant_records import Errant, errant_put

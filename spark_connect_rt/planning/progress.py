@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from spark_connect_rt.config.table_sink_config import TableFlushSettings
+from spark_connect_rt.config.connectors.table_sink_config import TableFlushSettings
 
 
 @dataclass(frozen=True, slots=True)

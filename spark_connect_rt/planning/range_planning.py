@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spark_connect_rt.config.table_sink_config import TableFlushSettings
+from spark_connect_rt.config.connectors.table_sink_config import TableFlushSettings
 from spark_connect_rt.protocol.ids import TopicPartition
 
 

@@ -1,7 +1,7 @@
 """Whether and when a FAILED connector or task is started again by itself (``errors.restart.*``). Pure; not in Java.
 
 Owns: back-off, budget, and telling a record that nobody can pass from a target that is away. A failure is a fact,
-the verdict follows from the failures so far and the policy; who keeps them and acts is runtime.herder.restarting.
+the verdict follows from the failures so far and the policy; who keeps them and acts is runtime.herder.steps.restarting.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from spark_connect_rt.config.health_config import HealthSettings
+from spark_connect_rt.config.worker.health_config import HealthSettings
 
 _ERROR_LINE = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?::|$)")
 _FRAME = '  File "'

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
-from spark_connect_rt.config.own_settings import ENGINE
+from spark_connect_rt.config.worker.own_settings import ENGINE
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
-from spark_connect_rt.config.worker_config import FlushSettings
+from spark_connect_rt.config.worker.worker_config import FlushSettings
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 
 

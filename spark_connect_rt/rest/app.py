@@ -21,13 +21,14 @@ from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.protocol.java_hash_order import java_hash_order
-from spark_connect_rt.rest import admin, connector_plugins, connectors, docs_page, health, internal, root
+from spark_connect_rt.rest import admin, connector_plugins, connectors, health, internal, root
 from spark_connect_rt.rest.admin import ReadPlugins
-from spark_connect_rt.rest.body_limit import BodyLimit
 from spark_connect_rt.rest.context import REQUEST_LIMIT_MS, Forwarded, JsonResponse, RestContext
+from spark_connect_rt.rest.description import docs_page
+from spark_connect_rt.rest.description.openapi import describe
 from spark_connect_rt.rest.error_mapping import ErrorAnswer, answer_of, answer_of_http, answer_of_unexpected
+from spark_connect_rt.rest.middleware.body_limit import BodyLimit
 from spark_connect_rt.rest.negotiation import speaks_json
-from spark_connect_rt.rest.openapi import describe
 from spark_connect_rt.rest.paths import EncodedPaths
 
 _log = logging.getLogger(__name__)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_connect_rt.config.config_def import java_trim
-from spark_connect_rt.config.connector_config import NULL_VALUE
+from spark_connect_rt.config.connectors.connector_config import NULL_VALUE
 from spark_connect_rt.errors import BadConfigError, BadRequestError
 from spark_connect_rt.ports.herder_requests import CreateConnector
 from spark_connect_rt.rest.error_mapping import UnreadableBodyError

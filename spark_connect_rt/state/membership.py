@@ -16,7 +16,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
-from spark_connect_rt.config.group_config import GROUP
+from spark_connect_rt.config.worker.group_config import GROUP
 from spark_connect_rt.state.membership_events import (
     ContactExpired,
     CoordinatorFound,

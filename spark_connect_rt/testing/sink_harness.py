@@ -15,7 +15,7 @@ from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.task import NoPluginMetrics, SinkTask
 from spark_connect_rt.app.plugin_scan import bundled_plugins
-from spark_connect_rt.config.own_settings import OF_SINKS_ONLY, REFUSALS_MAX
+from spark_connect_rt.config.worker.own_settings import OF_SINKS_ONLY, REFUSALS_MAX
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline

@@ -7,7 +7,7 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_connect_rt.config.table_sink_config import TableFlushSettings
+from spark_connect_rt.config.connectors.table_sink_config import TableFlushSettings
 from spark_connect_rt.planning.range_planning import bounded_ends, cut, flush_is_due, pending_count
 from spark_connect_rt.protocol.ids import TopicPartition
 

@@ -10,9 +10,9 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.runtime.herder.event_inbox import EventInbox
-from spark_connect_rt.runtime.herder.membership import Membership
-from spark_connect_rt.runtime.herder.publishing import Publishing
+from spark_connect_rt.runtime.herder.steps.event_inbox import EventInbox
+from spark_connect_rt.runtime.herder.steps.membership import Membership
+from spark_connect_rt.runtime.herder.steps.publishing import Publishing
 from spark_connect_rt.runtime.worker.worker import Worker
 from spark_connect_rt.runtime.worker.worker_task import WorkerTask
 from spark_connect_rt.spark.driver.engine import Engine
@@ -100,7 +100,7 @@ def a_run_ends_before_its_offsets_are_durable(patch: Patch) -> None:
 
 
 def new_task_configurations_need_no_rebalance(patch: Patch) -> None:
-    patch.setattr("spark_connect_rt.runtime.herder.membership.needs_rebalance", lambda adopted, current: None)
+    patch.setattr("spark_connect_rt.runtime.herder.steps.membership.needs_rebalance", lambda adopted, current: None)
 
 
 def handing_in_is_not_tried_again(patch: Patch) -> None:

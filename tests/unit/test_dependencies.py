@@ -63,14 +63,13 @@ def test_libraries_whose_private_parts_are_used_have_an_upper_bound() -> None:
 
 
 def test_no_module_needs_a_package_of_an_extra_to_be_imported() -> None:
-    # worker_process starts workers for tests and benchmarks: whoever runs these has psutil
     early = {
         (path.name, name.split(".")[0])
         for path in PACKAGE.rglob("*.py")
         for name, at_once in imports(path)
         if at_once and name.split(".")[0] in OF_EXTRAS
     }
-    assert early <= {("worker_process.py", "psutil")}
+    assert early == set()
     core = {line.split(">")[0].split("[")[0] for line in PROJECT["dependencies"]}
     assert not core & {name.replace("_", "-") for name in OF_EXTRAS}
 

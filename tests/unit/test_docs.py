@@ -74,3 +74,9 @@ def test_pictures_have_colours_for_dark_pages() -> None:
     pictures = sorted((ROOT / "docs/images").glob("*.svg"))
     assert len(pictures) >= 3
     assert [one.name for one in pictures if "prefers-color-scheme: dark" not in one.read_text("utf-8")] == []
+
+
+def test_every_page_is_in_the_sites_navigation() -> None:
+    listed = re.findall(r"^ +- (?:Home: )?([\w/.-]+\.md)$", (ROOT / "mkdocs.yml").read_text("utf-8"), re.MULTILINE)
+    there = [str(page.relative_to(ROOT / "docs")) for page in PAGES if page.is_relative_to(ROOT / "docs")]
+    assert sorted(listed) == sorted(there)

@@ -19,7 +19,7 @@ from spark_connect_rt.app.late_runner import LateRunner
 from spark_connect_rt.app.mirror.mirror_rest import FlowApplications, FlowPeers
 from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.wiring import spark_runner
-from spark_connect_rt.config.listeners import Advertised
+from spark_connect_rt.config.worker.listeners import Advertised
 from spark_connect_rt.errors import ConnectError, NotFoundError, NotLeaderError, RetriableError, StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.mirror.maker_config import CONNECTORS, MirrorMakerConfig, SourceAndTarget

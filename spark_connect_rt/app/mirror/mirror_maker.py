@@ -23,9 +23,9 @@ from spark_connect_rt.app.mirror.mirror_view import show
 from spark_connect_rt.app.serving import await_end
 from spark_connect_rt.app.signals import stop_asked
 from spark_connect_rt.app.worker_plugins import providers_of
-from spark_connect_rt.config.listeners import advertised, parse_listeners
-from spark_connect_rt.config.own_settings import EngineSettings, PluginSettings
-from spark_connect_rt.config.worker_config import RestSettings
+from spark_connect_rt.config.worker.listeners import advertised, parse_listeners
+from spark_connect_rt.config.worker.own_settings import EngineSettings, PluginSettings
+from spark_connect_rt.config.worker.worker_config import RestSettings
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.mirror.maker_config import MirrorMakerConfig, SourceAndTarget
 from spark_connect_rt.pandas_on_demand import load_pandas_on_demand

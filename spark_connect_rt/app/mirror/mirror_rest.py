@@ -18,7 +18,7 @@ from starlette.routing import Mount
 
 from spark_connect_rt.app.rest_api import servers_of
 from spark_connect_rt.app.rest_tls import LISTENERS
-from spark_connect_rt.config.listeners import Listener
+from spark_connect_rt.config.worker.listeners import Listener
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.mirror.maker_config import INTERNAL_REST, SourceAndTarget
 from spark_connect_rt.ports.herder import HerderApi

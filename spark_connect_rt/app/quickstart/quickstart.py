@@ -27,8 +27,8 @@ from spark_connect_rt.app.rest_api import servers_of
 from spark_connect_rt.app.rest_tls import LISTENERS
 from spark_connect_rt.app.signals import stop_asked, unwind_when_asked
 from spark_connect_rt.app.worker_plugins import distributed_config
-from spark_connect_rt.config.listeners import parse_listeners
-from spark_connect_rt.config.own_settings import QuickstartSettings
+from spark_connect_rt.config.worker.listeners import parse_listeners
+from spark_connect_rt.config.worker.own_settings import QuickstartSettings
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.optional_package import package_folder

@@ -12,7 +12,7 @@ from typing import Self
 from spark_connect_rt.app.wiring import admin_of, internal_topics
 from spark_connect_rt.app.worker_plugins import distributed_config
 from spark_connect_rt.config.client_properties import log_client_properties
-from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.errors import BadRequestError, RetriableError
 from spark_connect_rt.kafka.admin import TopicSpec
 from spark_connect_rt.kafka.logs.topic_records import read_topic, write_topic

@@ -22,8 +22,8 @@ from spark_connect_rt.app.stores.store_actions import keep_backup, print_table, 
 from spark_connect_rt.app.stores.store_words import change_rows
 from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies, internal_topics, spark_runner
 from spark_connect_rt.config.client_properties import exactly_once_producer_properties, log_client_properties
-from spark_connect_rt.config.listeners import advertised
-from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.config.worker.listeners import advertised
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
@@ -33,9 +33,9 @@ from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.rest.peer_client import HttpPeerClient
 from spark_connect_rt.rest.request_offsets import read_offsets
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, own_offsets
-from spark_connect_rt.runtime.herder.offset_change import OffsetChange
+from spark_connect_rt.runtime.herder.requests.offset_change import OffsetChange
+from spark_connect_rt.runtime.herder.requests.zombie_fencing import FENCE_LIMIT_MS
 from spark_connect_rt.runtime.herder.views import ConnectorViews
-from spark_connect_rt.runtime.herder.zombie_fencing import FENCE_LIMIT_MS
 from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
 from spark_connect_rt.stores.offset_store import OffsetStore
 

@@ -7,8 +7,8 @@ from typing import Any
 
 from spark_connect_rt.api.connector import SparkSinkConnector, SparkSinkTask
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.config.spark_source_config import OPTION_PREFIX
-from spark_connect_rt.config.table_sink_config import TABLE_SINK
+from spark_connect_rt.config.connectors.spark_source_config import OPTION_PREFIX
+from spark_connect_rt.config.connectors.table_sink_config import TABLE_SINK
 from spark_connect_rt.protocol.ids import TopicPartition
 
 

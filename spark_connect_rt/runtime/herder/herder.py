@@ -33,12 +33,12 @@ from spark_connect_rt.ports.herder_requests import (
 from spark_connect_rt.ports.herder_values import ConfigWritten
 from spark_connect_rt.ports.threads import Event
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, own_offsets
-from spark_connect_rt.runtime.herder.fresh_reads import FreshReads
 from spark_connect_rt.runtime.herder.loop import HerderLoop
-from spark_connect_rt.runtime.herder.plugin_settings import plugin_settings
-from spark_connect_rt.runtime.herder.request_threads import RequestThreads
-from spark_connect_rt.runtime.herder.requests import answered, copy_outcome
-from spark_connect_rt.runtime.herder.validation import checked_config, validated
+from spark_connect_rt.runtime.herder.requests.fresh_reads import FreshReads
+from spark_connect_rt.runtime.herder.requests.request_queue import answered, copy_outcome
+from spark_connect_rt.runtime.herder.requests.request_threads import RequestThreads
+from spark_connect_rt.runtime.herder.validation.config_validation import checked_config, validated
+from spark_connect_rt.runtime.herder.validation.plugin_settings import plugin_settings
 from spark_connect_rt.runtime.herder.views import ConnectorViews
 from spark_connect_rt.runtime.herder.worker_views import WorkerViews
 

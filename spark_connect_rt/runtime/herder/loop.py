@@ -15,28 +15,28 @@ from spark_connect_rt.ports.herder_requests import FenceZombies, SetGroupLoggerL
 from spark_connect_rt.ports.herder_values import Health
 from spark_connect_rt.ports.supervision import Part, PartFailure
 from spark_connect_rt.ports.threads import RunningThread
-from spark_connect_rt.runtime.herder.adopting import Adopting
-from spark_connect_rt.runtime.herder.connector_requests import ConnectorRequests
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.herder.event_inbox import EventInbox
 from spark_connect_rt.runtime.herder.event_log import EventLog
-from spark_connect_rt.runtime.herder.forwarding import Forwarding
 from spark_connect_rt.runtime.herder.group_state import GroupState, GroupView
-from spark_connect_rt.runtime.herder.leading import Leading
-from spark_connect_rt.runtime.herder.membership import STOP_MARGIN_MS, Membership
-from spark_connect_rt.runtime.herder.metrics import HerderMetrics
-from spark_connect_rt.runtime.herder.offset_requests import OffsetRequests
-from spark_connect_rt.runtime.herder.publishing import Publishing
-from spark_connect_rt.runtime.herder.reconciling import Reconciling
-from spark_connect_rt.runtime.herder.requests import RequestQueue
-from spark_connect_rt.runtime.herder.restarting import Restarting
+from spark_connect_rt.runtime.herder.requests.connector_requests import ConnectorRequests
+from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
+from spark_connect_rt.runtime.herder.requests.request_queue import RequestQueue
+from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
+from spark_connect_rt.runtime.herder.steps.adopting import Adopting
+from spark_connect_rt.runtime.herder.steps.event_inbox import EventInbox
+from spark_connect_rt.runtime.herder.steps.forwarding import Forwarding
+from spark_connect_rt.runtime.herder.steps.leading import Leading
+from spark_connect_rt.runtime.herder.steps.membership import STOP_MARGIN_MS, Membership
+from spark_connect_rt.runtime.herder.steps.metrics import HerderMetrics
+from spark_connect_rt.runtime.herder.steps.publishing import Publishing
+from spark_connect_rt.runtime.herder.steps.reconciling import Reconciling
+from spark_connect_rt.runtime.herder.steps.restarting import Restarting
+from spark_connect_rt.runtime.herder.steps.task_preparation import TaskPreparation
+from spark_connect_rt.runtime.herder.steps.watching import Watching
 from spark_connect_rt.runtime.herder.store_lifecycle import FLUSH_LIMIT_MS, start_stores, stop_each, stop_stores
-from spark_connect_rt.runtime.herder.task_preparation import TaskPreparation
 from spark_connect_rt.runtime.herder.tick import Step, Verdict, blocking_limit_ms, tick
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.herder.views import ConnectorViews
-from spark_connect_rt.runtime.herder.watching import Watching
-from spark_connect_rt.runtime.herder.zombie_fencing import ZombieFencing
 from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
 from spark_connect_rt.runtime.worker.prepared_runner import PreparedRunner
 from spark_connect_rt.runtime.worker.worker import Worker, WorkerDependencies

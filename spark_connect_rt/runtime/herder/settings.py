@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.protocol.subprotocol import ConnectProtocol
 
 _OWN_KEY_BITS = {"hmacmd5": 512, "hmacsha1": 512, "hmacsha224": 224, "hmacsha384": 384, "hmacsha512": 512}

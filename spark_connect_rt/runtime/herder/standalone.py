@@ -25,7 +25,7 @@ from spark_connect_rt.ports.herder_requests import (
 from spark_connect_rt.ports.herder_values import ConfigWritten, ConnectorStateInfo
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
-from spark_connect_rt.runtime.herder.requests import copy_outcome
+from spark_connect_rt.runtime.herder.requests.request_queue import copy_outcome
 from spark_connect_rt.state.connector_status import ConnectorStatus, State
 from spark_connect_rt.state.target_state import TargetState
 

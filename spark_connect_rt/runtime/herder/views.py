@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
@@ -29,6 +29,7 @@ from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.worker.launches import kind_of
 from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
 from spark_connect_rt.state.connector_status import ConnectorStatus, State
+from spark_connect_rt.state.target_state import TargetState
 
 Instance = TypeVar("Instance", bound=InstanceState)
 
@@ -62,7 +63,8 @@ class ConnectorViews:
         snapshot, store = self._deps.config_store.snapshot(), self._deps.status_store
         config = self.connector_config(name)
         consistent = name not in snapshot.inconsistent
-        return (config, snapshot.task_count(name), consistent, store.connector(name), store.tasks(name))
+        target = snapshot.target_state(name)
+        return (config, target, snapshot.task_count(name), consistent, store.connector(name), store.tasks(name))
 
     def connector_status(self, name: str) -> ConnectorStateInfo:
         """A configured connector always has one: UNASSIGNED until a worker reports. Raises NotFoundError."""
@@ -70,7 +72,10 @@ class ConnectorViews:
         if not snapshot.contains(name):
             raise NotFoundError(f"No status found for connector {name}")
         reported = store.tasks(name)
-        tasks = tuple(_task_state(task, reported.get(task.task)) for task in snapshot.tasks(name))
+        numbers = [task.task for task in snapshot.tasks(name)]
+        if snapshot.target_state(name) is TargetState.STOPPED:
+            numbers += _draining(reported, set(numbers))
+        tasks = tuple(_task_state(number, reported.get(number)) for number in numbers)
         connector = InstanceState(*_reported(store.connector(name)))
         return ConnectorStateInfo(name, connector, tasks, self.connector_type(name))
 
@@ -85,7 +90,7 @@ class ConnectorViews:
         """Return the last report of a task, UNASSIGNED without one. Raises NotFoundError."""
         if task not in self._deps.config_store.snapshot().tasks(task.connector):
             raise NotFoundError(f"No status found for task {task}")
-        return _task_state(task, self._deps.status_store.task(task))
+        return _task_state(task.task, self._deps.status_store.task(task))
 
     def task_infos(self, name: str) -> list[TaskInfo]:
         """Return the tasks with their raw configurations, by number. Raises NotFoundError."""
@@ -141,8 +146,14 @@ class ConnectorViews:
         return "source" if kind is TaskKind.SOURCE else "sink"
 
 
-def _task_state(task: ConnectorTaskId, status: ConnectorStatus | None) -> TaskState:
-    return TaskState(task.task, *_reported(status))
+def _draining(reported: Mapping[int, ConnectorStatus], configured: Container[int]) -> list[int]:
+    """Return tasks that are configured no more and have not ended: what they read may not be committed yet."""
+    alive = (State.RUNNING, State.PAUSED)
+    return sorted(number for number, status in reported.items() if number not in configured and status.state in alive)
+
+
+def _task_state(number: int, status: ConnectorStatus | None) -> TaskState:
+    return TaskState(number, *_reported(status))
 
 
 def _reported(status: ConnectorStatus | None) -> tuple[Any, ...]:

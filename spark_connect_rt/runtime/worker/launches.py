@@ -19,12 +19,12 @@ from spark_connect_rt.config.client_properties import (
     sink_consumer_properties,
     source_producer_properties,
 )
-from spark_connect_rt.config.dead_letter_config import TOPIC_NAME
-from spark_connect_rt.config.exactly_once import offsets_topic
-from spark_connect_rt.config.oauth_endpoints import endpoints_in
+from spark_connect_rt.config.connectors.dead_letter_config import TOPIC_NAME
+from spark_connect_rt.config.connectors.topic_creation import asks_for_topics
 from spark_connect_rt.config.secret_settings import secret_names
-from spark_connect_rt.config.topic_creation import asks_for_topics
-from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.config.worker.exactly_once import offsets_topic
+from spark_connect_rt.config.worker.oauth_endpoints import endpoints_in
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
@@ -55,6 +55,26 @@ class TaskSpec:
     paused: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ConnectorFacts:
+    """What a connector's class and an unstarted instance say of its tasks."""
+
+    kind: TaskKind
+    task_class: str  # package.module:ClassName
+    version: str
+    secret_settings: tuple[str, ...] = ()  # names of the settings that hold secrets
+
+
+def connector_facts(connector: Connector) -> ConnectorFacts:
+    """Ask an unstarted instance. Raises what the connector's own code raises."""
+    return ConnectorFacts(
+        kind_of(type(connector)),
+        executor_name(connector.task_class()),
+        connector.version(),
+        secret_settings(connector),
+    )
+
+
 def kind_of(connector_class: type[Any]) -> TaskKind:
     """Return how tasks of this connector class are hosted."""
     if issubclass(connector_class, SparkSinkConnector):
@@ -62,9 +82,11 @@ def kind_of(connector_class: type[Any]) -> TaskKind:
     return TaskKind.SINK if issubclass(connector_class, SinkConnector) else TaskKind.SOURCE
 
 
-def make_launch(spec: TaskSpec, connector: Connector, worker: WorkerConfig, run: int, generation: int) -> TaskLaunch:
-    """Return the launch; ``connector`` is an unstarted instance. Raises what the connector's own code raises."""
-    kind = kind_of(type(connector))
+def make_launch(
+    spec: TaskSpec, connector: ConnectorFacts, worker: WorkerConfig, run: int, generation: int
+) -> TaskLaunch:
+    """Return the launch of a task of this connector."""
+    kind = connector.kind
     exactly_once = kind is TaskKind.SOURCE and worker.group.exactly_once
     properties = source_producer_properties if kind is TaskKind.SOURCE else sink_consumer_properties
     if exactly_once:
@@ -76,7 +98,7 @@ def make_launch(spec: TaskSpec, connector: Connector, worker: WorkerConfig, run:
         run=run,
         generation=generation,
         kind=kind,
-        task_class=executor_name(connector.task_class()),
+        task_class=connector.task_class,
         config=dict(spec.task_config),
         connector_config=dict(spec.connector_config),
         worker_config={k: v for k, v in worker.raw.items() if k.startswith(_FOR_EXECUTORS)} | endpoints_in(worker.raw),
@@ -85,7 +107,7 @@ def make_launch(spec: TaskSpec, connector: Connector, worker: WorkerConfig, run:
         flush=worker.flush,
         offsets_topic=offsets_topic(worker, spec.connector_config) if exactly_once else "",
         topic_admin=_topic_admin(spec, worker) if kind is TaskKind.SOURCE else {},
-        secret_settings=secret_settings(connector),
+        secret_settings=connector.secret_settings,
         **_dead_letter_clients(spec, worker),
     )
 

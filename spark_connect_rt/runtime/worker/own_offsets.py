@@ -11,8 +11,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from spark_connect_rt.config.exactly_once import own_offsets_topic
-from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.config.worker.exactly_once import own_offsets_topic
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
 from spark_connect_rt.protocol.offset_records import OffsetMap

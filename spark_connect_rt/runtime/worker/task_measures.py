@@ -10,7 +10,7 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from spark_connect_rt.config.worker_config import RuntimeSettings
+from spark_connect_rt.config.worker.worker_config import RuntimeSettings
 from spark_connect_rt.ports.task_runner import TaskMeasured
 
 WINDOW_MS = 60_000  # Java's default: 2 samples of 30 s

@@ -18,6 +18,7 @@ from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.planning.progress import Movement, patience_ms
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.clock import Clock
+from spark_connect_rt.ports.herder_values import ProgressNote, TaskProgress, note_of
 from spark_connect_rt.ports.metric_names import Measured
 from spark_connect_rt.ports.task_runner import (
     BatchDurable,
@@ -185,11 +186,22 @@ class WorkerTask:
     def _life(self) -> Life:
         return self._actual.life
 
-    def counters(self) -> tuple[int, int, int, float]:
-        """Return records, bytes, skipped, records a second."""
+    def progress(self) -> TaskProgress:
+        """Return what it moved, for the console."""
+        lag = self.membership.lag if self.membership else None  # asked before the lock: it has one of its own
         with self._lock:
-            c = self._counters
-            return c.records, c.data_bytes, c.skipped, c.records_per_s(self._services.clock.monotonic_ms())
+            return TaskProgress(
+                task=self.id,
+                state=self.state.name,
+                kind=self.launch.kind.value,
+                records=self._counters.records,
+                data_bytes=self._counters.data_bytes,
+                skipped=self._counters.skipped,
+                records_per_s=self._counters.records_per_s(self._services.clock.monotonic_ms()),
+                lag=lag,
+                topics=tuple(sorted(self.topics)),
+                stalled=note_of(ProgressNote, self.notes.get("progress")),
+            )
 
     def start(self) -> None:
         """Hand the run to the engine; one that does not take it has failed the task."""

@@ -18,7 +18,7 @@ from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StringType, StructType
 
 from spark_connect_rt.api.connector import SinkConnector
-from spark_connect_rt.config.connector_config import SINK
+from spark_connect_rt.config.connectors.connector_config import SINK
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.spark.datasource.kafka_write import KafkaPlan, write_to_kafka
 from spark_connect_rt.spark.datasource.named_connector import planned_tasks

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from spark_connect_rt.api.task import NoPluginMetrics, SinkTask
 from spark_connect_rt.config.config_def import prefixed
-from spark_connect_rt.config.own_settings import OF_SINKS_ONLY, REFUSALS_MAX
+from spark_connect_rt.config.worker.own_settings import OF_SINKS_ONLY, REFUSALS_MAX
 from spark_connect_rt.errors import ConnectError, TimedOutError
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.pipeline.retry_tolerance import Waiting

@@ -11,8 +11,8 @@ from typing import Protocol
 
 from pyspark.sql import SparkSession
 
-from spark_connect_rt.config import own_settings as config
-from spark_connect_rt.config.worker_settings import WorkerConfig
+from spark_connect_rt.config.worker import own_settings as config
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.planning.slot_packing import PackingLimits
 from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.ports.task_runner import (

@@ -17,7 +17,7 @@ from typing import Any
 
 import orjson
 
-from spark_connect_rt.config.worker_config import FlushSettings
+from spark_connect_rt.config.worker.worker_config import FlushSettings
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 

@@ -1,8 +1,14 @@
-"""Two brokers: the coordinator appears late, moves, dies and comes back, and a group goes on. Times are printed."""
+"""Two brokers: the coordinator appears late, moves, dies and comes back, and a group goes on. Times are printed.
+
+In the end there are three, for a partition that loses both of its replicas, and what was written to one of them only.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
 import re
+import signal
 import time
 import uuid
 from collections.abc import Iterator
@@ -10,7 +16,7 @@ from dataclasses import dataclass
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from spark_connect_rt.embedded.cluster import EmbeddedKafkaCluster
 from spark_connect_rt.embedded.java import Java
@@ -194,3 +200,56 @@ def test_the_brokers_log_says_why_members_join_and_leave(cluster: Cluster) -> No
         assert time.monotonic() < end, told
         time.sleep(0.05)
     assert any(re.search(rf"\b{re.escape(gone)}\b", line) for line in left), left
+
+
+def leader_of(cluster: Cluster, topic: str) -> int:
+    return int(cluster.admin.list_topics(topic, timeout=10).topics[topic].partitions[0].leader)
+
+
+def in_sync(cluster: Cluster, topic: str) -> set[int]:
+    return set(cluster.admin.list_topics(topic, timeout=10).topics[topic].partitions[0].isrs)
+
+
+def write(cluster: Cluster, topic: str, *values: str) -> None:
+    producer = Producer({"bootstrap.servers": cluster.kafka.bootstrap_servers, "log_level": 0, "acks": "1"})
+    for value in values:
+        producer.produce(topic, value.encode(), partition=0)
+    assert producer.flush(60) == 0
+
+
+def test_a_reader_goes_back_to_where_an_unclean_election_cut_the_log(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The follower stands still while its leader goes on, then leads itself: what it missed is lost."""
+    topic, leader, follower = f"cut-{uuid.uuid4().hex[:8]}", MOVED_NODE, cluster.kafka.add()
+    wanted = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+    new = NewTopic(topic, 1, replica_assignment=[[leader, follower]], config=wanted)
+    admin = cluster.admin  # it must outlive its answer
+    admin.create_topics([new])[topic].result(60)
+    until(lambda: in_sync(cluster, topic) == {leader, follower}, [], limit_s=60)
+    write(cluster, topic, "a", "b")
+    consumer = FetchConsumer({"bootstrap.servers": cluster.kafka.bootstrap_servers, "reconnect.backoff.max.ms": "200"})
+    rows: list[tuple[int, str]] = []
+
+    def has_read(count: int) -> bool:
+        batch = consumer.poll(100, 100)
+        rows.extend((row["offset"], row["value"].decode()) for row in (rows_of(batch) if batch is not None else []))
+        return len(rows) >= count
+
+    consumer.assign({TopicPartition(topic, 0): 0})
+    until(lambda: has_read(2), [], limit_s=60)
+    os.kill(cluster.kafka.broker(follower).pid, signal.SIGSTOP)
+    until(lambda: in_sync(cluster, topic) == {leader}, [], limit_s=60)
+    write(cluster, topic, "lost", "lost", "lost")
+    until(lambda: has_read(5), [], limit_s=60)
+    with caplog.at_level(logging.WARNING):
+        cluster.kafka.broker(leader).kill()
+        until(lambda: leader_of(cluster, topic) == -1, [], limit_s=60)
+        os.kill(cluster.kafka.broker(follower).pid, signal.SIGCONT)
+        until(lambda: leader_of(cluster, topic) == follower, [], limit_s=60)
+        write(cluster, topic, "C", "D", "E", "F", "G")  # longer than before: no offset is out of range
+        until(lambda: has_read(10), [], limit_s=60)
+    consumer.close()
+    assert rows[:5] == [(0, "a"), (1, "b"), (2, "lost"), (3, "lost"), (4, "lost")]
+    assert rows[5:] == [(2, "C"), (3, "D"), (4, "E"), (5, "F"), (6, "G")]
+    assert f"{topic}-0: the log was cut at offset 2 by an unclean election" in caplog.text

@@ -13,8 +13,8 @@ import pytest
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.app.rest_tls import server_tls
 from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies
-from spark_connect_rt.config.distributed_config import parse_distributed
-from spark_connect_rt.config.listeners import advertised, parse_listeners
+from spark_connect_rt.config.worker.distributed_config import parse_distributed
+from spark_connect_rt.config.worker.listeners import advertised, parse_listeners
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.rest.app import create_app

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spark_connect_rt.config.topic_creation import TopicCreation
+from spark_connect_rt.config.connectors.topic_creation import TopicCreation
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.worker.launches import TaskSpec, make_launch
 from spark_connect_rt.testing.memory_connectors import MemorySource

@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from spark_connect_rt.config.health_config import HealthSettings
+from spark_connect_rt.config.worker.health_config import HealthSettings
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.planning.restart_policy import Failure, decide_restart, error_of
 

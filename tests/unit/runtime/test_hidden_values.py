@@ -16,7 +16,7 @@ from spark_connect_rt.errors import BadRequestError, ConnectError
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports import hidden_values
 from spark_connect_rt.ports.herder_requests import CreateConnector
-from spark_connect_rt.runtime.herder.validation import validated
+from spark_connect_rt.runtime.herder.validation.config_validation import validated
 from spark_connect_rt.spark.executor.hosting import trace_of
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySource

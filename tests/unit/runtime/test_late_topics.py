@@ -4,7 +4,7 @@ import pytest
 
 from spark_connect_rt.errors import ShuttingDownError
 from spark_connect_rt.ports.herder_requests import CreateConnector, DeleteConnector, SetTargetState
-from spark_connect_rt.runtime.herder import adopting
+from spark_connect_rt.runtime.herder.steps import adopting
 from spark_connect_rt.state.membership import Timing
 from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster

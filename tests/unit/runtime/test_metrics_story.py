@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spark_connect_rt._version import __version__
-from spark_connect_rt.config.worker_config import RuntimeSettings
+from spark_connect_rt.config.worker.worker_config import RuntimeSettings
 from spark_connect_rt.ports.metric_names import METRICS
 from spark_connect_rt.ports.task_runner import TaskMeasured
 from spark_connect_rt.protocol.ids import ConnectorTaskId

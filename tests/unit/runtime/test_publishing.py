@@ -5,8 +5,8 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
-from spark_connect_rt.runtime.herder.forwarding import HandedIn
-from spark_connect_rt.runtime.herder.publishing import REPAIR_PAUSE_MS, Publishing
+from spark_connect_rt.runtime.herder.steps.forwarding import HandedIn
+from spark_connect_rt.runtime.herder.steps.publishing import REPAIR_PAUSE_MS, Publishing
 from spark_connect_rt.runtime.worker.events import TaskConfigsGenerated
 from spark_connect_rt.state.target_state import TargetState
 

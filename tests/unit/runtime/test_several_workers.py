@@ -16,7 +16,7 @@ from spark_connect_rt.ports.herder_requests import (
     SetTargetState,
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.runtime.herder import membership
+from spark_connect_rt.runtime.herder.steps import membership
 from spark_connect_rt.state.membership import Timing
 from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker

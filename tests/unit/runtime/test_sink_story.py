@@ -56,6 +56,22 @@ def test_a_stopped_worker_commits_what_is_durable_and_the_next_goes_on_from_ther
     assert len(delivered["s"]) == 25
 
 
+def test_a_stopped_connector_shows_its_task_until_what_it_read_is_committed(cluster: InProcessCluster) -> None:
+    cluster.add_worker()
+    cluster.write("in", numbers(range(10)))
+    create(cluster, "s", sink())
+    cluster.until(lambda: cluster.consumer_groups.committed("connect-s") == {P0: 10})
+    gate, calls = faults.blocks("s.put"), faults.calls["s.put"]
+    cluster.write("in", numbers(range(10, 15)))
+    cluster.until(lambda: faults.calls["s.put"] > calls)
+    cluster.on_leader(lambda herder: herder.submit(SetTargetState("s", TargetState.STOPPED)))
+    cluster.until(lambda: cluster.states("s")["s"] == "STOPPED")
+    assert cluster.states("s") == {"s": "STOPPED", "s-0": "RUNNING"}
+    gate.set()
+    cluster.until(lambda: cluster.states("s") == {"s": "STOPPED"})
+    assert cluster.consumer_groups.committed("connect-s") == {P0: 15}
+
+
 def test_a_new_partition_is_read_without_a_restart(cluster: InProcessCluster) -> None:
     cluster.add_worker()
     cluster.write("in", numbers(range(5)))

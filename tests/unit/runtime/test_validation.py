@@ -15,7 +15,7 @@ from spark_connect_rt.planning.config_infos import ConfigInfos
 from spark_connect_rt.plugins.plugin_desc import SOURCE, bundled
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.herder.validation import NULL_VALUE, checked_config, validated
+from spark_connect_rt.runtime.herder.validation.config_validation import NULL_VALUE, checked_config, validated
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySource
 from spark_connect_rt.testing.worker_settings import worker_settings

@@ -131,7 +131,8 @@ def test_a_durable_batch_is_counted_and_its_offsets_written() -> None:
     task.on_event(durable())
     task.on_event(durable(position=2))
     assert calls.offsets == [("a", [({"f": 1}, {"p": 1})]), ("a", [({"f": 1}, {"p": 2})])]
-    assert task.counters()[:3] == (20, 200, 0)
+    progress = task.progress()
+    assert (progress.records, progress.data_bytes, progress.skipped) == (20, 200, 0)
     assert calls.topics == ["t"]
 
 
@@ -150,7 +151,7 @@ def test_i2_a_zombies_batch_commits_nothing_and_is_logged(
     task.on_event(TaskRunning(TASK, 7))
     task.on_event(zombie)
     assert calls.offsets == []
-    assert task.counters()[0] == 0
+    assert task.progress().records == 0
     assert [caplog.messages[-1].split()[0], caplog.messages[-1].split()[-1]] == ["task=a-0", "refused"]
 
 

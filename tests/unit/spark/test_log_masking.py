@@ -51,7 +51,7 @@ clients, told = MemoryExecutorClients(find_plugin=plugins_in(()).class_of), []
 reader, writer = ReaderSide(clients, told.append, 0.05), WriterSide(clients, told.append)
 reader.handle({"op": "start", "host": 1, "launch": encode_launch(launch)})
 if launch.kind is TaskKind.SINK:
-    reader.handle({"op": "stop", "host": 1})
+    reader.handle({"op": "stop", "host": 1, "within_ms": 1_000})
 rows = []
 for row in reader.rows():
     rows.append(row)

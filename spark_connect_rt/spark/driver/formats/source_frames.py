@@ -9,7 +9,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from spark_connect_rt.config.spark_source_config import STREAM, SparkSourceConfig
+from spark_connect_rt.config.connectors.spark_source_config import STREAM, SparkSourceConfig
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.driver.formats.driver_tasks import is_data_error, last_error_line

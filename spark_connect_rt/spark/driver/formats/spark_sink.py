@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from spark_connect_rt.config.table_sink_config import TableFlushSettings
+from spark_connect_rt.config.connectors.table_sink_config import TableFlushSettings
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.planning.range_planning import bounded_ends, flush_is_due, pending_count

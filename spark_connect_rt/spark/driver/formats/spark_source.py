@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from spark_connect_rt.api.spark_source import SparkSourceTask
-from spark_connect_rt.config.spark_source_config import BULK, INCREMENTAL, ONCE, STREAM, SparkSourceConfig
+from spark_connect_rt.config.connectors.spark_source_config import BULK, INCREMENTAL, ONCE, STREAM, SparkSourceConfig
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.ports.task_runner import BatchDurable, OnTaskEvent, ReadOffsets, TaskLaunch

@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from spark_connect_rt.config.spark_source_config import SparkSourceConfig
+from spark_connect_rt.config.connectors.spark_source_config import SparkSourceConfig
 from spark_connect_rt.spark.driver.formats.source_frames import Sent, SourceFrames
 from spark_connect_rt.spark.driver.formats.stream_checkpoint import StreamCheckpoint
 

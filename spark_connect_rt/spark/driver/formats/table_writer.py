@@ -9,7 +9,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Protocol
 
 from spark_connect_rt.config.config_def import prefixed
-from spark_connect_rt.config.spark_source_config import OPTION_PREFIX
+from spark_connect_rt.config.connectors.spark_source_config import OPTION_PREFIX
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.formats.table_files import Declared, TableFiles
 

@@ -14,7 +14,7 @@ from contextlib import ExitStack
 import pyarrow as pa
 
 from spark_connect_rt.api.task import SinkTask
-from spark_connect_rt.config.own_settings import OF_SINKS_ONLY, REFUSALS_MAX
+from spark_connect_rt.config.worker.own_settings import OF_SINKS_ONLY, REFUSALS_MAX
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.pipeline.retry_tolerance import RetryInterrupted, Waiting

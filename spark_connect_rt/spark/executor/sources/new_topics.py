@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterable
 
-from spark_connect_rt.config.topic_creation import TopicCreation
+from spark_connect_rt.config.connectors.topic_creation import TopicCreation
 from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskLaunch

@@ -14,7 +14,7 @@ from typing import Any, Protocol
 
 from spark_connect_rt.api.records import Delivered, RecordMetadata, SourceBatch, SourceRecord
 from spark_connect_rt.api.task import OffsetReader, PluginMetrics, SourceTask, SourceTaskContext
-from spark_connect_rt.config.exactly_once import Boundary, interval_ms
+from spark_connect_rt.config.worker.exactly_once import Boundary, interval_ms
 from spark_connect_rt.errors import ConnectError, DataError, RetriableError, ShuttingDownError, TimedOutError
 from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
 from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
