@@ -32,17 +32,10 @@ from spark_connect_rt.ports.task_runner import (
 )
 from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.spark.driver import reports
 from spark_connect_rt.spark.driver.loop import Loop
 from spark_connect_rt.spark.driver.model import EngineSettings, Phase, Run, Slot
 from spark_connect_rt.spark.driver.offset_look_ups import OffsetLookUps
-from spark_connect_rt.spark.driver.reports import (
-    batch_durable,
-    busy_tasks,
-    remember_moved,
-    task_measured,
-    unsendable,
-    waiting_news,
-)
 from spark_connect_rt.spark.driver.slices import SliceConnected, SliceEvent, SliceGone, SliceLauncher, SliceMessage
 from spark_connect_rt.spark.driver.slot_table import SlotTable
 from spark_connect_rt.spark.executor.control_wire import Message, encode_offsets
@@ -160,7 +153,7 @@ class Engine:
             return "the engine is closing"
         if launch.task in self._runs:
             return f"run {self._runs[launch.task].launch.run} is not over"
-        return unsendable(launch)
+        return reports.unsendable(launch)
 
     def _set_paused(self, run: Run, paused: bool) -> None:
         run.paused = paused
@@ -173,8 +166,7 @@ class Engine:
         if run.told_paused is paused and not again:
             return
         run.told_paused = paused
-        kind = TaskPaused if paused else TaskRunning
-        self._emit(kind(run.task, run.launch.run))
+        self._emit((TaskPaused if paused else TaskRunning)(run.task, run.launch.run))
 
     def _send(self, run: Run, message: Message) -> None:
         """Send to the run's host; a run without one gets the news when it is hosted."""
@@ -189,11 +181,12 @@ class Engine:
         run.phase = Phase.STOPPING
         self._send(run, {"op": "stop", "within_ms": timeout_ms})
         host = run.host
-        self._loop.later(timeout_ms, lambda: self._overdue(run, host))
 
-    def _overdue(self, run: Run, host: int) -> None:
-        if run.host == host and run.phase is Phase.STOPPING:
-            self._slots.condemn(run)
+        def overdue() -> None:
+            if run.host == host and run.phase is Phase.STOPPING:
+                self._slots.condemn(run)
+
+        self._loop.later(timeout_ms, overdue)
 
     def _assign(self, run: Run, offsets: Mapping[TopicPartition, int]) -> None:
         run.positions.update(offsets)
@@ -254,9 +247,8 @@ class Engine:
                 self._on_gone(number, error)
             case SliceMessage(number, message):
                 slot = self._slots.get(number)
-                run = slot.hosts.get(message.get("host", 0)) if slot is not None else None
-                if slot is not None and run is not None:  # else: a hosting that is over (E2)
-                    self._on_report(run, slot, message)
+                if slot is not None and (run := slot.hosts.get(message.get("host", 0))) is not None:
+                    self._on_report(run, slot, message)  # else: a hosting that is over (E2)
 
     def _on_connected(self, number: int) -> None:
         """Host what waits for a slice, with the group in reach (E5): else its tasks may be another worker's by now."""
@@ -280,7 +272,10 @@ class Engine:
             case "ended":
                 self._on_ended(run)
             case "measures":
-                self._on_measures(run, message)
+                if not run.failed:  # E2, as of durable batches
+                    self._emit(task_measured(run.launch, message))
+            case "measures" if not run.failed:  # E2, as in _on_durable
+                self._emit(task_measured(run.launch, message))
             case "offsets":
                 self._look_up(run, slot, message)
             case "wants_commits":
@@ -289,24 +284,23 @@ class Engine:
                 self._pass_on(run, slot, message)
 
     def _pass_on(self, run: Run, slot: Slot, message: Message) -> None:
-        for topic, number, offset in message.get("seek", ()):
-            partition = TopicPartition(topic, number)
-            if partition in run.positions and offset is not None:
-                run.positions[partition] = offset  # where a run that is mended or moved begins
+        run.note_positions((TopicPartition(topic, number), at) for topic, number, at in message.get("seek", ()))
         slot.handle.send(message)
 
     def _on_measures(self, run: Run, message: Message) -> None:
         if not run.failed:  # E2, as below
-            self._emit(task_measured(run.launch, message))
+            self._emit(reports.task_measured(run.launch, message))
 
     def _on_durable(self, run: Run, message: Message) -> None:
-        durable = batch_durable(run.launch, message)
+        durable = reports.batch_durable(run.launch, message)
         run.losses = 0
         run.records += durable.records
+        run.note_positions(durable.sink_offsets)
+        remember_moved(run, self._now_ms(), durable.data_bytes, durable.records)
         for partition, offset in durable.sink_offsets:
             if partition in run.positions:
                 run.positions[partition] = offset
-        remember_moved(run, self._now_ms(), durable.data_bytes, durable.records)
+        reports.remember_moved(run, self._now_ms(), durable.data_bytes, durable.records)
         if not run.failed:  # E2: nothing more comes from a failed run
             self._emit(durable)
         if run.wants_commits:
@@ -374,10 +368,8 @@ class Engine:
         def wanted() -> bool:
             return not self._closing and run is self._runs.get(run.task) and run.phase is not Phase.STOPPING
 
-        def answer(found: Message) -> None:
-            self._loop.submit(lambda: slot.handle.send(found))
-
-        self._look_ups.begin(run.task, message, wanted, answer)
+        answer = slot.handle.send
+        self._look_ups.begin(run.task, message, wanted, lambda found: self._loop.submit(lambda: answer(found)))
 
     # -- once a second, and the end
 
@@ -385,10 +377,10 @@ class Engine:
         if self._closing:
             return
         self._slots.housekeeping(closing=False)
-        for news in waiting_news(list(self._runs.values()), self._now_ms(), self._settings.slot_patience_ms):
+        for news in reports.waiting_news(list(self._runs.values()), self._now_ms(), self._settings.slot_patience_ms):
             self._emit(news)
         runs = [run for run in self._runs.values() if run.phase is Phase.HOSTED]
-        for task in busy_tasks(runs, self._settings.limits, len(self._slots), self._now_ms()):
+        for task in reports.busy_tasks(runs, self._settings.limits, len(self._slots), self._now_ms()):
             run = self._runs[task]
             run.alone = True
             log.info("task=%s is busy: it moves to a slot of its own", task)
