@@ -32,10 +32,17 @@ from spark_connect_rt.ports.task_runner import (
 )
 from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.driver import reports
 from spark_connect_rt.spark.driver.loop import Loop
 from spark_connect_rt.spark.driver.model import EngineSettings, Phase, Run, Slot
 from spark_connect_rt.spark.driver.offset_look_ups import OffsetLookUps
+from spark_connect_rt.spark.driver.reports import (
+    batch_durable,
+    busy_tasks,
+    remember_moved,
+    task_measured,
+    unsendable,
+    waiting_news,
+)
 from spark_connect_rt.spark.driver.slices import SliceConnected, SliceEvent, SliceGone, SliceLauncher, SliceMessage
 from spark_connect_rt.spark.driver.slot_table import SlotTable
 from spark_connect_rt.spark.executor.control_wire import Message, encode_offsets
@@ -153,7 +160,7 @@ class Engine:
             return "the engine is closing"
         if launch.task in self._runs:
             return f"run {self._runs[launch.task].launch.run} is not over"
-        return reports.unsendable(launch)
+        return unsendable(launch)
 
     def _set_paused(self, run: Run, paused: bool) -> None:
         run.paused = paused
@@ -271,9 +278,6 @@ class Engine:
                 self._on_failed(run, message["trace"])
             case "ended":
                 self._on_ended(run)
-            case "measures":
-                if not run.failed:  # E2, as of durable batches
-                    self._emit(task_measured(run.launch, message))
             case "measures" if not run.failed:  # E2, as in _on_durable
                 self._emit(task_measured(run.launch, message))
             case "offsets":
@@ -284,23 +288,20 @@ class Engine:
                 self._pass_on(run, slot, message)
 
     def _pass_on(self, run: Run, slot: Slot, message: Message) -> None:
-        run.note_positions((TopicPartition(topic, number), at) for topic, number, at in message.get("seek", ()))
+        for topic, number, offset in message.get("seek", ()):
+            partition = TopicPartition(topic, number)
+            if partition in run.positions and offset is not None:
+                run.positions[partition] = offset  # where a run that is mended or moved begins
         slot.handle.send(message)
 
-    def _on_measures(self, run: Run, message: Message) -> None:
-        if not run.failed:  # E2, as below
-            self._emit(reports.task_measured(run.launch, message))
-
     def _on_durable(self, run: Run, message: Message) -> None:
-        durable = reports.batch_durable(run.launch, message)
+        durable = batch_durable(run.launch, message)
         run.losses = 0
         run.records += durable.records
-        run.note_positions(durable.sink_offsets)
-        remember_moved(run, self._now_ms(), durable.data_bytes, durable.records)
         for partition, offset in durable.sink_offsets:
             if partition in run.positions:
                 run.positions[partition] = offset
-        reports.remember_moved(run, self._now_ms(), durable.data_bytes, durable.records)
+        remember_moved(run, self._now_ms(), durable.data_bytes, durable.records)
         if not run.failed:  # E2: nothing more comes from a failed run
             self._emit(durable)
         if run.wants_commits:
@@ -377,10 +378,10 @@ class Engine:
         if self._closing:
             return
         self._slots.housekeeping(closing=False)
-        for news in reports.waiting_news(list(self._runs.values()), self._now_ms(), self._settings.slot_patience_ms):
+        for news in waiting_news(list(self._runs.values()), self._now_ms(), self._settings.slot_patience_ms):
             self._emit(news)
         runs = [run for run in self._runs.values() if run.phase is Phase.HOSTED]
-        for task in reports.busy_tasks(runs, self._settings.limits, len(self._slots), self._now_ms()):
+        for task in busy_tasks(runs, self._settings.limits, len(self._slots), self._now_ms()):
             run = self._runs[task]
             run.alone = True
             log.info("task=%s is busy: it moves to a slot of its own", task)

@@ -6,7 +6,6 @@ Owns the fields, no behaviour: engine.py has the life of a run, slot_table.py th
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -73,11 +72,6 @@ class Run:
     def task(self) -> ConnectorTaskId:
         """Return the task's id."""
         return self.launch.task
-
-    def note_positions(self, positions: Iterable[tuple[TopicPartition, int | None]]) -> None:
-        """Take in where a hosting after this one goes on, of partitions it still has; None: not known yet."""
-        known = {partition: at for partition, at in positions if at is not None}
-        self.positions.update((partition, at) for partition, at in known.items() if partition in self.positions)
 
 
 @dataclass(slots=True, eq=False)
