@@ -33,6 +33,7 @@ NAMES = (
     "sql",
     "convert",
     "tasks",
+    "trickle",
     "mirror",
 )
 # Not in the smoke test: several workers of its own, another Spark; they would double its time.

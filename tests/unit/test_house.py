@@ -71,3 +71,9 @@ def test_nothing_cites_a_document_that_is_not_here() -> None:
     )
     found = [f"{name}: {m.group(0)}" for name, text in tracked_text() for m in pattern.finditer(text)]
     assert [line for line in found if not line.startswith("tests/unit/test_house.py")] == []
+
+
+def test_no_folder_is_large() -> None:
+    folders = {path.parent for path in PACKAGE.rglob("*.py")}
+    counts = {str(folder.relative_to(PACKAGE)): len(list(folder.glob("*.py"))) for folder in folders}
+    assert {folder: count for folder, count in counts.items() if count > 25} == {}

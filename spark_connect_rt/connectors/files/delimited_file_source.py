@@ -22,11 +22,10 @@ from spark_connect_rt.config.validators import non_empty, one_of
 from spark_connect_rt.connectors.files.delimited_rows import DelimitedRows
 from spark_connect_rt.connectors.files.delimited_settings import ROWS, checked_rows, row_problems
 from spark_connect_rt.connectors.files.file_input import check_positions, stored_position
+from spark_connect_rt.connectors.files.look_pace import LookPace
 from spark_connect_rt.errors import ConnectError
 
 FILENAME, POSITION, LINE = "filename", "position", "line"
-RECENT_POLLS = 100
-EAGER_WAIT_MS, IDLE_WAIT_MS = 20, 100
 
 CONFIG = (
     ConfigDef(
@@ -101,23 +100,20 @@ class DelimitedFileSourceTask(SourceTask):
         (offset,) = self.context.offset_reader.offsets([self._partition])
         line = int((offset or {}).get(LINE, 0))
         self._rows = DelimitedRows(path, self._values, stored_position(offset, path), line, self.context.report_errant)
-        self._eager_polls = 0
+        self._pace = LookPace()
 
     def poll(self) -> Sequence[SourceRecord | SourceBatch] | None:
         """Return the next rows as one batch, None when there are none."""
         rows = self._rows.next()
-        if rows is None:
-            self._eager_polls = max(0, self._eager_polls - 1)
-            return None
-        self._eager_polls = RECENT_POLLS
-        if not len(rows):
+        self._pace.looked(found=rows is not None)
+        if rows is None or not len(rows):
             return None
         offset = {POSITION: self._rows.position, LINE: self._rows.line}
         return [rows_batch(self._values, self._partition, offset, self._rows.schema, rows)]
 
     def idle_wait_ms(self) -> int:
-        """Return a short wait while rows came lately, a longer one after."""
-        return EAGER_WAIT_MS if self._eager_polls else IDLE_WAIT_MS
+        """Return a short wait while data comes now and then, a longer one while it flows, or after a while without."""
+        return self._pace.wait_ms()
 
     def stop(self) -> None:
         """Close the file."""

@@ -20,14 +20,13 @@ from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import non_empty
 from spark_connect_rt.connectors.files.file_input import FileInput, check_positions, stored_position
+from spark_connect_rt.connectors.files.look_pace import LookPace
 from spark_connect_rt.errors import ConnectError
 
 FILE, TOPIC, BATCH_SIZE = "file", "topic", "batch.size"
 FILENAME, POSITION = "filename", "position"
 CHUNK_BYTES = 1 << 20
 LINE_LIMIT_BYTES = 256 << 20
-RECENT_POLLS = 100  # after data the task looks often for so many empty polls, then settles down
-EAGER_WAIT_MS, IDLE_WAIT_MS = 20, 100
 
 CONFIG = ConfigDef(
     [
@@ -87,15 +86,14 @@ class FileStreamSourceTask(SourceTask):
         self._limit: int | None = values[BATCH_SIZE] if config.get(BATCH_SIZE) else None
         (offset,) = self.context.offset_reader.offsets([self._partition])
         self._input = FileInput(path, stored_position(offset, path))
-        self._eager_polls = 0
+        self._pace = LookPace()
 
     def poll(self) -> Sequence[SourceRecord | SourceBatch] | None:
         """Return the complete lines of the next chunk as one batch, None when there are none."""
         chunk, end = self._complete_lines()
+        self._pace.looked(found=end > 0)
         if not end:
-            self._eager_polls = max(0, self._eager_polls - 1)
             return None
-        self._eager_polls = RECENT_POLLS
         values, end = split_lines(chunk[:end], self._limit)
         self._input.advance(end)
         offset = {POSITION: self._input.position}
@@ -121,8 +119,8 @@ class FileStreamSourceTask(SourceTask):
             size_bytes *= 4  # one line is longer than the chunk
 
     def idle_wait_ms(self) -> int:
-        """Return a short wait while data came lately, a longer one after."""
-        return EAGER_WAIT_MS if self._eager_polls else IDLE_WAIT_MS
+        """Return a short wait while data comes now and then, a longer one while it flows, or after a while without."""
+        return self._pace.wait_ms()
 
     def stop(self) -> None:
         """Close the file."""

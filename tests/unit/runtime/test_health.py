@@ -50,7 +50,8 @@ def test_a_worker_whose_tasks_wait_for_executors_says_so_and_may_still_be_asked(
     worker.runner._on_event(TaskWaiting(task, run, 75_000))
     cluster.until(lambda: statuses(worker)[:3] == (500, 200, 200))
     assert "Tasks that wait for an executor: 1; a-0 for 7" in statuses(worker)[3]
-    status = worker.herder.views.connector_status("a").tasks[0].instance
-    assert status.notes["progress"]["reason"] == "it waits for an executor"
+    status = worker.herder.views.connector_status("a").tasks[0]
+    assert status.progress is not None
+    assert status.progress.reason == "it waits for an executor"
     worker.runner._on_event(TaskWaiting(task, run, 0))
     cluster.until(lambda: statuses(worker)[:3] == (200, 200, 200))
