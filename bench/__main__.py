@@ -14,9 +14,11 @@ import time
 from collections.abc import Iterator
 from pathlib import Path
 
+from bench import chart
 from bench.lab import Lab
 from bench.report import Result, print_table, write_result
 
+RESULTS = Path(__file__).parent / "results"
 NAMES = (
     "source",
     "eos",
@@ -31,6 +33,7 @@ NAMES = (
     "sql",
     "convert",
     "tasks",
+    "trickle",
     "mirror",
 )
 # Not in the smoke test: several workers of its own, another Spark; they would double its time.
@@ -45,7 +48,7 @@ def main() -> int:
     )
     parser.add_argument("--short", action="store_true", help="a smoke run: small, its figures mean nothing")
     parser.add_argument("--java-only", action="store_true", help="leave ours out (checks the oracle alone)")
-    parser.add_argument("--results", type=Path, default=Path(__file__).parent / "results")
+    parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
     if arguments.short:
         with _lab(arguments.java_only, shared=True) as lab:
@@ -72,6 +75,8 @@ def _run(name: str, lab: Lab, arguments: argparse.Namespace) -> None:
     result.short = arguments.short
     print_table(result)
     write_result(result, arguments.results)
+    if name in chart.ROWS and not arguments.short and arguments.results == RESULTS:
+        chart.main()
     print(result.last_line(), flush=True)
 
 

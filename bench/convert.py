@@ -25,7 +25,7 @@ import pyspark
 from bench.lab import Lab
 from bench.report import Result, Run
 from spark_connect_rt.api.data import schema as s
-from spark_connect_rt.api.data.schema import SchemaBuilder
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.app.plugin_scan import bundled_plugins
@@ -34,7 +34,7 @@ from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.embedded.maven import resolve_jars
 from spark_connect_rt.pipeline.transformation_chain import TransformationChain
 from spark_connect_rt.spark.executor.daemon import collect_rarely
-from spark_connect_rt.testing.java_connect import COORDINATES
+from tests.support.java_connect import COORDINATES
 
 TARGET = 2.0
 SOURCE = Path(__file__).parent / "java" / "ConvertBench.java"

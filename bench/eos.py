@@ -15,7 +15,7 @@ from bench.lab import Lab, TopicTruth
 from bench.process_cost import CpuMeter
 from bench.report import Result, Run
 from bench.source import Input, watch, write_input
-from spark_connect_rt.testing.worker_process import WorkerProcess
+from tests.support.worker_process import WorkerProcess
 
 TARGET = 1.5  # ours to Java's, both exactly once
 ENABLED = {"exactly_once_source_support": "enabled"}

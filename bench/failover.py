@@ -15,8 +15,8 @@ from collections.abc import Callable, Sequence
 from bench.lab import Lab
 from bench.report import Result, Run
 from spark_connect_rt.errors import StartupError
-from spark_connect_rt.testing.numbered_lines import Feeder, Topics, create_topics, duplicates, outage, spread
-from spark_connect_rt.testing.worker_process import WorkerProcess
+from tests.support.numbered_lines import Feeder, Topics, create_topics, duplicates, outage, spread
+from tests.support.worker_process import WorkerProcess
 
 TASKS = 6
 SESSION_S, HEARTBEAT_S = 10.0, 3.0  # both sides' defaults

@@ -15,7 +15,7 @@ from typing import Self
 import psutil
 
 from spark_connect_rt.embedded.java import find_java
-from spark_connect_rt.testing.connect_rest import ConnectRest
+from tests.support.connect_rest import ConnectRest
 
 START_LIMIT_S = 60.0
 

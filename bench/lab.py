@@ -15,9 +15,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.embedded.maven import resolve_jars
 from spark_connect_rt.errors import StartupError
-from spark_connect_rt.testing.java_connect import JavaConnect
-from spark_connect_rt.testing.mirror_maker_process import COORDINATES
-from spark_connect_rt.testing.worker_process import SparkWorkerProcess, WorkerProcess
+from tests.support.java_connect import JavaConnect
+from tests.support.mirror_maker_process import COORDINATES
+from tests.support.worker_process import SparkWorkerProcess, WorkerProcess
 
 
 class Lab:

@@ -15,7 +15,7 @@ from confluent_kafka import Consumer, Producer
 
 from bench.lab import Lab, TopicTruth
 from bench.report import Result, Run
-from spark_connect_rt.testing.worker_process import WorkerProcess
+from tests.support.worker_process import WorkerProcess
 
 TARGET_MS = 100.0
 LINE_LIMIT_S = 30.0

@@ -20,7 +20,7 @@ from bench.process_cost import CpuMeter
 from bench.report import Result, Run
 from bench.source import watch
 from bench.turns import all_exact, note_speed, take_turns
-from spark_connect_rt.testing.worker_process import WorkerProcess
+from tests.support.worker_process import WorkerProcess
 
 TARGET = 1.5
 PARTITIONS = 8

@@ -20,11 +20,12 @@ from bench.report import Result, Run
 from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.errors import StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
-from spark_connect_rt.kafka.log_load import LatestLoad
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.logs.log_load import LatestLoad
 from spark_connect_rt.stores.log_cache import LogCache
 from spark_connect_rt.stores.offset_store import OffsetStore
-from spark_connect_rt.testing.worker_process import WorkerProcess
+from spark_connect_rt.testing.worker_settings import worker_settings
+from tests.support.worker_process import WorkerProcess
 
 TARGET, LONGER_TARGET, LOAD_TARGET_S, WARM_TARGET_S = 0.5, 0.3, 3.0, 0.5
 FULL, LONGER, SMALL = 2_000_000, 10_000_000, 20_000
@@ -122,7 +123,9 @@ def _store_alone(lab: Lab, result: Result, topic: str) -> None:
     cache = LogCache(lab.folder / lab.fresh("snapshots"), lambda: time.time_ns() // 1_000_000)
     for who in ("store cold", "store warm"):
         admin = KafkaAdmin({"bootstrap.servers": lab.bootstrap_servers})
-        clients = log_client_properties({"bootstrap.servers": lab.bootstrap_servers, "group.id": "store"}, "offsets")
+        clients = log_client_properties(
+            worker_settings({"bootstrap.servers": lab.bootstrap_servers, "group.id": "store"}), "offsets"
+        )
         log = KafkaCompactedLog(TopicSpec(topic, PARTITIONS, 1), admin, clients, load=LatestLoad(cache))
         store = OffsetStore(log)
         begun, cpu = time.monotonic(), time.process_time()

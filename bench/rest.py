@@ -22,8 +22,8 @@ from bench.report import Result, Run
 from bench.rest_reads import running_connectors, those_bytes
 from spark_connect_rt.errors import ConnectError, StartupError
 from spark_connect_rt.protocol import config_records
-from spark_connect_rt.testing.connect_rest import ConnectRest
-from spark_connect_rt.testing.worker_process import WorkerProcess
+from tests.support.connect_rest import ConnectRest
+from tests.support.worker_process import WorkerProcess
 
 LIST_TARGET_MS, CREATE_TARGET_MS = 150.0, 100.0
 FULL, SMALL = 2_000, 5

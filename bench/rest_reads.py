@@ -11,7 +11,8 @@ from collections.abc import Iterator
 
 from starlette.responses import Response
 
-from spark_connect_rt.connectors.mock import MockSourceConnector
+from spark_connect_rt.connectors.samples.mock import MockSourceConnector
+from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.protocol import config_records, status_records
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.status_records import ConnectorStatusKey, TaskStatusKey
@@ -25,12 +26,13 @@ from spark_connect_rt.state.status_fold import to_fields
 from spark_connect_rt.stores.config_store import ConfigStore
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.stores.status_store import StatusStore
-from spark_connect_rt.testing.in_process_cluster import InProcessPeers, MemoryPlugins, SystemClock
+from spark_connect_rt.testing.in_process_cluster import InProcessPeers, MemoryPlugins
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
 from spark_connect_rt.testing.memory_group import MemoryGroup
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
+from spark_connect_rt.testing.worker_settings import worker_settings
 
 MOCK = "org.apache.kafka.connect.tools.MockSourceConnector"
 
@@ -87,7 +89,7 @@ def _dependencies(configs: MemoryLogTopic, statuses: MemoryLogTopic) -> HerderDe
     clock, groups = SystemClock(), MemoryConsumerGroups()
     plugins = MemoryPlugins({MOCK: MockSourceConnector})
     return HerderDependencies(
-        settings=HerderSettings.of("h:8083", "http://h:8083/", {}),
+        settings=HerderSettings.of("h:8083", "http://h:8083/", worker_settings()),
         clock=clock,
         member=MemoryGroup().member("w"),
         config_store=ConfigStore(MemoryCompactedLog(configs), clock),

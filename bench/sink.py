@@ -17,7 +17,7 @@ from bench.lab import Lab
 from bench.process_cost import CpuMeter
 from bench.report import Result, Run
 from bench.turns import all_exact, note_speed, take_turns
-from spark_connect_rt.testing.worker_process import WorkerProcess
+from tests.support.worker_process import WorkerProcess
 
 TARGET, TARGET_OF_LIMIT = 1.5, 0.7
 VALUE_BYTES = 100  # a line of the file has one more

@@ -18,7 +18,7 @@ from bench.lab import Lab, TopicTruth
 from bench.process_cost import CpuMeter
 from bench.report import Result, Run
 from bench.turns import all_exact, note_speed, take_turns
-from spark_connect_rt.testing.worker_process import WorkerProcess
+from tests.support.worker_process import WorkerProcess
 
 TARGET, TARGET_OF_LIMIT = 2.0, 0.7
 LINE_BYTES = 100  # without the newline

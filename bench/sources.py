@@ -6,7 +6,7 @@ import time
 from pathlib import Path
 
 from bench.lab import Lab, TopicTruth
-from spark_connect_rt.testing.worker_process import WorkerProcess
+from tests.support.worker_process import WorkerProcess
 
 LIMIT_S = 180.0
 

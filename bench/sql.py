@@ -19,9 +19,9 @@ from bench.lab import Lab, TopicTruth
 from bench.process_cost import CpuMeter
 from bench.report import Result, Run
 from bench.source import watch
-from spark_connect_rt.connectors.sql_urls import adbc_uri
-from spark_connect_rt.testing.postgres_server import PostgresServer
-from spark_connect_rt.testing.worker_process import WorkerProcess
+from spark_connect_rt.connectors.sql.sql_urls import adbc_uri
+from tests.support.postgres_server import PostgresServer
+from tests.support.worker_process import WorkerProcess
 
 FULL, SMALL = 1_000_000, 5_000
 RUN_LIMIT_S = 600.0

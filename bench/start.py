@@ -13,7 +13,7 @@ from bench.lab import Lab
 from bench.report import Result, Run
 from spark_connect_rt.embedded.kafka import free_ports
 from spark_connect_rt.errors import StartupError
-from spark_connect_rt.testing.worker_process import WorkerProcess
+from tests.support.worker_process import WorkerProcess
 
 TARGET = 0.5
 

@@ -16,7 +16,7 @@ from bench.lab import Lab, TopicTruth
 from bench.process_cost import CpuMeter, memory_mib
 from bench.report import Result, Run
 from bench.sources import write_lines
-from spark_connect_rt.testing.worker_process import WorkerProcess
+from tests.support.worker_process import WorkerProcess
 
 LIMIT_S = 300.0
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from bench.lab import Lab
 from bench.report import Result, Run
-from spark_connect_rt.testing.worker_process import WorkerProcess
+from tests.support.worker_process import WorkerProcess
 
 
 def take_turns(

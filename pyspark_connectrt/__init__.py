@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from spark_connect_rt.app.executor_clients import FACTORY
-from spark_connect_rt.app.table_columns import DEPLOYED, FILTERED, READ_TABLE, TABLE_COLUMNS
+from spark_connect_rt.app.tables.table_columns import DEPLOYED, FILTERED, READ_TABLE, TABLE_COLUMNS
 from spark_connect_rt.spark.datasource.connectrt import ConnectRt
 
 

@@ -1,4 +1,4 @@
-"""Keeps libraries from importing pandas until somebody needs it: 2.3 CPU s and 25 MB in every process.
+"""Keeps libraries from importing pandas until it is needed: 2.3 CPU s and 25 MB in every process.
 
 pyarrow imports pandas as soon as it converts anything from or to Python, only to know pandas' objects when it sees one.
 Who shows it one has imported pandas. So pyarrow is made to find no pandas, and to look again after an import of it.

@@ -10,6 +10,7 @@ import pytest
 
 from spark_connect_rt.embedded.java import Java, find_java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.embedded.maven import KAFKA_VERSION
 
 MOST_FILES = 700  # py4j waits by select(2): above 1023 it hears the JVM's calls no more, and streams hang
 
@@ -31,7 +32,8 @@ def java() -> Java:
 def broker(tmp_path_factory: pytest.TempPathFactory, java: Java) -> Iterator[EmbeddedKafka]:
     """One real Kafka for the whole session; tests use topics and groups of their own names."""
     directory: Path = tmp_path_factory.mktemp("kafka")
-    kafka = EmbeddedKafka(directory, java=java, die_with_parent=True)
+    version = os.environ.get("CONNECTRT_TESTS_KAFKA", KAFKA_VERSION)
+    kafka = EmbeddedKafka(directory, java=java, die_with_parent=True, version=version)
     kafka.start()
     yield kafka
     kafka.stop()

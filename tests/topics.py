@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from confluent_kafka import Consumer, KafkaException, Message, TopicPartition
 
-from spark_connect_rt.testing.consumed import consumed
+from tests.support.consumed import consumed
 
 
 def count_records(bootstrap_servers: str, topic: str) -> int:

@@ -9,18 +9,24 @@ from typing import Annotated
 
 import typer
 
-from spark_connect_rt.app.mirror_commands import add_mirror_commands
-from spark_connect_rt.app.store_commands import add_store_commands
+from spark_connect_rt._version import CONNECT_VERSION, __version__
+from spark_connect_rt.app.commands.mirror_commands import add_mirror_commands
+from spark_connect_rt.app.commands.store_commands import add_store_commands
 from spark_connect_rt.errors import BadConfigError, ConnectError, StartupError
 
-cli = typer.Typer(
-    name="connectrt",
-    help="Kafka Connect's distributed runtime on Spark.",
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-)
+
+def _show_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"connectrt {__version__} (Kafka Connect {CONNECT_VERSION})\n")
+        raise typer.Exit
+
+
+cli = typer.Typer(name="connectrt", no_args_is_help=True, pretty_exceptions_enable=False)
 PropertiesFile = Annotated[Path, typer.Argument(help="Worker properties, Java syntax.")]
+QuickstartFile = Annotated[Path | None, typer.Argument(help="Worker properties; none: those that come along.")]
+Version = Annotated[
+    bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and end.")
+]
 Keep = Annotated[bool, typer.Option("--keep", help="Leave everything up until Ctrl-C.")]
 ConnectorFiles = Annotated[
     list[Path] | None, typer.Argument(help="Connector files of a standalone worker: properties or JSON.")
@@ -28,6 +34,11 @@ ConnectorFiles = Annotated[
 Alone = Annotated[bool, typer.Option("--standalone", help="Run a standalone worker.")]
 Check = Annotated[bool, typer.Option("--check", help="Import each one, too: this finds what metadata cannot tell.")]
 Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, wins over the file; repeatable.")]
+
+
+@cli.callback()
+def connectrt(version: Version = False) -> None:
+    """Kafka Connect's distributed runtime on Spark."""
 
 
 @cli.command()
@@ -39,17 +50,17 @@ def worker(file: PropertiesFile, override: Override = None) -> None:
 
 
 @cli.command()
-def quickstart(file: PropertiesFile, keep: Keep = False, override: Override = None) -> None:
+def quickstart(file: QuickstartFile = None, keep: Keep = False, override: Override = None) -> None:
     """Stream the flights into a table: embedded Kafka, one worker, two connectors, then check the counts."""
-    from spark_connect_rt.app.quickstart import run_quickstart
+    from spark_connect_rt.app.quickstart.quickstart import bundled_settings, run_quickstart
 
-    _exit_with(lambda: run_quickstart(read_settings(file, override), keep=keep))
+    _exit_with(lambda: run_quickstart(read_settings(file or bundled_settings(), override), keep=keep))
 
 
 @cli.command("class-archive")
 def class_archive() -> None:
     """Prepare this environment: every later start of a worker costs a third less CPU. Half a minute, once."""
-    from spark_connect_rt.app.class_archive import make_class_archive
+    from spark_connect_rt.app.commands.class_archive import make_class_archive
 
     def make() -> int:
         sys.stdout.write(f"{make_class_archive()}\n")
@@ -78,8 +89,10 @@ def submit(
     if alone or connectors:
         standalone(file, connectors, override)
         return
-    settings = _exit_with(lambda: read_settings(file, override), ends=False)
-    if isinstance(settings, dict) and settings.get("connectrt.job") == "quickstart":
+    from spark_connect_rt.config.worker.own_settings import JobSettings
+
+    job = _exit_with(lambda: JobSettings.of(read_settings(file, override)).connectrt_job, ends=False)
+    if job == "quickstart":
         quickstart(file, keep, override)
     else:
         worker(file, override)

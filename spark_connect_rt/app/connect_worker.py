@@ -11,7 +11,6 @@ import os
 import socket
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
@@ -20,12 +19,14 @@ from spark_connect_rt.app.late_runner import LateRunner, with_stores
 from spark_connect_rt.app.plugin_report import tell_broken
 from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.wiring import ClusterId, admin_of, spark_runner
-from spark_connect_rt.app.worker_plugins import plugin_path, plugins_of
-from spark_connect_rt.config.listeners import Advertised, advertised, parse_listeners
+from spark_connect_rt.app.worker_plugins import plugins_of
+from spark_connect_rt.config.worker.listeners import Advertised, advertised
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.errors import RetriableError, StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin
-from spark_connect_rt.kafka.bulk_read_process import cpu_count
+from spark_connect_rt.kafka.logs.bulk_read_process import cpu_count
+from spark_connect_rt.mirror.named_class import import_only
 from spark_connect_rt.ports.supervision import Supervisor
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -44,11 +45,12 @@ Herder = TypeVar("Herder", bound=DistributedHerder)
 class ConnectWorker(ABC, Generic[Herder]):
     """A worker and everything it owns. ``start`` returns when REST answers and the herder is on its way."""
 
-    def __init__(self, raw: Mapping[str, str], listeners: Sequence[str], graceful_timeout_ms: int) -> None:
-        """Take the worker's properties, its ``listeners`` and how long its tasks may take to stop."""
-        self.address: Advertised = advertised(parse_listeners(listeners), raw, socket.getfqdn())
-        self._raw = dict(raw)
-        self._graceful_timeout_ms = graceful_timeout_ms
+    def __init__(self, config: WorkerConfig) -> None:
+        """Take the worker's settings; what is odd in them is logged."""
+        for warning in config.warnings:
+            log.warning("%s", warning)
+        self.config = config
+        self.address: Advertised = advertised(config.rest, socket.getfqdn())
         self._cluster = ClusterId()
         self.supervisor = Supervisor()
         self._admin: KafkaAdmin | None = None
@@ -80,7 +82,7 @@ class ConnectWorker(ABC, Generic[Herder]):
             raise
 
     def _start(self) -> None:
-        self._admin = admin_of(self._raw)
+        self._admin = admin_of(self.config)
         self._runner = LateRunner(self._new_runner, prepare=with_stores, report=self.supervisor.failed)
         dependencies = self._dependencies(self._admin, self._runner)
         self.herder = self._new_herder(dependencies)
@@ -90,8 +92,8 @@ class ConnectWorker(ABC, Generic[Herder]):
         self._reach_broker(self._admin)
         self.herder.start()
         self._runner.build(after=self._read(dependencies.offset_store))
-        if plugin_path(self._raw):
-            tell_broken(plugins_of(self._raw))
+        if self.config.plugins.folders:
+            tell_broken(plugins_of(self.config.raw))
 
     def _read(self, offsets: OffsetStore) -> Future[None]:
         """Return what is done when the internal topics are read: Spark's start takes two cores, and so does that."""
@@ -112,15 +114,16 @@ class ConnectWorker(ABC, Generic[Herder]):
         return read
 
     def _new_runner(self) -> TaskRunner:
-        return spark_runner(self._raw, report=self.supervisor.failed)
+        return spark_runner(self.config, report=self.supervisor.failed)
 
     def _new_rest(self, dependencies: HerderDependencies, herder: Herder) -> RestApi | None:
         """Return the worker's REST API; None: it has none of its own."""
-        settings = dependencies.resolve(self._raw)
+        plugins = plugins_of(self.config.raw)
+        import_only(plugins.may_import)  # names of classes come from whoever may send requests
         return RestApi(
-            settings,
+            self.config,
             herder,
-            plugins_of(self._raw),
+            plugins,
             dependencies.clock.now_ms,
             dependencies.peers,
             report=self.supervisor.failed,
@@ -140,4 +143,4 @@ class ConnectWorker(ABC, Generic[Herder]):
         if self._rest is not None:
             self._rest.stop()
         if self._runner is not None and self.supervisor.failure is None:  # else the herder has ended what it could
-            self._runner.close(self._graceful_timeout_ms)
+            self._runner.close(self.config.runtime.task_shutdown_graceful_timeout_ms)

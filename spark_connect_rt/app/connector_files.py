@@ -14,7 +14,8 @@ from typing import Any
 from spark_connect_rt.app.exit_codes import EXIT_BAD_CONNECTOR_FILE
 from spark_connect_rt.config.java_properties import parse_properties
 from spark_connect_rt.errors import BadConfigError, BadRequestError, ConnectError, StartupError
-from spark_connect_rt.rest.request_body import CreateRequest, read_create
+from spark_connect_rt.ports.herder_requests import CreateConnector
+from spark_connect_rt.rest.request_body import read_create
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,7 +23,7 @@ class ConnectorFile:
     """One file and the connector it asks for."""
 
     path: Path
-    request: CreateRequest
+    request: CreateConnector
 
 
 def read_connector_file(path: Path) -> ConnectorFile:
@@ -44,7 +45,7 @@ def refused(path: Path, error: Exception) -> StartupError:
     return StartupError(message, exit_code=EXIT_BAD_CONNECTOR_FILE, code="CRT-1089")
 
 
-def _request(text: str) -> CreateRequest:
+def _request(text: str) -> CreateConnector:
     fields = _json(text)
     if fields is None:
         return _from_flat(parse_properties(text))
@@ -57,7 +58,7 @@ def _request(text: str) -> CreateRequest:
     return _from_flat(fields)
 
 
-def _from_flat(config: dict[str, Any]) -> CreateRequest:
+def _from_flat(config: dict[str, Any]) -> CreateConnector:
     name = config.get("name")
     if not name:
         raise BadRequestError("is missing the mandatory 'name' configuration")

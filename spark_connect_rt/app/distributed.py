@@ -18,7 +18,7 @@ from spark_connect_rt.app.serving import await_end, end_failed
 from spark_connect_rt.app.signals import stop_asked
 from spark_connect_rt.app.warm_member import WarmMember
 from spark_connect_rt.app.wiring import herder_dependencies
-from spark_connect_rt.config.distributed_config import DistributedConfig, parse_distributed
+from spark_connect_rt.app.worker_plugins import distributed_config
 from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError, StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
@@ -36,11 +36,7 @@ class DistributedWorker(ConnectWorker[DistributedHerder]):
     """A worker of a group, its state on the three internal topics."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
-        self.config: DistributedConfig = parse_distributed(settings)
-        for warning in self.config.warnings:
-            log.warning("%s", warning)
-        config = self.config
-        super().__init__(config.raw, config.listeners, config.task_shutdown_graceful_timeout_ms)
+        super().__init__(distributed_config(settings))
 
     @property
     def url(self) -> str:
@@ -49,7 +45,7 @@ class DistributedWorker(ConnectWorker[DistributedHerder]):
 
     def _dependencies(self, admin: KafkaAdmin, runner: LateRunner) -> HerderDependencies:
         dependencies = herder_dependencies(self.config, self.address, admin, runner, self._cluster, self.supervisor)
-        group = self.config.raw["group.id"]
+        group = self.config.group.group_id
         member = WarmMember(
             dependencies.member,
             lambda: admin.group_is_active(group),

@@ -6,14 +6,14 @@ planner processes, so it must stay quick to import.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.api.plugin_modules import public_name
-from spark_connect_rt.config.oauth_endpoints import endpoints_in, refuse_foreign_endpoints
+from spark_connect_rt.config.worker.oauth_endpoints import endpoints_in, refuse_foreign_endpoints
 
 if TYPE_CHECKING:  # the port brings pyarrow, which the driver's start must not wait for
-    from spark_connect_rt.config.topic_creation import TopicGroup
+    from spark_connect_rt.config.connectors.topic_creation import TopicGroup
     from spark_connect_rt.kafka.admin import TopicSpec
     from spark_connect_rt.ports.executor_clients import BatchConsumer, BatchProducer, TransactionalProducer
 
@@ -29,19 +29,19 @@ class KafkaExecutorClients:
 
     def producer(self, config: Mapping[str, str]) -> BatchProducer:
         """Return a new producer."""
-        from spark_connect_rt.kafka.producers import batch_producer
+        from spark_connect_rt.kafka.writing.producers import batch_producer
 
         return batch_producer(config)
 
     def transactional_producer(self, config: Mapping[str, str]) -> TransactionalProducer:
         """Return a new producer of transactions."""
-        from spark_connect_rt.kafka.transactional_producer import KafkaTransactionalProducer
+        from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
 
         return KafkaTransactionalProducer(config)
 
     def consumer(self, config: Mapping[str, str]) -> BatchConsumer:
         """Return a new consumer."""
-        from spark_connect_rt.kafka.consumers import batch_consumer
+        from spark_connect_rt.kafka.reading.consumers import batch_consumer
 
         return batch_consumer(config)
 
@@ -96,20 +96,20 @@ def _created(config: Mapping[str, str], spec: TopicSpec) -> bool:
         admin.close()
 
 
-def clients_factory(plugin_path: str | None) -> str:
-    """Return the name of the clients of a worker with this ``plugin.path``."""
-    return f"{FACTORY}?{plugin_path}" if plugin_path and plugin_path.strip() else FACTORY
+def clients_factory(folders: Sequence[str]) -> str:
+    """Return the name of the clients of a worker with these folders as its ``plugin.path``."""
+    return f"{FACTORY}?{','.join(folders)}" if folders else FACTORY
 
 
 def executor_clients(plugin_path: str = "") -> KafkaExecutorClients:
     """Return the clients of this process; from now on it can import what is in the worker's ``plugin.path``."""
     if not plugin_path:
         return KafkaExecutorClients()
-    from spark_connect_rt.app.worker_plugins import plugin_path as folders_of
+    from spark_connect_rt.config.worker.own_settings import PluginSettings
     from spark_connect_rt.plugins.isolation import make_importable
     from spark_connect_rt.plugins.locations import find_locations
     from spark_connect_rt.spark.executor.shipped_plugins import folders_here
 
-    folders = folders_here(folders_of({"plugin.path": plugin_path}))
+    folders = folders_here(PluginSettings.of({"plugin.path": plugin_path}).folders)
     make_importable(find_locations(folders))
     return KafkaExecutorClients(folders)

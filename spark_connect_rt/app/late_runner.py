@@ -7,21 +7,20 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import replace
 from typing import Any
 
 from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
-from spark_connect_rt.ports.task_runner import OnTaskEvent, ReadOffsets, TaskLaunch, TaskRunner
-from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.ports.task_runner import OnTaskEvent, ReadOffsets, Start, TaskCommand, TaskLaunch, TaskRunner
 
 HELD_BACK_S = 10.0  # at most
 
 
 def with_stores(launch: TaskLaunch) -> TaskLaunch:
     """Return the launch with the trust and key stores that its clients name, for executors without these files."""
-    from spark_connect_rt.kafka.carried_stores import carry_stores
+    from spark_connect_rt.security.carried_stores import carry_stores
 
     return replace(launch, client_config=carry_stores(launch.client_config))
 
@@ -98,30 +97,10 @@ class LateRunner:
         """See the port."""
         self._call(lambda runner: runner.live_while(may_vouch))
 
-    def start(self, launch: TaskLaunch) -> None:
+    def do(self, command: TaskCommand) -> None:
         """See the port."""
-        prepared = self._prepare(launch)
-        self._call(lambda runner: runner.start(prepared))
-
-    def pause(self, task: ConnectorTaskId) -> None:
-        """See the port."""
-        self._call(lambda runner: runner.pause(task))
-
-    def resume(self, task: ConnectorTaskId) -> None:
-        """See the port."""
-        self._call(lambda runner: runner.resume(task))
-
-    def stop(self, task: ConnectorTaskId, timeout_ms: int) -> None:
-        """See the port."""
-        self._call(lambda runner: runner.stop(task, timeout_ms))
-
-    def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
-        """See the port."""
-        self._call(lambda runner: runner.assign(task, offsets))
-
-    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
-        """See the port."""
-        self._call(lambda runner: runner.revoke(task, partitions, timeout_ms))
+        prepared = Start(self._prepare(command.launch)) if isinstance(command, Start) else command
+        self._call(lambda runner: runner.do(prepared))
 
     def close(self, timeout_ms: int) -> None:
         """Close what was built, if it was begun."""

@@ -6,25 +6,19 @@ import logging
 import sys
 from collections.abc import Mapping
 
-from spark_connect_rt.ports.hidden_values import without_secrets
+from spark_connect_rt.config.worker.own_settings import JobSettings
+from spark_connect_rt.ports.hidden_values import MaskingFormatter
 
 FORMAT = "%(asctime)s %(levelname)s %(threadName)s %(name)s %(message)s"
 QUIET = ("py4j", "aiokafka", "httpx", "httpcore", "uvicorn.access", "asyncio")
 
 
-class _Masking(logging.Formatter):
-    """Hides what config providers gave: plug-ins quote their settings in messages and errors."""
-
-    def format(self, record: logging.LogRecord) -> str:
-        return without_secrets(super().format(record))
-
-
 def set_up_logging(settings: Mapping[str, str]) -> None:
     """Set the root level from ``connectrt.log.level`` (default WARNING under the quickstart, else INFO)."""
-    default = "WARNING" if settings.get("connectrt.job") == "quickstart" else "INFO"
-    level = settings.get("connectrt.log.level", default).upper()
+    job = JobSettings.of(settings)
+    level = job.connectrt_log_level or ("WARNING" if job.connectrt_job == "quickstart" else "INFO")
     handler = logging.StreamHandler(sys.stderr)
-    handler.setFormatter(_Masking(FORMAT))
-    logging.basicConfig(handlers=[handler], level=level, force=True)
+    handler.setFormatter(MaskingFormatter(logging.Formatter(FORMAT)))
+    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)

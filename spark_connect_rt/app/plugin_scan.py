@@ -23,37 +23,49 @@ def _jdbc_names(kind: str) -> tuple[str, ...]:
     return (f"io.confluent.connect.jdbc.{name}", f"io.aiven.connect.jdbc.{name}", name, f"Jdbc{kind}")
 
 
+def _connector(target: str, kind: str, java_class: str | None = None, *aliases: str, listed: bool = True) -> PluginDesc:
+    """Return a bundled connector by ``wing.module:Class``.
+
+    Configurations may name the module as it was called outside of its wing; that goes with version 0.2.
+    """
+    former = f"{_CONNECTORS}.{target.partition('.')[2]}"
+    aliases = (*aliases, former, former.replace(":", "."))
+    return bundled(f"{_CONNECTORS}.{target}", kind, java_class, *aliases, listed=listed)
+
+
 BUNDLED: tuple[PluginDesc, ...] = (
-    bundled(
-        f"{_CONNECTORS}.file_stream_source:FileStreamSourceConnector",
+    _connector(
+        "files.file_stream_source:FileStreamSourceConnector",
         "source",
         f"{_JAVA}.file.FileStreamSourceConnector",
     ),
-    bundled(
-        f"{_CONNECTORS}.file_stream_sink:FileStreamSinkConnector",
+    _connector(
+        "files.file_stream_sink:FileStreamSinkConnector",
         "sink",
         f"{_JAVA}.file.FileStreamSinkConnector",
     ),
-    bundled(f"{_CONNECTORS}.delimited_file_source:DelimitedFileSourceConnector", "source"),
-    bundled(f"{_CONNECTORS}.directory_source:DirectorySourceConnector", "source"),
-    bundled(f"{_CONNECTORS}.kafka_sink:KafkaSinkConnector", "sink"),
-    bundled(f"{_CONNECTORS}.kafka_source:KafkaSourceConnector", "source"),
+    _connector("files.delimited_file_source:DelimitedFileSourceConnector", "source"),
+    _connector("files.directory_source:DirectorySourceConnector", "source"),
+    _connector("topics.kafka_sink:KafkaSinkConnector", "sink"),
+    _connector("topics.kafka_source:KafkaSourceConnector", "source"),
     *(
-        bundled(
-            f"{_CONNECTORS}.mirror_{name.lower()}:Mirror{name}Connector", "source", f"{_MIRROR}.Mirror{name}Connector"
+        _connector(
+            f"mirror.mirror_{name.lower()}:Mirror{name}Connector",
+            "source",
+            f"{_MIRROR}.Mirror{name}Connector",
         )
         for name in ("Source", "Checkpoint", "Heartbeat")
     ),
-    bundled(f"{_CONNECTORS}.spark_format_source:SparkFormatSourceConnector", "source"),
-    bundled(f"{_CONNECTORS}.http_source:HttpSourceConnector", "source"),
-    bundled(f"{_CONNECTORS}.http_sink:HttpSinkConnector", "sink"),
-    bundled(f"{_CONNECTORS}.datagen_source:DatagenSourceConnector", "source"),
-    bundled(f"{_CONNECTORS}.spark_table_sink:SparkTableSinkConnector", "sink"),
-    bundled(f"{_CONNECTORS}.sql_source:SqlSourceConnector", "source", None, *_jdbc_names("Source")),
-    bundled(f"{_CONNECTORS}.sql_sink:SqlSinkConnector", "sink", None, *_jdbc_names("Sink")),
+    _connector("spark.spark_format_source:SparkFormatSourceConnector", "source"),
+    _connector("http.http_source:HttpSourceConnector", "source"),
+    _connector("http.http_sink:HttpSinkConnector", "sink"),
+    _connector("samples.datagen_source:DatagenSourceConnector", "source"),
+    _connector("spark.spark_table_sink:SparkTableSinkConnector", "sink"),
+    _connector("sql.sql_source:SqlSourceConnector", "source", None, *_jdbc_names("Source")),
+    _connector("sql.sql_sink:SqlSinkConnector", "sink", None, *_jdbc_names("Sink")),
     # As in Kafka's own distribution, test connectors are not listed; a configuration that names one gets it.
     *(
-        bundled(f"{_CONNECTORS}.{module}:{name}Connector", kind, f"{_JAVA}.tools.{name}Connector", listed=False)
+        _connector(f"samples.{module}:{name}Connector", kind, f"{_JAVA}.tools.{name}Connector", listed=False)
         for module, name, kind in (
             ("verifiable", "VerifiableSource", "source"),
             ("verifiable", "VerifiableSink", "sink"),

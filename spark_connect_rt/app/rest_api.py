@@ -15,13 +15,13 @@ from typing import Any
 
 from starlette.routing import Route, Router
 
-from spark_connect_rt.api.rest_extension import Asgi, ConnectRestExtension
+from spark_connect_rt.api.rest_extension import Asgi, ClusterState, ConnectRestExtension
 from spark_connect_rt.app.build_commit import build_commit
 from spark_connect_rt.app.plugin_report import plugin_report
 from spark_connect_rt.app.rest_tls import ADMIN, LISTENERS, server_tls
-from spark_connect_rt.config.listeners import Listener, parse_listeners
-from spark_connect_rt.config.response_headers import parse_header_rules
-from spark_connect_rt.config.worker_config import REST
+from spark_connect_rt.config.worker.listeners import Listener, parse_listeners
+from spark_connect_rt.config.worker.response_headers import parse_header_rules
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.herder import HerderApi
@@ -29,13 +29,12 @@ from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.rest.app import create_admin_app, create_app
 from spark_connect_rt.rest.basic_auth import LOGIN_FILE
-from spark_connect_rt.rest.cors import CrossOrigin
-from spark_connect_rt.rest.response_headers import ResponseHeaders
+from spark_connect_rt.rest.middleware.cors import CrossOrigin
+from spark_connect_rt.rest.middleware.response_headers import ResponseHeaders
 from spark_connect_rt.rest.server import RestServer, RestServers
 
 log = logging.getLogger(__name__)
 
-OWN_LOGIN_FILE = "connectrt.rest.login.config"
 _JAVA_OPTION = re.compile(r"-Djava\.security\.auth\.login\.config=(\S+)")
 
 
@@ -44,7 +43,7 @@ class RestApi:
 
     def __init__(
         self,
-        raw: Mapping[str, str],
+        config: WorkerConfig,
         herder: HerderApi,
         plugins: Plugins,
         now_ms: Callable[[], int],
@@ -52,24 +51,24 @@ class RestApi:
         environment: Mapping[str, str] = os.environ,
         report: Report = report_nowhere,
     ) -> None:
-        """Take the worker's settings, ``${provider:...}`` resolved. Raises BadConfigError."""
-        values = REST.parse(raw)
-        admin = values["admin.listeners"]
+        """Take the worker's settings. Raises BadConfigError."""
+        rest, texts = config.rest, config.resolved
+        admin = rest.admin_listeners
 
         def broken() -> dict[str, list[dict[str, Any]]]:
             return plugin_report(plugins)
 
-        self._extensions = _extensions(values["rest.extension.classes"], raw, plugins, environment)
+        self._extensions = _extensions(config, plugins, environment)
         app: Asgi = create_app(herder, peers, commit=build_commit(), with_admin=admin is None, plugins=broken)
         for extension in reversed(self._extensions):
-            app = _with_routes(extension.wrap(app, herder), extension, herder)
-        if rules := parse_header_rules(values["response.http.headers.config"]):
+            app = _with_routes(extension.wrap(app, herder.views), extension, herder.views)
+        if rules := parse_header_rules(rest.response_http_headers_config):
             app = ResponseHeaders(app, rules, now_ms)
-        if origins := _parts(values["access.control.allow.origin"]):
-            app = CrossOrigin(app, origins, _parts(values["access.control.allow.methods"]))
-        servers = servers_of(app, parse_listeners(values["listeners"]), raw, LISTENERS, report)
+        if origins := _parts(rest.access_control_allow_origin):
+            app = CrossOrigin(app, origins, _parts(rest.access_control_allow_methods))
+        servers = servers_of(app, parse_listeners(rest.listeners), texts, LISTENERS, report)
         if admin:
-            servers += servers_of(create_admin_app(herder, broken), parse_listeners(admin), raw, ADMIN, report)
+            servers += servers_of(create_admin_app(herder, broken), parse_listeners(admin), texts, ADMIN, report)
         self._servers = RestServers(servers)
 
     def start(self) -> None:
@@ -101,12 +100,10 @@ def servers_of(
     ]
 
 
-def _extensions(
-    names: Sequence[str], raw: Mapping[str, str], plugins: Plugins, environment: Mapping[str, str]
-) -> list[ConnectRestExtension]:
-    config = {**raw, LOGIN_FILE: raw.get(OWN_LOGIN_FILE) or _login_file_of_java(environment)}
+def _extensions(config: WorkerConfig, plugins: Plugins, environment: Mapping[str, str]) -> list[ConnectRestExtension]:
+    login_file = config.engine.connectrt_rest_login_config or _login_file_of_java(environment)
     made: list[ConnectRestExtension] = []
-    for name in names:
+    for name in config.rest.rest_extension_classes:
         try:
             cls = plugins.class_of(name)
         except NotFoundError as error:
@@ -114,7 +111,7 @@ def _extensions(
         if not issubclass(cls, ConnectRestExtension):
             raise BadConfigError({"rest.extension.classes": [f"{name} is no ConnectRestExtension"]})
         extension = cls()
-        extension.configure(config)
+        extension.configure({**config.resolved, LOGIN_FILE: login_file})
         made.append(extension)
     return made
 
@@ -127,9 +124,9 @@ def _login_file_of_java(environment: Mapping[str, str]) -> str:
     return ""
 
 
-def _with_routes(app: Asgi, extension: ConnectRestExtension, herder: HerderApi) -> Asgi:
+def _with_routes(app: Asgi, extension: ConnectRestExtension, cluster: ClusterState) -> Asgi:
     """Return an application that serves the extension's own paths and hands everything else on."""
-    own = extension.routes(herder)
+    own = extension.routes(cluster)
     if not own:
         return app
     return Router([Route(path, _endpoint(handler), methods=[method]) for method, path, handler in own], default=app)

@@ -9,10 +9,11 @@ from __future__ import annotations
 import ssl
 from collections.abc import Mapping
 
-from spark_connect_rt.config.client_properties import with_prefix
+from spark_connect_rt.config.config_def import prefixed
+from spark_connect_rt.config.worker.worker_config import REST
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka.tls_config import tls_settings
-from spark_connect_rt.kafka.tls_context import load_own_certificate
+from spark_connect_rt.security.tls_config import tls_settings
+from spark_connect_rt.security.tls_context import load_own_certificate
 
 LISTENERS, ADMIN = "listeners.https.", "admin.listeners.https."
 _VERIFY = {"required": ssl.CERT_REQUIRED, "requested": ssl.CERT_OPTIONAL, "none": ssl.CERT_NONE}
@@ -21,7 +22,7 @@ _VERSIONS = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_
 
 def tls_values(config: Mapping[str, str], prefix: str) -> dict[str, str]:
     """Return the ``ssl.*`` settings that hold for listeners with ``prefix``."""
-    own = dict(with_prefix(config, prefix))
+    own = dict(prefixed(config, prefix))
     return own or {name: value for name, value in config.items() if name.startswith("ssl.")}
 
 
@@ -31,9 +32,9 @@ def server_tls(config: Mapping[str, str], prefix: str = LISTENERS) -> ssl.SSLCon
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     settings = _load(context, values)
     if "ssl.key.pem" not in settings:
-        missing = f"{prefix if with_prefix(config, prefix) else ''}ssl.keystore.location"
+        missing = f"{prefix if prefixed(config, prefix) else ''}ssl.keystore.location"
         raise BadConfigError({missing: ["an https listener needs a key and its certificate"]})
-    wanted = values.get("ssl.client.auth", "none").lower()
+    wanted = (values.get("ssl.client.auth") or REST["ssl.client.auth"].default).lower()
     if wanted not in _VERIFY:
         raise BadConfigError({f"{prefix}ssl.client.auth": [f"{wanted} is none of {', '.join(_VERIFY)}"]})
     context.verify_mode = _VERIFY[wanted]

@@ -1,9 +1,14 @@
-"""SIGTERM and SIGINT: the first asks the worker to stop in order, the second ends the process as it stands."""
+"""SIGTERM, SIGINT and SIGHUP: the first asks for an orderly stop, a second SIGTERM or SIGINT ends the process at once.
+
+SIGHUP comes when the terminal is closed, from the kernel and from the shell, so it may come several times: it asks, and
+never ends at once. Who started the process with SIGHUP ignored (``nohup``) wants it to stay: then it stays ignored.
+"""
 
 from __future__ import annotations
 
 import os
 import signal
+import stat
 import sys
 import threading
 from types import FrameType
@@ -11,23 +16,66 @@ from types import FrameType
 SIGNAL_EXIT_BASE = 128  # a shell's exit code for a process that a signal ended
 
 
-def stop_asked() -> threading.Event:
+def stop_asked(second_ends: bool = True) -> threading.Event:
     """Return what the first signal sets. Main thread only.
 
-    The second signal is for whoever will not wait for the drain: nothing more is committed or left; the group finds
-    out by the session timeout, as after kill -9.
+    ``second_ends``: a second SIGTERM or SIGINT is for whoever will not wait for the drain: nothing more is committed or
+    left; the group finds out by the session timeout, as after kill -9. Without it the second does nothing.
     """
-    asked = threading.Event()
+    asked, counted = threading.Event(), threading.Event()
 
     def heard(number: int, _frame: FrameType | None) -> None:
-        if not asked.is_set():
-            asked.set()
+        asked.set()
+        if number == signal.SIGHUP:
+            leave_closed_terminal()
+            return
+        if not (second_ends and counted.is_set()):
+            counted.set()
             return
         # No logging: the signal may have come in the middle of it, holding its lock.
         sys.stderr.write(f"signal {number} for the second time: the process ends at once\n")
         sys.stderr.flush()
         os._exit(SIGNAL_EXIT_BASE + number)
 
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, *_hang_up()):
         signal.signal(number, heard)
     return asked
+
+
+def unwind_when_asked() -> None:
+    """Have the first SIGTERM or SIGHUP raise SystemExit(128 + its number), so that every ``finally`` runs.
+
+    Main thread only. A second SIGTERM ends the process as it stands.
+    """
+
+    def heard(number: int, _frame: FrameType | None) -> None:
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)
+        if number == signal.SIGHUP:
+            leave_closed_terminal()
+        raise SystemExit(SIGNAL_EXIT_BASE + number)
+
+    for number in (signal.SIGTERM, *_hang_up()):
+        signal.signal(number, heard)
+
+
+def leave_closed_terminal() -> None:
+    """Send what is still printed nowhere if the terminal is gone: each write to it would be an error, also at the end.
+
+    A terminal that is still there (somebody sent SIGHUP by ``kill``) keeps the output, as a file or a pipe does.
+    """
+    for stream in (sys.stdout, sys.stderr, sys.__stderr__):
+        try:
+            number = stream.fileno() if stream is not None else -1
+            closed = stat.S_ISCHR(os.fstat(number).st_mode) and not os.isatty(number)
+        except (OSError, ValueError):  # no file behind it
+            continue
+        if closed:
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, number)
+            os.close(nowhere)
+
+
+def _hang_up() -> tuple[signal.Signals, ...]:
+    """Return SIGHUP, unless whoever started the process had it ignored."""
+    return () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)

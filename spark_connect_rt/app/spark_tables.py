@@ -16,12 +16,12 @@ class SparkTables:
 
     def held(self, connector: str, config: Mapping[str, str]) -> Mapping[TopicPartition, tuple[int, int]]:
         """See the port."""
-        from spark_connect_rt.spark.driver.table_memory import held_by_table
+        from spark_connect_rt.spark.driver.formats.table_memory import held_by_table
 
         return held_by_table(self._runner.real().session(), connector, config)
 
     def forget(self, connector: str, config: Mapping[str, str]) -> None:
         """See the port."""
-        from spark_connect_rt.spark.driver.table_memory import forget_table
+        from spark_connect_rt.spark.driver.formats.table_memory import forget_table
 
         forget_table(self._runner.real().session(), connector, config)

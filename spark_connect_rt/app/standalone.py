@@ -10,7 +10,6 @@ import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from spark_connect_rt.app.clock import SystemClock
 from spark_connect_rt.app.connect_worker import ConnectWorker
 from spark_connect_rt.app.connector_files import ConnectorFile, read_connector_file, refused
 from spark_connect_rt.app.late_runner import LateRunner
@@ -19,14 +18,14 @@ from spark_connect_rt.app.serving import await_end, end_failed
 from spark_connect_rt.app.signals import stop_asked
 from spark_connect_rt.app.spark_tables import SparkTables
 from spark_connect_rt.app.wiring import guarded, override_policy, sink_group
-from spark_connect_rt.app.worker_plugins import plugins_of
-from spark_connect_rt.config.connector_config import SINK, SOURCE
-from spark_connect_rt.config.standalone_config import parse_standalone
-from spark_connect_rt.config_providers.providers import ConfigProviders
+from spark_connect_rt.app.worker_plugins import plugins_of, providers_of
+from spark_connect_rt.config.connectors.connector_config import SINK, SOURCE
+from spark_connect_rt.config.worker.standalone_config import parse_standalone
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
 from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
+from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.rest.peer_client import HttpPeerClient
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.settings import HerderSettings
@@ -47,10 +46,9 @@ class StandaloneWorker(ConnectWorker[StandaloneHerder]):
     """A group of one, its state in memory and in one file."""
 
     def __init__(self, raw: Mapping[str, str]) -> None:
-        self._values, warnings = parse_standalone(raw)
-        for warning in warnings:
-            log.warning("%s", warning)
-        super().__init__(raw, self._values["listeners"], self._values["task.shutdown.graceful.timeout.ms"])
+        config = parse_standalone(raw, providers_of(raw).resolve)
+        super().__init__(config)
+        self._offsets = OffsetFile(Path(config.offset_storage_file_filename))
 
     def await_started(self) -> None:
         """Wait until the herder is ready to be asked."""
@@ -62,43 +60,33 @@ class StandaloneWorker(ConnectWorker[StandaloneHerder]):
         assert self.herder is not None
         request = file.request
         try:
-            answer = self.herder.create(request.name, request.config, request.initial_state)
-            written = answer.result(self.herder.request_limit_s)
+            written = self.herder.submit(request).result(self.herder.request_limit_s)
         except (ConnectError, TimeoutError) as error:
             raise refused(file.path, error) from error
         log.info("connector=%s created from %s: %d tasks", request.name, file.path, len(written.info.tasks))
 
     def _dependencies(self, admin: KafkaAdmin, runner: LateRunner) -> HerderDependencies:
-        clock, raw, plugins = SystemClock(), self._raw, plugins_of(self._raw)
-        providers = ConfigProviders.from_config(raw, plugins.class_of)
-        offsets, failed = OffsetFile(Path(self._values["offset.storage.file.filename"])), self.supervisor.failed
-        # Compatible: tasks go on while others are added, and nobody needs session keys.
-        settings = HerderSettings.of(
-            self.address.worker_id,
-            self.address.url,
-            # As Java: no group, no transactions.
-            {**raw, "connect.protocol": "compatible", "exactly.once.source.support": "disabled"},
-        )
+        clock, config, plugins, failed = SystemClock(), self.config, plugins_of(self.config.raw), self.supervisor.failed
         return HerderDependencies(
-            settings=settings,
+            settings=HerderSettings.of(self.address.worker_id, self.address.url, config),
             clock=clock,
             member=SoloMember(),
             config_store=ConfigStore(LocalCompactedLog("configs", report=failed), clock),
             status_store=StatusStore(LocalCompactedLog("statuses", report=failed), clock),
-            offset_store=OffsetStore(LocalCompactedLog("offsets", offsets, failed)),
+            offset_store=OffsetStore(LocalCompactedLog("offsets", self._offsets, failed)),
             supervisor=self.supervisor,
             runner=runner,
             sink_groups=sink_group,
             plugins=plugins,
             peers=HttpPeerClient(),
             new_key=os.urandom,
-            resolve=guarded(providers.resolve, raw),
+            resolve=guarded(providers_of(config.raw).resolve, config),
             group_offsets=KafkaGroupOffsets(),
             table_memory=SparkTables(runner),
             kafka_cluster_id=lambda: self._cluster.value,
             source_config=SOURCE,
             sink_config=SINK,
-            override_policy=override_policy(raw, plugins),
+            override_policy=override_policy(config, plugins),
         )
 
     def _new_herder(self, dependencies: HerderDependencies) -> StandaloneHerder:

@@ -91,6 +91,10 @@ class WarmMember:
         """See the port."""
         return self._member.member_id()
 
+    def trouble(self) -> str:
+        """See the port."""
+        return self._member.trouble()
+
     def in_contact(self) -> bool:
         """See the port."""
         return self._member.in_contact()

@@ -6,39 +6,41 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
-from spark_connect_rt.app.clock import SystemClock
 from spark_connect_rt.app.executor_clients import clients_factory
 from spark_connect_rt.app.logger_levels import PythonLoggers
 from spark_connect_rt.app.rest_tls import client_tls
 from spark_connect_rt.app.spark_tables import SparkTables
-from spark_connect_rt.app.worker_plugins import plugins_of
+from spark_connect_rt.app.worker_plugins import plugins_of, providers_of
 from spark_connect_rt.config.client_properties import (
     connector_admin_properties,
     leader_producer_properties,
     log_client_properties,
     own_offset_properties,
     shared_admin_properties,
+    shared_client_properties,
 )
-from spark_connect_rt.config.connector_config import SINK, SOURCE
-from spark_connect_rt.config.distributed_config import DistributedConfig
-from spark_connect_rt.config.listeners import Advertised
-from spark_connect_rt.config.oauth_endpoints import endpoints_in, refuse_foreign_endpoints
-from spark_connect_rt.config.override_policy import is_plugin
-from spark_connect_rt.config.own_settings import DEFAULT_SNAPSHOT_DIRECTORY
-from spark_connect_rt.config_providers.providers import ConfigProviders
+from spark_connect_rt.config.connectors.connector_config import SINK, SOURCE
+from spark_connect_rt.config.worker.listeners import Advertised
+from spark_connect_rt.config.worker.oauth_endpoints import endpoints_in, refuse_foreign_endpoints
+from spark_connect_rt.config.worker.override_policy import is_plugin
+from spark_connect_rt.config.worker.storage_config import StorageTopic
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
-from spark_connect_rt.kafka.fenced_writer import KafkaFencedWriter
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
-from spark_connect_rt.kafka.log_load import LatestLoad
-from spark_connect_rt.kafka.transactions import KafkaTransactions
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.logs.log_load import LatestLoad
+from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
+from spark_connect_rt.kafka.membership.group_settings import member_settings
+from spark_connect_rt.kafka.writing.fenced_writer import KafkaFencedWriter
+from spark_connect_rt.kafka.writing.transactions import KafkaTransactions
 from spark_connect_rt.plugins.registry import Plugins
+from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.ports.sink_group import SinkGroup
 from spark_connect_rt.ports.supervision import Report, Supervisor, report_nowhere
 from spark_connect_rt.ports.task_runner import TaskRunner
@@ -64,7 +66,7 @@ class ClusterId:
 
 
 def internal_log(
-    config: DistributedConfig,
+    config: WorkerConfig,
     admin: KafkaAdmin,
     topic: TopicSpec,
     clients: str,
@@ -76,46 +78,36 @@ def internal_log(
     # I7: an offset that was sent while the work was certainly ours arrives, or never does, before it is another's.
     limit_ms = timing.session_ms - timing.lease_ms if clients == "offsets" else None
     # Only offsets mean nothing together: a later one of a key is all there is to know of it.
-    load = LatestLoad(snapshot_cache(config.raw)) if clients == "offsets" else None
-    properties = log_client_properties(config.raw, clients, limit_ms)
+    load = LatestLoad(snapshot_cache(config)) if clients == "offsets" else None
+    properties = log_client_properties(config, clients, limit_ms)
     return KafkaCompactedLog(topic, admin, properties, exact_partitions=exact, load=load, report=report)
 
 
-def snapshot_cache(raw: Mapping[str, str]) -> LogCache | None:
+def snapshot_cache(config: WorkerConfig) -> LogCache | None:
     """Return where snapshots of internal topics are kept; None: nowhere."""
-    directory = raw.get("connectrt.snapshot.directory", DEFAULT_SNAPSHOT_DIRECTORY).strip()
+    directory = config.engine.connectrt_snapshot_directory
     return LogCache(Path(directory), SystemClock().now_ms) if directory else None
 
 
-def leader_writer(config: DistributedConfig) -> KafkaFencedWriter | None:
+def leader_writer(config: WorkerConfig) -> KafkaFencedWriter | None:
     """Return how this worker writes the config topic when it leads; None: as everybody does, unfenced (as Java)."""
-    if config.exactly_once_source_support.lower() == "disabled":
+    if not config.group.fences_leader:
         return None
-    return KafkaFencedWriter(config.config_storage_topic, leader_producer_properties(config.raw))
+    return KafkaFencedWriter(config.storage["config"].name, leader_producer_properties(config))
 
 
-def internal_topics(config: DistributedConfig) -> dict[str, TopicSpec]:
+def internal_topics(config: WorkerConfig) -> dict[str, TopicSpec]:
     """Return how the three internal topics are created, by the word that ends their clients' ids."""
     return {
-        "configs": TopicSpec(
-            config.config_storage_topic,
-            1,
-            config.config_storage_replication_factor,
-            config.topic_settings("config"),
-        ),
-        "offsets": TopicSpec(
-            config.offset_storage_topic,
-            config.offset_storage_partitions,
-            config.offset_storage_replication_factor,
-            {**SHORT_HEAD, **config.topic_settings("offset")},
-        ),
-        "statuses": TopicSpec(
-            config.status_storage_topic,
-            config.status_storage_partitions,
-            config.status_storage_replication_factor,
-            config.topic_settings("status"),
-        ),
+        "configs": topic_spec(config.storage["config"]),
+        "offsets": topic_spec(config.storage["offset"], SHORT_HEAD),
+        "statuses": topic_spec(config.storage["status"]),
     }
+
+
+def topic_spec(topic: StorageTopic, usual: Mapping[str, str] = MappingProxyType({})) -> TopicSpec:
+    """Return how one of them is created; ``usual``: topic configurations unless the user says otherwise."""
+    return TopicSpec(topic.name, topic.partitions, topic.replication_factor, {**usual, **topic.settings})
 
 
 def sink_group(properties: Mapping[str, str]) -> SinkGroup:
@@ -125,23 +117,23 @@ def sink_group(properties: Mapping[str, str]) -> SinkGroup:
     return KafkaSinkGroup(properties)
 
 
-def guarded(resolve: Resolve, raw: Mapping[str, str]) -> Resolve:
+def guarded(resolve: Resolve, config: WorkerConfig) -> Resolve:
     """Return a resolver of what connectors configure: it refuses token endpoints that the worker's file does not allow.
 
     Every client of a connector's in the driver is made from what comes out of here, however the endpoint was written.
     """
 
-    def resolved(config: Mapping[str, str]) -> ConfigData:
-        values = resolve(config)
+    def resolved(settings: Mapping[str, str]) -> ConfigData:
+        values = resolve(settings)
         if endpoints_in(values):
-            refuse_foreign_endpoints(values, resolve(raw))
+            refuse_foreign_endpoints(values, resolve(config.raw))
         return values
 
     return resolved
 
 
 def herder_dependencies(
-    config: DistributedConfig,
+    config: WorkerConfig,
     address: Advertised,
     admin: KafkaAdmin,
     runner: TaskRunner,
@@ -151,90 +143,86 @@ def herder_dependencies(
     """Return everything the herder of one worker needs."""
     supervisor = supervisor or Supervisor()
     clock = SystemClock()
-    raw = config.raw
-    plugins = plugins_of(raw)
-    providers = ConfigProviders.from_config(raw, plugins.class_of)
-    # The worker's own clients get its secrets; ``raw`` goes on to tasks, whose executors resolve theirs.
-    own = replace(config, raw=providers.resolve(raw))
-    member = KafkaGroupMember(own.raw, client_id=own.raw.get("client.id") or f"connect-{address.worker_id}")
+    plugins, resolve = plugins_of(config.raw), providers_of(config.raw).resolve
+    named = replace(config.group, client_id=config.group.client_id or f"connect-{address.worker_id}")
+    member = KafkaGroupMember(member_settings(named, config.connection, shared_client_properties(config)))
     timing = member.settings.timing
     topics, failed = internal_topics(config), supervisor.failed
-    logs = {kind: internal_log(own, admin, topic, kind, timing, failed) for kind, topic in topics.items()}
+    logs = {kind: internal_log(config, admin, topic, kind, timing, failed) for kind, topic in topics.items()}
     return HerderDependencies(
-        settings=HerderSettings.of(address.worker_id, address.url, raw),
+        settings=HerderSettings.of(address.worker_id, address.url, config),
         clock=clock,
         member=member,
-        config_store=ConfigStore(logs["configs"], clock, leader_writer(own)),
+        config_store=ConfigStore(logs["configs"], clock, leader_writer(config)),
         status_store=StatusStore(logs["statuses"], clock),
         offset_store=OffsetStore(logs["offsets"], may_write=member.in_contact),
         runner=runner,
         sink_groups=sink_group,
         plugins=plugins,
-        peers=HttpPeerClient(lambda: client_tls(providers.resolve(raw))),
+        peers=HttpPeerClient(lambda: client_tls(resolve(config.raw))),
         new_key=os.urandom,
-        resolve=guarded(providers.resolve, raw),
+        resolve=guarded(resolve, config),
         group_offsets=KafkaGroupOffsets(),
         table_memory=SparkTables(runner),
         kafka_cluster_id=lambda: cluster.value,
         loggers=PythonLoggers(),
         source_config=SOURCE,
         sink_config=SINK,
-        override_policy=override_policy(raw, plugins),
+        override_policy=override_policy(config, plugins),
         transactions=KafkaTransactions(),
         supervisor=supervisor,
-        open_offsets=lambda topic, connector: own_offset_store(own, member, topic, connector),
+        open_offsets=lambda topic, connector: own_offset_store(config, member, topic, connector),
     )
 
 
 def own_offset_store(
-    config: DistributedConfig, member: KafkaGroupMember, topic: str, connector: Mapping[str, str]
+    config: WorkerConfig, member: KafkaGroupMember, topic: str, connector: Mapping[str, str]
 ) -> OffsetStore:
     """Return a connector's own offset topic as a store, in the connector's own cluster (``offsets.storage.topic``)."""
     name, timing = connector["name"], member.settings.timing
-    admin = KafkaAdmin(connector_admin_properties(config.raw, connector, name, 0))
-    clients = own_offset_properties(config.raw, connector, name, timing.session_ms - timing.lease_ms)
+    own = replace(config, raw=config.resolved)  # these clients are the worker's, who resolved the connector's settings
+    admin = KafkaAdmin(connector_admin_properties(own, connector, name, 0))
+    clients = own_offset_properties(own, connector, name, timing.session_ms - timing.lease_ms)
     spec = replace(internal_topics(config)["offsets"], name=topic)
-    log = KafkaCompactedLog(spec, admin, clients, load=LatestLoad(snapshot_cache(config.raw)))
+    log = KafkaCompactedLog(spec, admin, clients, load=LatestLoad(snapshot_cache(config)))
     return OffsetStore(log, may_write=member.in_contact)
 
 
-def override_policy(raw: Mapping[str, str], plugins: Plugins) -> ConnectorClientConfigOverridePolicy | None:
+def override_policy(config: WorkerConfig, plugins: Plugins) -> ConnectorClientConfigOverridePolicy | None:
     """Return the plug-in behind ``connector.client.config.override.policy``; None: it is a built-in one.
 
     Raises BadConfigError: there is no such plug-in, or it does not take the worker's configuration.
     """
-    setting = "connector.client.config.override.policy"
-    name = raw.get(setting, "")
+    name = config.runtime.connector_client_config_override_policy
     if not is_plugin(name):
         return None
     try:
         policy: ConnectorClientConfigOverridePolicy = plugins.class_of(name)()
-        policy.configure(raw)
+        policy.configure(config.raw)
     except NotFoundError as error:
-        raise BadConfigError({setting: [str(error)]}) from error
+        raise BadConfigError({"connector.client.config.override.policy": [str(error)]}) from error
     return policy
 
 
-def admin_of(raw: Mapping[str, str]) -> KafkaAdmin:
-    """Return the worker's own admin client; ``${provider:...}`` in its settings is resolved."""
-    providers = ConfigProviders.from_config(raw, plugins_of(raw).class_of)
-    return KafkaAdmin(shared_admin_properties(providers.resolve(raw)))
+def admin_of(config: WorkerConfig) -> KafkaAdmin:
+    """Return the worker's own admin client."""
+    return KafkaAdmin(shared_admin_properties(config))
 
 
 def spark_runner(
-    raw: Mapping[str, str], session: Callable[[], Any] | None = None, report: Report = report_nowhere
+    config: WorkerConfig, session: Callable[[], Any] | None = None, report: Report = report_nowhere
 ) -> TaskRunner:
     """Return the real execution engine; its SparkSession is being built when this returns.
 
     ``session`` returns one that others use, too; it stays theirs.
     """
-    from spark_connect_rt.spark.driver.spark_sink import SparkSinkRunner
-    from spark_connect_rt.spark.driver.spark_source import SparkSourceRunner
+    from spark_connect_rt.spark.driver.formats.spark_sink import SparkSinkRunner
+    from spark_connect_rt.spark.driver.formats.spark_source import SparkSourceRunner
     from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
 
-    clients = clients_factory(raw.get("plugin.path"))
+    clients = clients_factory(config.plugins.folders)
     return SparkTaskRunner(
-        raw,
+        config,
         clients,
         session_factory=session,
         spark_sinks=SparkSinkRunner(clients),

@@ -1,5 +1,7 @@
 """The plug-ins of this process: the bundled ones, those of ``plugin.path``, those installed beside the worker.
 
+Owns also what needs them: the config providers, and by these a worker's settings.
+
 One registry a process and ``plugin.path``: modules are loaded once, in the driver as on executors.
 """
 
@@ -9,17 +11,13 @@ from collections.abc import Mapping, Sequence
 from functools import cache
 
 from spark_connect_rt.app.plugin_scan import BUNDLED
+from spark_connect_rt.config.config_def import Type, parse_value
+from spark_connect_rt.config.worker.distributed_config import parse_distributed
+from spark_connect_rt.config.worker.own_settings import PluginSettings
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
+from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.plugins.discovery import Discovered, discover
 from spark_connect_rt.plugins.registry import Plugins
-
-
-def plugin_path(raw: Mapping[str, str]) -> tuple[str, ...]:
-    """Return the folders of ``plugin.path``."""
-    return _listed(raw.get("plugin.path", ""))
-
-
-def _listed(text: str) -> tuple[str, ...]:
-    return tuple(one.strip() for one in text.split(",") if one.strip())
 
 
 def plugins_of(raw: Mapping[str, str]) -> Plugins:
@@ -27,9 +25,19 @@ def plugins_of(raw: Mapping[str, str]) -> Plugins:
 
     Of modules that are no plug-ins it imports those that this configuration itself names, or allows.
     """
-    allowed = frozenset(_listed(raw.get("connectrt.plugins.modules", "")))
-    trusted = frozenset(name for value in raw.values() for name in _listed(value))
-    return _registry(plugin_path(raw), allowed, trusted)
+    settings = PluginSettings.of(raw)
+    trusted = frozenset(name for value in raw.values() for name in parse_value(Type.LIST, value))
+    return _registry(settings.folders, frozenset(settings.connectrt_plugins_modules), trusted)
+
+
+def providers_of(raw: Mapping[str, str]) -> ConfigProviders:
+    """Return the config providers of a worker's configuration. Raises BadConfigError."""
+    return ConfigProviders.from_config(raw, plugins_of(raw).class_of)
+
+
+def distributed_config(raw: Mapping[str, str]) -> WorkerConfig:
+    """Return a distributed worker's settings, references looked up. Raises BadConfigError."""
+    return parse_distributed(raw, providers_of(raw).resolve)
 
 
 @cache

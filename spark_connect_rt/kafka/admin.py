@@ -1,6 +1,6 @@
 """Questions to and changes of the cluster: topics, offsets, groups.
 
-Owns: one admin client, its time limits, and what an internal topic must look like (connect_facts 3.7).
+Owns: one admin client, its time limits, and what an internal topic must look like.
 Every method blocks up to its limit and raises this package's errors; any thread may call any method.
 """
 
@@ -66,7 +66,7 @@ class KafkaAdmin:
     """One admin client of one cluster."""
 
     def __init__(self, properties: Mapping[str, str]) -> None:
-        self.bootstrap_servers = properties.get("bootstrap.servers", "localhost:9092")
+        self.bootstrap_servers = properties["bootstrap.servers"]
         self._properties = dict(properties)
         self._refusals: list[str] = []
         self._admin = make_admin(properties, {"error_cb": self._note})

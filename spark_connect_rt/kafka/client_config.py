@@ -14,9 +14,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
 
+from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka.oauth_config import TokenSettings, native_settings, token_settings
-from spark_connect_rt.kafka.sasl_config import sasl_settings
+from spark_connect_rt.security.oauth_config import TokenSettings, native_settings, token_settings
+from spark_connect_rt.security.sasl_config import sasl_settings
 
 
 class ClientRole(Enum):
@@ -129,7 +130,7 @@ _OF_ROLE: dict[ClientRole, dict[str, _Row]] = {
 _ROLE_DEFAULTS: dict[ClientRole, dict[str, str]] = {
     ClientRole.PRODUCER: {
         "acks": "all",
-        "delivery.timeout.ms": "120000",
+        "delivery.timeout.ms": str(client_setting("producer", "delivery.timeout.ms")),
         "enable.idempotence": "true",
         "message.max.bytes": "1048576",
         "partitioner": "murmur2_random",
@@ -251,7 +252,7 @@ def _security(properties: Mapping[str, str]) -> tuple[dict[str, str], TokenSetti
     settings: dict[str, str] = {}
     if "SSL" in protocol:
         # Imported when needed: it brings the library that opens key stores, and executors start often.
-        from spark_connect_rt.kafka.tls_config import tls_settings
+        from spark_connect_rt.security.tls_config import tls_settings
 
         settings.update(tls_settings(properties))
     if "SASL" in protocol:

@@ -49,7 +49,7 @@ def _make(role: ClientRole, client: Callable[..., Any], properties: Mapping[str,
     settings = {**QUIET, **config.settings, **extra}
     if config.tokens is not None:
         # Imported when needed: executors start often, and need not have aiokafka.
-        from spark_connect_rt.kafka.oauth_tokens import token_callback, token_source
+        from spark_connect_rt.security.oauth_tokens import token_callback, token_source
 
         settings["oauth_cb"] = token_callback(token_source(config.tokens))
     try:

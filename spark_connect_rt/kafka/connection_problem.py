@@ -11,11 +11,11 @@ import socket
 import ssl
 from collections.abc import Mapping
 
-from aiokafka.conn import collect_hosts
 from aiokafka.errors import AuthenticationFailedError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
 
-from spark_connect_rt.kafka.group_requests import Refusal
+from spark_connect_rt.kafka.aiokafka_parts import collect_hosts
 from spark_connect_rt.kafka.group_security import connection_arguments
+from spark_connect_rt.kafka.refusal import Refusal
 
 _TRUST, _OWN, _NAME = "ssl.truststore.location", "ssl.keystore.location", "ssl.endpoint.identification.algorithm"
 _VERIFY = {  # OpenSSL's X509_V_ERR_*

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator
+from spark_connect_rt.kafka.aiokafka_parts import AIOKafkaConnection, OAuthAuthenticator
 
 _KVSEP = b"\x01"
 

@@ -13,22 +13,23 @@ from dataclasses import replace
 from itertools import groupby
 from typing import Any
 
-from aiokafka.protocol.admin import DeleteGroupsRequest
-from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
 from confluent_kafka import KafkaError
 
+from spark_connect_rt.config.worker.connection_config import ConnectionSettings
+from spark_connect_rt.config.worker.group_config import GroupSettings
 from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin
+from spark_connect_rt.kafka.aiokafka_parts import DeleteGroupsRequest, OffsetCommitRequest, OffsetFetchRequest
 from spark_connect_rt.kafka.error_mapping import COORDINATOR_UNSETTLED, connect_error, is_code
-from spark_connect_rt.kafka.group_link import (
+from spark_connect_rt.kafka.membership.group_link import (
     NETWORK_ERRORS,
     CoordinatorRefusesError,
     CoordinatorSearch,
     CoordinatorUnknownError,
     LinkSettings,
 )
-from spark_connect_rt.kafka.group_settings import member_settings
-from spark_connect_rt.kafka.group_wire import OffsetDeleteRequest, forgotten
+from spark_connect_rt.kafka.membership.group_settings import member_settings
+from spark_connect_rt.kafka.membership.group_wire import OffsetDeleteRequest, forgotten
 from spark_connect_rt.ports.group_offsets import GroupInUseError
 from spark_connect_rt.protocol.ids import TopicPartition
 
@@ -154,7 +155,8 @@ class _Question:
 
 
 def _link(properties: Mapping[str, str], group: str) -> LinkSettings:
-    link = member_settings({**properties, "group.id": group}).link
+    named = GroupSettings.of({"group.id": group, "client.id": properties.get("client.id", "")})
+    link = member_settings(named, ConnectionSettings.of(properties), properties).link
     return replace(link, answer_limit_ms=10_000)
 
 

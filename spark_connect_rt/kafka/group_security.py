@@ -7,19 +7,42 @@ weaker connection would be worse than none.
 
 from __future__ import annotations
 
+import asyncio
 import os
 from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import Any
 
+from aiokafka.abc import AbstractTokenProvider
+from aiokafka.errors import SaslAuthenticationFailed
+
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka.oauth_config import token_settings
-from spark_connect_rt.kafka.oauth_tokens import TokenProvider, token_source
-from spark_connect_rt.kafka.sasl_config import sasl_settings
+from spark_connect_rt.security.oauth_config import token_settings
+from spark_connect_rt.security.oauth_tokens import TokenRefusedError, TokenSource, token_source
+from spark_connect_rt.security.sasl_config import sasl_settings
 
 _MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "GSSAPI", "OAUTHBEARER")
 _NO_GSSAPI = "GSSAPI needs the Python library gssapi, which is not installed; docs/howto/broker_security.md says more"
 _PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+
+
+class TokenProvider(AbstractTokenProvider):  # type: ignore[misc]
+    """What aiokafka asks for tokens."""
+
+    def __init__(self, source: TokenSource) -> None:
+        self._source = source
+
+    async def token(self) -> str:
+        """Return the token's text; fetched off the loop, whose heartbeats go on. Raises SaslAuthenticationFailed."""
+        try:
+            token = await asyncio.get_running_loop().run_in_executor(None, self._source.token)
+        except TokenRefusedError as error:  # asking again changes nothing: what the library takes for that
+            raise SaslAuthenticationFailed(str(error)) from error
+        return token.text
+
+    def extensions(self) -> dict[str, str]:
+        """Return the SASL extensions."""
+        return dict(self._source.settings.extensions)
 
 
 def connection_arguments(config: Mapping[str, str], token_provider: Any = None) -> dict[str, Any]:
@@ -37,7 +60,7 @@ def connection_arguments(config: Mapping[str, str], token_provider: Any = None) 
         arguments |= _sasl(config, token_provider)
     if protocol.endswith("SSL"):
         # Imported when needed: it brings the library that opens key stores.
-        from spark_connect_rt.kafka.tls_context import ssl_context
+        from spark_connect_rt.security.tls_context import ssl_context
 
         arguments["ssl_context"] = ssl_context(config)
     return arguments

@@ -20,12 +20,13 @@ from typing import Any
 from confluent_kafka import KafkaError, KafkaException
 from confluent_kafka import TopicPartition as _ClientPartition
 
+from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.config.java_regex import java_pattern
 from spark_connect_rt.errors import BadConfigError, ConnectError, FencedError, RetriableError
 from spark_connect_rt.kafka.client_config import ClientRole, client_config
 from spark_connect_rt.kafka.client_factory import make_consumer
 from spark_connect_rt.kafka.error_mapping import connect_error
-from spark_connect_rt.kafka.offset_lookup import NEXT, look_up_offsets
+from spark_connect_rt.kafka.reading.offset_lookup import NEXT, look_up_offsets
 from spark_connect_rt.kafka.topic_watch import TopicWatch
 from spark_connect_rt.ports.sink_group import OnAssigned, OnLost, OnRevoked
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -34,7 +35,6 @@ _log = logging.getLogger(__name__)
 
 REQUEST_TIMEOUT_S = 30.0
 LOOKUP_TIMEOUT_S = 5.0  # for lag: rather not known for a moment than a rebalance missed
-TOPICS_MAX_AGE_MS = 300_000  # Java's metadata.max.age.ms
 INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
 
 _SETTINGS = {
@@ -61,16 +61,17 @@ class KafkaSinkGroup:
         self._own = {name: value for name, value in properties.items() if name != "max.partition.fetch.bytes"}
         settings = client_config(self._own, ClientRole.CONSUMER).settings
         self._incremental = "cooperative" in settings.get("partition.assignment.strategy", "cooperative")
-        self._topics_max_age_s = int(properties.get("metadata.max.age.ms", TOPICS_MAX_AGE_MS)) / 1000
-        self._hide_internal = properties.get("exclude.internal.topics", "true").lower() != "false"
+        self._topics_max_age_s = client_setting("consumer", "metadata.max.age.ms", properties) / 1000
+        self._hide_internal = client_setting("consumer", "exclude.internal.topics", properties)
         self._consumer: Any = None  # made by ``subscribe``
         self._held: set[TopicPartition] = set()
         self._member_id = ""
         self._pattern: re.Pattern[str] | None = None
         self._topics: list[str] = []
         self._resolve_at_s = 0.0  # monotonic
-        backoff = (properties.get("retry.backoff.ms", "100"), properties.get("retry.backoff.max.ms", "1000"))
-        self._watch = TopicWatch(*map(int, backoff))  # of the topics of a list
+        backoff = ("retry.backoff.ms", "retry.backoff.max.ms")
+        times_ms = (client_setting("consumer", name, properties) for name in backoff)
+        self._watch = TopicWatch(*times_ms)  # of the topics of a list
         self._raised: BaseException | None = None  # by a callback
         self._closed = False
 

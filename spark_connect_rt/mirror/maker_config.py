@@ -10,8 +10,8 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type, prefixed
-from spark_connect_rt.config.connector_config import COMMON
-from spark_connect_rt.config.oauth_endpoints import ALLOWED_URLS, endpoints_in
+from spark_connect_rt.config.connectors.connector_config import COMMON
+from spark_connect_rt.config.worker.oauth_endpoints import ALLOWED_URLS, endpoints_in
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.mirror.config import CLIENT_NAMES, MIRROR_CHECKPOINT, MIRROR_HEARTBEAT, MIRROR_SOURCE
 from spark_connect_rt.mirror.named_class import JAVA_PACKAGE

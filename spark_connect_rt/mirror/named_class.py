@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib import import_module
 from typing import Any, Protocol
 
 from spark_connect_rt.errors import BadConfigError
 
 JAVA_PACKAGE = "org.apache.kafka.connect.mirror"
+
+MayImport = Callable[[str, str], bool]
+"""(class name, its module) -> whether this process may import it."""
+_may_import: MayImport = lambda name, module: True  # noqa: E731 - replaced by ``import_only``
+
+
+def import_only(may_import: MayImport) -> None:
+    """Have this process import only what ``may_import`` allows: a worker whose REST API takes names from anybody."""
+    global _may_import  # as the modules themselves: one set a process
+    _may_import = may_import
 
 
 class Configured(Protocol):
@@ -21,11 +31,14 @@ class Configured(Protocol):
 def class_named(setting: str, name: str, bundled: Mapping[str, type[Any]]) -> type[Any]:
     """Return the class of ``setting``: a bundled one by Java's name, else ``package.module:Class`` or with a dot.
 
-    Raises BadConfigError naming the setting: there is no such class.
+    Raises BadConfigError naming the setting: there is no such class, or its module may not be imported.
     """
     if name in bundled:
         return bundled[name]
     module, _, wanted = name.partition(":") if ":" in name else name.rpartition(".")
+    if not _may_import(name, module):
+        why = f"this worker does not import {name}: list its module in connectrt.plugins.modules"
+        raise BadConfigError({setting: [f"{why}; the bundled ones are {', '.join(bundled)}"]})
     try:
         found: type[Any] = getattr(import_module(module), wanted)
     except (ImportError, AttributeError, ValueError) as error:

@@ -14,7 +14,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 
 
 @dataclass(frozen=True, slots=True)
-class Run:
+class OffsetRun:
     """Records of one partition whose offsets go up by one on both sides."""
 
     upstream_offset: int  # of the first one
@@ -30,7 +30,7 @@ class _Partition:
     downstream: int = -1
     synced_downstream: int = -1
 
-    def syncs(self, run: Run, max_lag: int) -> Iterator[int]:
+    def syncs(self, run: OffsetRun, max_lag: int) -> Iterator[int]:
         """Yield the places in the run, from 0, of records that are synced at once; take note of all of it."""
         gap = run.upstream_offset - self.upstream != 1
         cut_off = run.downstream_offset < self.downstream
@@ -42,7 +42,7 @@ class _Partition:
         self.upstream = run.upstream_offset + run.count - 1
         self.downstream = run.downstream_offset + run.count - 1
 
-    def _stale_at(self, run: Run, max_lag: int) -> int:
+    def _stale_at(self, run: OffsetRun, max_lag: int) -> int:
         # An offset is translated to one behind the last sync, so that is what the lag is counted from.
         return max(0, self.synced_downstream + 1 + max_lag - run.downstream_offset)
 
@@ -57,7 +57,7 @@ class OffsetSyncQueue:
         self._delayed: dict[TopicPartition, OffsetSync] = {}
         self._pending: dict[TopicPartition, OffsetSync] = {}
 
-    def take_in(self, partition: TopicPartition, run: Run) -> Iterator[None]:
+    def take_in(self, partition: TopicPartition, run: OffsetRun) -> Iterator[None]:
         """Note acknowledged records; yields whenever a sync became pending, so that it can be written there and then.
 
         A sync that is not taken by the time the next of its partition comes is replaced.
@@ -89,5 +89,5 @@ class OffsetSyncQueue:
         return None
 
 
-def _sync(partition: TopicPartition, run: Run, at: int) -> OffsetSync:
+def _sync(partition: TopicPartition, run: OffsetRun, at: int) -> OffsetSync:
     return OffsetSync(partition, run.upstream_offset + at, run.downstream_offset + at)

@@ -13,7 +13,7 @@ from spark_connect_rt.api.plugin_modules import BROKEN_PLUGIN, versioned
 from spark_connect_rt.api.predicate import Predicate
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type, parse_value, prefixed
-from spark_connect_rt.config.connector_config import unknown_class, wrong_class
+from spark_connect_rt.config.connectors.connector_config import unknown_class, wrong_class
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.pipeline.transformation_chain import OWN_SETTINGS, FindPlugin
 

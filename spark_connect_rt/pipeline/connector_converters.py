@@ -9,9 +9,8 @@ from typing import Any
 from spark_connect_rt.api.converter import Converter, HeaderConverter
 from spark_connect_rt.api.plugin_modules import versioned
 from spark_connect_rt.config.config_def import prefixed
+from spark_connect_rt.config.worker.worker_config import worker_converter
 from spark_connect_rt.errors import BadConfigError, NotFoundError
-
-DEFAULT_HEADER_CONVERTER = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +33,7 @@ class ConnectorConverters:
         return cls(
             key=_converter("key.converter", Converter, configs, plugin),
             value=_converter("value.converter", Converter, configs, plugin),
-            header=_converter("header.converter", HeaderConverter, configs, plugin, DEFAULT_HEADER_CONVERTER),
+            header=_converter("header.converter", HeaderConverter, configs, plugin),
         )
 
 
@@ -43,11 +42,10 @@ def _converter(
     kind: type[Any],
     configs: tuple[Mapping[str, str], Mapping[str, str]],
     plugin: Callable[[str], type[Any]],
-    default: str | None = None,
 ) -> Any:
     # A converter's settings come from the place that names its class, never from both (as in Java).
     chosen = next((config for config in configs if config.get(setting)), {})
-    name = chosen.get(setting) or default
+    name = worker_converter(chosen, setting)
     if name is None:
         raise BadConfigError({setting: ["neither the connector nor the worker names a converter"]})
     try:

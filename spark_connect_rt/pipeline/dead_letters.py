@@ -15,8 +15,8 @@ import orjson
 
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.records import SourceRecord
-from spark_connect_rt.config.dead_letter_config import DEAD_LETTERS
-from spark_connect_rt.config.error_config import ERRORS
+from spark_connect_rt.config.connectors.dead_letter_config import DEAD_LETTERS
+from spark_connect_rt.config.connectors.error_config import ERRORS
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.pipeline.errant_records import (
     Errant,

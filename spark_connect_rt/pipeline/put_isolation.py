@@ -28,7 +28,7 @@ NOT_THE_RECORDS_FAULT = (RetriableError, BadConfigError, ExternalError, FencedEr
 
 
 @dataclass(frozen=True, slots=True)
-class Refused:
+class RefusedRecord:
     """One record that ``put`` refused by itself, and with what."""
 
     record: SinkRecord
@@ -45,7 +45,7 @@ class PutIsolation:
             most_in_a_row: after so many records refused and none taken between, the fault is elsewhere.
             in_a_row: how many that were before this batch.
         """
-        self.refused: list[Refused] = []
+        self.refused: list[RefusedRecord] = []
         self.in_a_row = in_a_row
         self._most_in_a_row = most_in_a_row
         self._todo: list[Sequence[SinkRecord]] = []  # next piece last
@@ -82,4 +82,4 @@ class PutIsolation:
                 f"(connectrt.errors.put.refusals.max={self._most_in_a_row}); last: {type(error).__name__}: {error}",
                 code="CRT-1056",
             ) from error
-        self.refused.extend(Refused(record, error) for record in piece)
+        self.refused.extend(RefusedRecord(record, error) for record in piece)

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from spark_connect_rt.api.records import ConsumeRow, SourceRecord
-from spark_connect_rt.config.error_config import ERRORS
+from spark_connect_rt.config.connectors.error_config import ERRORS
 from spark_connect_rt.errors import ConnectError, DataError, RetriableError
 from spark_connect_rt.pipeline.errant_records import Errant, Stage, StageError
 

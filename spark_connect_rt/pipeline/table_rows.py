@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.json
 
 from spark_connect_rt.api.records import ConsumedRecord, SinkRecord
+from spark_connect_rt.config.worker.worker_config import worker_converter
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.pipeline.errant_records import Errant, errant_put
@@ -92,10 +93,9 @@ def is_plain_json(connector_config: Mapping[str, str], worker_config: Mapping[st
     if connector_config.get("transforms"):
         return False
     source = connector_config if connector_config.get("value.converter") else worker_config
-    return (
-        source.get("value.converter", "").endswith(JSON_CONVERTER)
-        and source.get("value.converter.schemas.enable", "true").lower() == "false"
-    )
+    return (worker_converter(source, "value.converter") or "").endswith(JSON_CONVERTER) and source.get(
+        "value.converter.schemas.enable", "true"
+    ).lower() == "false"
 
 
 def json_columns(batch: pa.RecordBatch, schema: pa.Schema | None) -> pa.RecordBatch | None:

@@ -11,7 +11,7 @@ from enum import Enum
 
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import TransactionContext
-from spark_connect_rt.config.exactly_once import Boundary
+from spark_connect_rt.config.worker.exactly_once import Boundary
 from spark_connect_rt.errors import ConnectError
 
 Polled = SourceRecord | SourceBatch
@@ -25,7 +25,7 @@ class End(Enum):
     ABORT = "abort"  # the records are dropped; their offsets are committed, so they do not come again
 
 
-class Requests(TransactionContext):
+class BoundaryRequests(TransactionContext):
     """What the task asked for; a record is known by identity, and kept until it came by."""
 
     def __init__(self) -> None:
@@ -63,7 +63,7 @@ class TransactionBoundaries:
     def __init__(self, boundary: Boundary, interval_ms: int, now_ms: int) -> None:
         """Begin at ``now_ms``; ``interval_ms`` counts only with boundary ``interval``."""
         self.boundary = boundary
-        self.requests = Requests() if boundary is Boundary.CONNECTOR else None
+        self.requests = BoundaryRequests() if boundary is Boundary.CONNECTOR else None
         self._interval_ms = interval_ms
         self._due_ms = now_ms + interval_ms
 

@@ -15,6 +15,7 @@ from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import Type, parse_value, prefixed
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.pipeline.errant_records import Stage, StageError
+from spark_connect_rt.transforms.columns.by_columns import apply_batch as transformed_batch
 from spark_connect_rt.transforms.filter import Filter
 
 R = TypeVar("R", SourceRecord, SinkRecord)
@@ -45,7 +46,7 @@ class Step:
         if answer is None:
             return None
         if isinstance(answer, bool):
-            return batch if answer is self.negate else self.transformation.apply_batch(batch)
+            return batch if answer is self.negate else transformed_batch(self.transformation, batch)
         if not isinstance(self.transformation, Filter):
             return None  # some records change and others do not
         return batch.where(answer if self.negate else pc.invert(answer))

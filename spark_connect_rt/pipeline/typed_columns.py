@@ -16,7 +16,7 @@ from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Schema, SchemaAndValue, Type
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.transforms.columns import ARROW_TYPES
+from spark_connect_rt.transforms.columns.struct_columns import ARROW_TYPES
 
 MOMENT = pa.timestamp("us", "UTC")
 DECIMAL_DIGITS = 38  # the most that Spark has

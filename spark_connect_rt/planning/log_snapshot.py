@@ -1,7 +1,7 @@
 """May a local snapshot stand for the beginning of a topic? When in doubt, no: reading all of it is only slower.
 
 What facts cannot tell is told by the log itself: reading resumes AT the last record that the snapshot knows of each
-partition, and a record with another checksum there means another history (``kafka.log_load``).
+partition, and a record with another checksum there means another history (``kafka.logs.log_load``).
 """
 
 from __future__ import annotations

@@ -3,18 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
+from spark_connect_rt.config.connectors.table_sink_config import TableFlushSettings
 from spark_connect_rt.protocol.ids import TopicPartition
-
-
-@dataclass(frozen=True, slots=True)
-class FlushRule:
-    """Write when ``size`` records wait, or when the oldest has waited ``interval_ms``."""
-
-    size: int
-    interval_ms: int
-    max_records: int  # most records one batch may hold: bounds what a crash repeats and what memory holds
 
 
 def pending_count(positions: Mapping[TopicPartition, int], ends: Mapping[TopicPartition, int]) -> int:
@@ -22,9 +13,9 @@ def pending_count(positions: Mapping[TopicPartition, int], ends: Mapping[TopicPa
     return sum(max(0, ends.get(partition, start) - start) for partition, start in positions.items())
 
 
-def flush_is_due(rule: FlushRule, pending: int, waited_ms: int) -> bool:
+def flush_is_due(settings: TableFlushSettings, pending: int, waited_ms: int) -> bool:
     """Return whether a batch should be written now."""
-    return pending > 0 and (pending >= rule.size or waited_ms >= rule.interval_ms)
+    return pending > 0 and (pending >= settings.flush_size or waited_ms >= settings.flush_interval_ms)
 
 
 def bounded_ends(

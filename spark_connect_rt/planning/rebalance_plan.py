@@ -179,7 +179,7 @@ def status_after_stop(
 
 
 def sync_backoff_ms(attempt: int, incremental: bool, max_delay_ms: int, unsync_backoff_ms: int) -> int:
-    """Return how long a worker that could not read the config topic stays out of the group (facts 11.2, 3).
+    """Return how long a worker that could not read the config topic stays out of the group.
 
     ``attempt`` counts from 0; incremental workers come back sooner: 6, 7.5, 10, 15, 30 s at the defaults.
     """

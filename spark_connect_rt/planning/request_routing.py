@@ -8,20 +8,20 @@ from spark_connect_rt.errors import NotAssignedError, NotLeaderError
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class GroupStanding:
     """Where this worker stands in the group when the request is served."""
 
     is_leader: bool
     leader_url: str | None
 
 
-def require_leader(standing: Standing, what: str) -> None:
+def require_leader(standing: GroupStanding, what: str) -> None:
     """Raise NotLeaderError unless this worker leads. ``what``: ``create connector a``, for the message."""
     if not standing.is_leader:
         raise NotLeaderError(f"Only the leader can {what}.", standing.leader_url)
 
 
-def require_owner(standing: Standing, owned: bool, owner_url: str | None, what: str) -> None:
+def require_owner(standing: GroupStanding, owned: bool, owner_url: str | None, what: str) -> None:
     """Raise unless this worker owns what the request is about.
 
     A follower sends it to the leader, which alone knows the owners (owner map of the last assignment).

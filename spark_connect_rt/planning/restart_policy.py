@@ -1,15 +1,16 @@
 """Whether and when a FAILED connector or task is started again by itself (``errors.restart.*``). Pure; not in Java.
 
 Owns: back-off, budget, and telling a record that nobody can pass from a target that is away. A failure is a fact,
-the verdict follows from the failures so far and the policy; who keeps them and acts is runtime.herder.restarting.
+the verdict follows from the failures so far and the policy; who keeps them and acts is runtime.herder.steps.restarting.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from spark_connect_rt.config.worker.health_config import HealthSettings
 
 _ERROR_LINE = re.compile(r"^(?P<kind>[A-Za-z_][\w.]*)(?::|$)")
 _FRAME = '  File "'
@@ -35,30 +36,6 @@ NOT_THE_RECORDS_FAULT = frozenset(
     }
 )
 """Errors, by name or the last part of it, that come from a target which is away: they never make a record poison."""
-
-
-@dataclass(frozen=True, slots=True)
-class RestartPolicy:
-    """One connector's ``errors.restart.*``."""
-
-    enabled: bool = False
-    delay_ms: int = 5_000
-    delay_max_ms: int = 300_000
-    restarts_max: int = 10
-    window_ms: int = 3_600_000
-    poison_count: int = 3  # 0: never
-
-    @staticmethod
-    def of(settings: Mapping[str, Any]) -> RestartPolicy:
-        """Take the typed settings (config.health_config)."""
-        return RestartPolicy(
-            enabled=settings["errors.restart.policy"] == "backoff",
-            delay_ms=settings["errors.restart.delay.ms"],
-            delay_max_ms=settings["errors.restart.delay.max.ms"],
-            restarts_max=settings["errors.restart.max"],
-            window_ms=settings["errors.restart.window.ms"],
-            poison_count=settings["errors.restart.poison"],
-        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,23 +65,22 @@ def error_of(trace: str) -> str:
     return "\n".join(behind[starts[0] :] if starts else lines[-1:])
 
 
-def decide_restart(policy: RestartPolicy, failures: Sequence[Failure]) -> RestartVerdict:
+def decide_restart(settings: HealthSettings, failures: Sequence[Failure]) -> RestartVerdict:
     """Decide about the newest of ``failures``: oldest first, each but the last was followed by a restart."""
     newest = failures[-1]
-    recent = [one for one in failures if newest.at_ms - one.at_ms < policy.window_ms]
+    recent = [one for one in failures if newest.at_ms - one.at_ms < settings.errors_restart_window_ms]
     attempt = len(recent)
     same = _in_a_row(failures)
-    if policy.poison_count and same >= policy.poison_count and _may_be_a_record(newest.error):
+    if settings.errors_restart_poison and same >= settings.errors_restart_poison and _may_be_a_record(newest.error):
         first_line = newest.error.splitlines()[0]
         return RestartVerdict(
             attempt - 1, None, f"failed {same} times by the same error, with no offset committed between: {first_line}"
         )
-    if attempt > policy.restarts_max:
-        return RestartVerdict(
-            attempt - 1, None, f"{policy.restarts_max} restarts within {policy.window_ms} ms did not help"
-        )
+    if attempt > settings.errors_restart_max:
+        why = f"{settings.errors_restart_max} restarts within {settings.errors_restart_window_ms} ms did not help"
+        return RestartVerdict(attempt - 1, None, why)
     # Far fewer doublings than would overflow anything lead past every longest delay.
-    delay_ms = min(policy.delay_max_ms, policy.delay_ms * 2 ** min(attempt - 1, 40))
+    delay_ms = min(settings.errors_restart_delay_max_ms, settings.errors_restart_delay_ms * 2 ** min(attempt - 1, 40))
     return RestartVerdict(attempt, newest.at_ms + delay_ms)
 
 

@@ -1,6 +1,6 @@
 """Which slot a task runs in, and which task should leave its slot.
 
-Pure. A slot is one Spark job with a reader and a writer process (design.md section 3). Sharing one costs 3 MB a
+Pure. A slot is one Spark job with a reader and a writer process (docs/explanation/engine.md). Sharing one costs 3 MB a
 task instead of 70; a busy task in a shared slot costs its neighbours time, so it gets its own.
 """
 
@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import Enum
 
+from spark_connect_rt.config.worker.own_settings import ENGINE
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 
 
@@ -50,8 +51,8 @@ class TaskLoad:
 class PackingLimits:
     """How far to share, and how many slots there may be."""
 
-    tasks_per_slot: int = 25
-    slots_max: int = 48
+    tasks_per_slot: int = ENGINE["connectrt.slot.tasks.max"].default
+    slots_max: int = ENGINE["connectrt.slots.max"].default
     busy_bytes_per_s: float = 2 * 1024 * 1024
     busy_records_per_s: float = 20_000
 

@@ -1,7 +1,7 @@
 """Whether a connector's older producers must be shut out before its tasks start (KIP-618).
 
 Java ``DistributedHerder.fenceZombieSourceTasks``. Pure: snapshot in, decision out. The leader
-decides; who carries it out is runtime.herder.zombie_fencing.
+decides; who carries it out is runtime.herder.requests.zombie_fencing.
 """
 
 from __future__ import annotations

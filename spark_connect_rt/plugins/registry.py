@@ -48,7 +48,7 @@ class Plugins:
         ``may_import``: may a name (of that module) be imported that is neither bundled nor discovered? Names come from
         whoever may send requests.
         """
-        self._may_import = may_import
+        self.may_import = may_import
         self._bundled = _sorted(bundled_plugins)
         self._by_name = _by_name(self._bundled)
         self._discover = discover
@@ -141,7 +141,7 @@ class Plugins:
     def _users_own(self, name: str) -> PluginDesc:
         module, _, class_name = name.partition(":") if ":" in name else name.rpartition(".")
         target = f"{module}:{class_name}"
-        if not self._may_import(name, module):
+        if not self.may_import(name, module):
             raise NotFoundError(
                 f"{self._not_found(name)}; to have this worker import it, register it as a plug-in or list its module "
                 "in connectrt.plugins.modules"

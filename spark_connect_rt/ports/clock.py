@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Protocol
 
 
@@ -13,3 +14,18 @@ class Clock(Protocol):
 
     def monotonic_ms(self) -> int:
         """Return ms of a clock that never goes back."""
+
+
+class SystemClock:
+    """The machine's clocks."""
+
+    def now_ms(self) -> int:
+        """See Clock."""
+        return time.time_ns() // 1_000_000
+
+    def monotonic_ms(self) -> int:
+        """See Clock."""
+        return time.monotonic_ns() // 1_000_000
+
+
+SYSTEM_CLOCK = SystemClock()

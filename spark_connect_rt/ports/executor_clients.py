@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import pyarrow as pa
 
 from spark_connect_rt.api.records import Delivered, RecordMetadata
-from spark_connect_rt.config.topic_creation import TopicGroup
+from spark_connect_rt.config.connectors.topic_creation import TopicGroup
 from spark_connect_rt.protocol.ids import TopicPartition
 
 TELLS_OFFSETS = {"connectrt.delivery.offsets": "true"}

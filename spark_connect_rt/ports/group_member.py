@@ -77,6 +77,9 @@ class GroupMember(Protocol):
     def member_id(self) -> str:
         """Return the member id, empty unless the membership is stable."""
 
+    def trouble(self) -> str:
+        """Return why the group is not joined, as it was said last; empty: nothing was. Any thread."""
+
     def in_contact(self) -> bool:
         """Return whether what was assigned is certainly still this member's (I7). Any thread; reads the clock.
 

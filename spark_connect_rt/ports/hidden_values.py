@@ -1,4 +1,4 @@
-"""What config providers gave in this process, hidden from whatever is shown: traces, statuses, answers, logs.
+"""The secrets this process knows, hidden from whatever is shown: traces, statuses, answers, logs.
 
 Owns the one list of them and the one way to hide them. Numbers and switches come from providers, too: what is shorter
 than a secret can be is not remembered, or no trace could be read any more.
@@ -6,6 +6,7 @@ than a secret can be is not remembered, or no trace could be read any more.
 
 from __future__ import annotations
 
+import logging
 import re
 import threading
 from collections.abc import Iterable, Mapping
@@ -49,3 +50,16 @@ def without_secrets(text: str, shown: Mapping[str, str] | None = None) -> str:
             pattern = re.escape(value) if len(value) >= SHORT else rf"(?<!\w){re.escape(value)}(?!\w)"
             text = re.sub(pattern, lambda _, value=value: instead[value], text)  # type: ignore[misc]
     return text
+
+
+class MaskingFormatter(logging.Formatter):
+    """Formats as another formatter does, and hides every known value: plug-ins quote their settings."""
+
+    def __init__(self, formatter: logging.Formatter | None = None) -> None:
+        """``formatter``: None is Python's plain one."""
+        super().__init__()
+        self._formatter = formatter or logging.Formatter()
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, its trace included, without secrets."""
+        return without_secrets(self._formatter.format(record))

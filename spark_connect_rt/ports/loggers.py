@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Protocol
+
+from spark_connect_rt.ports.json_shape import JsonShape, renamed
 
 ROOT = "root"
 LEVELS = ("OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "ALL")
@@ -12,11 +14,13 @@ LEVELS = ("OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "ALL")
 
 
 @dataclass(frozen=True, slots=True)
-class LoggerLevel:
-    """Level of one logger and when it was last set here, ms since the epoch; None: never."""
+class LoggerLevel(JsonShape):
+    """The level of a logger, and when it was last set on this worker."""
 
     level: str
-    last_modified_ms: int | None = None
+    last_modified_ms: int | None = field(
+        default=None, metadata=renamed("last_modified", "Milliseconds since 1970; null: as it started.")
+    )
 
 
 class Loggers(Protocol):

@@ -1,4 +1,4 @@
-"""Every metric this worker counts, declared once: Kafka's own names where Kafka has them (facts section 9).
+"""Every metric this worker counts, declared once: Kafka's own names where Kafka has them.
 
 Owns names, units and meaning, and the form a measured value has. Who counts is runtime's, how it is shown is REST's.
 """

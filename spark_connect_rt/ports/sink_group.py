@@ -1,4 +1,4 @@
-"""The consumer-group membership of one sink task, held in the driver (design.md section 3, Sinks).
+"""The consumer-group membership of one sink task, held in the driver.
 
 The member is a consumer with every partition paused: it takes part in rebalances, holds the generation and
 commits; it fetches nothing. Executors read what the callbacks tell the engine to assign.

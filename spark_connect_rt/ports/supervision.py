@@ -39,7 +39,7 @@ class Part(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class PartFailure:
     """The first part that ended, and why."""
 
     part: Part
@@ -64,18 +64,18 @@ class Supervisor:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._failure: Failure | None = None
-        self._listeners: list[Callable[[Failure], None]] = []
+        self._failure: PartFailure | None = None
+        self._listeners: list[Callable[[PartFailure], None]] = []
 
     @property
-    def failure(self) -> Failure | None:
+    def failure(self) -> PartFailure | None:
         """Return what ended the worker; None: nothing has."""
         return self._failure
 
     def failed(self, part: Part, error: BaseException | str) -> None:
         """Take note that a part ended; only the first one counts."""
         reason = error if isinstance(error, str) else f"{type(error).__name__}: {error}"
-        failure = Failure(part, reason)
+        failure = PartFailure(part, reason)
         with self._lock:
             if self._failure is not None:
                 log.warning("also ended: %s", failure)
@@ -86,7 +86,7 @@ class Supervisor:
         for listener in listeners:
             listener(failure)
 
-    def on_failure(self, listener: Callable[[Failure], None]) -> None:
+    def on_failure(self, listener: Callable[[PartFailure], None]) -> None:
         """Call ``listener`` at the first failure, at once if it has been. It must be quick and raise nothing."""
         with self._lock:
             self._listeners.append(listener)

@@ -1,4 +1,4 @@
-"""The execution engine as the worker sees it: start, pause, resume, drain, stop; events come back.
+"""The execution engine as the worker sees it: commands go in as values, events come back as values.
 
 Implementations: spark.driver (the real one), testing.memory_task_runner (threads, no Spark). Both pass
 tests/contract/task_runner_contract.py. The engine knows nothing of the herder, REST, groups or stores.
@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Any, Protocol
 
+from spark_connect_rt.config.worker.worker_config import FlushSettings
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 
 
@@ -33,15 +34,84 @@ class TaskLaunch:
     task_class: str  # "package.module:ClassName"
     config: Mapping[str, str]  # the task's configuration
     connector_config: Mapping[str, str]  # the connector's: transforms, converters, error tolerance, isolation
-    worker_config: Mapping[str, str]  # converter defaults, config providers, offset.flush.*
+    worker_config: Mapping[str, str]  # converter defaults, config providers, allowed token endpoints
     client_config: Mapping[str, str] = field(default_factory=dict)  # producer (source) or consumer (sink), Java names
     paused: bool = False
+    flush: FlushSettings = field(default_factory=lambda: FlushSettings.of({}))
     dead_letter_producer: Mapping[str, str] = field(
         default_factory=dict
     )  # of a sink's dead letter queue, if it has one
     dead_letter_admin: Mapping[str, str] = field(default_factory=dict)  # to create that of either kind
     topic_admin: Mapping[str, str] = field(default_factory=dict)  # sources that make their topics; else empty
     offsets_topic: str = ""  # exactly-once sources: where offsets go, in the records' own transaction; else empty
+    secret_settings: tuple[str, ...] = ()  # names of the connector's settings that no trace and no log may show
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """Start a run. Events: TaskRunning (or TaskPaused), BatchDurable ..., TaskFailed?, TaskEnded.
+
+    Lost infrastructure (executor, Python process, control channel) is the runner's to replace: the run's task is
+    started again elsewhere under the same run, from the committed offsets, once the lost side is certainly dead;
+    after repeated losses without progress it becomes TaskFailed.
+    """
+
+    launch: TaskLaunch
+
+    @property
+    def task(self) -> ConnectorTaskId:
+        """The task, as every command names it."""
+        return self.launch.task
+
+
+@dataclass(frozen=True, slots=True)
+class Pause:
+    """Drain, then idle: TaskPaused."""
+
+    task: ConnectorTaskId
+
+
+@dataclass(frozen=True, slots=True)
+class Resume:
+    """Go on: TaskRunning."""
+
+    task: ConnectorTaskId
+
+
+@dataclass(frozen=True, slots=True)
+class Stop:
+    """Drain and end; at the deadline cancel, and wait until it is certainly dead: TaskEnded."""
+
+    task: ConnectorTaskId
+    timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Assign:
+    """Sinks: start reading these partitions at these offsets, besides what it reads already.
+
+    An offset of -1 means the beginning, -2 the end (auto.offset.reset).
+    """
+
+    task: ConnectorTaskId
+    offsets: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Revoke:
+    """Sinks: stop reading, flush, close: PartitionsReleased, once for each command that named the partition.
+
+    At the deadline the task's hosting is killed, and the partitions are released when it is certainly dead; the run
+    goes on elsewhere without them, or fails.
+    """
+
+    task: ConnectorTaskId
+    partitions: tuple[TopicPartition, ...]
+    timeout_ms: int
+
+
+TaskCommand = Start | Pause | Resume | Stop | Assign | Revoke
+"""All but Start are for a run that was started; when it has ended they are dropped."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +193,18 @@ class TaskMeasured:
     positions: tuple[tuple[TopicPartition, int], ...] = ()  # sinks: next offset to read
 
 
-TaskEvent = TaskRunning | TaskPaused | BatchDurable | PartitionsReleased | TaskMeasured | TaskFailed | TaskEnded
+@dataclass(frozen=True, slots=True)
+class TaskWaiting:
+    """The cluster gives no executor: the task has waited so long to be hosted. 0: it waits no more."""
+
+    task: ConnectorTaskId
+    run: int
+    waited_ms: int
+
+
+TaskEvent = (
+    TaskRunning | TaskPaused | BatchDurable | PartitionsReleased | TaskMeasured | TaskWaiting | TaskFailed | TaskEnded
+)
 OnTaskEvent = Callable[[TaskEvent], None]
 """Called from the engine's threads, in order per run; must be quick and must not raise."""
 
@@ -140,35 +221,8 @@ class TaskRunner(Protocol):
     def live_while(self, may_vouch: Callable[[], bool]) -> None:
         """Tell executors to live on, and start or mend anything, only while this holds (E5). Before ``open``."""
 
-    def start(self, launch: TaskLaunch) -> None:
-        """Start a run. Events: TaskRunning (or TaskPaused), BatchDurable ..., TaskFailed?, TaskEnded.
-
-        Lost infrastructure (executor, Python process, control channel) is the runner's to mend: the run's
-        task is started again elsewhere under the same run, from the committed offsets, once the lost side
-        is certainly dead; after repeated losses without progress it becomes TaskFailed.
-        """
-
-    def pause(self, task: ConnectorTaskId) -> None:
-        """Drain, then idle: TaskPaused."""
-
-    def resume(self, task: ConnectorTaskId) -> None:
-        """Go on: TaskRunning."""
-
-    def stop(self, task: ConnectorTaskId, timeout_ms: int) -> None:
-        """Drain and end; at the deadline cancel, and wait until it is certainly dead: TaskEnded."""
-
-    def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
-        """Sinks: start reading these partitions at these offsets, besides what it reads already.
-
-        An offset of -1 means the beginning, -2 the end (auto.offset.reset).
-        """
-
-    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
-        """Sinks: stop reading, flush, close: PartitionsReleased, once for each call that named the partition.
-
-        At the deadline the task's hosting is killed, and the partitions are released when it is certainly dead; the
-        run goes on elsewhere without them, or fails.
-        """
+    def do(self, command: TaskCommand) -> None:
+        """Carry out a command; those of one task in the order they came."""
 
     def close(self, timeout_ms: int) -> None:
         """Stop every run, then the engine. Blocks; TaskEnded for each run has come when it returns."""

@@ -1,7 +1,7 @@
 """Threads, waiting and timers, as an argument: what runs beside the tick, and what it waits on.
 
-The machine's own threads unless somebody hands in others; ``testing.simulated_threads`` hands in ones that a seed
-schedules on virtual time. Short locks that nobody waits under stay ``threading.Lock``: they order, they do not wait.
+The machine's own threads unless others are handed in; the tests' simulation hands in ones that a seed schedules on
+virtual time. Short locks that nobody waits under stay ``threading.Lock``: they order, they do not wait.
 """
 
 from __future__ import annotations

@@ -63,7 +63,7 @@ class SessionKey:
 
 
 @dataclass(frozen=True, slots=True)
-class RestartRequest:
+class RestartRecord:
     """What a ``restart-connector-`` record asks for (KIP-745)."""
 
     include_tasks: bool
@@ -215,11 +215,11 @@ def decode_session_key(value: Any) -> SessionKey:
         raise DataError("'key' is not base64") from error
 
 
-def decode_restart_request(value: Any) -> RestartRequest:
+def decode_restart_request(value: Any) -> RestartRecord:
     """Return the request; a missing or wrong flag counts as False. Raises DataError if it is no map."""
     if not isinstance(value, dict):
         raise DataError("a restart request is not a map")
-    return RestartRequest(value.get("include-tasks") is True, value.get("only-failed") is True)
+    return RestartRecord(value.get("include-tasks") is True, value.get("only-failed") is True)
 
 
 def decode_logger_level(value: Any) -> str:

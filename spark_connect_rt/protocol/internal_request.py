@@ -27,7 +27,7 @@ _DIGESTS = {
 }
 
 
-class Verdict(Enum):
+class SignatureVerdict(Enum):
     """What a signature check says."""
 
     VALID = "valid"
@@ -45,7 +45,7 @@ def sign(key: bytes, algorithm: str, body: bytes | None) -> dict[str, str]:
 
 def verify(
     key: bytes | None, accepted_algorithms: Sequence[str], headers: Mapping[str, str], body: bytes | None
-) -> Verdict:
+) -> SignatureVerdict:
     """Check the headers (their names in any case) against the body, in Java's order of checks.
 
     Raises BadRequestError for a signature that is not base64 or an accepted algorithm unknown here.
@@ -53,16 +53,18 @@ def verify(
     lower = {name.lower(): value for name, value in headers.items()}
     signature, algorithm = lower.get(SIGNATURE_HEADER.lower()), lower.get(ALGORITHM_HEADER.lower())
     if signature is None or algorithm is None:
-        return Verdict.MISSING
+        return SignatureVerdict.MISSING
     if algorithm not in accepted_algorithms:
-        return Verdict.ALGORITHM_REFUSED
+        return SignatureVerdict.ALGORITHM_REFUSED
     if key is None:
-        return Verdict.KEY_UNKNOWN
+        return SignatureVerdict.KEY_UNKNOWN
     try:
         given = base64.b64decode(signature, validate=True)
     except (binascii.Error, ValueError) as error:
         raise BadRequestError("the internal request's signature is not base64") from error
-    return Verdict.VALID if hmac.compare_digest(given, _mac(key, algorithm, body)) else Verdict.MISMATCH
+    return (
+        SignatureVerdict.VALID if hmac.compare_digest(given, _mac(key, algorithm, body)) else SignatureVerdict.MISMATCH
+    )
 
 
 def _mac(key: bytes, algorithm: str, body: bytes | None) -> bytes:

@@ -59,9 +59,11 @@ def hash_order_of_copy(copied: Iterable[str], keys: Iterable[str]) -> list[str]:
 
 def in_java_hash_order(mapping: Mapping[str, V]) -> dict[str, V]:
     """Return the mapping with its keys in HashMap order."""
-    if len(mapping) < 2:
+    keys = tuple(mapping)
+    if len(keys) < 2:
         return dict(mapping)
-    return {key: mapping[key] for key in java_hash_order(mapping)}
+    order = _remembered if len(keys) <= REMEMBERED_KEYS else _ordered
+    return {key: mapping[key] for key in order(keys, False)}
 
 
 def _bucket(key: str, capacity: int) -> int:

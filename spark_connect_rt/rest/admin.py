@@ -11,37 +11,37 @@ from starlette.responses import Response
 from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.rest import loggers
 from spark_connect_rt.rest.context import JsonResponse
-from spark_connect_rt.rest.entities import progress_entity, story_entity
+from spark_connect_rt.rest.shapes import PluginReport, WorkerEvents
 
-PluginReport = Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]
+ReadPlugins = Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]
 """Returns ``{"plugins": [{class, type, version, location}], "broken": [{name, location, error}]}``."""
 
 
-def router(herder: HerderApi, plugins: PluginReport | None) -> APIRouter:
-    """Return the routes."""
+def router(herder: HerderApi, plugins: ReadPlugins | None) -> APIRouter:
+    """Return the routes of ``/admin``; ``plugins`` None: none are reported."""
     routes = APIRouter(tags=["worker"])
 
     @routes.get("/admin/story")
-    async def story() -> Response:
+    async def events() -> Response:
         """Return the last things the herder did or waited for, and why."""
-        return JsonResponse(story_entity(herder.story()))
+        return JsonResponse(WorkerEvents(herder.views.events()))
 
     @routes.get("/admin/progress")
     async def progress() -> Response:
         """Return the counters of this worker's tasks."""
-        return JsonResponse(progress_entity(herder.progress()))
+        return JsonResponse(herder.views.progress())
 
     @routes.get("/admin/metrics", include_in_schema=False)
     async def metrics() -> Response:
         """Return Connect's metrics of this worker, for Prometheus."""
         from spark_connect_rt.rest.metrics import CONTENT_TYPE, metrics_text
 
-        return Response(metrics_text(herder.metrics()), media_type=CONTENT_TYPE)
+        return Response(metrics_text(herder.views.metrics()), media_type=CONTENT_TYPE)
 
     @routes.get("/admin/plugins")
     async def all_plugins() -> Response:
         """Return all plug-ins by their metadata, and those that cannot be used with their errors."""
-        return JsonResponse(dict(plugins()) if plugins else {"plugins": [], "broken": []})
+        return JsonResponse(PluginReport(**plugins()) if plugins else PluginReport())
 
     loggers.add_routes(routes, herder)
     return routes

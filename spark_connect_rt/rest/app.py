@@ -21,14 +21,14 @@ from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.protocol.java_hash_order import java_hash_order
-from spark_connect_rt.protocol.json_text import encode_json
-from spark_connect_rt.rest import admin, connector_plugins, connectors, docs_page, health, internal, root
-from spark_connect_rt.rest.admin import PluginReport
-from spark_connect_rt.rest.body_limit import BodyLimit
+from spark_connect_rt.rest import admin, connector_plugins, connectors, health, internal, root
+from spark_connect_rt.rest.admin import ReadPlugins
 from spark_connect_rt.rest.context import REQUEST_LIMIT_MS, Forwarded, JsonResponse, RestContext
+from spark_connect_rt.rest.description import docs_page
+from spark_connect_rt.rest.description.openapi import describe
 from spark_connect_rt.rest.error_mapping import ErrorAnswer, answer_of, answer_of_http, answer_of_unexpected
+from spark_connect_rt.rest.middleware.body_limit import BodyLimit
 from spark_connect_rt.rest.negotiation import speaks_json
-from spark_connect_rt.rest.openapi import describe
 from spark_connect_rt.rest.paths import EncodedPaths
 
 _log = logging.getLogger(__name__)
@@ -42,7 +42,7 @@ def create_app(
     commit: str = "unknown",
     request_limit_ms: int = REQUEST_LIMIT_MS,
     with_admin: bool = True,
-    plugins: PluginReport | None = None,
+    plugins: ReadPlugins | None = None,
 ) -> FastAPI:
     """Return the application; ``peers`` None: a worker alone, nothing is forwarded.
 
@@ -56,7 +56,7 @@ def create_app(
 
 
 def create_admin_app(
-    herder: HerderApi, plugins: PluginReport | None = None, *, version: str = CONNECT_VERSION
+    herder: HerderApi, plugins: ReadPlugins | None = None, *, version: str = CONNECT_VERSION
 ) -> FastAPI:
     """Return the application behind ``admin.listeners``: /admin and nothing else."""
     return _application([admin.router(herder, plugins)], lambda: None, version)
@@ -98,7 +98,7 @@ def _answer_errors(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
 
     @app.exception_handler(ClientDisconnect)
     async def hung_up(_: Request, __: ClientDisconnect) -> Response:
-        return Response(status_code=400)  # nobody hears it
+        return Response(status_code=400)  # nobody reads it
 
     @app.exception_handler(Forwarded)
     async def forwarded(_: Request, answer: Forwarded) -> Response:
@@ -108,13 +108,14 @@ def _answer_errors(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
     async def http_refused(request: Request, error: HTTPException) -> Response:
         # No content type, as Java: JAX-RS found no resource that could say what it produces.
         answer = answer_of_http(error.status_code)
+        body = JsonResponse(answer.body).body
         if answer.status != 405:
-            return Response(encode_json(answer.body), answer.status)
+            return Response(body, answer.status)
         methods = _methods(routes, request)
         allow = {"Allow": ",".join(methods)}
         if request.method == "OPTIONS":
             return Response(", ".join(java_hash_order(methods)), 200, headers=allow | {"Content-Type": "text/plain"})
-        return Response(encode_json(answer.body), answer.status, headers=allow)
+        return Response(body, answer.status, headers=allow)
 
     @app.exception_handler(RequestValidationError)
     async def no_such_parameter(_: Request, __: RequestValidationError) -> Response:

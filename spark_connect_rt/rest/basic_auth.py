@@ -32,7 +32,7 @@ class BasicAuthSecurityRestExtension(ConnectRestExtension):
     """Answers 401 to everybody it does not know."""
 
     def version(self) -> str:
-        """Return this package's version."""
+        """Return the version of this package, whose part the extension is."""
         return __version__
 
     def configure(self, config: Mapping[str, str]) -> None:
@@ -40,7 +40,7 @@ class BasicAuthSecurityRestExtension(ConnectRestExtension):
         self._users = [_users(path) for path in _user_files(config.get(LOGIN_FILE, ""))]
 
     def wrap(self, app: Asgi, cluster: ClusterState) -> Asgi:
-        """Return the guarded application."""
+        """Return ``app`` behind the login: 401 without valid credentials."""
 
         async def guarded(scope: Any, receive: Any, send: Any) -> None:
             if scope["type"] != "http" or self._may_pass(scope):

@@ -9,11 +9,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from spark_connect_rt.errors import BadRequestError
+from spark_connect_rt.ports.herder_requests import DescribePlugin, ValidateConfig
+from spark_connect_rt.rest.config_shapes import checked_config, key_info
 from spark_connect_rt.rest.context import JsonResponse, RestContext
-from spark_connect_rt.rest.entities import plugins_entity
 from spark_connect_rt.rest.negotiation import json_body
 from spark_connect_rt.rest.paths import decoded
-from spark_connect_rt.rest.plugin_entities import config_infos_entity, config_keys_entity
 from spark_connect_rt.rest.request_body import read_settings
 
 PluginName = Annotated[str, Path(description="Class name or alias of the plug-in, percent-encoded.")]
@@ -22,21 +22,20 @@ _SUFFIX = "Connector"
 
 
 def router(context: RestContext) -> APIRouter:
-    """Return the routes."""
+    """Return the routes of ``/connector-plugins``."""
     routes = APIRouter(tags=["plug-ins"])
-    herder = context.herder
 
     @routes.get("/connector-plugins")
     async def plugins(connectorsOnly: str = "true") -> Response:  # noqa: N803 - Kafka's name of the parameter
         """Return the connectors, or with ``connectorsOnly=false`` every plug-in."""
-        return JsonResponse(plugins_entity(herder.plugins(connectorsOnly.lower() == "true")))
+        return JsonResponse(context.herder.views.plugins(connectorsOnly.lower() == "true"))
 
     @routes.get("/connector-plugins/{plugin}/config")
     async def plugin_config(request: Request, plugin: PluginName) -> Response:
         """Return the settings of a plug-in of any kind, or with ``version`` those of one version."""
         version = request.query_params.get("version")
-        keys = await context.answered(lambda: herder.plugin_settings(decoded(plugin), version))
-        return JsonResponse(config_keys_entity(keys))
+        keys = await context.answered(DescribePlugin(decoded(plugin), version))
+        return JsonResponse([key_info(key) for key in keys])
 
     @routes.put("/connector-plugins/{plugin}/config/validate")
     async def validate(request: Request, plugin: PluginName) -> Response:
@@ -45,7 +44,7 @@ def router(context: RestContext) -> APIRouter:
         included, wanted = config.get("connector.class"), decoded(plugin)
         if included is not None and not _plain(included).endswith(_plain(wanted)):
             raise BadRequestError(f"Included connector type {included} does not match request type {wanted}")
-        return JsonResponse(config_infos_entity(await context.answered(lambda: herder.validate_config(config))))
+        return JsonResponse(checked_config(await context.answered(ValidateConfig(config))))
 
     return routes
 

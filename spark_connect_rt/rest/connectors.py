@@ -13,16 +13,29 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.ports.herder import ConfigWritten
+from spark_connect_rt.ports.herder_requests import (
+    DeleteConnector,
+    ModifyOffsets,
+    PatchConfig,
+    PutConfig,
+    ReadOffsets,
+    ResetTopics,
+    RestartConnector,
+    RestartTask,
+    SetTargetState,
+)
+from spark_connect_rt.ports.herder_values import ConfigWritten
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.protocol.java_hash_order import hash_order_of_copy
-from spark_connect_rt.rest import entities
+from spark_connect_rt.protocol.java_hash_order import hash_order_of_copy, in_java_hash_order
 from spark_connect_rt.rest.context import JsonResponse, RestContext, flag
 from spark_connect_rt.rest.expanded_list import ExpandedList
 from spark_connect_rt.rest.negotiation import json_body
 from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, connector_path, decoded
+from spark_connect_rt.rest.read_back import read_back, read_back_offset, read_back_task
 from spark_connect_rt.rest.request_body import read_config, read_create, read_patch
 from spark_connect_rt.rest.request_offsets import read_offsets
+from spark_connect_rt.rest.shapes import ConnectorOffsets, Message, Topics
+from spark_connect_rt.state.target_state import TargetState
 
 
 def router(context: RestContext) -> APIRouter:
@@ -37,12 +50,12 @@ def router(context: RestContext) -> APIRouter:
 
 
 def _add_reads(routes: APIRouter, context: RestContext) -> None:
-    herder, expanded = context.herder, ExpandedList(context.herder)
+    views, expanded = context.herder.views, ExpandedList(context.herder.views)
 
     @routes.get("/connectors")
     async def connectors(request: Request) -> Response:
         """Return the names, or with ``expand=status`` / ``expand=info`` what is known of each."""
-        names = herder.list_connectors()
+        names = views.list_connectors()
         names = hash_order_of_copy(names, names)
         if "expand" not in request.query_params:
             return JsonResponse(names)
@@ -52,151 +65,142 @@ def _add_reads(routes: APIRouter, context: RestContext) -> None:
     @routes.get("/connectors/{connector}")
     async def info(connector: ConnectorName) -> Response:
         """Return configuration and task ids."""
-        found = await context.known(lambda: herder.connector_info(decoded(connector)))
-        return JsonResponse(entities.info_entity(found))
+        found = await context.known(lambda: views.connector_info(decoded(connector)))
+        return JsonResponse(read_back(found))
 
     @routes.get("/connectors/{connector}/config")
     async def config(connector: ConnectorName) -> Response:
-        """Return the configuration."""
-        found = await context.known(lambda: herder.connector_config(decoded(connector)))
-        return JsonResponse(entities.config_entity(found))
+        """Return the connector's raw configuration."""
+        found = await context.known(lambda: views.connector_config(decoded(connector)))
+        return JsonResponse(in_java_hash_order(found))
 
     @routes.get("/connectors/{connector}/status")
     async def status(connector: ConnectorName) -> Response:
         """Return the states of the connector and its tasks."""
         name = decoded(connector)
-        found = await context.settled(lambda: herder.connector_status(name), lambda it: bool(it.connector.worker_id))
-        return JsonResponse(entities.state_entity(found))
+        found = await context.settled(lambda: views.connector_status(name), lambda it: bool(it.connector.worker_id))
+        return JsonResponse(found)
 
     @routes.get("/connectors/{connector}/topics")
     async def topics(connector: ConnectorName) -> Response:
         """Return the topics used since creation or reset."""
         name = decoded(connector)
-        return JsonResponse(entities.topics_entity(name, herder.topics(name)))
+        return JsonResponse({name: Topics(views.topics(name))})
 
     @routes.put("/connectors/{connector}/topics/reset")
     async def reset_topics(connector: ConnectorName) -> Response:
         """Forget the topics used so far."""
-        herder.reset_topics(decoded(connector))
+        await context.answered(ResetTopics(decoded(connector)))
         return Response(status_code=202)
 
 
 def _add_offsets(routes: APIRouter, context: RestContext) -> None:
-    herder = context.herder
-
     @routes.get("/connectors/{connector}/offsets")
     async def offsets(request: Request, connector: ConnectorName) -> Response:
         """Return where the connector is."""
-        found = await context.completed(request, lambda: herder.offsets(decoded(connector)))
-        return JsonResponse(entities.offsets_entity(found))
+        found = await context.completed(request, ReadOffsets(decoded(connector)))
+        return JsonResponse(ConnectorOffsets([read_back_offset(one) for one in found]))
 
     @routes.patch("/connectors/{connector}/offsets")
     async def alter_offsets(request: Request, connector: ConnectorName) -> Response:
         """Write offsets of a stopped connector; an offset of null forgets its partition."""
         name, wanted = decoded(connector), read_offsets(await json_body(request))
-        words = await context.completed(request, lambda: herder.alter_offsets(name, wanted))
-        return JsonResponse({"message": words})
+        words = await context.completed(request, ModifyOffsets(name, wanted))
+        return JsonResponse(Message(words))
 
     @routes.delete("/connectors/{connector}/offsets")
     async def reset_offsets(request: Request, connector: ConnectorName) -> Response:
         """Forget all offsets of a stopped connector."""
-        words = await context.completed(request, lambda: herder.reset_offsets(decoded(connector)))
-        return JsonResponse({"message": words})
+        words = await context.completed(request, ModifyOffsets(decoded(connector), None))
+        return JsonResponse(Message(words))
 
 
 def _add_configuration(routes: APIRouter, context: RestContext) -> None:
-    herder = context.herder
-
     @routes.post("/connectors", status_code=201)
     async def create(request: Request) -> Response:
         """Create a connector: ``{"name": ..., "config": {...}, "initial_state": ...}``."""
         wanted = read_create(await json_body(request))
-        written = await context.completed(
-            request, lambda: herder.create(wanted.name, wanted.config, wanted.initial_state)
-        )
-        return _written(request, written)
+        return _written(request, await context.completed(request, wanted))
 
     @routes.put("/connectors/{connector}/config")
     async def put_config(request: Request, connector: ConnectorName) -> Response:
         """Create a connector or replace its configuration."""
         name = decoded(connector)
         wanted = read_config(name, await json_body(request))
-        return _written(request, await context.completed(request, lambda: herder.put_config(name, wanted)))
+        return _written(request, await context.completed(request, PutConfig(name, wanted)))
 
     @routes.patch("/connectors/{connector}/config")
     async def patch_config(request: Request, connector: ConnectorName) -> Response:
         """Change some settings; a null value removes one."""
         name, patch = decoded(connector), read_patch(await json_body(request))
-        return _written(request, await context.completed(request, lambda: herder.patch_config(name, patch)))
+        return _written(request, await context.completed(request, PatchConfig(name, patch)))
 
     @routes.delete("/connectors/{connector}", status_code=204)
     async def delete(request: Request, connector: ConnectorName) -> Response:
         """Delete a connector; its offsets stay."""
-        await context.completed(request, lambda: herder.delete(decoded(connector)))
+        await context.completed(request, DeleteConnector(decoded(connector)))
         return Response(status_code=204)
 
 
 def _add_steering(routes: APIRouter, context: RestContext) -> None:
-    herder = context.herder
-
     @routes.put("/connectors/{connector}/pause", status_code=202)
     async def pause(request: Request, connector: ConnectorName) -> Response:
-        """Let the tasks idle."""
-        await context.completed(request, lambda: herder.pause(decoded(connector)))
+        """Pause the connector and its tasks; they stay assigned."""
+        await context.completed(request, SetTargetState(decoded(connector), TargetState.PAUSED))
         return Response(status_code=202)
 
     @routes.put("/connectors/{connector}/resume", status_code=202)
     async def resume(request: Request, connector: ConnectorName) -> Response:
         """Go on after a pause or a stop."""
-        await context.completed(request, lambda: herder.resume(decoded(connector)))
+        await context.completed(request, SetTargetState(decoded(connector), TargetState.STARTED))
         return Response(status_code=202)
 
     @routes.put("/connectors/{connector}/stop", status_code=204)
     async def stop(request: Request, connector: ConnectorName) -> Response:
         """Drop the tasks, keep the configuration."""
-        await context.completed(request, lambda: herder.stop_connector(decoded(connector)))
+        await context.completed(request, SetTargetState(decoded(connector), TargetState.STOPPED))
         return Response(status_code=204)
 
     @routes.post("/connectors/{connector}/restart")
     async def restart(request: Request, connector: ConnectorName) -> Response:
         """Restart the connector (204), or with ``includeTasks`` / ``onlyFailed`` what the plan names (202)."""
         include_tasks, only_failed = bool(flag(request, "includeTasks")), bool(flag(request, "onlyFailed"))
-        plan = await context.completed(request, lambda: herder.restart(decoded(connector), include_tasks, only_failed))
-        return Response(status_code=204) if plan is None else JsonResponse(entities.state_entity(plan), 202)
+        wanted = RestartConnector(decoded(connector), include_tasks, only_failed)
+        plan = await context.completed(request, wanted)
+        return Response(status_code=204) if plan is None else JsonResponse(plan, 202)
 
 
 def _add_tasks(routes: APIRouter, context: RestContext) -> None:
-    herder = context.herder
+    views = context.herder.views
 
     async def tasks_written(connector: str) -> None:
         """Wait a moment for the task set of a connector that was just created or resumed."""
         with contextlib.suppress(NotFoundError):
-            await context.settled(lambda: herder.connector_info(decoded(connector)), lambda it: bool(it.tasks))
+            await context.settled(lambda: views.connector_info(decoded(connector)), lambda it: bool(it.tasks))
 
     @routes.get("/connectors/{connector}/tasks")
     async def tasks(connector: ConnectorName) -> Response:
         """Return the tasks with their raw configurations."""
-        found = await context.known(lambda: herder.task_infos(decoded(connector)))
-        return JsonResponse(entities.task_infos_entity(found))
+        found = await context.known(lambda: views.task_infos(decoded(connector)))
+        return JsonResponse([read_back_task(task) for task in found])
 
     @routes.get("/connectors/{connector}/tasks/{task}/status")
     async def task_status(connector: ConnectorName, task: TaskNumber) -> Response:
         """Return the state of one task."""
         await tasks_written(connector)
-        found = await context.known(lambda: herder.task_status(ConnectorTaskId(decoded(connector), task)))
-        return JsonResponse(entities.task_state_entity(task, found))
+        found = await context.known(lambda: views.task_status(ConnectorTaskId(decoded(connector), task)))
+        return JsonResponse(found)
 
     @routes.post("/connectors/{connector}/tasks/{task}/restart", status_code=204)
     async def restart_task(request: Request, connector: ConnectorName, task: TaskNumber) -> Response:
         """Restart one task, on the worker that owns it."""
         await tasks_written(connector)
-        await context.completed(request, lambda: herder.restart_task(ConnectorTaskId(decoded(connector), task)))
+        await context.completed(request, RestartTask(ConnectorTaskId(decoded(connector), task)))
         return Response(status_code=204)
 
 
 def _written(request: Request, written: ConfigWritten) -> Response:
-    body = entities.info_entity(written.info, read_back=False)
     if not written.created:
-        return JsonResponse(body, 200)
+        return JsonResponse(written.info, 200)
     origin = f"{request.url.scheme}://{request.url.netloc}"
-    return JsonResponse(body, 201, headers={"Location": origin + connector_path(written.info.name)})
+    return JsonResponse(written.info, 201, headers={"Location": origin + connector_path(written.info.name)})

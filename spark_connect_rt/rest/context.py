@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 from urllib.parse import urlencode
@@ -25,10 +25,13 @@ from spark_connect_rt.errors import (
     UnreachableError,
 )
 from spark_connect_rt.ports.herder import HerderApi
+from spark_connect_rt.ports.herder_requests import CatchUp
+from spark_connect_rt.ports.herder_requests import Request as HerderRequest
 from spark_connect_rt.ports.peer_client import PeerAnswer, PeerClient
 from spark_connect_rt.protocol.internal_request import ALGORITHM_HEADER, SIGNATURE_HEADER
 from spark_connect_rt.protocol.json_text import decode_json, encode_finite_json
 from spark_connect_rt.rest.error_mapping import CONFLICT, MOMENTARY, NO_LEADER, RestError
+from spark_connect_rt.rest.json_values import as_json
 
 T = TypeVar("T")
 
@@ -39,13 +42,13 @@ _FORWARDED_HEADERS = ("Authorization", SIGNATURE_HEADER, ALGORITHM_HEADER)
 
 
 class JsonResponse(Response):
-    """Compact JSON in the order of the fields, written as Jackson writes it."""
+    """A port's value as compact JSON, fields in their order, written as Jackson writes it."""
 
     media_type = "application/json"
 
     def render(self, content: Any) -> bytes:
-        """Return the body."""
-        return encode_finite_json(content)
+        """Return the body's bytes; ``content`` is anything that json_values.as_json takes."""
+        return encode_finite_json(as_json(content))
 
 
 class Forwarded(Exception):
@@ -79,7 +82,7 @@ class RestContext:
         """Wait until this worker knows the connectors: an empty list of a cold start is a wrong one. TimedOutError."""
         started = self.herder.started
         if not started.done():
-            waiting = asyncio.wrap_future(started)  # never cancelled: it is everybody's
+            waiting = asyncio.wrap_future(started)  # never cancelled: others wait for it, too
             await asyncio.wait([waiting], timeout=self.request_limit_ms / 1000)
             if not waiting.done():
                 raise self._late()
@@ -90,7 +93,7 @@ class RestContext:
         try:
             return read()
         except NotFoundError:
-            await asyncio.wrap_future(self.herder.catch_up())
+            await asyncio.wrap_future(self.herder.submit(CatchUp()))
             return read()
 
     async def settled(self, read: Callable[[], T], is_settled: Callable[[T], bool]) -> T:
@@ -105,11 +108,11 @@ class RestContext:
                 return found
             await asyncio.sleep(0.01)
 
-    async def answered(self, submit: Callable[[], Future[T]]) -> T:
+    async def answered(self, wanted: HerderRequest[T]) -> T:
         """Return what this worker alone answers, whatever the group does. Raises its error, TimedOutError."""
-        return await self._submitted(submit, time.monotonic() + self.request_limit_ms / 1000)
+        return await self._submitted(wanted, time.monotonic() + self.request_limit_ms / 1000)
 
-    async def completed(self, request: Request, submit: Callable[[], Future[T]], *, patient: bool = True) -> T:
+    async def completed(self, request: Request, wanted: HerderRequest[T], *, patient: bool = True) -> T:
         """Return the herder's answer. Raises Forwarded when another worker gave it, else its error.
 
         A ``patient`` request that is impossible only for the moment (nobody leads, who leads is gone or rebalances)
@@ -121,12 +124,12 @@ class RestContext:
             if refused is not None and time.monotonic() >= end_s:
                 raise refused
             try:
-                return await self._submitted(submit, end_s)
+                return await self._submitted(wanted, end_s)
             except NotFoundError:
                 if caught_up:
                     raise
                 caught_up = True
-                await asyncio.wrap_future(self.herder.catch_up())
+                await asyncio.wrap_future(self.herder.submit(CatchUp()))
                 continue
             except NotLeaderError as error:
                 url = error.leader_url
@@ -141,19 +144,21 @@ class RestContext:
                 refused = refusal
                 await asyncio.sleep(ASK_AGAIN_S)
                 continue
-            # What the other worker wrote is read here too, before anybody hears of it.
+            # What the other worker wrote is read here too, before the client is answered.
             if flag(request, "forward") is None:
-                await asyncio.wrap_future(self.herder.catch_up())
+                await asyncio.wrap_future(self.herder.submit(CatchUp()))
             raise Forwarded(response)
 
-    async def _submitted(self, submit: Callable[[], Future[T]], end_s: float) -> T:
+    async def _submitted(self, wanted: HerderRequest[T], end_s: float) -> T:
         try:
-            return await asyncio.wait_for(asyncio.wrap_future(submit()), max(0.0, end_s - time.monotonic()))
+            return await asyncio.wait_for(
+                asyncio.wrap_future(self.herder.submit(wanted)), max(0.0, end_s - time.monotonic())
+            )
         except TimeoutError:
             raise self._late() from None
 
     def _late(self) -> TimedOutError:
-        return TimedOutError(f"Request timed out. {self.herder.health().detail}".rstrip())
+        return TimedOutError(f"Request timed out. {self.herder.views.health().detail}".rstrip())
 
     def _is_momentary(self, request: Request, refusal: RestError) -> bool:
         """Return whether the same request may succeed soon. A forwarded one is repeated where it came in."""
@@ -162,7 +167,7 @@ class RestContext:
         return refusal.code == UnreachableError.code or (refusal.status == 409 and str(refusal) in MOMENTARY)
 
     def close(self) -> None:
-        """Stop forwarding."""
+        """Stop forwarding; requests under way end with an error."""
         self._forwarders.shutdown(wait=False, cancel_futures=True)
 
     async def _forward(self, request: Request, url: str | None, end_s: float) -> Response:

@@ -24,6 +24,7 @@ from spark_connect_rt.errors import (
     ShuttingDownError,
     TimedOutError,
 )
+from spark_connect_rt.rest.shapes import Error
 
 NO_LEADER = "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
 STALE = (
@@ -85,7 +86,7 @@ class ErrorAnswer:
     """Status and body of a refusal."""
 
     status: int
-    body: Mapping[str, Any]
+    body: Error
 
 
 def status_of(error: ConnectError) -> int:
@@ -98,13 +99,8 @@ def status_of(error: ConnectError) -> int:
 def answer_of(error: ConnectError, path: str = "/connectors") -> ErrorAnswer:
     """Return what a refusal is answered with; ``path`` is what was asked for."""
     status = status_of(error)
-    body: dict[str, Any] = {"error_code": status, "message": message_of(error), "code": error.code}
-    hint = _hint(error, path)
-    if hint is not None:
-        body["hint"] = hint
-    if isinstance(error, BadConfigError):
-        body["problems"] = {key: list(why) for key, why in error.problems.items()}
-    return ErrorAnswer(status, body)
+    problems = error.problems if isinstance(error, BadConfigError) else None
+    return ErrorAnswer(status, Error(status, message_of(error), error.code, _hint(error, path), problems))
 
 
 def _hint(error: ConnectError, path: str) -> str | None:
@@ -137,10 +133,9 @@ def invalid_config_message(problems: Mapping[str, Any]) -> str:
 
 def answer_of_http(status: int) -> ErrorAnswer:
     """Return the answer of the HTTP layer itself (no such path, wrong method), in JAX-RS's words."""
-    return ErrorAnswer(status, {"error_code": status, "message": f"HTTP {status} {HTTPStatus(status).phrase}"})
+    return ErrorAnswer(status, Error(status, f"HTTP {status} {HTTPStatus(status).phrase}"))
 
 
 def answer_of_unexpected(error: Exception) -> ErrorAnswer:
     """Return the answer to a failure nobody foresaw; its trace goes to the log, not over the wire."""
-    body = {"error_code": 500, "message": str(error) or type(error).__name__, "code": ConnectError.code}
-    return ErrorAnswer(500, body)
+    return ErrorAnswer(500, Error(500, str(error) or type(error).__name__, ConnectError.code))

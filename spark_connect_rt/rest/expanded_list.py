@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.ports.herder import HerderApi
-from spark_connect_rt.protocol.java_hash_order import in_java_hash_order
+from spark_connect_rt.ports.herder import HerderViews
 from spark_connect_rt.protocol.json_text import encode_finite_json
-from spark_connect_rt.rest import entities
+from spark_connect_rt.rest.json_values import as_json
+from spark_connect_rt.rest.read_back import read_back
+from spark_connect_rt.rest.shapes import ExpandedConnector
 
 EXPANSIONS = ("status", "info")
 
@@ -20,8 +21,8 @@ EXPANSIONS = ("status", "info")
 class ExpandedList:
     """The list of one worker. Any thread: two at once may make the same bytes twice."""
 
-    def __init__(self, herder: HerderApi) -> None:
-        self._herder = herder
+    def __init__(self, views: HerderViews) -> None:
+        self._views = views
         self._made: dict[tuple[str, ...], dict[str, tuple[object, bytes]]] = {}
 
     def body(self, names: Iterable[str], wanted: Collection[str]) -> bytes:
@@ -31,7 +32,7 @@ class ExpandedList:
         after: dict[str, tuple[object, bytes]] = {}
         for name in names:
             try:
-                mark = self._herder.connector_mark(name)  # first: what changes meanwhile is made anew the next time
+                mark = self._views.connector_mark(name)  # first: what changes meanwhile is made again the next time
                 kept = before.get(name)
                 after[name] = kept if kept is not None and kept[0] == mark else (mark, self._member(name, known))
             except NotFoundError:
@@ -40,9 +41,8 @@ class ExpandedList:
         return b"{%b}" % b",".join(member for _, member in after.values())
 
     def _member(self, name: str, wanted: Collection[str]) -> bytes:
-        found: dict[str, entities.Json] = {}
-        if "status" in wanted:
-            found["status"] = entities.state_entity(self._herder.connector_status(name))
-        if "info" in wanted:
-            found["info"] = entities.info_entity(self._herder.connector_info(name))
-        return b"%b:%b" % (encode_finite_json(name), encode_finite_json(in_java_hash_order(found)))
+        found = ExpandedConnector(
+            self._views.connector_status(name) if "status" in wanted else None,
+            read_back(self._views.connector_info(name)) if "info" in wanted else None,
+        )
+        return encode_finite_json({name: as_json(found)})[1:-1]

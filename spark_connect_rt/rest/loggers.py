@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-from typing import Any
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -11,7 +10,8 @@ from starlette.responses import Response
 
 from spark_connect_rt.errors import BadRequestError, NotFoundError
 from spark_connect_rt.ports.herder import HerderApi
-from spark_connect_rt.ports.loggers import LEVELS, LoggerLevel
+from spark_connect_rt.ports.herder_requests import SetGroupLoggerLevel, SetLoggerLevel
+from spark_connect_rt.ports.loggers import LEVELS
 from spark_connect_rt.rest.context import JsonResponse
 from spark_connect_rt.rest.negotiation import json_body
 from spark_connect_rt.rest.paths import decoded
@@ -24,12 +24,12 @@ def add_routes(routes: APIRouter, herder: HerderApi) -> None:
     @routes.get("/admin/loggers")
     async def levels() -> Response:
         """Return the loggers that have a level of their own."""
-        return JsonResponse({name: _entity(level) for name, level in herder.logger_levels().items()})
+        return JsonResponse(herder.views.logger_levels())
 
     @routes.get("/admin/loggers/{logger}")
     async def level(logger: str) -> Response:
         """Return the level of one logger."""
-        return JsonResponse(_entity(herder.logger_level(decoded(logger))))
+        return JsonResponse(herder.views.logger_level(decoded(logger)))
 
     @routes.put("/admin/loggers/{logger}")
     async def set_level(request: Request, logger: str) -> Response:
@@ -37,13 +37,9 @@ def add_routes(routes: APIRouter, herder: HerderApi) -> None:
         wanted = _wanted_level(await json_body(request))
         name = decoded(logger)
         if request.query_params.get("scope", "worker").lower() != "cluster":
-            return JsonResponse(list(herder.set_logger_level(name, wanted)))
-        await asyncio.wrap_future(herder.put_logger_level(name, wanted))
+            return JsonResponse(await asyncio.wrap_future(herder.submit(SetLoggerLevel(name, wanted))))
+        await asyncio.wrap_future(herder.submit(SetGroupLoggerLevel(name, wanted)))
         return Response(status_code=204)
-
-
-def _entity(level: LoggerLevel) -> dict[str, Any]:
-    return {"level": level.level, "last_modified": level.last_modified_ms}
 
 
 def _wanted_level(body: bytes) -> str:

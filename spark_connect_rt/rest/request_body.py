@@ -1,27 +1,23 @@
 """Reads request bodies as Jackson reads them into Java's request classes: scalars become text, nulls stay.
 
-Owns: CreateConnectorRequest, configuration maps, task configuration lists.
+Owns: connectors to create, configuration maps, task configuration lists.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from spark_connect_rt.config.config_def import java_trim
-from spark_connect_rt.config.connector_config import NULL_VALUE
+from spark_connect_rt.config.connectors.connector_config import NULL_VALUE
 from spark_connect_rt.errors import BadConfigError, BadRequestError
+from spark_connect_rt.ports.herder_requests import CreateConnector
 from spark_connect_rt.rest.error_mapping import UnreadableBodyError
+from spark_connect_rt.rest.shapes import INITIAL_STATES
 from spark_connect_rt.state.target_state import TargetState
 
 _CREATE_FIELDS = ("config", "name", "initial_state")
-_INITIAL_STATES = {
-    "RUNNING": TargetState.STARTED,
-    "PAUSED": TargetState.PAUSED,
-    "STOPPED": TargetState.STOPPED,
-}
 
 
 class _Number(str):
@@ -30,17 +26,11 @@ class _Number(str):
     __slots__ = ()
 
 
-@dataclass(frozen=True, slots=True)
-class CreateRequest:
-    """Body of ``POST /connectors``; ``config`` holds the name already."""
+def read_create(body: bytes) -> CreateConnector:
+    """Return the body of ``POST /connectors`` as a request; its ``config`` holds the name already.
 
-    name: str
-    config: Mapping[str, str]
-    initial_state: TargetState | None
-
-
-def read_create(body: bytes) -> CreateRequest:
-    """Return the request. Raises UnreadableBodyError, BadRequestError, BadConfigError."""
+    Raises UnreadableBodyError, BadRequestError, BadConfigError.
+    """
     fields = _read_json(body)
     if fields is None:
         raise UnreadableBodyError("The request body is empty: a connector's name and config are needed")
@@ -54,7 +44,7 @@ def read_create(body: bytes) -> CreateRequest:
     if fields.get("config") is None:
         raise UnreadableBodyError("The request has no 'config'")
     initial_state = _initial_state(_text(fields.get("initial_state")))
-    return CreateRequest(name, with_name(name, _settings(fields["config"])), initial_state)
+    return CreateConnector(name, with_name(name, _settings(fields["config"])), initial_state)
 
 
 def read_config(name: str, body: bytes) -> dict[str, str]:
@@ -99,9 +89,9 @@ def with_name(name: str, config: Mapping[str, str]) -> dict[str, str]:
 def _initial_state(text: str | None) -> TargetState | None:
     if text is None:
         return None
-    if text.upper() not in _INITIAL_STATES:
-        raise UnreadableBodyError(f"No initial_state {text}: it is one of {', '.join(_INITIAL_STATES)}")
-    return _INITIAL_STATES[text.upper()]
+    if text.upper() not in INITIAL_STATES:
+        raise UnreadableBodyError(f"No initial_state {text}: it is one of {', '.join(INITIAL_STATES)}")
+    return INITIAL_STATES[text.upper()]
 
 
 def _texts(fields: Any) -> dict[str, str | None]:

@@ -6,17 +6,17 @@ from fastapi import APIRouter
 from starlette.responses import Response
 
 from spark_connect_rt.rest.context import JsonResponse, RestContext
-from spark_connect_rt.rest.entities import root_entity
+from spark_connect_rt.rest.shapes import WorkerVersion
 
 
 def router(context: RestContext) -> APIRouter:
-    """Return the routes."""
+    """Return the routes of ``/``."""
     routes = APIRouter(tags=["worker"])
 
     @routes.get("/")
     async def root() -> Response:
         """Return the Connect version this worker speaks, its commit, the id of the Kafka cluster."""
-        cluster_id = context.herder.kafka_cluster_id()
-        return JsonResponse(root_entity(context.version, context.commit, cluster_id))
+        cluster_id = context.herder.views.kafka_cluster_id()
+        return JsonResponse(WorkerVersion(context.version, context.commit, cluster_id))
 
     return routes

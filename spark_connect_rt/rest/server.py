@@ -36,7 +36,7 @@ class RestServer:
         setting: str = "listeners",
         report: Report = report_nowhere,
     ) -> None:
-        """``report`` hears of a server that ended unasked."""
+        """``report`` is called for a server that ended unasked."""
         self._report = report
         self._app = app
         self._tls = tls
@@ -88,7 +88,7 @@ class RestServer:
         config.ssl = self._tls  # a context made from Java's settings; uvicorn itself only reads files
         self._server = server = uvicorn.Server(config)
         sockets = [self._socket] if self._socket else []
-        ended: list[BaseException | str] = []  # before it was up: the caller is told
+        ended: list[BaseException | str] = []  # before it was up: raised to the caller
 
         def report(part: Part, why: BaseException | str) -> None:
             ended.append(why)

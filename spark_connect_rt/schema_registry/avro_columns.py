@@ -13,7 +13,7 @@ from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.schema import Schema, Type
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.schema_registry.avro_codec import Writing, write_datum
-from spark_connect_rt.transforms.columns import flat_columns
+from spark_connect_rt.transforms.columns.struct_columns import flat_columns
 
 _UNITS = {logical.DATE: pa.int32(), logical.TIMESTAMP: pa.int64()}
 

@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from spark_connect_rt.api.data.schema import Schema, SchemaAndValue, Type
-from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.data.values_check import check_value
+from spark_connect_rt.api.data.struct import Struct, check_value
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.schema_registry.framing import framed
@@ -46,7 +45,7 @@ CONFIG = BASE + _OWN
 
 
 @dataclass(frozen=True, slots=True)
-class Writing:
+class ProtobufWriting:
     """How values of one schema are written."""
 
     frame: bytes  # with the message's indexes
@@ -55,7 +54,7 @@ class Writing:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class ProtobufReading:
     """How payloads of one id are read; a file has several messages."""
 
     file: ProtoFile
@@ -63,7 +62,7 @@ class Reading:
     messages: dict[tuple[int, ...], tuple[type[Any], Schema]] = field(default_factory=dict)
 
 
-class ProtobufConverter(RegistryConverter[Writing, Reading]):
+class ProtobufConverter(RegistryConverter[ProtobufWriting, ProtobufReading]):
     """Writes and reads Protobuf messages whose files a Schema Registry keeps."""
 
     schema_type = "PROTOBUF"
@@ -83,7 +82,7 @@ class ProtobufConverter(RegistryConverter[Writing, Reading]):
             int_for_enums=values["int.for.enums"],
         )
 
-    def plan_writing(self, topic: str, schema: Schema | None) -> Writing:
+    def plan_writing(self, topic: str, schema: Schema | None) -> ProtobufWriting:
         """Return how values of a schema are written."""
         if schema is None or schema.type in (Type.ARRAY, Type.MAP):
             raise DataError("Unsupported root schema: Protobuf needs a struct or a plain value with a schema")
@@ -102,16 +101,16 @@ class ProtobufConverter(RegistryConverter[Writing, Reading]):
         if stored.version is not None:  # the latest, or one by its id
             used = linked(file_of_text(stored.text), self.registry.referenced(stored))
         frame = framed(stored.id or 0) + written_indexes(indexes)
-        return Writing(frame, schema, _class_of(used.message(indexes)))
+        return ProtobufWriting(frame, schema, _class_of(used.message(indexes)))
 
-    def plan_reading(self, topic: str, schema_id: int) -> Reading:
+    def plan_reading(self, topic: str, schema_id: int) -> ProtobufReading:
         """Return how payloads of an id are read."""
         stored = self.registry.by_id(schema_id)
         file = linked(file_of_text(stored.text), self.registry.referenced(stored))
         record = file.message((0,)).full_name
-        return Reading(file, self.registry.version_of(self.subject(topic, record), stored))
+        return ProtobufReading(file, self.registry.version_of(self.subject(topic, record), stored))
 
-    def write(self, plan: Writing, value: Any) -> bytes:
+    def write(self, plan: ProtobufWriting, value: Any) -> bytes:
         """Return frame and message. Raises DataError."""
         message = plan.message()
         if plan.schema.type is not Type.STRUCT:
@@ -124,7 +123,7 @@ class ProtobufConverter(RegistryConverter[Writing, Reading]):
             fill_message(message, value, self._proto)
         return plan.frame + bytes(message.SerializeToString(deterministic=True))
 
-    def read(self, plan: Reading, data: bytes, start: int) -> SchemaAndValue:
+    def read(self, plan: ProtobufReading, data: bytes, start: int) -> SchemaAndValue:
         """Return schema and value. Raises DataError."""
         indexes, start = read_indexes(data, start)
         if indexes not in plan.messages:

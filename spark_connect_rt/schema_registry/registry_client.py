@@ -6,7 +6,6 @@ A registry that does not answer is a RetriableError; one that refuses is not. No
 from __future__ import annotations
 
 import contextlib
-import importlib
 import logging
 import tempfile
 import threading
@@ -17,12 +16,15 @@ from pathlib import Path
 from typing import Any, TypeVar
 from urllib.parse import urlsplit
 
+import httpx
+
 from spark_connect_rt.errors import ConnectError, DataError, RetriableError
-from spark_connect_rt.kafka.tls_config import tls_settings
+from spark_connect_rt.optional_package import optional_module
 from spark_connect_rt.schema_registry.settings import RegistrySettings
+from spark_connect_rt.security.tls_config import tls_settings
 
 T = TypeVar("T")
-UNREACHABLE, REFUSED, MISSING_EXTRA = "CRT-1100", "CRT-1101", "CRT-1102"
+UNREACHABLE, REFUSED = "CRT-1100", "CRT-1101"
 _BUSY = (408, 425, 429)
 _DENIED = (401, 403)
 
@@ -40,14 +42,7 @@ class StoredSchema:
 @cache
 def library(name: str) -> Any:
     """Return a module of the extra ``registry``. Raises ConnectError CRT-1102: it is not installed."""
-    try:
-        return importlib.import_module(name)
-    except ImportError as error:
-        raise ConnectError(
-            f"converters of a Schema Registry need more packages ({error.name}): "
-            "pip install 'spark-connect-rt[registry]'",
-            code=MISSING_EXTRA,
-        ) from error
+    return optional_module(name, "registry", "converters of a Schema Registry")
 
 
 class RegistryClient:
@@ -121,7 +116,7 @@ class RegistryClient:
         return self._registry.Schema(schema.text, self._type, references)
 
     def _ask(self, what: str, request: Callable[..., T], *arguments: Any) -> T:
-        transport = library("confluent_kafka.schema_registry.common._httpx_compat").httpx.TransportError
+        transport = (httpx.TransportError, library("httpx2").TransportError)  # the client takes the one Authlib takes
         try:
             with self._lock:
                 return request(*arguments)

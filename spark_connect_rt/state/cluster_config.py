@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import repeat
 
 from spark_connect_rt.protocol.config_records import SessionKey
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -57,7 +58,7 @@ class ClusterConfigState:
         """Return the task ids 0..count-1; none while the connector is inconsistent."""
         if name in self.inconsistent:
             return ()
-        return tuple(ConnectorTaskId(name, number) for number in range(self.task_count(name)))
+        return tuple(map(ConnectorTaskId, repeat(name), range(self.task_count(name))))
 
     def task_config(self, task: ConnectorTaskId) -> Configuration | None:
         """Return the raw configuration of a task, None when there is none."""

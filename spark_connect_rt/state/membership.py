@@ -1,7 +1,7 @@
 """This member's life in the group, as a transition table (Java ``AbstractCoordinator``, ``WorkerCoordinator``).
 
 Owns every decision about joining, syncing, heartbeats, losing contact and leaving. Sends nothing, waits for
-nothing, reads no clock: a shell (``kafka.group_member``, ``testing.memory_group``) feeds events in and runs
+nothing, reads no clock: a shell (``kafka.membership.group_member``, ``testing.memory_group``) feeds events in and runs
 the effects that come out. Nothing here starts or stops work; the herder does when it is told.
 
 Besides the phase there are two independent facts: whether the coordinator is known (it may be looked for while
@@ -16,6 +16,7 @@ from enum import Enum
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 
+from spark_connect_rt.config.worker.group_config import GROUP
 from spark_connect_rt.state.membership_events import (
     ContactExpired,
     CoordinatorFound,
@@ -41,7 +42,7 @@ from spark_connect_rt.state.membership_events import (
 )
 
 
-class Phase(Enum):
+class MemberPhase(Enum):
     """Where this member stands in the group protocol."""
 
     IDLE = "idle"  # does not want in: before start, after leave
@@ -77,7 +78,7 @@ class Member(NamedTuple):
     answered was SENT: the coordinator cannot have expired this member before that plus the session timeout.
     """
 
-    phase: Phase = Phase.IDLE
+    phase: MemberPhase = MemberPhase.IDLE
     member_id: str = ""
     generation: int = -1
     protocol: str = ""
@@ -97,9 +98,9 @@ class Member(NamedTuple):
 class Timing:
     """The group's three times, ms."""
 
-    session_ms: int = 10_000
-    heartbeat_ms: int = 3_000
-    rebalance_ms: int = 60_000
+    session_ms: int = GROUP["session.timeout.ms"].default
+    heartbeat_ms: int = GROUP["heartbeat.interval.ms"].default
+    rebalance_ms: int = GROUP["rebalance.timeout.ms"].default
 
     @property
     def lease_ms(self) -> int:
@@ -115,23 +116,25 @@ class IllegalTransitionError(Exception):
     """An event arrived in a phase that cannot see it."""
 
 
-_P, _E = Phase, Effect
+_P, _E = MemberPhase, Effect
 IN_GROUP: Final = (_P.PREPARING, _P.JOINING, _P.LEADING, _P.SYNCING, _P.STABLE)
 _NOT_LEADING: Final = (_P.IDLE, _P.SEARCHING, _P.PREPARING, _P.JOINING, _P.LAPSED, _P.REFUSED)
-_NOT_LAPSED: Final = tuple(phase for phase in Phase if phase is not _P.LAPSED)
+_NOT_LAPSED: Final = tuple(phase for phase in MemberPhase if phase is not _P.LAPSED)
 
-_Row = tuple[Phase, tuple[Effect, ...]]
+_Row = tuple[MemberPhase, tuple[Effect, ...]]
 
 
-def _stay(event: type, *phases: Phase) -> dict[tuple[Phase, type], _Row]:
+def _stay(event: type, *phases: MemberPhase) -> dict[tuple[MemberPhase, type], _Row]:
     return {(phase, event): (phase, ()) for phase in phases}
 
 
-def _all(event: type, phases: tuple[Phase, ...], to: Phase, *effects: Effect) -> dict[tuple[Phase, type], _Row]:
+def _all(
+    event: type, phases: tuple[MemberPhase, ...], to: MemberPhase, *effects: Effect
+) -> dict[tuple[MemberPhase, type], _Row]:
     return {(phase, event): (to, effects) for phase in phases}
 
 
-NEXT: Final[Mapping[tuple[Phase, type], _Row]] = {
+NEXT: Final[Mapping[tuple[MemberPhase, type], _Row]] = {
     (_P.IDLE, Started): (_P.SEARCHING, (_E.FIND_COORDINATOR,)),
     # A rejoin asked for while one is under way is remembered (``rejoin_wanted``), its metadata is older.
     (_P.IDLE, RejoinRequested): (_P.SEARCHING, (_E.FIND_COORDINATOR,)),
@@ -146,7 +149,7 @@ NEXT: Final[Mapping[tuple[Phase, type], _Row]] = {
     **_stay(LeaveRequested, _P.REFUSED),
     (_P.LAPSED, Polled): (_P.SEARCHING, (_E.FIND_COORDINATOR,)),
     **_stay(Polled, *_NOT_LAPSED),
-    **_stay(Fenced, *Phase),
+    **_stay(Fenced, *MemberPhase),
     # Who does not poll cannot stop its work when the group asks; it gives its place up, and its work.
     **_all(PollExpired, IN_GROUP, _P.LAPSED, _E.ABANDON, _E.TELL_CONTACT_LOST, _E.SEND_LEAVE),
     **_all(ContactExpired, IN_GROUP, _P.SEARCHING, _E.TELL_CONTACT_LOST, _E.FIND_COORDINATOR),
@@ -187,8 +190,8 @@ def step(member: Member, event: object) -> tuple[Member, tuple[Effect, ...]]:
     after, reason = learn(member, event), getattr(event, "reason", member.reason)
     if phase is not after.phase or reason != after.reason:
         after = after._replace(phase=phase, reason=reason)
-    if phase is Phase.STABLE and after.rejoin_wanted:
-        after, effects = after._replace(phase=Phase.PREPARING), (*effects, Effect.TELL_JOIN)
+    if phase is MemberPhase.STABLE and after.rejoin_wanted:
+        after, effects = after._replace(phase=MemberPhase.PREPARING), (*effects, Effect.TELL_JOIN)
     effects = tuple(effect for effect in effects if _is_due(effect, member, after))
     return _after_effects(after, effects), effects
 
@@ -201,9 +204,9 @@ def must_heartbeat(member: Member) -> bool:
     """
     if not member.coordinator_known or not member.member_id:
         return False
-    if member.phase in (Phase.LEADING, Phase.SYNCING, Phase.STABLE) or member.holding:
+    if member.phase in (MemberPhase.LEADING, MemberPhase.SYNCING, MemberPhase.STABLE) or member.holding:
         return True
-    return member.phase is Phase.PREPARING and member.generation >= 0
+    return member.phase is MemberPhase.PREPARING and member.generation >= 0
 
 
 def overdue(member: Member, timing: Timing, now_ms: int, last_poll_ms: int) -> ContactExpired | PollExpired | None:
@@ -263,7 +266,11 @@ def _is_due(effect: Effect, before: Member, after: Member) -> bool:
 
 
 def _after_effects(member: Member, effects: tuple[Effect, ...]) -> Member:
-    if Effect.FIND_COORDINATOR in effects or member.phase in (Phase.IDLE, Phase.LAPSED, Phase.REFUSED):
+    if Effect.FIND_COORDINATOR in effects or member.phase in (
+        MemberPhase.IDLE,
+        MemberPhase.LAPSED,
+        MemberPhase.REFUSED,
+    ):
         member = member._replace(coordinator_known=False)
     if Effect.TELL_CONTACT_LOST in effects:
         member = member._replace(holding=False, fence_due=True)
@@ -277,7 +284,9 @@ def _learn_nothing(member: Member, _event: Any) -> Member:
 
 
 def _remember_rejoin(member: Member, _event: RejoinRequested) -> Member:
-    return member._replace(rejoin_wanted=member.phase in (Phase.JOINING, Phase.LEADING, Phase.SYNCING))
+    return member._replace(
+        rejoin_wanted=member.phase in (MemberPhase.JOINING, MemberPhase.LEADING, MemberPhase.SYNCING)
+    )
 
 
 def _learn_join(member: Member, event: JoinedAsLeader | JoinedAsFollower) -> Member:

@@ -26,7 +26,7 @@ from spark_connect_rt.pipeline.errant_records import Errant
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
 from spark_connect_rt.planning.task_configs import checked_count
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.spark.executor.sent_records import SentRecords
+from spark_connect_rt.spark.executor.sources.sent_records import SentRecords
 from spark_connect_rt.testing.memory_executor_clients import rows_of
 
 FindPlugin = Callable[[str], type[Any]]

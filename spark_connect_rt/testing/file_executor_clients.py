@@ -17,7 +17,7 @@ import pyarrow as pa
 
 from spark_connect_rt.api.plugin_modules import public_name
 from spark_connect_rt.api.records import Delivered, RecordMetadata
-from spark_connect_rt.config.topic_creation import TopicGroup
+from spark_connect_rt.config.connectors.topic_creation import TopicGroup
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.ports.executor_clients import TransactionalProducer
 from spark_connect_rt.protocol.ids import TopicPartition

@@ -19,10 +19,12 @@ from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError
+from spark_connect_rt.ports.clock import SystemClock
+from spark_connect_rt.ports.herder_requests import FenceZombies, PutTaskConfigs
 from spark_connect_rt.ports.peer_client import PeerAnswer
 from spark_connect_rt.ports.supervision import Supervisor
 from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.protocol.internal_request import Verdict, verify
+from spark_connect_rt.protocol.internal_request import SignatureVerdict, verify
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.runtime.herder.settings import HerderSettings
@@ -39,23 +41,12 @@ from spark_connect_rt.testing.memory_loggers import MemoryLoggers
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from spark_connect_rt.testing.memory_transactions import MemoryTransactions, TopicsWithLogs
+from spark_connect_rt.testing.worker_settings import worker_settings
 
 T = TypeVar("T")
 
 LIMIT_S = 15.0
 LEADER_ID = "connect-cluster-memory"  # transactional id of the leader's writes
-
-
-class SystemClock:
-    """Port Clock on the machine's clocks."""
-
-    def now_ms(self) -> int:
-        """See Clock."""
-        return time.time_ns() // 1_000_000
-
-    def monotonic_ms(self) -> int:
-        """See Clock."""
-        return time.monotonic_ns() // 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,15 +106,15 @@ class InProcessPeers:
         if herder is None:
             raise RetriableError(f"{url} is not reachable")
         self.requests.append((method, parts.path))
-        key = herder.internal_key()
-        if key.required and verify(key.key, key.accepted_algorithms, headers or {}, body) is not Verdict.VALID:
+        key = herder.views.internal_key()
+        if key.required and verify(key.key, key.accepted_algorithms, headers or {}, body) is not SignatureVerdict.VALID:
             return PeerAnswer(403, b"")
         connector = unquote(parts.path.split("/")[2])
         try:
             if parts.path.endswith("/fence"):
-                herder.fence(connector).result(timeout_ms / 1000)
+                herder.submit(FenceZombies(connector)).result(timeout_ms / 1000)
             else:
-                herder.put_task_configs(connector, json.loads(body or b"[]")).result(timeout_ms / 1000)
+                herder.submit(PutTaskConfigs(connector, json.loads(body or b"[]"))).result(timeout_ms / 1000)
         except ConnectError as error:
             return PeerAnswer(409, str(error).encode())
         return PeerAnswer(204, b"")
@@ -151,7 +142,7 @@ class InProcessWorker:
 
     def running_tasks(self) -> set[str]:
         """Return the tasks that run here, by name."""
-        return {str(task.task) for task in self.herder.progress().tasks if task.state == "RUNNING"}
+        return {str(task.task) for task in self.herder.views.progress().tasks if task.state == "RUNNING"}
 
 
 class InProcessCluster:
@@ -171,12 +162,9 @@ class InProcessCluster:
             **(plugins or {}),
         }
         self._config = {
-            "key.converter": "StringConverter",
-            "value.converter": "StringConverter",
             "header.converter": "SimpleHeaderConverter",
             "scheduled.rebalance.max.delay.ms": "0",
             "group.id": "memory",
-            "offset.storage.topic": "offsets",
             **(worker_config or {}),
         }
         self._timing = timing or Timing()
@@ -211,11 +199,12 @@ class InProcessCluster:
         runner = MemoryTaskRunner(clients, report=supervisor.failed)
         raw = {**self._config, **(config or {})}
         loggers = MemoryLoggers()
-        fences = raw.get("exactly.once.source.support", "disabled") != "disabled"
-        writer = MemoryFencedWriter(self.config_topic, LEADER_ID) if fences else None
+        resolve = ConfigProviders.from_config(raw, plugins.class_of).resolve
+        worker_config = worker_settings(raw, resolve)
+        writer = MemoryFencedWriter(self.config_topic, LEADER_ID) if worker_config.group.fences_leader else None
         herder = DistributedHerder(
             HerderDependencies(
-                settings=HerderSettings.of(f"{name}:8083", url, raw),
+                settings=HerderSettings.of(f"{name}:8083", url, worker_config),
                 clock=clock,
                 member=member,
                 config_store=ConfigStore(
@@ -235,7 +224,7 @@ class InProcessCluster:
                 transactions=self.transactions,
                 supervisor=supervisor,
                 open_offsets=self._own_offsets,
-                resolve=ConfigProviders.from_config(raw, plugins.class_of).resolve,
+                resolve=resolve,
             )
         )
         worker = self.workers[name] = InProcessWorker(herder, member, runner, loggers, supervisor)
@@ -250,9 +239,9 @@ class InProcessCluster:
     def stop_worker(self, name: str) -> None:
         """Stop a worker in order."""
         worker = self.workers.pop(name)
-        self._by_url.pop(worker.herder.worker_url(), None)
+        self._by_url.pop(worker.herder.views.progress().worker_url, None)
         if not worker.herder.stop(LIMIT_S):
-            raise AssertionError(f"{name} did not stop: {worker.herder.story()[-5:]}")
+            raise AssertionError(f"{name} did not stop: {worker.herder.views.events()[-5:]}")
 
     def write(self, topic: str, values: Sequence[str], partition: int = 0) -> None:
         """Append records to a topic, creating it with as many partitions as are needed."""
@@ -273,9 +262,9 @@ class InProcessCluster:
         """Wait until every worker has adopted one generation and one of them leads."""
 
         def stable() -> bool:
-            progress = [worker.herder.progress() for worker in self.workers.values()]
+            progress = [worker.herder.views.progress() for worker in self.workers.values()]
             generations = {p.generation for p in progress}
-            healthy = all(worker.herder.health().status == "healthy" for worker in self.workers.values())
+            healthy = all(worker.herder.views.health().status == "healthy" for worker in self.workers.values())
             led = len({p.leader_url for p in progress} - {None}) == 1 and all(p.leader_url for p in progress)
             return healthy and led and len(generations) == 1 and sum(p.is_leader for p in progress) == 1
 
@@ -287,7 +276,7 @@ class InProcessCluster:
         return self._leading() or self.leader()  # again: it may have stepped down meanwhile
 
     def _leading(self) -> DistributedHerder | None:
-        return next((worker.herder for worker in self.workers.values() if worker.herder.is_leader()), None)
+        return next((worker.herder for worker in self.workers.values() if worker.herder.views.is_leader()), None)
 
     def on_leader(self, request: Callable[[DistributedHerder], Future[T]], limit_s: float = LIMIT_S) -> T:
         """Send a request to the leader and wait for the answer."""
@@ -298,18 +287,18 @@ class InProcessCluster:
         """Return the states that REST would show: the connector's name and its tasks'."""
         herder = next(iter(self.workers.values())).herder
         try:
-            status = herder.connector_status(connector)
+            status = herder.views.connector_status(connector)
         except NotFoundError:
             return {}
-        tasks = {f"{connector}-{task.task}": task.instance.state for task in status.tasks}
+        tasks = {f"{connector}-{task.id}": task.state for task in status.tasks}
         return {connector: status.connector.state, **tasks}
 
     def describe(self) -> str:
         """Return what every worker said last."""
         lines: list[str] = []
         for name, worker in self.workers.items():
-            lines.append(f"{name}: {worker.herder.progress()}")
-            lines += [f"  {line.step}: {line.reason}" for line in worker.herder.story()[-12:]]
+            lines.append(f"{name}: {worker.herder.views.progress()}")
+            lines += [f"  {line.step}: {line.reason}" for line in worker.herder.views.events()[-12:]]
         return "\n".join(lines)
 
     def close(self) -> None:

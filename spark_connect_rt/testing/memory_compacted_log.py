@@ -1,4 +1,4 @@
-"""In-memory twin of ``kafka.compacted_log``: topics as lists, any number of logs over one topic.
+"""In-memory twin of ``kafka.logs.compacted_log``: topics as lists, any number of logs over one topic.
 
 Owns: ``MemoryLogTopic`` (what the broker would hold) and ``MemoryCompactedLog`` (one reader and writer of it).
 Must not: import a Kafka client. Passes tests/contract/compacted_log_contract.py.

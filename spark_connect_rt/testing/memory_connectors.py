@@ -18,7 +18,7 @@ from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, I
 BLOCK_LIMIT_S = 30.0
 
 
-class Faults:
+class ConnectorFaults:
     """What goes wrong, by ``connector.method``; shared by every memory connector of the process."""
 
     def __init__(self) -> None:
@@ -54,7 +54,7 @@ class Faults:
             raise self._errors[where]
 
 
-faults = Faults()
+faults = ConnectorFaults()
 delivered: dict[str, list[SinkRecord]] = defaultdict(list)
 """Connector -> records its sink tasks were given."""
 

@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from spark_connect_rt.api.plugin_modules import public_name
 from spark_connect_rt.api.records import Delivered, RecordMetadata
-from spark_connect_rt.config.topic_creation import TopicGroup
+from spark_connect_rt.config.connectors.topic_creation import TopicGroup
 from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.errors import BadConfigError, FencedError, NotFoundError
 from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC

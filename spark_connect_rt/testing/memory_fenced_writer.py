@@ -1,4 +1,4 @@
-"""In-memory twin of ``kafka.fenced_writer``. Passes tests/contract/fenced_writer_contract.py."""
+"""In-memory twin of ``kafka.writing.fenced_writer``. Passes tests/contract/fenced_writer_contract.py."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""In-memory twin of ``kafka.group_member``: a coordinator without a broker, and members of it.
+"""In-memory twin of ``kafka.membership.group_member``: a coordinator without a broker, and members of it.
 
 Owns: ``MemoryGroup`` (what the broker's group coordinator does) and ``MemoryGroupMember``, which runs the same
 ``state.membership`` machine and the same inbox as the real one; only the network is made up. Heartbeats happen
@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka.membership_inbox import MembershipInbox
+from spark_connect_rt.kafka.membership.membership_inbox import MembershipInbox
 from spark_connect_rt.ports.group_member import (
     Assigned,
     AssignmentRequired,
@@ -29,7 +29,7 @@ from spark_connect_rt.state import membership_events as happened
 from spark_connect_rt.state.membership import (
     Effect,
     Member,
-    Phase,
+    MemberPhase,
     Timing,
     in_contact,
     may_vouch,
@@ -258,7 +258,7 @@ class MemoryGroupMember:
         end_ms = time.monotonic_ns() // 1_000_000 + timeout_ms
         self._polling += 1
         try:
-            if self.state.phase is Phase.LAPSED:
+            if self.state.phase is MemberPhase.LAPSED:
                 self.apply(happened.Polled())
             while True:
                 self._group.check_time()
@@ -288,7 +288,11 @@ class MemoryGroupMember:
 
     def member_id(self) -> str:
         """Return the member id, empty unless stable and everything that happened has been polled."""
-        return self.state.member_id if self.state.phase is Phase.STABLE and self._inbox.is_empty else ""
+        return self.state.member_id if self.state.phase is MemberPhase.STABLE and self._inbox.is_empty else ""
+
+    def trouble(self) -> str:
+        """Return why the group is not joined."""
+        return "" if self.reachable else "the coordinator cannot be reached"
 
     def in_contact(self) -> bool:
         """Return whether what was assigned is certainly still this member's."""
@@ -320,7 +324,7 @@ class MemoryGroupMember:
         """End ``cut_off``."""
         with self._group.lock:
             self.reachable = True
-            if self.state.phase not in (Phase.IDLE, Phase.LAPSED, Phase.REFUSED):
+            if self.state.phase not in (MemberPhase.IDLE, MemberPhase.LAPSED, MemberPhase.REFUSED):
                 self.apply(happened.CoordinatorFound())
 
     def vanish(self) -> None:
@@ -342,7 +346,7 @@ class MemoryGroupMember:
         with self._group.lock:
             before = self.state
             self.state, effects = step(before, event)
-            if self.state.phase is Phase.REFUSED and before.phase is not Phase.REFUSED:
+            if self.state.phase is MemberPhase.REFUSED and before.phase is not MemberPhase.REFUSED:
                 setting, _, problem = self.state.reason.partition(": ")
                 self._inbox.fail(BadConfigError({setting: [problem]}))
             after = self.state

@@ -6,9 +6,10 @@ Owns only the transport. Messages still go through their bytes, so what does not
 from __future__ import annotations
 
 import threading
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from spark_connect_rt.ports.clock import SYSTEM_CLOCK, Clock
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.spark.driver.engine import Engine
@@ -103,6 +104,9 @@ class ThreadSliceLauncher:
         """Begin."""
         self._on_event = on_event
 
+    def live_while(self, may_vouch: Callable[[], bool]) -> None:
+        """Threads of this process need no telling."""
+
     def launch(self, slice_id: int) -> ThreadSlice:
         """Start a slice."""
         one = ThreadSlice(slice_id, self._clients, self._on_event)
@@ -121,10 +125,14 @@ class MemoryTaskRunner(Engine):
     """Port TaskRunner without Spark."""
 
     def __init__(
-        self, clients: ExecutorClients, settings: EngineSettings | None = None, report: Report = report_nowhere
+        self,
+        clients: ExecutorClients,
+        settings: EngineSettings | None = None,
+        report: Report = report_nowhere,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.launcher = ThreadSliceLauncher(clients)
-        super().__init__(self.launcher, settings or EngineSettings(housekeeping_ms=50), report)
+        super().__init__(self.launcher, settings or EngineSettings(housekeeping_ms=50), report, clock=clock)
 
     def lose_slices(self, error: str = "executor lost") -> None:
         """Let every slice die at once, as with a lost executor; the runner must mend it."""

@@ -1,4 +1,4 @@
-"""In-memory twin of ``kafka.transactions``, and offset topics that a make-believe transaction reaches.
+"""In-memory twin of ``kafka.writing.transactions``, and offset topics that a make-believe transaction reaches.
 
 Owns: which transactional ids were shut out, in order. Offsets that a source task's transaction holds go to the same
 MemoryLogTopic that the stores read.

@@ -15,15 +15,15 @@ from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.task import NoPluginMetrics, SinkTask
 from spark_connect_rt.app.plugin_scan import bundled_plugins
-from spark_connect_rt.config.own_settings import OF_SINKS_ONLY, REFUSALS_MAX
+from spark_connect_rt.config.worker.own_settings import OF_SINKS_ONLY, REFUSALS_MAX
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports, SinkErrantReporter
-from spark_connect_rt.spark.executor.put_delivery import Outcome, PutDelivery
-from spark_connect_rt.spark.executor.sink_context import TaskContext
-from spark_connect_rt.spark.executor.sink_rows import by_partition
+from spark_connect_rt.spark.executor.sinks.put_delivery import Outcome, PutDelivery
+from spark_connect_rt.spark.executor.sinks.sink_context import TaskContext
+from spark_connect_rt.spark.executor.sinks.sink_rows import by_partition
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
 from spark_connect_rt.testing.connector_harness import PLAIN_JSON, FindPlugin, HostedConnector
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics, Row, consume_batch

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from spark_connect_rt.api.data.schema import Schema, Type, copy_basics
-from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
+from spark_connect_rt.api.data.schema import Schema, Type
+from spark_connect_rt.api.data.schema_builder import copy_basics
+from spark_connect_rt.api.records import SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey
 from spark_connect_rt.config.config_def import Type as ConfigType
 from spark_connect_rt.transforms.cast_values import OUTPUT_TYPES, cast_value, type_names
@@ -121,12 +122,6 @@ class Cast(SideTransformation):
             if member is not None:
                 parts[member.index] = cast_value(member.schema, parts[member.index], kind)
         return self.changed(record, updated, rebuilt(updated, parts))
-
-    def apply_batch(self, batch: B) -> B | None:
-        """Return the batch by columns."""
-        from spark_connect_rt.transforms.cast_columns import cast_batch  # Arrow is imported where batches are
-
-        return cast_batch(self, batch)
 
     def updated_schema(self, schema: Schema) -> Schema:
         """Return the schema of what comes out."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
+from spark_connect_rt.api.records import SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.transforms.field_path import (
@@ -55,12 +55,6 @@ class ExtractField(SideTransformation):
             raise DataError(f"Unknown field: {self.path}")
         part = struct and value_in_struct(struct, self.steps, with_default=self.replace_null)
         return self.changed(record, member.schema, part)
-
-    def apply_batch(self, batch: B) -> B | None:
-        """Return the batch by columns."""
-        from spark_connect_rt.transforms.field_columns import extract_batch  # Arrow is imported where batches are
-
-        return extract_batch(self, batch)
 
 
 class ExtractFieldKey(ExtractField, OfKey):

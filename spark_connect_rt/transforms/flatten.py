@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from spark_connect_rt.api.data.schema import Schema, SchemaBuilder, Type, copy_basics
+from spark_connect_rt.api.data.schema import Schema, Type
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder, copy_basics
 from spark_connect_rt.api.data.schema_inference import schema_type
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
+from spark_connect_rt.api.records import SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey
 from spark_connect_rt.config.config_def import Type as ConfigType
 from spark_connect_rt.errors import DataError
@@ -86,12 +87,6 @@ class Flatten(SideTransformation):
             inner = struct.get_without_default(member.name)
             if inner is not None:
                 self._flatten_struct(require_struct(member.schema, inner, _PURPOSE), name, result)
-
-    def apply_batch(self, batch: B) -> B | None:
-        """Return the batch by columns."""
-        from spark_connect_rt.transforms.field_columns import flatten_batch  # Arrow is imported where batches are
-
-        return flatten_batch(self, batch)
 
     def updated_schema(self, schema: Schema) -> Schema:
         """Return the schema of what comes out. Raises DataError: there is a map."""

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, TypeVar
 
-from spark_connect_rt.api.data.schema import Schema, Type, copy_basics
+from spark_connect_rt.api.data.schema import Schema, Type
+from spark_connect_rt.api.data.schema_builder import copy_basics
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import Header, SinkRecord, SourceRecord, altered
 from spark_connect_rt.config.config_def import ConfigDef

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from spark_connect_rt.api.data.schema import Schema, SchemaBuilder
+from spark_connect_rt.api.data.schema import Schema
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
+from spark_connect_rt.api.records import SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.transforms.record_side import OfKey, OfValue, SchemaCache, SideTransformation
 from spark_connect_rt.transforms.settings import MEDIUM, required_text
@@ -27,12 +28,6 @@ class HoistField(SideTransformation):
         """Take the setting. Raises BadConfigError."""
         self.field: str = CONFIG.parse(config)["field"]
         self._schemas = SchemaCache[Schema]()
-
-    def apply_batch(self, batch: B) -> B | None:
-        """Return the batch by columns."""
-        from spark_connect_rt.transforms.field_columns import hoist_batch  # Arrow is imported where batches are
-
-        return hoist_batch(self, batch)
 
     def updated_schema(self, schema: Schema) -> Schema:
         """Return the schema of what comes out."""

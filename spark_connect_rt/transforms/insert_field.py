@@ -8,9 +8,10 @@ from typing import Any, TypeVar
 
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data import schema as schemas
-from spark_connect_rt.api.data.schema import Schema, Type, copy_basics
+from spark_connect_rt.api.data.schema import Schema, Type
+from spark_connect_rt.api.data.schema_builder import copy_basics
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
+from spark_connect_rt.api.records import SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.transforms.record_side import (
@@ -119,12 +120,6 @@ class InsertField(SideTransformation):
             return self.static_value
         values = {"topic": record.topic, "partition": record.partition, "timestamp": record.timestamp_ms}
         return values[source]
-
-    def apply_batch(self, batch: B) -> B | None:
-        """Return the batch by columns."""
-        from spark_connect_rt.transforms.field_columns import insert_batch  # Arrow is imported where batches are
-
-        return insert_batch(self, batch)
 
     def updated_schema(self, schema: Schema) -> Schema:
         """Return the schema of what comes out. Raises DataError: a field is there already."""

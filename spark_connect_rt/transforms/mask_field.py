@@ -9,9 +9,9 @@ from typing import Any, TypeVar
 
 from spark_connect_rt.api.data.java_numbers import big_decimal
 from spark_connect_rt.api.data.schema import Schema, Type
-from spark_connect_rt.api.data.values_check import check_field
+from spark_connect_rt.api.data.struct import check_field
 from spark_connect_rt.api.data.values_convert import convert_to_float, convert_to_integer
-from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
+from spark_connect_rt.api.records import SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.transforms.record_side import (
@@ -120,12 +120,6 @@ class MaskField(SideTransformation):
                 check_field(name, member.schema, hidden)
                 parts[member.index] = hidden
         return self.changed(record, schema, rebuilt(struct.schema, parts))
-
-    def apply_batch(self, batch: B) -> B | None:
-        """Return the batch by columns."""
-        from spark_connect_rt.transforms.field_columns import mask_batch  # Arrow is imported where batches are
-
-        return mask_batch(self, batch)
 
 
 class MaskFieldKey(MaskField, OfKey):

@@ -7,8 +7,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 
 from spark_connect_rt.api.data.schema import Field, Schema, Type
-from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.data.values_check import check_field
+from spark_connect_rt.api.data.struct import Struct, check_field
 from spark_connect_rt.api.records import B, SinkRecord, SourceRecord, altered
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.errors import DataError

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
-from spark_connect_rt.api.data.schema import Schema, Type, copy_basics
-from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
+from spark_connect_rt.api.data.schema import Schema, Type
+from spark_connect_rt.api.data.schema_builder import copy_basics
+from spark_connect_rt.api.records import SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey
 from spark_connect_rt.config.config_def import Type as ConfigType
 from spark_connect_rt.errors import DataError
@@ -96,12 +97,6 @@ class ReplaceField(SideTransformation):
         updated, origins = self._plans.get(struct.schema, self._make_plan)
         parts = struct.values(with_defaults=self.replace_null)
         return self.changed(record, updated, rebuilt(updated, [parts[index] for index in origins]))
-
-    def apply_batch(self, batch: B) -> B | None:
-        """Return the batch by columns."""
-        from spark_connect_rt.transforms.field_columns import replace_batch  # Arrow is imported where batches are
-
-        return replace_batch(self, batch)
 
     def updated_schema(self, schema: Schema) -> Schema:
         """Return the schema of what comes out. Raises DataError: two fields of one name."""

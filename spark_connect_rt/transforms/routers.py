@@ -94,7 +94,7 @@ class TimestampRouter(Transformation):
         values = TIMESTAMP_CONFIG.parse(config)
         self._topic_format: str = values["topic.format"]
         try:
-            self._date_format = pattern_parts(values["timestamp.format"])
+            self.date_format = pattern_parts(values["timestamp.format"])
         except ValueError as error:
             raise BadConfigError({"timestamp.format": [str(error)]}) from error
 
@@ -102,15 +102,9 @@ class TimestampRouter(Transformation):
         """Return the record for its new topic. Raises DataError: it has no timestamp."""
         if record.timestamp_ms is None:
             raise DataError(f"Timestamp missing on record: topic {record.topic}, partition {record.partition}")
-        return altered(record, topic=self._topic(record.topic, record.timestamp_ms))
+        return altered(record, topic=self.topic_for(record.topic, record.timestamp_ms))
 
-    def _topic(self, topic: str, ms: int) -> str:
-        stamp = format_ms(self._date_format, ms)
+    def topic_for(self, topic: str, ms: int) -> str:
+        """Return the topic of a record with this timestamp in ms."""
+        stamp = format_ms(self.date_format, ms)
         return self._topic_format.replace("${topic}", topic).replace("${timestamp}", stamp)
-
-    def apply_batch(self, batch: B) -> B | None:
-        """Return the batch for its new topic, if all its records are of the same."""
-        from spark_connect_rt.transforms.time_columns import common_ms  # Arrow is imported where batches are
-
-        ms = common_ms(self._date_format, batch.timestamps_ms)
-        return None if ms is None else replace(batch, topic=self._topic(batch.topic, ms))

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
+from spark_connect_rt.api.records import SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Type
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.transforms.record_side import OfKey, OfValue, SchemaCache, SideTransformation, fields_of, rebuilt
@@ -51,12 +51,6 @@ class SetSchemaMetadata(SideTransformation):
         if isinstance(value, Struct):
             value = rebuilt(updated, list(value.values(with_defaults=self.replace_null)))
         return self.changed(record, updated, value)
-
-    def apply_batch(self, batch: B) -> B | None:
-        """Return the batch by columns."""
-        from spark_connect_rt.transforms.field_columns import set_metadata_batch  # Arrow is imported where batches are
-
-        return set_metadata_batch(self, batch)
 
     def updated_schema(self, schema: Schema) -> Schema:
         """Return the schema of what comes out."""

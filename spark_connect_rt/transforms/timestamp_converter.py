@@ -6,11 +6,12 @@ import datetime as dt
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
-from spark_connect_rt.api.data.schema import Schema, Type, copy_basics
+from spark_connect_rt.api.data.schema import Schema, Type
+from spark_connect_rt.api.data.schema_builder import copy_basics
 from spark_connect_rt.api.data.simple_date_format import pattern_parts
 from spark_connect_rt.api.data.simple_date_parse import NOT_READ
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
+from spark_connect_rt.api.records import SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey
 from spark_connect_rt.config.config_def import Type as ConfigType
 from spark_connect_rt.config.validators import one_of
@@ -119,12 +120,6 @@ class TimestampConverter(SideTransformation):
         if value is None:
             return None
         return from_ms(self.kind, to_ms(kind or kind_of_value(value), value, self.form), self.form)
-
-    def apply_batch(self, batch: B) -> B | None:
-        """Return the batch by columns."""
-        from spark_connect_rt.transforms.time_columns import convert_batch  # Arrow is imported where batches are
-
-        return convert_batch(self, batch)
 
     def updated_schema(self, schema: Schema) -> Schema:
         """Return the schema of what comes out."""

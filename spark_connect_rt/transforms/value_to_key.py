@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TypeVar
 
-from spark_connect_rt.api.data.schema import Schema, SchemaBuilder
+from spark_connect_rt.api.data.schema import Schema
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.records import B, SinkRecord, SourceRecord, altered
+from spark_connect_rt.api.records import SinkRecord, SourceRecord, altered
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import DataError
@@ -44,12 +45,6 @@ class ValueToKey(Transformation):
         for name in self.fields:
             key.put(name, struct.get(name) if self.replace_null else struct.get_without_default(name))
         return altered(record, key_schema=schema, key=key, value_schema=struct.schema, value=struct)
-
-    def apply_batch(self, batch: B) -> B | None:
-        """Return the batch by columns."""
-        from spark_connect_rt.transforms.field_columns import key_batch  # Arrow is imported where batches are
-
-        return key_batch(self, batch)
 
     def key_schema(self, schema: Schema) -> Schema:
         """Return the schema of the keys. Raises DataError: no such field."""

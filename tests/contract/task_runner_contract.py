@@ -15,8 +15,14 @@ from typing import Any, Protocol, TypeVar
 import pytest
 
 from spark_connect_rt.ports.task_runner import (
+    Assign,
     BatchDurable,
     PartitionsReleased,
+    Pause,
+    Resume,
+    Revoke,
+    Start,
+    Stop,
     TaskEnded,
     TaskEvent,
     TaskFailed,
@@ -116,13 +122,13 @@ class Worker:
     def start(self, name: str, sample: str = "CountingSource", **config: str) -> TaskLaunch:
         """Start a source task."""
         launch = self.launch(name, sample, **config)
-        self.runner.start(launch)
+        self.runner.do(Start(launch))
         return launch
 
     def start_sink(self, name: str, sample: str = "CollectingSink", **config: str) -> TaskLaunch:
         """Start a sink task."""
         launch = self.launch(name, sample, TaskKind.SINK, **config)
-        self.runner.start(launch)
+        self.runner.do(Start(launch))
         return launch
 
     def of(self, launch: TaskLaunch, kind: type[E]) -> list[E]:
@@ -154,7 +160,7 @@ class Worker:
 
     def end(self, launch: TaskLaunch, timeout_ms: int = 5_000) -> TaskEnded:
         """Stop a run and return how it ended."""
-        self.runner.stop(launch.task, timeout_ms)
+        self.runner.do(Stop(launch.task, timeout_ms))
         return self.ended(launch)
 
     def ended(self, launch: TaskLaunch) -> TaskEnded:
@@ -215,11 +221,11 @@ class TaskRunnerContract:
     def test_pause_drains_and_resume_goes_on(self, worker: Worker) -> None:
         launch = worker.start("a", count="1000000", per_poll="3", pause_s="0.001")
         worker.wait_sent("a", 10)
-        worker.runner.pause(launch.task)
+        worker.runner.do(Pause(launch.task))
         worker.until(lambda: worker.of(launch, TaskPaused))
         sent = worker.sent("a")
         assert worker.offsets["a", "a"] == {"next": len(sent)}
-        worker.runner.resume(launch.task)
+        worker.runner.do(Resume(launch.task))
         worker.until(lambda: len(worker.of(launch, TaskRunning)) == 2)
         worker.wait_sent("a", len(sent) + 10)
         assert worker.end(launch).drained
@@ -229,16 +235,16 @@ class TaskRunnerContract:
         launch = worker.start("a", count="4", paused="yes")
         worker.until(lambda: worker.of(launch, TaskPaused))
         assert worker.sent("a") == []
-        worker.runner.resume(launch.task)
+        worker.runner.do(Resume(launch.task))
         worker.wait_sent("a", 4)
         assert worker.end(launch).drained
 
     def test_pausing_twice_is_said_twice(self, worker: Worker) -> None:
         launch = worker.start("a", count="1")
         worker.wait_sent("a", 1)
-        worker.runner.pause(launch.task)
+        worker.runner.do(Pause(launch.task))
         worker.until(lambda: len(worker.of(launch, TaskPaused)) == 1)
-        worker.runner.pause(launch.task)
+        worker.runner.do(Pause(launch.task))
         worker.until(lambda: len(worker.of(launch, TaskPaused)) == 2)
         assert worker.end(launch).drained
 
@@ -325,7 +331,7 @@ class TaskRunnerContract:
         worker.topics.append([{"topic": "t", "partition": p, "value": b"v%d" % n} for p in (0, 1) for n in range(3)])
         launch = worker.start_sink("s")
         zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
-        worker.runner.assign(launch.task, {zero: 1, one: -1})
+        worker.runner.do(Assign(launch.task, {zero: 1, one: -1}))
         worker.until(lambda: _committed(worker, launch) == {zero: 3, one: 3})
         puts = sorted(line for line in worker.notes("s") if line.startswith("put"))
         assert puts == ["put t-0@1 v1", "put t-0@2 v2", "put t-1@0 v0", "put t-1@1 v1", "put t-1@2 v2"]
@@ -338,23 +344,23 @@ class TaskRunnerContract:
         zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
         worker.topics.append([{"topic": "t", "partition": p, "value": b"x"} for p in (0, 1)])
         launch = worker.start_sink("s")
-        worker.runner.assign(launch.task, {zero: 0, one: 0})
+        worker.runner.do(Assign(launch.task, {zero: 0, one: 0}))
         worker.until(lambda: _committed(worker, launch) == {zero: 1, one: 1})
-        worker.runner.revoke(launch.task, [zero], 30_000)
+        worker.runner.do(Revoke(launch.task, (zero,), 30_000))
         worker.until(lambda: worker.of(launch, PartitionsReleased))
         assert worker.of(launch, PartitionsReleased)[0].partitions == frozenset([zero])
         assert "close t-0" in worker.notes("s")
         worker.topics.append([{"topic": "t", "partition": p, "value": b"y"} for p in (0, 1)])
         worker.until(lambda: _committed(worker, launch)[one] == 2)
         assert _committed(worker, launch)[zero] == 1
-        worker.runner.assign(launch.task, {zero: 1})
+        worker.runner.do(Assign(launch.task, {zero: 1}))
         worker.until(lambda: _committed(worker, launch)[zero] == 2)
         assert worker.end(launch).drained
 
     def test_a_refusing_target_gets_the_same_records_again(self, worker: Worker) -> None:
         worker.topics.append([{"topic": "t", "value": b"x"}])
         launch = worker.start_sink("s", fail="retriable")
-        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.runner.do(Assign(launch.task, {TopicPartition("t", 0): 0}))
         worker.until(lambda: worker.notes("s").count("refused") >= 2)
         assert not worker.of(launch, BatchDurable)
         (worker.folder / "s" / "go").touch()
@@ -365,9 +371,9 @@ class TaskRunnerContract:
     def test_a_refusing_target_holds_up_neither_stop_nor_revocation(self, worker: Worker) -> None:
         worker.topics.append([{"topic": "t", "partition": p, "value": b"x"} for p in (0, 1)])
         launch = worker.start_sink("s", fail="retriable")
-        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0, TopicPartition("t", 1): 0})
+        worker.runner.do(Assign(launch.task, {TopicPartition("t", 0): 0, TopicPartition("t", 1): 0}))
         worker.until(lambda: "refused" in worker.notes("s"))
-        worker.runner.revoke(launch.task, [TopicPartition("t", 0)], 30_000)
+        worker.runner.do(Revoke(launch.task, (TopicPartition("t", 0),), 30_000))
         worker.until(lambda: worker.of(launch, PartitionsReleased))
         assert worker.end(launch).drained
         assert not worker.of(launch, BatchDurable)
@@ -375,7 +381,7 @@ class TaskRunnerContract:
     def test_a_task_begins_where_it_says_when_it_is_given_a_partition(self, worker: Worker) -> None:
         worker.topics.append([{"topic": "t", "value": b"v%d" % n} for n in range(4)])
         launch = worker.start_sink("s", "SteeringSink", begin_at="2")
-        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.runner.do(Assign(launch.task, {TopicPartition("t", 0): 0}))
         worker.until(lambda: _committed(worker, launch) == {TopicPartition("t", 0): 4})
         worker.end(launch)
         assert _puts(worker) == ["put t-0@2 v2", "put t-0@3 v3"]
@@ -383,7 +389,7 @@ class TaskRunnerContract:
     def test_a_task_rewinds_a_partition_and_gets_what_follows_in_order(self, worker: Worker) -> None:
         worker.topics.append([{"topic": "t", "value": b"v%d" % n} for n in range(3)])
         launch = worker.start_sink("s", "SteeringSink", at="v2", does="rewind")
-        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.runner.do(Assign(launch.task, {TopicPartition("t", 0): 0}))
         worker.until(lambda: "rewound" in worker.notes("s"))
         worker.topics.append([{"topic": "t", "value": b"v3"}])
         worker.until(lambda: _committed(worker, launch) == {TopicPartition("t", 0): 4})
@@ -395,7 +401,7 @@ class TaskRunnerContract:
         zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
         worker.topics.append([{"topic": "t", "partition": 0, "value": b"stop"}])
         launch = worker.start_sink("s", "SteeringSink", at="stop", does="pause")
-        worker.runner.assign(launch.task, {zero: 0, one: 0})
+        worker.runner.do(Assign(launch.task, {zero: 0, one: 0}))
         worker.until(lambda: "paused" in worker.notes("s"))
         worker.topics.append([{"topic": "t", "partition": p, "value": b"v%d" % n} for n in range(3) for p in (0, 1)])
         worker.until(lambda: _committed(worker, launch) == {zero: 1, one: 3})
@@ -409,7 +415,7 @@ class TaskRunnerContract:
     def test_a_task_says_when_it_wants_the_same_records_again(self, worker: Worker) -> None:
         worker.topics.append([{"topic": "t", "value": b"v"}])
         launch = worker.start_sink("s", "SteeringSink", at="v", does="again", timeout="1")
-        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.runner.do(Assign(launch.task, {TopicPartition("t", 0): 0}))
         worker.until(lambda: _committed(worker, launch) == {TopicPartition("t", 0): 1})
         worker.end(launch)
         assert worker.notes("s").count("refused") == 1
@@ -418,9 +424,9 @@ class TaskRunnerContract:
     def test_a_task_that_wants_the_same_records_later_is_left_in_peace(self, worker: Worker) -> None:
         worker.topics.append([{"topic": "t", "value": b"v"}])
         launch = worker.start_sink("s", "SteeringSink", at="v", does="again", timeout="3600000")
-        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.runner.do(Assign(launch.task, {TopicPartition("t", 0): 0}))
         worker.until(lambda: "refused" in worker.notes("s"))
-        worker.runner.revoke(launch.task, [TopicPartition("t", 0)], 30_000)
+        worker.runner.do(Revoke(launch.task, (TopicPartition("t", 0),), 30_000))
         worker.until(lambda: worker.of(launch, PartitionsReleased))
         worker.end(launch)
         assert _puts(worker) == ["put t-0@0 v"]  # the one that was refused
@@ -428,7 +434,7 @@ class TaskRunnerContract:
     def test_a_task_may_not_pause_what_is_not_its_own(self, worker: Worker) -> None:
         worker.topics.append([{"topic": "t", "value": b"v"}])
         launch = worker.start_sink("s", "SteeringSink", at="v", does="refuse_others")
-        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.runner.do(Assign(launch.task, {TopicPartition("t", 0): 0}))
         worker.until(lambda: _committed(worker, launch) == {TopicPartition("t", 0): 1})
         worker.end(launch)
         assert "SinkTasks may not pause partitions that are not currently assigned to them." in worker.notes("s")
@@ -436,7 +442,7 @@ class TaskRunnerContract:
     def test_a_task_that_holds_offsets_back_is_called_by_empty_puts(self, worker: Worker) -> None:
         worker.topics.append([{"topic": "t", "value": b"v"}])
         launch = worker.start_sink("s", "HoldingSink")
-        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.runner.do(Assign(launch.task, {TopicPartition("t", 0): 0}))
         worker.until(lambda: _committed(worker, launch) == {TopicPartition("t", 0): 1})
         worker.end(launch)
 
@@ -448,7 +454,7 @@ class TaskRunnerContract:
         zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
         worker.topics.append([{"topic": "t", "partition": p, "value": b"good"} for p in (0, 1)])
         launch = worker.start_sink("s", "ForgetfulSink", fail_at="bad", error=error)
-        worker.runner.assign(launch.task, {zero: 0, one: 0})
+        worker.runner.do(Assign(launch.task, {zero: 0, one: 0}))
         worker.until(lambda: _committed(worker, launch) == {zero: 1, one: 1})
         worker.topics.append([{"topic": "t", "partition": 0, "value": value} for value in (b"bad", b"last")])
         worker.until(lambda: _committed(worker, launch) == {zero: 3, one: 1})
@@ -464,15 +470,15 @@ class TaskRunnerContract:
         zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
         worker.topics.append([{"topic": "t", "partition": 0, "value": b"bad"}])
         launch = worker.start_sink("s", "ForgetfulSink", fail_at="bad", for_ever="yes")
-        worker.runner.assign(launch.task, {zero: 0, one: 0})
+        worker.runner.do(Assign(launch.task, {zero: 0, one: 0}))
         worker.until(lambda: "put t-0@0 bad" in worker.notes("s"))
-        worker.runner.revoke(launch.task, [zero], 30_000)
+        worker.runner.do(Revoke(launch.task, (zero,), 30_000))
         worker.until(lambda: worker.of(launch, PartitionsReleased))
         assert "close t-0" in worker.notes("s")
         worker.topics.append([{"topic": "t", "partition": 1, "value": b"good"}])
         worker.until(lambda: _committed(worker, launch) == {one: 1})
         before = len(worker.notes("s"))
-        worker.runner.assign(launch.task, {zero: 0})
+        worker.runner.do(Assign(launch.task, {zero: 0}))
         worker.until(lambda: any(line.startswith("asked t-0@1") for line in worker.notes("s")[before:]))
         assert worker.end(launch).drained
         assert worker.notes("s")[-2:] == ["close t-0,t-1", "stop"]
@@ -482,7 +488,7 @@ class TaskRunnerContract:
     def test_a_task_that_fails_is_closed_before_it_is_stopped(self, worker: Worker) -> None:
         worker.topics.append([{"topic": "t", "value": b"v"}])
         launch = worker.start_sink("s", fail="put")
-        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.runner.do(Assign(launch.task, {TopicPartition("t", 0): 0}))
         worker.until(lambda: worker.of(launch, TaskFailed))
         worker.ended(launch)
         assert not worker.of(launch, BatchDurable)
@@ -496,7 +502,7 @@ class TaskRunnerContract:
         zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
         worker.topics.append([{"topic": "t", "partition": p, "value": b"good"} for p in (0, 1)])
         launch = worker.start_sink("s", "LastWordSink", bad="bad", last=last)
-        worker.runner.assign(launch.task, {zero: 0, one: 0})
+        worker.runner.do(Assign(launch.task, {zero: 0, one: 0}))
         worker.until(lambda: len(_puts(worker)) == 2)
         assert not worker.of(launch, BatchDurable)
         worker.topics.append([{"topic": "t", "partition": 0, "value": b"bad"}])
@@ -513,9 +519,9 @@ class TaskRunnerContract:
         zero, one = TopicPartition("t", 0), TopicPartition("t", 1)
         worker.topics.append([{"topic": "t", "partition": 0, "value": b"good"}])
         launch = worker.start_sink("s", "LastWordSink", refuse_partition="t-1")
-        worker.runner.assign(launch.task, {zero: 0})
+        worker.runner.do(Assign(launch.task, {zero: 0}))
         worker.until(lambda: len(_puts(worker)) == 1)
-        worker.runner.assign(launch.task, {one: 0})
+        worker.runner.do(Assign(launch.task, {one: 0}))
         worker.ended(launch)
         assert "nothing of this one" in worker.of(launch, TaskFailed)[0].trace
         assert _committed(worker, launch) == {zero: 1}
@@ -525,7 +531,7 @@ class TaskRunnerContract:
         zero = TopicPartition("t", 0)
         worker.topics.append([{"topic": "t", "value": b"v%d" % n} for n in range(3)])
         launch = worker.start_sink("s", fail="hang")
-        worker.runner.assign(launch.task, {zero: 0})
+        worker.runner.do(Assign(launch.task, {zero: 0}))
         worker.until(lambda: any(one.call == "put" and one.call_ms >= 1_000 for one in worker.of(launch, TaskMeasured)))
         told = [one for one in worker.of(launch, TaskMeasured) if one.half == "reader"]
         assert (told[-1].totals["read.records"], dict(told[-1].positions)) == (3, {zero: 3})
@@ -536,7 +542,7 @@ class TaskRunnerContract:
         neighbour = worker.start("good", count="3")
         worker.topics.append([{"topic": "t", "value": b"x"}])
         launch = worker.start_sink("s", fail=place)
-        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.runner.do(Assign(launch.task, {TopicPartition("t", 0): 0}))
         worker.ended(launch)
         assert "fails as told" in worker.of(launch, TaskFailed)[0].trace
         assert not worker.of(launch, BatchDurable)
@@ -547,12 +553,12 @@ class TaskRunnerContract:
     def test_a_paused_sink_takes_nothing_and_says_so(self, worker: Worker) -> None:
         launch = worker.start_sink("s")
         zero = TopicPartition("t", 0)
-        worker.runner.assign(launch.task, {zero: 0})
+        worker.runner.do(Assign(launch.task, {zero: 0}))
         worker.until(lambda: worker.of(launch, TaskRunning))
-        worker.runner.pause(launch.task)
+        worker.runner.do(Pause(launch.task))
         worker.until(lambda: worker.of(launch, TaskPaused))
         worker.topics.append([{"topic": "t", "value": b"x"}])
-        worker.runner.resume(launch.task)
+        worker.runner.do(Resume(launch.task))
         worker.until(lambda: _committed(worker, launch) == {zero: 1})
         assert len(worker.of(launch, TaskRunning)) == 2
         worker.end(launch)
@@ -563,7 +569,7 @@ class TaskRunnerContract:
         values = [b"bad" if n == 777 else b"%d" % n for n in range(1_000)]
         worker.topics.append([{"topic": "t", "key": b"k", "value": value} for value in values])
         launch = worker.start_sink("s", bad="bad", tolerance="all", dlq="dead")
-        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.runner.do(Assign(launch.task, {TopicPartition("t", 0): 0}))
         worker.until(lambda: _committed(worker, launch) == {TopicPartition("t", 0): 1_000})
         put = [line.split()[1] for line in worker.notes("s") if line.startswith("put")]
         assert put == [f"t-0@{n}" for n in range(1_000) if n != 777]
@@ -581,7 +587,7 @@ class TaskRunnerContract:
     def test_a_task_reports_a_record_and_goes_on(self, worker: Worker) -> None:
         worker.topics.append([{"topic": "t", "value": value} for value in (b"one", b"bad", b"two")])
         launch = worker.start_sink("s", reports="bad", tolerance="all", dlq="dead")
-        worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+        worker.runner.do(Assign(launch.task, {TopicPartition("t", 0): 0}))
         worker.until(lambda: _committed(worker, launch) == {TopicPartition("t", 0): 3})
         assert [line for line in worker.notes("s") if line.startswith("put")] == ["put t-0@0 one", "put t-0@2 two"]
         assert worker.topics.values("dead") == [b"bad"]
@@ -608,7 +614,7 @@ class TaskRunnerContract:
         else:
             worker.topics.append([{"topic": "t", "value": value} for value in (b"one", b"bad")])
             launch = worker.start_sink("a", reports="bad", dlq="dead")
-            worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+            worker.runner.do(Assign(launch.task, {TopicPartition("t", 0): 0}))
         worker.ended(launch)
         assert worker.of(launch, TaskFailed)
         assert len(worker.topics.values("dead")) == 1
@@ -620,7 +626,7 @@ class TaskRunnerContract:
         worker.topics.append([{"topic": "t", "value": b"%d" % n} for n in range(50)])
         source = worker.start("a", count="60", per_poll="1", pause_s="0.01")
         sink = worker.start_sink("s")
-        worker.runner.assign(sink.task, {TopicPartition("t", 0): 0})
+        worker.runner.do(Assign(sink.task, {TopicPartition("t", 0): 0}))
         worker.wait_sent("a", 5)
         worker.until(lambda: worker.of(sink, TaskRunning))
         self.lose_infrastructure(worker)

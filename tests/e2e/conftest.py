@@ -6,6 +6,7 @@ import subprocess
 import sys
 import sysconfig
 import venv
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,8 @@ def python_without_the_package(tmp_path_factory: pytest.TempPathFactory) -> Path
     (site,) = folder.glob("lib/python*/site-packages")
     (site / "dependencies.pth").write_text(sysconfig.get_paths()["purelib"] + "\n")
     probe = subprocess.run(
-        [str(python), "-c", "import spark_connect_rt"],
+        # A module: an editable install leaves a folder of the package's name beside it, with what the wheel takes in.
+        [str(python), "-c", "import spark_connect_rt._version"],
         capture_output=True,
         cwd=folder,
         env=plain_environment(),
@@ -70,3 +72,16 @@ def python_without_the_package(tmp_path_factory: pytest.TempPathFactory) -> Path
     )
     assert probe.returncode != 0, "the editable install shines through: this test would prove nothing"
     return python
+
+
+@pytest.fixture(scope="session")
+def installed_wheel(tmp_path_factory: pytest.TempPathFactory, wheel: Path, python_without_the_package: Path) -> Path:
+    """The python of an environment of its own with the wheel in it; dependencies are those of the tests."""
+    folder = tmp_path_factory.mktemp("installed")
+    venv.create(folder, with_pip=False, symlinks=True)
+    (site,) = folder.glob("lib/python*/site-packages")
+    (others,) = python_without_the_package.parents[1].glob("lib/python*/site-packages")
+    (site / "dependencies.pth").write_text((others / "dependencies.pth").read_text())
+    with zipfile.ZipFile(wheel) as archive:
+        archive.extractall(site)
+    return folder / "bin" / "python"

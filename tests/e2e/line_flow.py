@@ -6,8 +6,10 @@ import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from spark_connect_rt.testing.connect_rest import ConnectRest
-from spark_connect_rt.testing.numbered_lines import (
+from tests.e2e.commands import until
+from tests.e2e.conftest import Times
+from tests.support.connect_rest import ConnectRest
+from tests.support.numbered_lines import (
     Feeder,
     Topics,
     create_topics,
@@ -17,8 +19,6 @@ from spark_connect_rt.testing.numbered_lines import (
     replays,
     sink_numbers,
 )
-from tests.e2e.commands import until
-from tests.e2e.conftest import Times
 
 
 def now_ms() -> float:

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
-from spark_connect_rt.testing.worker_process import worker_properties
 from tests.e2e.commands import run, spark_submit, worker_file
+from tests.support.worker_process import worker_properties
 
 
 def refused(file: Path, code: int, **environment: str) -> str:

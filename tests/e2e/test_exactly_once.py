@@ -15,10 +15,10 @@ import psutil
 import pytest
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.testing.numbered_lines import Feeder, create_topics
-from spark_connect_rt.testing.worker_process import SparkWorkerProcess, WorkerProcess
 from tests.e2e.commands import get_json, until
 from tests.integration.kafka.mixed_worker import OurWorkerProcess
+from tests.support.numbered_lines import Feeder, create_topics
+from tests.support.worker_process import SparkWorkerProcess, WorkerProcess
 from tests.topics import CommittedReader
 
 LIMIT_S = 240.0

@@ -15,22 +15,22 @@ import pytest
 
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
-from spark_connect_rt.testing.connect_rest import ConnectRest
-from spark_connect_rt.testing.numbered_lines import offsets_that_went_back, read_all
-from spark_connect_rt.testing.worker_process import worker_properties
 from tests.e2e.commands import get_json, until, worker_file
 from tests.e2e.conftest import Times
 from tests.e2e.file_holders import FileHolders
 from tests.e2e.line_flow import FlowStory, LineFlow
 from tests.e2e.spark_cluster import SparkCluster
 from tests.e2e.submitted import killed_at_the_end, named, session_of, submitted
+from tests.support.connect_rest import ConnectRest
+from tests.support.numbered_lines import offsets_that_went_back, read_all
+from tests.support.worker_process import worker_properties
 
 pytestmark = pytest.mark.timeout(600)
 GROUP = "clustered"
 ALONE = 2  # this source has a slot, so an executor, of its own; the other two and the sink's tasks share one
 START_S = 240.0
 FLOW_S = 120.0
-# README "What a kill -9 costs", times ten and three for a machine that does other things: 50 lines a second and file.
+# docs/explanation/kill_9.md, times ten and three for a machine that does other things: 50 lines a second and file.
 REPEATED_BY_A_SOURCE = 100  # 0.2 s
 REPEATED_BY_THE_SINK = 450  # 1 s of three files
 # Range, the default, would give the one partition of every topic to the first task.

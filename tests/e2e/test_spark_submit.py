@@ -11,10 +11,10 @@ import psutil
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.protocol.java_serialization import decode_byte_map
-from spark_connect_rt.testing.connect_rest import ConnectRest
-from spark_connect_rt.testing.worker_process import worker_properties
 from tests.e2e.commands import until, worker_file
 from tests.e2e.submitted import descendants, executors_of, killed_at_the_end, named, submitted
+from tests.support.connect_rest import ConnectRest
+from tests.support.worker_process import worker_properties
 from tests.topics import count_records
 
 LINES = 20_000

@@ -9,9 +9,9 @@ import pytest
 import sqlalchemy as sa
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.testing.postgres_server import PostgresServer, jdbc_url
-from spark_connect_rt.testing.worker_process import SparkWorkerProcess
 from tests.e2e.commands import until
+from tests.support.postgres_server import PostgresServer, jdbc_url
+from tests.support.worker_process import SparkWorkerProcess
 from tests.topics import count_records
 
 START_S = 240.0

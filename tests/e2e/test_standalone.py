@@ -9,9 +9,9 @@ import pytest
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.protocol.java_serialization import decode_byte_map
-from spark_connect_rt.testing.standalone_process import OFFSETS, SparkStandalone
-from spark_connect_rt.testing.worker_process import worker_properties
 from tests.e2e.commands import get_json, launch, spark_submit, until, worker_file
+from tests.support.standalone_process import OFFSETS, SparkStandalone
+from tests.support.worker_process import worker_properties
 
 
 @pytest.mark.parametrize(

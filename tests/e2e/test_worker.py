@@ -18,14 +18,15 @@ from confluent_kafka import Producer
 from starlette.responses import Response
 
 from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.connectors.datagen_values import parse_fields, row_schema, rows
+from spark_connect_rt.connectors.samples.datagen_values import parse_fields, row_schema, rows
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
-from spark_connect_rt.testing.schema_registry import SchemaRegistry
-from spark_connect_rt.testing.worker_process import SparkWorkerProcess
 from tests.e2e.commands import until
+from tests.e2e.example_stories import PLUGINS, Examples
 from tests.e2e.rest_clients import RestClients
 from tests.integration.http_service import HttpService
 from tests.integration.kafka.http_and_kafka import NO_JSON, REFUSED, FourConnectors, Inbox, Items
+from tests.support.schema_registry import SchemaRegistry
+from tests.support.worker_process import SparkWorkerProcess
 from tests.topics import count_records, read_values
 
 JSON = {
@@ -36,7 +37,8 @@ JSON = {
 
 @pytest.fixture(scope="module")
 def worker(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedKafka) -> Iterator[SparkWorkerProcess]:
-    process = SparkWorkerProcess(tmp_path_factory.mktemp("worker"), broker.bootstrap_servers, "e2e-worker")
+    folder, settings = tmp_path_factory.mktemp("worker"), {"plugin.path": str(PLUGINS)}
+    process = SparkWorkerProcess(folder, broker.bootstrap_servers, "e2e-worker", properties=settings)
     with process:
         yield process
 
@@ -92,6 +94,22 @@ def test_lines_flow_through_kafka_into_a_file_and_the_connectors_obey(
     until(lambda: rest.request("GET", "/connectors").json() == [], 10, "no connector is left")
     assert rest.request("GET", "/connectors/in/status").status == 404
     assert count_records(broker.bootstrap_servers, "flow") == 5
+
+
+def test_the_examples_do_what_their_page_says(
+    worker: SparkWorkerProcess, broker: EmbeddedKafka, tmp_path: Path
+) -> None:
+    examples = Examples(worker.rest, broker.bootstrap_servers, tmp_path)
+    names = examples.deploy()
+    assert len(names) == 5
+    assert examples.values("example-lines", 1) == [b"card 4111 1111 1111 1234"]
+    assert examples.values("example-masked", 1) == [b"card **** **** **** 1234"]
+    numbers = [json.loads(value)["number"] for value in examples.values("example-countdown", 1_000) if value]
+    assert sorted(numbers) == list(range(1, 1_001))
+    assert examples.values("example-csv", 3) == [b"3,False", b"2,True", b"1,False"]
+    until(lambda: examples.table_rows() == 1_000, 120, "the table has every number", examples.states)
+    for name in names:
+        worker.rest.delete(name)
 
 
 def test_generated_records_flow_as_avro_into_a_file_and_a_tombstone_passes(

@@ -13,16 +13,16 @@ import psutil
 from confluent_kafka import Consumer, KafkaException, TopicPartition
 
 from spark_connect_rt.protocol.java_hash_order import java_string_hash
-from spark_connect_rt.testing.numbered_lines import (
+from tests.e2e.commands import get_json, spark_submit, until
+from tests.e2e.line_flow import LineFlow
+from tests.support.numbered_lines import (
     newest_generation,
     offsets_that_went_back,
     read_all,
     runs_at_once,
     spread,
 )
-from spark_connect_rt.testing.worker_process import WorkerProcess
-from tests.e2e.commands import get_json, spark_submit, until
-from tests.e2e.line_flow import LineFlow
+from tests.support.worker_process import WorkerProcess
 
 FILES = 6
 SINK_TASKS = 3

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from starlette.responses import Response
 
-from spark_connect_rt.connectors.http_sink import HttpSinkConnector
+from spark_connect_rt.connectors.http.http_sink import HttpSinkConnector
 from spark_connect_rt.errors import ConnectError, DataError
 from spark_connect_rt.testing.sink_harness import SinkHarness
 from tests.integration.http_service import Asked, HttpService

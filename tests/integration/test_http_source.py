@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from starlette.responses import JSONResponse, Response
 
-from spark_connect_rt.connectors.http_pages import standing_of
-from spark_connect_rt.connectors.http_source import HttpSourceConnector
+from spark_connect_rt.connectors.http.http_pages import standing_of
+from spark_connect_rt.connectors.http.http_source import HttpSourceConnector
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError
 from spark_connect_rt.testing.connector_harness import ProducedRecord, SourceHarness
 from tests.integration.http_service import Asked, HttpService

@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from spark_connect_rt.config.config_def import REQUIRED, Password, parse_value, text_of
-from spark_connect_rt.connectors.mirror_checkpoint import MirrorCheckpointConnector
-from spark_connect_rt.connectors.mirror_heartbeat import MirrorHeartbeatConnector
-from spark_connect_rt.connectors.mirror_source import MirrorSourceConnector
+from spark_connect_rt.connectors.mirror.mirror_checkpoint import MirrorCheckpointConnector
+from spark_connect_rt.connectors.mirror.mirror_heartbeat import MirrorHeartbeatConnector
+from spark_connect_rt.connectors.mirror.mirror_source import MirrorSourceConnector
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.mirror.filters import (
     TopicFilter,
@@ -19,7 +19,7 @@ from spark_connect_rt.mirror.filters import (
     topic_filter,
 )
 from spark_connect_rt.mirror.flow import Flow
-from spark_connect_rt.mirror.offset_sync_rule import OffsetSyncQueue, Run
+from spark_connect_rt.mirror.offset_sync_rule import OffsetRun, OffsetSyncQueue
 from spark_connect_rt.mirror.offset_sync_store import OffsetSyncStore
 from spark_connect_rt.mirror.policy import POLICIES
 from spark_connect_rt.mirror.records import Checkpoint, Heartbeat, OffsetSync
@@ -206,7 +206,7 @@ def syncs(case: Case) -> Any:
     """Return what is synced at once."""
     queue, found = OffsetSyncQueue(case["max_lag"]), []
     for run in case["runs"]:
-        for _ in queue.take_in(P, Run(*run)):
+        for _ in queue.take_in(P, OffsetRun(*run)):
             sync = queue.take()
             assert sync is not None
             found.append([sync.upstream_offset, sync.downstream_offset])

@@ -16,7 +16,7 @@ from typing import Any
 import httpx
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.testing.connect_rest import ConnectRest, RestAnswer
+from tests.support.connect_rest import ConnectRest, RestAnswer
 
 LIMIT_S = 180.0
 

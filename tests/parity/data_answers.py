@@ -16,7 +16,7 @@ from spark_connect_rt.api.data.schema_inference import infer_schema
 from spark_connect_rt.api.data.schema_projector import project
 from spark_connect_rt.api.data.simple_date_format import format_ms, pattern_parts
 from spark_connect_rt.api.data.simple_date_parse import parse_prefix
-from spark_connect_rt.api.data.values_check import check_value
+from spark_connect_rt.api.data.struct import check_value
 from spark_connect_rt.api.data.values_parse import parse_string
 from spark_connect_rt.api.data.values_text import values_text
 from spark_connect_rt.app.plugin_scan import bundled_plugins

@@ -14,7 +14,7 @@ import pyspark
 
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.embedded.maven import resolve_jars
-from spark_connect_rt.testing.java_connect import COORDINATES
+from tests.support.java_connect import COORDINATES
 
 SOURCE = Path(__file__).parent / "java" / "JavaLeader.java"
 COMPILER = "org.codehaus.janino.SimpleCompiler"  # among Spark's jars: a JDK is not needed

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 from spark_connect_rt.assignors.incremental import AssignorMemory
 from spark_connect_rt.ports.group_member import AssignmentRequired
 from spark_connect_rt.protocol.subprotocol import ConnectProtocol
-from spark_connect_rt.runtime.herder.assigning import assign_work
+from spark_connect_rt.runtime.herder.steps.assigning import assign_work
 from spark_connect_rt.state.cluster_config import ClusterConfigState
 from tests.parity.group_history import Configured, Leaders, Question
 from tests.parity.java_leader import JavaLeader

@@ -15,11 +15,11 @@ from typing import Any
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.embedded.maven import KAFKA_VERSION
-from spark_connect_rt.testing.java_connect import JavaConnect
 from tests.parity.conversation import Said, Step, converse
 from tests.parity.scripts import CLUSTER_LOGGER, EVERYTHING, SOURCE_LIFE
 from tests.parity.topic_dump import dump
 from tests.parity.worker_settings import SETTINGS
+from tests.support.java_connect import JavaConnect
 
 GOLDEN = Path(__file__).parent / "golden"
 STORES = ("configs", "offsets", "statuses")

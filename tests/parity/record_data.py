@@ -16,9 +16,9 @@ from typing import Any
 
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
-from spark_connect_rt.testing.java_connect import COORDINATES
 from tests.parity import cases_of_converters, cases_of_transforms, cases_of_values
 from tests.parity.shared_trees import pack
+from tests.support.java_connect import COORDINATES
 
 HERE = Path(__file__).parent
 SETS = {

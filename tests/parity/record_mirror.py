@@ -12,8 +12,8 @@ from pathlib import Path
 
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
-from spark_connect_rt.testing.mirror_maker_process import COORDINATES
 from tests.parity.cases_of_mirror import cases
+from tests.support.mirror_maker_process import COORDINATES
 
 HERE = Path(__file__).parent
 

@@ -15,11 +15,11 @@ from typing import Any
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
-from spark_connect_rt.testing.java_connect import COORDINATES, JavaConnect
 from tests.parity.conversation import Ask, converse
 from tests.parity.plugin_scripts import ABOUT_PLUGINS, OF_TEST_CONNECTORS, OVERRIDES, POLICIES
 from tests.parity.shared_trees import pack, unpack
 from tests.parity.worker_settings import SETTINGS
+from tests.support.java_connect import COORDINATES, JavaConnect
 
 _FOLDERS = re.compile(r"PluginDesc\{.*\}")
 GOLDEN = Path(__file__).parent / "golden"

@@ -17,8 +17,8 @@ from typing import Any
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
-from spark_connect_rt.testing.java_connect import COORDINATES, JavaConnect
 from tests.parity.worker_settings import SETTINGS
+from tests.support.java_connect import COORDINATES, JavaConnect
 
 GOLDEN = Path(__file__).parent / "golden"
 KINDS = {"source": "FileStreamSource", "sink": "FileStreamSink"}

@@ -1,4 +1,4 @@
-"""What is said: the requests of issue 3's endpoints, in an order in which each has a certain answer."""
+"""What is said: requests to every endpoint, in an order in which each has a certain answer."""
 
 from __future__ import annotations
 

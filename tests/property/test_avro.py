@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data import schema as s
-from spark_connect_rt.api.data.schema import Field, Schema, SchemaBuilder, Type
+from spark_connect_rt.api.data.schema import Field, Schema, Type
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.converters.avro_connect_schema import connect_schema
 from spark_connect_rt.converters.avro_names import AvroSettings

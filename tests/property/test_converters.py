@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.api.data import schema as s
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.converters.json import JsonConverter
 from spark_connect_rt.converters.json_bytes import dump_json
@@ -102,7 +103,7 @@ MIXED = s.struct_of(
         "t": s.STRING,
         "b": s.OPTIONAL_BOOLEAN,
         "x": FLOAT_SCHEMA,
-        "n": s.SchemaBuilder.array(s.INT8).optional().build(),
+        "n": SchemaBuilder.array(s.INT8).optional().build(),
     }
 )
 texts = st.text(st.characters(exclude_categories=["Cs"]), max_size=4)

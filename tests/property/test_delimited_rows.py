@@ -8,7 +8,7 @@ import io
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_connect_rt.connectors.row_formats import CsvFormat, segments
+from spark_connect_rt.connectors.files.row_formats import CsvFormat, segments
 
 FIELDS = st.text(st.sampled_from('ab,"\n\r é'), max_size=6)
 ROWS = st.lists(st.tuples(FIELDS, FIELDS), min_size=1, max_size=8)

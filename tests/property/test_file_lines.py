@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_connect_rt.connectors.file_stream_source import complete_end, split_lines
+from spark_connect_rt.connectors.files.file_stream_source import complete_end, split_lines
 
 
 @settings(deadline=None)

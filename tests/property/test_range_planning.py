@@ -7,7 +7,8 @@ import itertools
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_connect_rt.planning.range_planning import FlushRule, bounded_ends, cut, flush_is_due, pending_count
+from spark_connect_rt.config.connectors.table_sink_config import TableFlushSettings
+from spark_connect_rt.planning.range_planning import bounded_ends, cut, flush_is_due, pending_count
 from spark_connect_rt.protocol.ids import TopicPartition
 
 partitions = st.builds(TopicPartition, st.sampled_from(["a", "b"]), st.integers(0, 5))
@@ -52,7 +53,7 @@ def test_pieces_hold_every_offset_exactly_once(spans: dict, pieces: int) -> None
 
 
 def test_a_flush_is_due_by_size_or_by_age_and_never_for_nothing() -> None:
-    rule = FlushRule(size=100, interval_ms=1_000, max_records=1_000)
+    rule = TableFlushSettings.of({"flush.size": 100, "flush.interval.ms": 1_000})
     assert not flush_is_due(rule, 0, 5_000)
     assert not flush_is_due(rule, 99, 999)
     assert flush_is_due(rule, 100, 0)

@@ -13,9 +13,15 @@ from aiokafka.record.memory_records import MemoryRecords
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_connect_rt.kafka import record_batch_columns
-from spark_connect_rt.kafka.record_batch_columns import BATCH_OVERHEAD, CODECS, Compression, record_batch, record_bytes
-from spark_connect_rt.kafka.value_records import value_records
+from spark_connect_rt.kafka.records import record_batch_columns
+from spark_connect_rt.kafka.records.record_batch_columns import (
+    BATCH_OVERHEAD,
+    CODECS,
+    Compression,
+    record_batch,
+    record_bytes,
+)
+from spark_connect_rt.kafka.records.value_records import value_records
 from spark_connect_rt.pipeline.columns import PRODUCE_FIELDS
 
 NOW_MS = 1_700_000_000_000

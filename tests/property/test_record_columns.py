@@ -14,8 +14,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.kafka import record_batches as way
-from spark_connect_rt.kafka.fetched_rows import fetched_rows
+from spark_connect_rt.kafka.reading.fetched_rows import fetched_rows
+from spark_connect_rt.kafka.records import record_batches as way
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.batch_clients_contract import rows_of
 

@@ -12,7 +12,7 @@ from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data.java_calendar import days_of, fields_of
 from spark_connect_rt.api.data.simple_date_format import format_ms, pattern_parts
 from spark_connect_rt.api.data.simple_date_parse import parse_prefix
-from spark_connect_rt.api.data.values_check import check_value
+from spark_connect_rt.api.data.struct import check_value
 from spark_connect_rt.api.data.values_parse import parse_string
 from spark_connect_rt.api.data.values_text import values_text
 from spark_connect_rt.converters.simple_header import SimpleHeaderConverter

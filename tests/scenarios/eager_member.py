@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from spark_connect_rt.ports.group_member import Assigned, JoinRequired
 from spark_connect_rt.protocol.subprotocol import ConnectProtocol, WorkerMetadata, decode_assignment, join_protocols
-from spark_connect_rt.testing.simulated_cluster import SimulatedCluster
-from spark_connect_rt.testing.simulated_log import Link
-from spark_connect_rt.testing.simulated_threads import SimulatedProcess
+from tests.support.simulation.simulated_cluster import SimulatedCluster
+from tests.support.simulation.simulated_log import Link
+from tests.support.simulation.simulated_threads import SimulatedProcess
 
 
 class EagerMember:

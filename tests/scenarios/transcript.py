@@ -11,9 +11,11 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.testing.simulated_cluster import SimulatedCluster, memory_source
-from spark_connect_rt.testing.simulated_threads import Scheduler
+from spark_connect_rt.ports.herder_requests import DeleteConnector, PutConfig, RestartConnector, SetTargetState
+from spark_connect_rt.state.target_state import TargetState
 from tests.scenarios.eager_member import EagerMember
+from tests.support.simulation.simulated_cluster import SimulatedCluster, memory_source
+from tests.support.simulation.simulated_threads import Scheduler
 
 RULE = "----"
 QUIET_MS = 4_000
@@ -76,16 +78,16 @@ class Transcript:
 
     def _put(self, name: str, tasks: str) -> str | None:
         config = memory_source(int(tasks.partition("=")[2]))
-        return self._on_leader(lambda herder: herder.put_config(name, config))
+        return self._on_leader(lambda herder: herder.submit(PutConfig(name, config)))
 
     def _pause(self, name: str) -> str | None:
-        return self._on_leader(lambda herder: herder.pause(name))
+        return self._on_leader(lambda herder: herder.submit(SetTargetState(name, TargetState.PAUSED)))
 
     def _delete(self, name: str) -> str | None:
-        return self._on_leader(lambda herder: herder.delete(name))
+        return self._on_leader(lambda herder: herder.submit(DeleteConnector(name)))
 
     def _restart(self, name: str) -> str | None:
-        return self._on_leader(lambda herder: herder.restart(name, True, False))
+        return self._on_leader(lambda herder: herder.submit(RestartConnector(name, True, False)))
 
     def _crash(self, name: str) -> None:
         self._cluster.crash(name)

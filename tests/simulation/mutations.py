@@ -10,22 +10,25 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.ports.task_runner import BatchDurable
-from spark_connect_rt.runtime.herder.changes import Changes
-from spark_connect_rt.runtime.herder.membership import Membership
-from spark_connect_rt.runtime.herder.publishing import Publishing
+from spark_connect_rt.runtime.herder.steps.event_inbox import EventInbox
+from spark_connect_rt.runtime.herder.steps.membership import Membership
+from spark_connect_rt.runtime.herder.steps.publishing import Publishing
 from spark_connect_rt.runtime.worker.worker import Worker
 from spark_connect_rt.runtime.worker.worker_task import WorkerTask
+from spark_connect_rt.spark.driver.engine import Engine
+from spark_connect_rt.spark.driver.model import Phase, Run, Slot
+from spark_connect_rt.spark.driver.slices import SliceGone
+from spark_connect_rt.spark.driver.slot_table import SlotTable
 from spark_connect_rt.state.config_fold import ConfigFold
 from spark_connect_rt.state.membership import Timing
 from spark_connect_rt.stores.config_store import ConfigStore
 from spark_connect_rt.stores.offset_store import OffsetStore
-from spark_connect_rt.testing import simulated_users
-from spark_connect_rt.testing.simulated_cluster import memory_source
-from spark_connect_rt.testing.simulated_engine import ExecutorSide
-from spark_connect_rt.testing.simulated_faults import FAULTS
-from spark_connect_rt.testing.simulated_group import SimulatedMember
-from spark_connect_rt.testing.simulated_schedule import TROUBLE_MS
+from tests.support.simulation import simulated_users
+from tests.support.simulation.simulated_cluster import memory_source
+from tests.support.simulation.simulated_faults import FAULTS, Faults
+from tests.support.simulation.simulated_group import SimulatedMember
+from tests.support.simulation.simulated_schedule import TROUBLE_MS
+from tests.support.simulation.simulated_slices import HostedTask, SimulatedSlice
 
 LONG = (20_000, 30_000)
 Patch = pytest.MonkeyPatch
@@ -46,6 +49,14 @@ class Mutation:
 def work_lasts_as_long_as_the_session(patch: Patch) -> None:
     patch.setattr(Timing, "lease_ms", property(lambda timing: timing.session_ms))
     executors_live_on_without_contact(patch)  # E5 would cover for it
+    patch.setattr(SimulatedSlice, "abort", _abort_slowly)
+
+
+def _abort_slowly(one: SimulatedSlice) -> None:
+    """Take the whole time that the lease leaves for killing."""
+    if not one.cut_off:
+        one.cut_off = True
+        one.scheduler.later(one.times.kill_ms, lambda: one._end("killed"))
 
 
 def rejoin_before_revoked_work_stopped(patch: Patch) -> None:
@@ -69,7 +80,20 @@ def offsets_are_written_without_contact(patch: Patch) -> None:
     patch.setattr(OffsetStore, "__init__", unguarded)
 
 
+def _only_of(patch: Patch, log: int) -> None:
+    """Let every refused append be one of this log of the worker (0 configs, 2 offsets): others show nothing here."""
+
+    def refuse(faults: Faults) -> bool:
+        victim = faults._victim()
+        if victim is not None:
+            victim.logs[log].refuse_next = True
+        return victim is not None
+
+    patch.setattr(Faults, "_refuse_append", refuse)
+
+
 def failed_offsets_outlive_their_task(patch: Patch) -> None:
+    _only_of(patch, 2)
     patch.setattr(WorkerTask, "_may_commit", lambda task: True)
     put = OffsetStore.put
 
@@ -97,7 +121,7 @@ def a_run_ends_before_its_offsets_are_durable(patch: Patch) -> None:
 
 
 def new_task_configurations_need_no_rebalance(patch: Patch) -> None:
-    patch.setattr("spark_connect_rt.runtime.herder.membership.needs_rebalance", lambda adopted, current: None)
+    patch.setattr("spark_connect_rt.runtime.herder.steps.membership.needs_rebalance", lambda adopted, current: None)
 
 
 def handing_in_is_not_tried_again(patch: Patch) -> None:
@@ -111,38 +135,55 @@ def task_sets_that_a_compaction_loses_are_left(patch: Patch) -> None:
 
 
 def a_half_done_stop_is_left(patch: Patch) -> None:
-    patch.setattr(Changes, "_left_without_tasks", lambda changes, name: "")
+    _only_of(patch, 0)
+    patch.setattr(EventInbox, "_left_without_tasks", lambda changes, name: "")
 
 
 def lost_contact_is_not_acted_upon(patch: Patch) -> None:
-    patch.setattr(Membership, "_hear_contact_lost", lambda self, event: "")
+    patch.setattr(Membership, "_on_contact_lost", lambda self, event: "")
     executors_live_on_without_contact(patch)  # E5 would cover for it: nobody pings until the work was fenced
 
 
 def batches_are_reported_before_they_are_acknowledged(patch: Patch) -> None:
-    durable = ExecutorSide._batch_durable
-
-    def early(side: ExecutorSide, first: int, last: int) -> None:
-        offsets = ((side._partition, {"position": last + 1}),)
-        run, launch = side._run, side.launch
-        batch = BatchDurable(side.task, launch.run, launch.generation, 1, 1, source_offsets=offsets)
-        side._report(lambda: run.hear(batch))
-        durable(side, first, last)
-
-    patch.setattr(ExecutorSide, "_batch_durable", early)
+    report = HostedTask._report_durable
+    patch.setattr(HostedTask, "_report_durable", lambda task, last: report(task, last + 1))
 
 
 def killed_batches_are_reported(patch: Patch) -> None:
-    die = ExecutorSide._die_killed
+    die = HostedTask.die_torn
 
-    def boast(side: ExecutorSide) -> None:
-        offsets = ((side._partition, {"position": max(0, side._position) + 5}),)
-        run, launch = side._run, side.launch
-        batch = BatchDurable(side.task, launch.run, launch.generation, 1, 1, source_offsets=offsets)
-        side._report(lambda: run.hear(batch))
-        die(side)
+    def boast(task: HostedTask) -> None:
+        task._place.cut_off = False
+        task._report_durable(max(0, task._position) + 5)
+        die(task)
 
-    patch.setattr(ExecutorSide, "_die_killed", boast)
+    patch.setattr(HostedTask, "die_torn", boast)
+
+
+def a_killed_slot_is_taken_for_dead(patch: Patch) -> None:
+    kill = SlotTable._kill
+
+    def hasty(slots: SlotTable, slot: Slot) -> None:
+        kill(slots, slot)
+        assert isinstance(slot.handle, SimulatedSlice)
+        slot.handle.launcher.on_event(SliceGone(slot.number, "killed"))
+
+    patch.setattr(SlotTable, "_kill", hasty)
+
+
+def moved_runs_are_not_drained(patch: Patch) -> None:
+    def hasty(engine: Engine, run: Run, target: Slot | None, within_ms: float | None = None) -> None:
+        if run.phase is Phase.HOSTED:
+            engine._send(run, {"op": "stop"})
+            engine._slots.leave(run)
+            run.target = target
+            engine._place_again(run)
+
+    patch.setattr(Engine, "_move", hasty)
+
+
+def lost_runs_are_left(patch: Patch) -> None:
+    patch.setattr(Engine, "_mend", lambda engine, run, slot, error: None)
 
 
 def failed_writes_answer_success(patch: Patch) -> None:
@@ -170,17 +211,24 @@ MUTATIONS = (
         ("coordinator unreachable", "slow batch"),
     ),
     Mutation("lost contact is not acted upon", "S1", lost_contact_is_not_acted_upon),
+    Mutation("a killed slot is taken for dead", "S1", a_killed_slot_is_taken_for_dead, ("slow batch", "orderly stop")),
+    Mutation("moved runs are not drained", "S1", moved_runs_are_not_drained),
     Mutation("executors live on without contact", "S1", executors_live_on_without_contact, ("partition", "freeze")),
     Mutation("offsets are written without contact", "S2", offsets_are_written_without_contact, ("freeze",)),
     Mutation("unsent offsets outlive the contact", "S2", unsent_offsets_outlive_the_contact, ("freeze", "partition")),
     Mutation(
-        "failed offsets outlive their task", "S2", failed_offsets_outlive_their_task, ("refused append", "new worker")
+        "failed offsets outlive their task",
+        "S2",
+        failed_offsets_outlive_their_task,
+        ("refused append", "new worker", "orderly stop"),
+        LONG,
     ),
     Mutation(
         "a run ends before its offsets are durable",
         "S2",
         a_run_ends_before_its_offsets_are_durable,
-        ("slow topics", "new worker"),
+        ("slow topics", "new worker", "orderly stop"),
+        LONG,
     ),
     Mutation("new task configurations need no rebalance", "S3", new_task_configurations_need_no_rebalance),
     Mutation("handing in task configurations is not tried again", "S3", handing_in_is_not_tried_again),
@@ -191,6 +239,7 @@ MUTATIONS = (
         ("compaction", "leader crash"),
         LONG,
     ),
+    Mutation("lost runs are left", "S3", lost_runs_are_left, ("executors lost",)),
     Mutation("a half-done stop is left", "S3", a_half_done_stop_is_left, ("refused append",)),
     Mutation(
         "batches are reported before they are acknowledged", "S4", batches_are_reported_before_they_are_acknowledged

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from spark_connect_rt.testing.simulated_faults import FAILING_TASKS, FAULTS
-from spark_connect_rt.testing.simulated_schedule import Schedule, Tally
+from tests.support.simulation.simulated_faults import FAILING_TASKS, FAULTS
+from tests.support.simulation.simulated_schedule import Schedule, Tally
 
 SCHEDULES = 40
 BACKOFF = {

@@ -1,4 +1,4 @@
-"""``python -m tests.suite all|quick|long``: runs the steps, prints what they say, ends with the table of times."""
+"""``python -m tests.suite all|quick|long|spark 4.0``: runs the steps, prints what they say, ends with their times."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ import time
 from collections.abc import Mapping
 from pathlib import Path
 
+from tests.suite.other_spark import environment, variables
 from tests.suite.result_file import RESULTS, ROOT, write_results
-from tests.suite.steps import RUNS, Lane, Stage, Step, again
+from tests.suite.steps import RUNS, Lane, Stage, Step, again, on_spark
 from tests.suite.verdict import Finished, Verdict, judged, outcomes, sections, slowest, to_try_again
 
 # Monotonic seconds at which test.sh began: making the environment counts.
@@ -94,16 +95,19 @@ def show(steps: list[Finished], verdict: Verdict, total_s: float) -> None:
     print(f"{verdict.passed} passed, {len(verdict.failed_tests)} failed, {len(verdict.skipped)} skipped", flush=True)
 
 
-def main(kind: str) -> int:
-    """Run one kind of run; return the exit code."""
-    run = RUNS[kind]
+def main(kind: str, line: str = "") -> int:
+    """Run one kind of run, ``spark`` on the newest Spark of a line; return the exit code."""
+    python, run = sys.executable, RUNS.get(kind)
+    if run is None:
+        other = environment(line)
+        python, run = str(other), on_spark(str(other), variables(other))
     with tempfile.TemporaryDirectory() as folder:
         runner = Runner(Path(folder), run.environment)
         for stage in run.stages:
             runner.stage(stage)
         steps = runner.finished
         names = to_try_again(steps)
-        retry = runner.step(again(names), alone=True) if names else None
+        retry = runner.step(again(names, python), alone=True) if names else None
     verdict = judged(steps, retry)
     total_s = time.monotonic() - BEGUN
     if kind == "all":
@@ -113,4 +117,4 @@ def main(kind: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1]))
+    sys.exit(main(*sys.argv[1:]))

@@ -9,6 +9,8 @@ import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from tests.suite.other_spark import LINES
+
 PURE = ("tests/unit", "tests/property", "tests/scenarios", "tests/parity/golden")
 REAL = ("tests/integration", "tests/parity/live", "tests/e2e")
 # Stories of several workers, brokers or nodes at once: one after another, for each alone has a dozen processes that
@@ -44,8 +46,8 @@ Lane = tuple[Step, ...]
 Stage = tuple[Lane, ...]
 
 
-def _pytest(name: str, *arguments: str, tries_again: bool = False) -> Step:
-    return Step(name, (sys.executable, "-m", "pytest", "-q", *arguments), tests=True, tries_again=tries_again)
+def _pytest(name: str, *arguments: str, tries_again: bool = False, python: str = sys.executable) -> Step:
+    return Step(name, (python, "-m", "pytest", "-q", *arguments), tests=True, tries_again=tries_again)
 
 
 def _python(name: str, module: str, *arguments: str) -> Step:
@@ -57,17 +59,32 @@ STATIC: Lane = (
     _python("lint", "ruff", "check", "."),
     _python("types", "mypy"),
     Step("import layers", ("lint-imports",)),
+    _python("site of the docs", "mkdocs", "build", "--strict", "--quiet"),
 )
 UNIT: Lane = (_pytest("unit", *PURE),)
 SIMULATION: Lane = (_pytest("simulation", "tests/simulation"),)
 GROUPS: Lane = (_pytest("worker groups", *GROUP_STORIES, tries_again=True),)
+BESIDE = ("-p", "tests.suite.longest_first", "-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder")
 REAL_PROCESSES: Lane = (
-    _pytest(
-        "real processes",
-        *("-p", "tests.suite.longest_first", "-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder"),
-        *(f"--ignore={story}" for story in GROUP_STORIES),
-        *REAL,
-        tries_again=True,
+    _pytest("real processes", *BESIDE, *(f"--ignore={story}" for story in GROUP_STORIES), *REAL, tries_again=True),
+)
+# What another Spark could break: a worker's stories and a cluster's, the format, the engine, Spark's sinks and sources.
+SPARK_GROUPS = ("tests/e2e/test_spark_cluster.py",)
+SPARK_STORIES = (
+    "tests/e2e/test_worker.py",
+    *(f"tests/integration/spark/test_{name}.py" for name in ("format", "format_stream", "spark_task_runner")),
+    *(f"tests/integration/spark/test_{name}.py" for name in ("spark_sink", "spark_source")),
+)
+# Short, on the oldest Spark: a worker with a source and a sink, lines counted; a read and two writes of the format.
+OLDEST_SPARK: Lane = (
+    Step(
+        f"spark {LINES[0]}",
+        (
+            *(sys.executable, "-m", "tests.suite.other_spark", LINES[0], "-q"),
+            "tests/e2e/test_worker.py::test_lines_flow_through_kafka_into_a_file_and_the_connectors_obey",
+            "tests/integration/spark/test_format_stream.py::test_rows_are_written_into_a_sink_connector",
+        ),
+        tests=True,
     ),
 )
 
@@ -81,12 +98,19 @@ class Run:
 
 
 RUNS: Mapping[str, Run] = {
-    "all": Run((((*STATIC, *SIMULATION), UNIT), (GROUPS, REAL_PROCESSES)), JVM),
+    "all": Run((((*STATIC, *SIMULATION, *OLDEST_SPARK), UNIT), (GROUPS, REAL_PROCESSES)), JVM),
     "quick": Run(((STATIC, UNIT),), JVM),
     "long": Run(((SIMULATION,),), {**JVM, SCHEDULES: LONG_SCHEDULES}),
 }
 
 
-def again(nodeids: tuple[str, ...]) -> Step:
+def on_spark(python: str, variables: Mapping[str, str]) -> Run:
+    """Return the run of all that another Spark could break, by the interpreter and variables of its environment."""
+    groups = _pytest("worker groups", *SPARK_GROUPS, tries_again=True, python=python)
+    others = _pytest("on Spark", *BESIDE, *SPARK_STORIES, tries_again=True, python=python)
+    return Run((((groups,), (others,)),), {**JVM, **variables})
+
+
+def again(nodeids: tuple[str, ...], python: str = sys.executable) -> Step:
     """Return the step that runs these tests once more, alone, one after another."""
-    return _pytest("one more try", *nodeids)
+    return _pytest("one more try", *nodeids, python=python)

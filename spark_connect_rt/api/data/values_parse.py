@@ -16,6 +16,7 @@ from spark_connect_rt.api.data.java_numbers import big_decimal, single_of_decima
 from spark_connect_rt.api.data.schema import NULL, Schema, SchemaAndValue, Type
 from spark_connect_rt.api.data.simple_date_format import pattern_parts
 from spark_connect_rt.api.data.simple_date_parse import parse_prefix
+from spark_connect_rt.api.data.values_coerce import coerced
 from spark_connect_rt.api.data.values_text import DATE_PATTERN, TIME_PATTERN, TIMESTAMP_PATTERN
 from spark_connect_rt.api.data.values_tokens import Tokens
 from spark_connect_rt.errors import DataError
@@ -161,7 +162,7 @@ def _list(tokens: Tokens) -> SchemaAndValue:
         if tokens.consume("]"):
             if common.schema is None:
                 return SchemaAndValue(Schema(Type.ARRAY), result)
-            aligned = [_aligned(common.schema, value) for value in result]
+            aligned = [coerced(common.schema, None, value) for value in result]
             return SchemaAndValue(Schema(Type.ARRAY, value_schema=common.schema), aligned)
         if tokens.consume(","):
             raise DataError(f"Unable to parse an empty array element: {tokens.text}")
@@ -208,11 +209,8 @@ def _finished_map(keys: Schema | None, values: Schema | None, result: Mapping[An
     if keys is None:
         return SchemaAndValue(Schema(Type.MAP), dict(result))
     schema = Schema(Type.MAP, key_schema=keys, value_schema=values)
-    aligned = {_aligned(keys, key): part if values is None else _aligned(values, part) for key, part in result.items()}
+    aligned = {
+        coerced(keys, None, key): part if values is None else coerced(values, None, part)
+        for key, part in result.items()
+    }
     return SchemaAndValue(schema, aligned)
-
-
-def _aligned(schema: Schema, value: Any) -> Any:
-    from spark_connect_rt.api.data.values_convert import convert_to  # conversion parses text, too
-
-    return convert_to(schema, None, value)

@@ -66,4 +66,4 @@ def own_offsets(deps: HerderDependencies) -> OwnOffsets:
     def config_of(connector: str) -> Mapping[str, str] | None:
         return deps.config_store.snapshot().connector_config(connector)
 
-    return OwnOffsets(deps.offset_store, deps.settings.raw, deps.open_offsets, config_of, deps.resolve, deps.threads)
+    return OwnOffsets(deps.offset_store, deps.settings.worker, deps.open_offsets, config_of, deps.resolve, deps.threads)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from spark_connect_rt.assignors.incremental import AssignorMemory
 from spark_connect_rt.assignors.model import ConnectorsAndTasks
 from spark_connect_rt.planning.rebalance_plan import Restarts
-from spark_connect_rt.planning.request_routing import Standing
+from spark_connect_rt.planning.request_routing import GroupStanding
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.subprotocol import Assignment, ConnectProtocol
 from spark_connect_rt.state.cluster_config import EMPTY, ClusterConfigState
@@ -30,7 +30,7 @@ class GroupView:
 
 @dataclass(slots=True)
 class GroupState:
-    """Everything the steps share."""
+    """What the steps share of the group; only the tick thread writes it."""
 
     protocol: ConnectProtocol
     own_group: bool = False  # every member is a worker of this product (protocol.subprotocol.is_own_group)
@@ -66,13 +66,13 @@ class GroupState:
         return bool(self.member_id) and self.assignment is not None and self.assignment.leader_id == self.member_id
 
     @property
-    def standing(self) -> Standing:
+    def standing(self) -> GroupStanding:
         """Return where this worker stands, for routing."""
         leader_url = self.assignment.leader_url if self.assignment and self.member_id else None
-        return Standing(self.is_leader, leader_url)
+        return GroupStanding(self.is_leader, leader_url)
 
     def publish(self) -> None:
-        """Replace the view."""
+        """Replace the view that other threads read."""
         standing = self.standing
         self.view = GroupView(
             is_leader=standing.is_leader,

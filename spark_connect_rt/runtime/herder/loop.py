@@ -1,4 +1,4 @@
-"""The herder's loop: one thread, the ordered steps, start and stop (house rule 2).
+"""The herder's loop: one thread, the ordered steps, start and stop.
 
 Owns the order of the steps and the life of everything the worker runs. What a step decides is in its own module.
 """
@@ -8,37 +8,39 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from spark_connect_rt.errors import RetriableError
-from spark_connect_rt.ports.herder import Health
-from spark_connect_rt.ports.supervision import Failure, Part
+from spark_connect_rt.ports.herder_requests import FenceZombies, SetGroupLoggerLevel, SetTargetState, TickRequest
+from spark_connect_rt.ports.herder_values import Health
+from spark_connect_rt.ports.supervision import Part, PartFailure
 from spark_connect_rt.ports.threads import RunningThread
-from spark_connect_rt.runtime.herder.adopting import Adopting
-from spark_connect_rt.runtime.herder.changes import Changes
-from spark_connect_rt.runtime.herder.connector_requests import ConnectorRequests
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.herder.forwarding import Forwarding
+from spark_connect_rt.runtime.herder.event_log import EventLog
 from spark_connect_rt.runtime.herder.group_state import GroupState, GroupView
-from spark_connect_rt.runtime.herder.leading import Leading
-from spark_connect_rt.runtime.herder.membership import STOP_MARGIN_MS, Membership
-from spark_connect_rt.runtime.herder.metrics import HerderMetrics
-from spark_connect_rt.runtime.herder.offset_requests import OffsetRequests
-from spark_connect_rt.runtime.herder.publishing import Publishing
-from spark_connect_rt.runtime.herder.reconciling import Reconciling
-from spark_connect_rt.runtime.herder.requests import RequestQueue
-from spark_connect_rt.runtime.herder.restarting import Restarting
-from spark_connect_rt.runtime.herder.services import FLUSH_LIMIT_MS, start_stores, stop_each, stop_stores
-from spark_connect_rt.runtime.herder.story import Story
-from spark_connect_rt.runtime.herder.task_preparation import TaskPreparation
+from spark_connect_rt.runtime.herder.requests.connector_requests import ConnectorRequests
+from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
+from spark_connect_rt.runtime.herder.requests.request_queue import RequestQueue
+from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
+from spark_connect_rt.runtime.herder.steps.adopting import Adopting
+from spark_connect_rt.runtime.herder.steps.event_inbox import EventInbox
+from spark_connect_rt.runtime.herder.steps.forwarding import Forwarding
+from spark_connect_rt.runtime.herder.steps.leading import Leading
+from spark_connect_rt.runtime.herder.steps.membership import STOP_MARGIN_MS, Membership
+from spark_connect_rt.runtime.herder.steps.metrics import HerderMetrics
+from spark_connect_rt.runtime.herder.steps.publishing import Publishing
+from spark_connect_rt.runtime.herder.steps.reconciling import Reconciling
+from spark_connect_rt.runtime.herder.steps.restarting import Restarting
+from spark_connect_rt.runtime.herder.steps.task_preparation import TaskPreparation
+from spark_connect_rt.runtime.herder.steps.watching import Watching
+from spark_connect_rt.runtime.herder.store_lifecycle import FLUSH_LIMIT_MS, start_stores, stop_each, stop_stores
 from spark_connect_rt.runtime.herder.tick import Step, Verdict, blocking_limit_ms, tick
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
-from spark_connect_rt.runtime.herder.views import Views
-from spark_connect_rt.runtime.herder.watching import Watching
-from spark_connect_rt.runtime.herder.zombie_fencing import ZombieFencing
+from spark_connect_rt.runtime.herder.views import ConnectorViews
 from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
 from spark_connect_rt.runtime.worker.prepared_runner import PreparedRunner
 from spark_connect_rt.runtime.worker.worker import Worker, WorkerDependencies
+from spark_connect_rt.state.target_state import TargetState
 
 log = logging.getLogger(__name__)
 
@@ -52,37 +54,45 @@ LOST_LIMIT_S = 7.0  # for the engine's end after a failure; without pings execut
 class HerderLoop:
     """Ticks until it is stopped."""
 
-    def __init__(self, dependencies: HerderDependencies, views: Views, offsets: OwnOffsets) -> None:
+    def __init__(self, dependencies: HerderDependencies, views: ConnectorViews, offsets: OwnOffsets) -> None:
         deps = self._deps = dependencies
         wakeup, report = deps.member.wakeup, deps.supervisor.failed
         self.started: Future[None] = Future()  # set once the stores are read; its error says why not
         self.stopped = deps.threads.event()
-        self.story = story = Story(deps.clock, deps.settings.worker_id)
+        self.events = events = EventLog(deps.clock, deps.settings.worker_id)
         self._state = state = GroupState(deps.settings.protocol)
         self._offsets = offsets
         preparing = TaskPreparation(deps, state, offsets, self.add_fencing)
         self.worker = worker = Worker(
-            _worker_dependencies(deps, offsets, preparing), lambda event: self._changes.put(event)
+            _worker_dependencies(deps, offsets, preparing), lambda event: self._inbox.put(event)
         )
         self._requests = RequestQueue(deps.clock, wakeup, deps.settings.request_limit_ms)
         self._forwarding = Forwarding(deps.peers, deps.settings.signature_algorithm, wakeup, deps.threads, report)
-        self._calls = calls = TopicCalls(deps.threads, wakeup, story, report)
-        self._membership = Membership(deps, state, worker, story)
+        self._calls = calls = TopicCalls(deps.threads, wakeup, events, report)
+        self._membership = Membership(deps, state, worker, events)
         self._adopting = Adopting(deps, state, worker, calls, self._membership.rejoin)
         self._reconciling = Reconciling(deps, state, worker)
         self._restarting = Restarting(deps, state, worker)
         self._watching = Watching(deps, worker)
         self.metrics = HerderMetrics(deps, state, worker)
         self._publishing = Publishing(deps, state, worker, self._forwarding, calls)
-        self._changes = Changes(deps, state, worker, self._publishing, wakeup)
+        self._inbox = EventInbox(deps, state, worker, self._publishing, wakeup)
         self._leading = Leading(deps, state, calls)
         fencing = ZombieFencing(deps, state, calls, self.add)
-        self.actions = ConnectorRequests(deps, state, views, self._publishing, self._reconciling, calls, fencing)
-        self.offset_actions = OffsetRequests(deps, state, calls, self.add, offsets, self.add_fencing)
+        self.actions = ConnectorRequests(
+            deps,
+            state,
+            views,
+            self._publishing,
+            self._reconciling,
+            calls,
+            fencing,
+            OffsetRequests(deps, state, calls, self.add, offsets, self.add_fencing),
+        )
         self._steps: tuple[tuple[str, Step], ...] = (
-            ("hear the group", self._membership.hear),
+            ("read group events", self._membership.read_events),
             ("collect answers", calls.collect),
-            ("apply changes", self._changes.apply),
+            ("apply events", self._inbox.apply),
             ("reconcile work", self._reconciling.reconcile),
             ("restart what failed", self._restarting.restart),
             ("catch up on config", self._adopting.catch_up),
@@ -97,7 +107,7 @@ class HerderLoop:
         )
         self._thread: RunningThread | None = None
         self._stop_asked = deps.threads.event()
-        self._last_tick_ms = deps.clock.monotonic_ms()
+        self._last_tick_ms = self._member_ms = deps.clock.monotonic_ms()  # when a tick went well, in the group
         self._stop_by_ms = 0
         self._joined = False
         deps.supervisor.on_failure(self._lost)
@@ -127,13 +137,17 @@ class HerderLoop:
         """Queue a request for the tick thread. Any thread."""
         return self._requests.add(what, action, needs_group=needs_group)
 
+    def submit(self, request: TickRequest) -> Future[Any]:
+        """Queue a request of the herder's port. Any thread."""
+        return self.add(type(request).__name__, lambda: self.actions.serve(request), not _any_worker_serves(request))
+
     def add_fencing(self, name: str) -> Future[None]:
         """Queue a fencing round of a connector. Any thread."""
-        return self.add(f"fence {name}", lambda: self.actions.fence(name))
+        return self.submit(FenceZombies(name))
 
     def health(self) -> Health:
         """Return whether the thread came up and keeps ticking. Any thread."""
-        detail = self.story.stage_summary()
+        detail = self.events.stage_summary()
         if (failure := self._deps.supervisor.failure) is not None:
             return Health("unhealthy", f"The worker ends. {failure}", live=False)
         if self.started.done() and self.started.exception() is not None:
@@ -145,15 +159,21 @@ class HerderLoop:
         late_ms = self._deps.clock.monotonic_ms() - self._last_tick_ms
         if late_ms > UNHEALTHY_AFTER_MS:
             return Health("unhealthy", f"No tick has gone well for {late_ms} ms. {detail}", live=False)
+        out_ms = self._deps.clock.monotonic_ms() - self._member_ms
+        if out_ms > self._deps.settings.rebalance_timeout_ms:  # no rebalance takes longer
+            why = self._deps.member.trouble() or "nothing says why"
+            return Health("unhealthy", f"Out of the group for {out_ms // 1000} s: {why}. {detail}".rstrip())
+        if waiting := self._watching.unhosted(self._deps.clock.monotonic_ms()):
+            return Health("unhealthy", waiting, serves=True)
         return Health("healthy", detail)
 
     def _run(self) -> None:
         try:
-            self._start_services()
-        except Exception as error:  # noqa: BLE001 - top of the thread: whoever waits for the start is told
+            self._start_parts()
+        except Exception as error:  # noqa: BLE001 - top of the thread: ``started`` carries it
             self._stop_asked.set()
             self.started.set_exception(error)
-            self._stop_services()
+            self._stop_parts()
             return
         self.started.set_result(None)
         try:
@@ -161,18 +181,18 @@ class HerderLoop:
                 self._tick_guarded()
         except BaseException as error:  # noqa: BLE001 - top of the thread: it still leaves the group
             self._deps.supervisor.failed(Part.HERDER, error)
-        self._stop_services()
+        self._stop_parts()
 
-    def _lost(self, failure: Failure) -> None:
+    def _lost(self, failure: PartFailure) -> None:
         """End without a drain: a part of the worker is gone."""
-        self.story.tell("supervisor", str(failure))
+        self.events.record("supervisor", str(failure))
         self._requests.close()
         self._stop_asked.set()
         self._deps.member.wakeup()
 
-    def _start_services(self) -> None:
-        with self.story.stage("initializing and reading to the end of internal topics"):
-            start_stores(self._deps, self._changes.put)
+    def _start_parts(self) -> None:
+        with self.events.stage("initializing and reading to the end of internal topics"):
+            start_stores(self._deps, self._inbox.put)
             self.worker.open()
             self._deps.member.start()
             self._joined = True
@@ -183,17 +203,18 @@ class HerderLoop:
             self._state.stopping = True
             self._state.give_up_work()
         try:
-            verdict = tick(now_ms, self._steps, self.story.tell)
+            verdict = tick(now_ms, self._steps, self.events.record)
             self._last_tick_ms = now_ms
+            self._member_ms = now_ms if self._deps.member.member_id() else self._member_ms
             if not self._finished():
                 self._membership.wait(blocking_limit_ms(self._deps.clock.monotonic_ms(), verdict.wake_at_ms))
             return
         except RetriableError as error:
             self._last_tick_ms = now_ms
-            self.story.tell("tick", f"interrupted: {error}")
+            self.events.record("tick", f"interrupted: {error}")
         except Exception as error:
             log.exception("worker=%s tick failed", self._deps.settings.worker_id)
-            self.story.tell("tick", f"failed: {type(error).__name__}: {error}")
+            self.events.record("tick", f"failed: {type(error).__name__}: {error}")
         stopping = self._stop_asked.is_set()  # then it would not wait at all
         (self._deps.threads.event() if stopping else self._stop_asked).wait(PAUSE_AFTER_ERROR_S)
 
@@ -205,8 +226,8 @@ class HerderLoop:
         overdue = self._deps.clock.monotonic_ms() >= self._stop_by_ms
         return overdue or self._reconciling.nothing_runs()
 
-    def _stop_services(self) -> None:
-        with self.story.stage("shutting down"):
+    def _stop_parts(self) -> None:
+        with self.events.stage("shutting down"):
             self._requests.close()
             self._calls.close()
             self._state.member_id = ""
@@ -230,7 +251,7 @@ class HerderLoop:
             stop_each(("end all work", self.worker.fence_all), close, leave)
         elif self._reconciling.nothing_runs():
             stop_each(leave, close)
-        else:  # I1: work that outlived its time is ended before the group may give it to somebody else.
+        else:  # I1: work that outlived its time is ended before the group may give it to another worker.
             stop_each(close, leave)
 
     def _end_engine(self) -> None:
@@ -245,7 +266,7 @@ class HerderLoop:
         while not self._calls.busy and (request := self._requests.take_due(now_ms, self._may_serve())) is not None:
             request.run(self._requests.put)
             served += 1
-        self._requests.expire(now_ms, self.story.stage_summary)
+        self._requests.expire(now_ms, self.events.stage_summary)
         waiting = self._requests.waiting()
         if waiting and self._calls.busy:
             return Verdict(f"{len(waiting)} requests wait for the config topic", now_ms + 1_000)
@@ -260,13 +281,24 @@ class HerderLoop:
         return stable and (not state.is_leader or self._deps.config_store.may_lead())
 
 
+def _any_worker_serves(request: TickRequest) -> bool:
+    """Return whether a request waits for no rebalance: it only writes to the config topic."""
+    match request:
+        case SetGroupLoggerLevel():
+            return True
+        case SetTargetState(_, target):
+            return target is not TargetState.STOPPED
+        case _:
+            return False
+
+
 def _worker_dependencies(
     deps: HerderDependencies, offsets: OwnOffsets, preparing: TaskPreparation
 ) -> WorkerDependencies:
     settings = deps.settings
     return WorkerDependencies(
         worker_id=settings.worker_id,
-        worker_config=settings.raw,
+        worker=settings.worker,
         clock=deps.clock,
         plugins=deps.plugins,
         runner=PreparedRunner(deps.runner, preparing.needed, preparing.prepare, deps.threads),

@@ -12,7 +12,7 @@ MEMBER_ID = "standalone"
 
 
 class SoloMember:
-    """Port GroupMember."""
+    """Implements ports.group_member.GroupMember for a group of one."""
 
     def __init__(self) -> None:
         self._changed = threading.Condition()
@@ -44,22 +44,26 @@ class SoloMember:
     def request_rejoin(self, reason: str) -> None:
         """See the port."""
         self._stable = False
-        self._tell(JoinRequired(reason))
+        self._emit(JoinRequired(reason))
 
     def join(self, protocols: Sequence[tuple[str, bytes]]) -> None:
         """See the port."""
         self._protocol, metadata = protocols[0]
         self._generation += 1
-        self._tell(AssignmentRequired(self._generation, self._protocol, MEMBER_ID, {MEMBER_ID: metadata}))
+        self._emit(AssignmentRequired(self._generation, self._protocol, MEMBER_ID, {MEMBER_ID: metadata}))
 
     def sync(self, assignments: Mapping[str, bytes]) -> None:
         """See the port."""
         self._stable = True
-        self._tell(Assigned(self._generation, self._protocol, MEMBER_ID, MEMBER_ID, assignments[MEMBER_ID]))
+        self._emit(Assigned(self._generation, self._protocol, MEMBER_ID, MEMBER_ID, assignments[MEMBER_ID]))
 
     def member_id(self) -> str:
         """See the port."""
         return MEMBER_ID if self._stable else ""
+
+    def trouble(self) -> str:
+        """See the port."""
+        return ""
 
     def in_contact(self) -> bool:
         """See the port: nobody can take work from it."""
@@ -80,7 +84,7 @@ class SoloMember:
         """See the port."""
         self._stable = False
 
-    def _tell(self, event: MembershipEvent) -> None:
+    def _emit(self, event: MembershipEvent) -> None:
         with self._changed:
             self._events.append(event)
             self._changed.notify_all()

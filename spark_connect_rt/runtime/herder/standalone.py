@@ -7,20 +7,27 @@ answered with its tasks, and restarts are answered when they are done.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from concurrent.futures import Future
-from typing import TypeVar
+from typing import Any
 
 from spark_connect_rt.errors import ConnectError, NotFoundError, TimedOutError
 from spark_connect_rt.planning.restart_plan import RestartRequest, plan_restart
-from spark_connect_rt.ports.herder import ConfigWritten, ConnectorStateInfo, InternalKey
+from spark_connect_rt.ports.herder_requests import (
+    CreateConnector,
+    FenceZombies,
+    HerderRequest,
+    PutConfig,
+    PutTaskConfigs,
+    RestartConnector,
+    RestartTask,
+)
+from spark_connect_rt.ports.herder_values import ConfigWritten, ConnectorStateInfo
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
-from spark_connect_rt.runtime.herder.requests import copy_outcome
+from spark_connect_rt.runtime.herder.requests.request_queue import copy_outcome
 from spark_connect_rt.state.connector_status import ConnectorStatus, State
 from spark_connect_rt.state.target_state import TargetState
-
-T = TypeVar("T")
 
 NO_TASK_CONFIGS = "Kafka Connect in standalone mode does not support externally setting task configurations."
 NO_FENCING = "Kafka Connect in standalone mode does not support exactly-once source connectors."
@@ -28,47 +35,39 @@ LOOK_EVERY_S = 0.01
 
 
 class StandaloneHerder(DistributedHerder):
-    """Implements ports.herder.HerderApi."""
+    """Implements ports.herder.HerderApi.
+
+    A created connector is answered when it has split its work or failed, a restart when everything of it runs again;
+    requests between workers are refused in Java's words.
+    """
 
     @property
     def request_limit_s(self) -> float:
         """Return how long a request may take."""
         return self._deps.settings.request_limit_ms / 1000
 
-    def internal_key(self) -> InternalKey:
-        """See HerderApi: nobody signs anything here."""
-        return InternalKey(required=False, key=None)
+    def _serve(self, request: HerderRequest) -> Future[Any]:
+        match request:
+            case CreateConnector() | PutConfig():
+                return self._when_settled(super()._serve(request))
+            case RestartConnector(name, False, False):
+                return self._threads.answer(lambda: self._restart_connector(name))
+            case RestartConnector(name, include_tasks, only_failed):
+                plan = RestartRequest(name, include_tasks, only_failed)
+                return self._threads.answer(lambda: self._restart_by_plan(plan))
+            case RestartTask(task) if self._is_beyond(task):
+                return _refused(NotFoundError(f"Task {task} not found"))
+            case PutTaskConfigs():
+                return _refused(ConnectError(NO_TASK_CONFIGS))
+            case FenceZombies():
+                return _refused(ConnectError(NO_FENCING))
+            case _:
+                return super()._serve(request)
 
-    def create(self, name: str, config: Mapping[str, str], initial_state: TargetState | None) -> Future[ConfigWritten]:
-        """See HerderApi; answered when the connector has split its work, or failed."""
-        return self._when_settled(super().create(name, config, initial_state))
-
-    def put_config(self, name: str, config: Mapping[str, str]) -> Future[ConfigWritten]:
-        """See HerderApi; answered when the connector has split its work, or failed."""
-        return self._when_settled(super().put_config(name, config))
-
-    def restart(self, name: str, include_tasks: bool, only_failed: bool) -> Future[ConnectorStateInfo | None]:
-        """See HerderApi; answered when everything of the plan runs again."""
-        if not (include_tasks or only_failed):
-            return self._answer_beside(lambda: self._restart_connector(name))
-        return self._answer_beside(lambda: self._restart_by_plan(RestartRequest(name, include_tasks, only_failed)))
-
-    def restart_task(self, task: ConnectorTaskId) -> Future[None]:
-        """See HerderApi."""
+    def _is_beyond(self, task: ConnectorTaskId) -> bool:
+        """Return whether the connector is there and has no such task."""
         snapshot = self._deps.config_store.snapshot()
-        if snapshot.contains(task.connector) and task not in snapshot.tasks(task.connector):
-            refused: Future[None] = Future()
-            refused.set_exception(NotFoundError(f"Task {task} not found"))
-            return refused
-        return super().restart_task(task)
-
-    def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> Future[None]:
-        """Refuse, in Java's words."""
-        return _refused(NO_TASK_CONFIGS)
-
-    def fence(self, name: str) -> Future[None]:
-        """Refuse, in Java's words."""
-        return _refused(NO_FENCING)
+        return snapshot.contains(task.connector) and task not in snapshot.tasks(task.connector)
 
     def _restart_by_plan(self, request: RestartRequest) -> ConnectorStateInfo:
         name = request.connector
@@ -78,17 +77,17 @@ class StandaloneHerder(DistributedHerder):
         plan = plan_restart(request, store.connector(name), store.tasks(name))
         if plan is None:
             raise NotFoundError(f"Status for connector {name} not found")
-        planned = self._views.planned_status(plan)
+        planned = self.views.planned_status(plan)
         if plan.restart_connector:
             self._restart_connector(name)
-        tasks = [super(StandaloneHerder, self).restart_task(ConnectorTaskId(name, number)) for number in plan.tasks]
+        tasks = [self.submit(RestartTask(ConnectorTaskId(name, number))) for number in plan.tasks]
         for answer in tasks:
             answer.result(self.request_limit_s)
         return planned
 
     def _restart_connector(self, name: str) -> None:
         """Restart the Connector instance and wait until the new one stands. Raises ConnectError."""
-        super().restart(name, include_tasks=False, only_failed=False).result(self.request_limit_s)
+        super()._serve(RestartConnector(name)).result(self.request_limit_s)
         self._await(lambda: self._stands(name), f"connector {name} did not restart")
 
     def _stands(self, name: str) -> bool:
@@ -103,7 +102,7 @@ class StandaloneHerder(DistributedHerder):
             if done.exception() is not None:
                 copy_outcome(done, answer)
                 return
-            settled = self._answer_beside(lambda: self._await_tasks(done.result()))
+            settled = self._threads.answer(lambda: self._await_tasks(done.result()))
             settled.add_done_callback(lambda outcome: copy_outcome(outcome, answer))
 
         written.add_done_callback(then)
@@ -113,7 +112,7 @@ class StandaloneHerder(DistributedHerder):
         """Wait until the tasks are made from this very configuration. Raises ConnectError: the connector failed."""
         name = written.info.name
         self._await(lambda: self._is_settled(name), f"connector {name} did not split its work")
-        return ConfigWritten(written.created, self._views.connector_info(name))
+        return ConfigWritten(written.created, self.views.connector_info(name))
 
     def _await(self, condition: Callable[[], bool], otherwise: str) -> None:
         waiting, began_ms = threading.Event(), self._deps.clock.monotonic_ms()
@@ -138,7 +137,7 @@ def _why(status: ConnectorStatus) -> str:
     return message if colon else lines[-1]
 
 
-def _refused(message: str) -> Future[None]:
-    refused: Future[None] = Future()
-    refused.set_exception(ConnectError(message))
+def _refused(error: ConnectError) -> Future[Any]:
+    refused: Future[Any] = Future()
+    refused.set_exception(error)
     return refused

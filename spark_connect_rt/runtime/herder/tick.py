@@ -1,11 +1,11 @@
-"""One pass of the herder's loop: named steps in order, each with a verdict (house rule 2)."""
+"""One pass of the herder's loop: named steps in order, each with a verdict."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
-IDLE_LIMIT_MS = 3_000  # the loop passes at least this often, so that health can be told from the last pass
+IDLE_LIMIT_MS = 3_000  # the loop passes at least this often, so that the last pass shows its health
 
 
 class Verdict(NamedTuple):

@@ -1,6 +1,6 @@
 """Calls that wait for an internal topic: one at a time, beside the tick; outcomes come back onto the tick.
 
-So the tick hears the group and can stop work however late a broker answers (Java's tick thread waits itself). One at
+So the tick reads group events and can stop work however late a broker answers (Java's tick thread waits itself). One at
 a time keeps what the tick thread gave for free: no request is judged by a snapshot that a write is about to change.
 """
 
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from spark_connect_rt.errors import ConnectError, ShuttingDownError
 from spark_connect_rt.ports.supervision import Report
 from spark_connect_rt.ports.threads import Threads
-from spark_connect_rt.runtime.herder.story import Story
+from spark_connect_rt.runtime.herder.event_log import EventLog
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
 from spark_connect_rt.runtime.worker.serial_thread import SerialThread
 
@@ -34,9 +34,9 @@ class _UnderWay:
 class TopicCalls:
     """The step ``collect answers``, and the thread that waits in the tick's place."""
 
-    def __init__(self, threads: Threads, wakeup: Callable[[], None], story: Story, report: Report) -> None:
+    def __init__(self, threads: Threads, wakeup: Callable[[], None], events: EventLog, report: Report) -> None:
         self._wakeup = wakeup
-        self._story = story
+        self._events = events
         self._thread = SerialThread("herder-topics", threads, report)
         self._under_way: _UnderWay | None = None
         self._closed = False
@@ -64,7 +64,7 @@ class TopicCalls:
         return Verdict("", wake_at_ms=now_ms)  # what the outcome made possible is for earlier steps too
 
     def close(self) -> None:
-        """Take no more; who waits is told that the worker stops. On the tick thread."""
+        """Take no more; what waits is answered ShuttingDownError. On the tick thread."""
         self._closed = True
         self._thread.close()
         under_way, self._under_way = self._under_way, None
@@ -73,7 +73,7 @@ class TopicCalls:
 
     def _run(self, under_way: _UnderWay, call: Callable[[], object]) -> None:
         try:
-            with self._story.beside(under_way.what):
+            with self._events.beside(under_way.what):
                 call()
         except ConnectError as error:
             under_way.error = error

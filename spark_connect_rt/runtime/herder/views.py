@@ -3,19 +3,24 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
+from dataclasses import replace
+from typing import Any, TypeVar
 
 from spark_connect_rt.config.client_properties import connector_admin_properties, sink_group_id
 from spark_connect_rt.errors import ConnectError, ForbiddenError, NotFoundError, RetriableError
 from spark_connect_rt.planning.restart_plan import RestartPlan
-from spark_connect_rt.ports.herder import (
+from spark_connect_rt.ports.herder_values import (
     ConnectorInfo,
     ConnectorOffset,
     ConnectorStateInfo,
     InstanceState,
     PluginInfo,
+    ProgressNote,
+    RestartNote,
     TaskInfo,
-    TaskInstanceState,
+    TaskState,
+    note_of,
 )
 from spark_connect_rt.ports.task_runner import TaskKind
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -24,12 +29,13 @@ from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.worker.launches import kind_of
 from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
 from spark_connect_rt.state.connector_status import ConnectorStatus, State
+from spark_connect_rt.state.target_state import TargetState
 
-_UNASSIGNED = InstanceState(State.UNASSIGNED.value, "")
+Instance = TypeVar("Instance", bound=InstanceState)
 
 
-class Views:
-    """Reads. Any thread."""
+class ConnectorViews:
+    """Reads of connectors, from the stores alone. Any thread."""
 
     def __init__(self, deps: HerderDependencies, offsets: OwnOffsets) -> None:
         self._deps = deps
@@ -37,16 +43,16 @@ class Views:
         self._types: dict[str, str] = {}
 
     def list_connectors(self) -> list[str]:
-        """Return the names, sorted."""
+        """Return the names of all connectors, sorted."""
         return list(self._deps.config_store.snapshot().connectors())
 
     def connector_info(self, name: str) -> ConnectorInfo:
-        """Raises NotFoundError."""
+        """Return type, raw configuration and task ids. Raises NotFoundError."""
         tasks = self._deps.config_store.snapshot().tasks(name)
         return ConnectorInfo(name, self.connector_config(name), tasks, self.connector_type(name))
 
     def connector_config(self, name: str) -> Mapping[str, str]:
-        """Raises NotFoundError."""
+        """Return the raw configuration. Raises NotFoundError."""
         config = self._deps.config_store.snapshot().connector_config(name)
         if config is None:
             raise NotFoundError(f"Connector {name} not found")
@@ -57,7 +63,8 @@ class Views:
         snapshot, store = self._deps.config_store.snapshot(), self._deps.status_store
         config = self.connector_config(name)
         consistent = name not in snapshot.inconsistent
-        return (config, snapshot.task_count(name), consistent, store.connector(name), store.tasks(name))
+        target = snapshot.target_state(name)
+        return (config, target, snapshot.task_count(name), consistent, store.connector(name), store.tasks(name))
 
     def connector_status(self, name: str) -> ConnectorStateInfo:
         """A configured connector always has one: UNASSIGNED until a worker reports. Raises NotFoundError."""
@@ -65,43 +72,37 @@ class Views:
         if not snapshot.contains(name):
             raise NotFoundError(f"No status found for connector {name}")
         reported = store.tasks(name)
-        tasks = tuple(TaskInstanceState(task.task, _instance(reported.get(task.task))) for task in snapshot.tasks(name))
-        return ConnectorStateInfo(name, _instance(store.connector(name)), tasks, self.connector_type(name))
+        numbers = [task.task for task in snapshot.tasks(name)]
+        if snapshot.target_state(name) is TargetState.STOPPED:
+            numbers += _draining(reported, set(numbers))
+        tasks = tuple(_task_state(number, reported.get(number)) for number in numbers)
+        connector = InstanceState(*_reported(store.connector(name)))
+        return ConnectorStateInfo(name, connector, tasks, self.connector_type(name))
 
     def planned_status(self, plan: RestartPlan) -> ConnectorStateInfo:
         """Return the status with RESTARTING where the plan restarts."""
         status = self.connector_status(plan.request.connector)
         connector = _restarting(status.connector) if plan.restart_connector else status.connector
-        tasks = tuple(
-            TaskInstanceState(t.task, _restarting(t.instance)) if t.task in plan.tasks else t for t in status.tasks
-        )
+        tasks = tuple(_restarting(task) if task.id in plan.tasks else task for task in status.tasks)
         return ConnectorStateInfo(status.name, connector, tasks, status.type)
 
-    def task_status(self, task: ConnectorTaskId) -> InstanceState:
-        """Raises NotFoundError."""
+    def task_status(self, task: ConnectorTaskId) -> TaskState:
+        """Return the last report of a task, UNASSIGNED without one. Raises NotFoundError."""
         if task not in self._deps.config_store.snapshot().tasks(task.connector):
             raise NotFoundError(f"No status found for task {task}")
-        return _instance(self._deps.status_store.task(task))
+        return _task_state(task.task, self._deps.status_store.task(task))
 
     def task_infos(self, name: str) -> list[TaskInfo]:
-        """Raises NotFoundError."""
+        """Return the tasks with their raw configurations, by number. Raises NotFoundError."""
         snapshot = self._deps.config_store.snapshot()
         self.connector_config(name)
         return [TaskInfo(task, snapshot.task_config(task) or {}) for task in snapshot.tasks(name)]
 
     def topics(self, name: str) -> tuple[str, ...]:
-        """Raises ForbiddenError."""
+        """Return the topics the connector used, sorted. Raises ForbiddenError: tracking is off."""
         if not self._deps.settings.topic_tracking:
             raise ForbiddenError("Topic tracking is disabled.")
         return self._deps.status_store.topics(name)
-
-    def reset_topics(self, name: str) -> None:
-        """Raises ForbiddenError."""
-        if not self._deps.settings.topic_tracking:
-            raise ForbiddenError("Topic tracking is disabled.")
-        if not self._deps.settings.topic_tracking_reset:
-            raise ForbiddenError("Topic tracking reset is disabled.")
-        self._deps.status_store.reset_topics(name)
 
     def plugins(self, connectors_only: bool) -> list[PluginInfo]:
         """Return them in the catalogue's order."""
@@ -115,7 +116,7 @@ class Views:
         config = self.connector_config(name)
         if self.connector_type(name) != "sink":
             return [ConnectorOffset(partition, offset) for partition, offset in self._source_offsets(name)]
-        admin = connector_admin_properties(self._deps.settings.raw, config, name, 0)
+        admin = connector_admin_properties(self._deps.settings.worker, config, name, 0)
         group = sink_group_id(config, name)
         committed = self._deps.group_offsets.committed(self._deps.resolve(admin), group)
         return [
@@ -145,11 +146,25 @@ class Views:
         return "source" if kind is TaskKind.SOURCE else "sink"
 
 
-def _instance(status: ConnectorStatus | None) -> InstanceState:
+def _draining(reported: Mapping[int, ConnectorStatus], configured: Container[int]) -> list[int]:
+    """Return tasks that are configured no more and have not ended: what they read may not be committed yet."""
+    alive = (State.RUNNING, State.PAUSED)
+    return sorted(number for number, status in reported.items() if number not in configured and status.state in alive)
+
+
+def _task_state(number: int, status: ConnectorStatus | None) -> TaskState:
+    return TaskState(number, *_reported(status))
+
+
+def _reported(status: ConnectorStatus | None) -> tuple[Any, ...]:
+    """Return the fields of InstanceState in their order."""
     if status is None:
-        return _UNASSIGNED
-    return InstanceState(status.state.value, status.worker_id, status.trace or None, status.version, status.notes)
+        return State.UNASSIGNED.value, ""
+    shown = status.state.value, status.worker_id, status.version, status.trace
+    if not (notes := status.notes):
+        return shown
+    return *shown, note_of(RestartNote, notes.get("restart")), note_of(ProgressNote, notes.get("progress"))
 
 
-def _restarting(instance: InstanceState) -> InstanceState:
-    return InstanceState(State.RESTARTING.value, instance.worker_id, None, instance.version)
+def _restarting(instance: Instance) -> Instance:
+    return replace(instance, state=State.RESTARTING.value, trace=None, restart=None, progress=None)

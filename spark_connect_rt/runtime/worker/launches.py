@@ -19,10 +19,12 @@ from spark_connect_rt.config.client_properties import (
     sink_consumer_properties,
     source_producer_properties,
 )
-from spark_connect_rt.config.dead_letter_config import TOPIC_NAME
-from spark_connect_rt.config.exactly_once import exactly_once_enabled, offsets_topic
-from spark_connect_rt.config.oauth_endpoints import endpoints_in
-from spark_connect_rt.config.topic_creation import creates_topics
+from spark_connect_rt.config.connectors.dead_letter_config import TOPIC_NAME
+from spark_connect_rt.config.connectors.topic_creation import asks_for_topics
+from spark_connect_rt.config.secret_settings import secret_names
+from spark_connect_rt.config.worker.exactly_once import offsets_topic
+from spark_connect_rt.config.worker.oauth_endpoints import endpoints_in
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
@@ -37,11 +39,7 @@ _FOR_EXECUTORS = (
     "value.converter",
     "header.converter",
     "config.providers",
-    "offset.flush.",
-    "topic.creation.",
-    "plugin.path",
-    "errors.",
-    "connectrt.",
+    "connectrt.oauth.",
 )
 
 _APACHE, _CONNECTOR = "org.apache.kafka.", "Connector"
@@ -57,6 +55,26 @@ class TaskSpec:
     paused: bool = False
 
 
+@dataclass(frozen=True, slots=True)
+class ConnectorFacts:
+    """What a connector's class and an unstarted instance say of its tasks."""
+
+    kind: TaskKind
+    task_class: str  # package.module:ClassName
+    version: str
+    secret_settings: tuple[str, ...] = ()  # names of the settings that hold secrets
+
+
+def connector_facts(connector: Connector) -> ConnectorFacts:
+    """Ask an unstarted instance. Raises what the connector's own code raises."""
+    return ConnectorFacts(
+        kind_of(type(connector)),
+        executor_name(connector.task_class()),
+        connector.version(),
+        secret_settings(connector),
+    )
+
+
 def kind_of(connector_class: type[Any]) -> TaskKind:
     """Return how tasks of this connector class are hosted."""
     if issubclass(connector_class, SparkSinkConnector):
@@ -65,46 +83,56 @@ def kind_of(connector_class: type[Any]) -> TaskKind:
 
 
 def make_launch(
-    spec: TaskSpec, connector: Connector, worker_config: Mapping[str, str], run: int, generation: int
+    spec: TaskSpec, connector: ConnectorFacts, worker: WorkerConfig, run: int, generation: int
 ) -> TaskLaunch:
-    """Return the launch; ``connector`` is an unstarted instance. Raises what the connector's own code raises."""
-    kind = kind_of(type(connector))
-    exactly_once = kind is TaskKind.SOURCE and exactly_once_enabled(worker_config)
+    """Return the launch of a task of this connector."""
+    kind = connector.kind
+    exactly_once = kind is TaskKind.SOURCE and worker.group.exactly_once
     properties = source_producer_properties if kind is TaskKind.SOURCE else sink_consumer_properties
     if exactly_once:
         properties = exactly_once_producer_properties
-        for sentence in ignored_overrides(worker_config, spec.connector_config, spec.task.connector, spec.task.task):
+        for sentence in ignored_overrides(worker, spec.connector_config, spec.task.connector, spec.task.task):
             log.warning("task=%s %s", spec.task, sentence)
     return TaskLaunch(
         task=spec.task,
         run=run,
         generation=generation,
         kind=kind,
-        task_class=executor_name(connector.task_class()),
+        task_class=connector.task_class,
         config=dict(spec.task_config),
         connector_config=dict(spec.connector_config),
-        worker_config={k: v for k, v in worker_config.items() if k.startswith(_FOR_EXECUTORS)}
-        | endpoints_in(worker_config),
-        client_config=properties(worker_config, spec.connector_config, spec.task.connector, spec.task.task),
+        worker_config={k: v for k, v in worker.raw.items() if k.startswith(_FOR_EXECUTORS)} | endpoints_in(worker.raw),
+        client_config=properties(worker, spec.connector_config, spec.task.connector, spec.task.task),
         paused=spec.paused,
-        offsets_topic=offsets_topic(worker_config, spec.connector_config) if exactly_once else "",
-        topic_admin=_topic_admin(spec, worker_config) if kind is TaskKind.SOURCE else {},
-        **_dead_letter_clients(spec, worker_config),
+        flush=worker.flush,
+        offsets_topic=offsets_topic(worker, spec.connector_config) if exactly_once else "",
+        topic_admin=_topic_admin(spec, worker) if kind is TaskKind.SOURCE else {},
+        secret_settings=connector.secret_settings,
+        **_dead_letter_clients(spec, worker),
     )
 
 
-def _topic_admin(spec: TaskSpec, worker_config: Mapping[str, str]) -> dict[str, str]:
+def secret_settings(connector: Connector) -> tuple[str, ...]:
+    """Return which settings of a connector hold secrets; none where it cannot say."""
+    try:
+        return secret_names(connector.config_def())
+    except Exception:
+        log.warning("%s cannot say its settings: its passwords are not hidden", type(connector).__name__, exc_info=True)
+        return ()
+
+
+def _topic_admin(spec: TaskSpec, worker: WorkerConfig) -> dict[str, str]:
     """Return the properties of the client that makes a source's topics, none where nobody makes them."""
-    if not creates_topics(worker_config, spec.connector_config):
+    if not (worker.runtime.topic_creation_enable and asks_for_topics(spec.connector_config)):
         return {}
-    return connector_admin_properties(worker_config, spec.connector_config, spec.task.connector, spec.task.task)
+    return connector_admin_properties(worker, spec.connector_config, spec.task.connector, spec.task.task)
 
 
-def _dead_letter_clients(spec: TaskSpec, worker_config: Mapping[str, str]) -> dict[str, Mapping[str, str]]:
+def _dead_letter_clients(spec: TaskSpec, worker: WorkerConfig) -> dict[str, Mapping[str, str]]:
     """Return the properties of the dead letter queue's clients, none where there is no queue."""
     if not spec.connector_config.get(TOPIC_NAME, "").strip():
         return {}
-    parts = (worker_config, spec.connector_config, spec.task.connector, spec.task.task)
+    parts = (worker, spec.connector_config, spec.task.connector, spec.task.task)
     return {
         "dead_letter_producer": dead_letter_producer_properties(*parts),
         "dead_letter_admin": dead_letter_admin_properties(*parts),

@@ -11,7 +11,8 @@ import threading
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
-from spark_connect_rt.config.exactly_once import own_offsets_topic
+from spark_connect_rt.config.worker.exactly_once import own_offsets_topic
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
 from spark_connect_rt.protocol.offset_records import OffsetMap
@@ -43,7 +44,7 @@ class OwnOffsets:
     def __init__(
         self,
         common: OffsetStore,
-        worker: Mapping[str, str],
+        worker: WorkerConfig,
         open_store: OpenStore | None,
         config_of: Callable[[str], Mapping[str, str] | None],
         resolve: Callable[[Mapping[str, str]], Mapping[str, str]],
@@ -67,7 +68,7 @@ class OwnOffsets:
     def open(self, connector: str, config: Mapping[str, str]) -> OffsetStore | None:
         """Return the connector's own store, created and being read, None when it has none. Raises ConnectError."""
         config = self._resolve(config)
-        topic = own_offsets_topic(self._worker, config)
+        topic = None if self._open_store is None else own_offsets_topic(self._worker, config)
         if topic is None or self._open_store is None:
             self._note(connector, None)
             return None

@@ -8,12 +8,24 @@ from __future__ import annotations
 
 import threading
 import traceback
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from dataclasses import replace
 
-from spark_connect_rt.ports.task_runner import OnTaskEvent, ReadOffsets, TaskEnded, TaskFailed, TaskLaunch, TaskRunner
+from spark_connect_rt.ports.task_runner import (
+    OnTaskEvent,
+    Pause,
+    ReadOffsets,
+    Resume,
+    Start,
+    Stop,
+    TaskCommand,
+    TaskEnded,
+    TaskFailed,
+    TaskLaunch,
+    TaskRunner,
+)
 from spark_connect_rt.ports.threads import Threads
-from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.protocol.ids import ConnectorTaskId
 
 Prepare = Callable[[TaskLaunch], None]
 """Blocks until the launch may start; raises why it may not."""
@@ -42,56 +54,42 @@ class PreparedRunner:
         """See the port."""
         self._runner.live_while(may_vouch)
 
-    def start(self, launch: TaskLaunch) -> None:
-        """See the port."""
-        if not self._needs(launch):
-            self._runner.start(launch)
-            return
-        with self._lock:
-            self._preparing[launch.task] = launch
-        self._threads.start(f"prepare-{launch.task}", lambda: self._run(launch))
-
-    def pause(self, task: ConnectorTaskId) -> None:
-        """See the port."""
-        if not self._switched(task, True):
-            self._runner.pause(task)
-
-    def resume(self, task: ConnectorTaskId) -> None:
-        """See the port."""
-        if not self._switched(task, False):
-            self._runner.resume(task)
-
-    def stop(self, task: ConnectorTaskId, timeout_ms: int) -> None:
-        """See the port."""
-        with self._lock:
-            launch = self._preparing.pop(task, None)
-        if launch is None:
-            self._runner.stop(task, timeout_ms)
-        else:
-            self._on_event(TaskEnded(task, launch.run, drained=True))
-
-    def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
-        """See the port."""
-        self._runner.assign(task, offsets)
-
-    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
-        """See the port."""
-        self._runner.revoke(task, partitions, timeout_ms)
+    def do(self, command: TaskCommand) -> None:
+        """Keep a launch back until it is prepared, and act on what it is told meanwhile; pass on the rest."""
+        if isinstance(command, Start) and self._needs(command.launch):
+            self._begin(command.launch)
+        elif not self._done_here(command):
+            self._runner.do(command)
 
     def close(self, timeout_ms: int) -> None:
         """See the port."""
         with self._lock:
             waiting = list(self._preparing)
         for task in waiting:
-            self.stop(task, 0)
+            self._done_here(Stop(task, 0))
         self._runner.close(timeout_ms)
 
-    def _switched(self, task: ConnectorTaskId, paused: bool) -> bool:
+    def _begin(self, launch: TaskLaunch) -> None:
         with self._lock:
-            launch = self._preparing.get(task)
-            if launch is not None:
-                self._preparing[task] = replace(launch, paused=paused)
-            return launch is not None
+            self._preparing[launch.task] = launch
+        self._threads.start(f"prepare-{launch.task}", lambda: self._run(launch))
+
+    def _done_here(self, command: TaskCommand) -> bool:
+        """Act on a command for a run that is being prepared; False: the engine has the run, or nobody."""
+        with self._lock:
+            launch = self._preparing.get(command.task)
+            if launch is None:
+                return False
+            match command:
+                case Pause() | Resume():
+                    self._preparing[command.task] = replace(launch, paused=isinstance(command, Pause))
+                    return True
+                case Stop():
+                    del self._preparing[command.task]
+                case _:
+                    return False
+        self._on_event(TaskEnded(launch.task, launch.run, drained=True))
+        return True
 
     def _run(self, launch: TaskLaunch) -> None:
         trace = ""
@@ -114,7 +112,7 @@ class PreparedRunner:
     def _start_prepared(self, launch: TaskLaunch) -> str:
         """Hand a launch to the engine; return why it failed. Under the lock: who stops the task next finds it there."""
         try:
-            self._runner.start(launch)
+            self._runner.do(Start(launch))
         except Exception:  # noqa: BLE001 - whatever the engine says is the task's failure
             return traceback.format_exc()
         return ""

@@ -1,8 +1,7 @@
 """One thread that runs calls one after another: where a connector's own code runs.
 
-A connector that blocks keeps nobody but itself waiting: the tick runs nothing of a connector's but the making of
-one for its tasks (``Worker.start_task``: constructor, ``version``, ``task_class``). Daemon threads,
-so that one that never returns cannot keep the process alive.
+A connector that blocks keeps nobody but itself waiting: the tick runs nothing of a connector's. Daemon threads, so that
+one that never returns cannot keep the process alive.
 """
 
 from __future__ import annotations

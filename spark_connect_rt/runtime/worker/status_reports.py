@@ -1,4 +1,4 @@
-"""Statuses of this worker's connectors and tasks on their way to the status topic (facts section 5, 10.1).
+"""Statuses of this worker's connectors and tasks on their way to the status topic.
 
 RUNNING, PAUSED, STOPPED and RESTARTING are put; UNASSIGNED and FAILED are put safely, so that a late word of this
 worker never covers what a newer owner said.

@@ -10,15 +10,15 @@ from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from spark_connect_rt.config.worker.worker_config import RuntimeSettings
 from spark_connect_rt.ports.task_runner import TaskMeasured
 
 WINDOW_MS = 60_000  # Java's default: 2 samples of 30 s
 
 
-def metrics_window_ms(worker_config: Mapping[str, str]) -> int:
+def metrics_window_ms(settings: RuntimeSettings) -> int:
     """Return the window of averages and rates: ``metrics.sample.window.ms`` times ``metrics.num.samples``."""
-    length_ms = int(worker_config.get("metrics.sample.window.ms", "30000"))
-    return max(1_000, length_ms * int(worker_config.get("metrics.num.samples", "2")))
+    return max(1_000, settings.metrics_sample_window_ms * settings.metrics_num_samples)
 
 
 SAMPLES = 12  # a window is forgotten in so many pieces

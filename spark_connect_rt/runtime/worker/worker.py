@@ -17,10 +17,11 @@ from typing import Any
 
 from spark_connect_rt.api.config_provider import Resolve
 from spark_connect_rt.assignors.model import ConnectorsAndTasks
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.planning.progress import Movement
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.clock import Clock
-from spark_connect_rt.ports.herder import TaskProgress
+from spark_connect_rt.ports.herder_values import TaskProgress
 from spark_connect_rt.ports.metric_names import Measured, measured
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.sink_group import SinkGroupFactory
@@ -31,7 +32,9 @@ from spark_connect_rt.protocol.offset_records import encode_value
 from spark_connect_rt.runtime.worker.config_reloads import ConfigReloads
 from spark_connect_rt.runtime.worker.events import LifeChanged, Notify
 from spark_connect_rt.runtime.worker.launches import (
+    ConnectorFacts,
     TaskSpec,
+    connector_facts,
     make_launch,
     new_connector,
     sink_settings,
@@ -41,6 +44,7 @@ from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
 from spark_connect_rt.runtime.worker.start_counts import StartCounts
 from spark_connect_rt.runtime.worker.status_reports import StatusReports
 from spark_connect_rt.runtime.worker.task_measures import metrics_window_ms
+from spark_connect_rt.runtime.worker.task_starts import Known, TaskStarts
 from spark_connect_rt.runtime.worker.worker_connector import ConnectorPlan, WorkerConnector
 from spark_connect_rt.runtime.worker.worker_sink_task import SinkTaskMembership
 from spark_connect_rt.runtime.worker.worker_task import Offsets, OnWritten, TaskServices, WorkerTask
@@ -75,7 +79,7 @@ class WorkerDependencies:
     """Everything a worker needs from outside."""
 
     worker_id: str
-    worker_config: Mapping[str, str]  # raw
+    worker: WorkerConfig
     clock: Clock
     plugins: PluginCatalog
     runner: TaskRunner
@@ -100,9 +104,9 @@ class Worker:
         self._reloads = ConfigReloads(dependencies.resolve, notify, dependencies.threads)
         self._connectors: dict[str, WorkerConnector] = {}
         self._tasks: dict[ConnectorTaskId, WorkerTask] = {}
-        self._broken_tasks: dict[ConnectorTaskId, tuple[Actual, str]] = {}  # never began; with the trace
-        self._connector_starts, self._task_starts = StartCounts("connector"), StartCounts("task")
-        self._metrics_window_ms = metrics_window_ms(dependencies.worker_config)
+        self._task_starts = TaskStarts(self._ask_connector, dependencies.threads, self._task_starts_changed)
+        self._connector_counts, self._task_counts = StartCounts("connector"), StartCounts("task")
+        self._metrics_window_ms = metrics_window_ms(dependencies.worker.runtime)
         self._tables = threading.Lock()
         self._standing: Standing | None = None  # None: something changed since it was looked at
         self._failed: tuple[Standing | None, Mapping[Item, FailedWork]] = (None, {})
@@ -136,8 +140,8 @@ class Worker:
         with self._tables:
             if self._standing is None:
                 connectors = {name: connector.actual() for name, connector in self._connectors.items()}
-                broken = {task: actual for task, (actual, _) in self._broken_tasks.items()}
-                tasks = {**broken, **{task_id: task.actual() for task_id, task in self._tasks.items()}}
+                runs = {task_id: task.actual() for task_id, task in self._tasks.items()}
+                tasks = {**self._task_starts.actuals(), **runs}
                 self._standing = Standing(connectors, tasks)
             return self._standing
 
@@ -157,15 +161,15 @@ class Worker:
         for task, actual in now.tasks.items():
             if actual.life is Life.FAILED:
                 run = self._tasks.get(task)
-                trace, moved = (run.trace, run.moved) if run else (self._broken_tasks[task][1], False)
+                trace, moved = (run.trace, run.moved) if run else (self._task_starts.trace_of(task) or "", False)
                 failed[task] = FailedWork(actual.key, trace, moved)
         self._failed = (now, failed)
         return failed
 
     def note(self, item: Item, notes: Mapping[str, Any]) -> None:
         """Add ``notes`` to the status of a connector or task of this worker; its next status has none."""
-        if item in self._broken_tasks and isinstance(item, ConnectorTaskId):
-            self._reports.of_task(item)(State.FAILED, trace=self._broken_tasks[item][1], notes=notes)
+        if isinstance(item, ConnectorTaskId) and (trace := self._task_starts.trace_of(item)) is not None:
+            self._reports.of_task(item)(State.FAILED, trace=trace, notes=notes)
             return
         with self._tables:
             found = self._connectors.get(item) if isinstance(item, str) else self._tasks.get(item)
@@ -198,7 +202,7 @@ class Worker:
             ),
             resolve=self._deps.resolve,
             reloads=self._reloads,
-            report=self._connector_starts.of_one(self._reports.of_connector(plan.name)),
+            report=self._connector_counts.of_one(self._reports.of_connector(plan.name)),
             notify=self._notify,
             standing_changed=self._standing_changed,
             threads=self._deps.threads,
@@ -242,17 +246,28 @@ class Worker:
         return min(waiting, default=None)
 
     def start_task(self, spec: TaskSpec, key: Any) -> None:
-        """Start a new run (the previous one has ended)."""
-        generation = self._reports.generation
+        """Have a new run started (the previous one has ended): ``begin_tasks`` starts it, once its class is known."""
+        with self._tables:
+            self._tasks.pop(spec.task, None)
+        self._task_starts.add(spec, key)
+
+    def begin_tasks(self) -> None:
+        """Start the runs of tasks whose connectors have said what they are."""
+        for known in self._task_starts.take_known():
+            self._begin_task(known)
+
+    def _begin_task(self, known: Known) -> None:
+        spec, key, generation = known.spec, known.key, self._reports.generation
+        if known.facts is None:
+            self._task_broken(spec, key, known.trace)
+            return
         try:
-            connector = new_connector(self._deps.plugins, spec.connector_config)
-            launch = make_launch(spec, connector, self._deps.worker_config, next(self._runs), generation)
-            task = self._new_task(launch, key, connector.version())
-        except Exception:  # noqa: BLE001 - the plug-in's code or configuration: the task's failure
+            launch = make_launch(spec, known.facts, self._deps.worker, next(self._runs), generation)
+            task = self._new_task(launch, key, known.facts.version)
+        except Exception:  # noqa: BLE001 - the connector's configuration: the task's failure
             self._task_broken(spec, key, traceback.format_exc())
             return
         with self._tables:
-            self._broken_tasks.pop(spec.task, None)
             self._tasks[spec.task] = task
             self._standing = None
         log.info("task=%s gen=%d run=%d starts", spec.task, generation, launch.run)
@@ -261,24 +276,29 @@ class Worker:
 
     def switch_task(self, task: ConnectorTaskId, paused: bool) -> None:
         """Pause or resume."""
-        self._tasks[task].switch(paused)
+        if not self._task_starts.switch(task, paused):
+            self._tasks[task].switch(paused)
 
     def stop_tasks(self, tasks: Mapping[ConnectorTaskId, State | None]) -> None:
         """Drain and end them together within the one graceful limit; values are the statuses afterwards."""
         for task, status_after in tasks.items():
-            self._tasks[task].stop(self._deps.task_stop_limit_ms, status_after)
+            if self._task_starts.stop(task):
+                self._reports.of_task(task)(status_after)
+            else:
+                self._tasks[task].stop(self._deps.task_stop_limit_ms, status_after)
 
     def forget_task(self, task: ConnectorTaskId) -> None:
         """Drop one that has ended."""
         self._reloads.forget(task)
+        self._task_starts.forget(task)
         with self._tables:
-            self._broken_tasks.pop(task, None)
             self._tasks.pop(task, None)
             self._standing = None
 
     def fence_all(self) -> None:
         """Contact to the group is lost: end every run of now at once and believe none any more (I2, I7)."""
         self._deps.offsets.give_up()
+        self._task_starts.stop_all()
         for task in self._tasks.values():
             task.fence()
 
@@ -305,8 +325,8 @@ class Worker:
         counts = [("connector-count", connector_count), ("task-count", len(tasks))]
         return [
             *(measured("connect-worker-metrics", name, count) for name, count in counts),
-            *self._connector_starts.metrics(),
-            *self._task_starts.metrics(),
+            *self._connector_counts.metrics(),
+            *self._task_counts.metrics(),
             *(one for task in tasks for one in task.metrics()),
         ]
 
@@ -314,14 +334,14 @@ class Worker:
         """Return the counters of this worker's tasks, by task. Any thread."""
         with self._tables:
             tasks = sorted(self._tasks.values(), key=lambda task: task.id)
-        return tuple(map(_progress_of, tasks))
+        return tuple(task.progress() for task in tasks)
 
     def _new_task(self, launch: TaskLaunch, key: Any, version: str) -> WorkerTask:
         deps = self._deps
         services = TaskServices(
             clock=deps.clock,
             runner=deps.runner,
-            report=self._task_starts.of_one(self._reports.of_task(launch.task, version)),
+            report=self._task_counts.of_one(self._reports.of_task(launch.task, version)),
             put_offsets=self._put_copy if launch.offsets_topic else partial(deps.offsets.put, until_durable=True),
             put_topic=self._reports.topic_used,
             changed=lambda what: self._notify(LifeChanged(what)),
@@ -345,13 +365,18 @@ class Worker:
             membership.on_commit = task.offsets_committed
         return task
 
+    def _ask_connector(self, config: Mapping[str, str]) -> ConnectorFacts:
+        return connector_facts(new_connector(self._deps.plugins, config))
+
+    def _task_starts_changed(self, what: str) -> None:
+        self._standing_changed()
+        if what:
+            self._notify(LifeChanged(what))
+
     def _task_broken(self, spec: TaskSpec, key: Any, trace: str) -> None:
         log.error("task=%s FAILED before it started: %s", spec.task, trace.strip().splitlines()[-1])
-        with self._tables:
-            self._tasks.pop(spec.task, None)
-            self._broken_tasks[spec.task] = (Actual(key, spec.paused, Life.FAILED), trace)
-            self._standing = None
-        self._task_starts.of_one(self._reports.of_task(spec.task))(State.FAILED, trace=trace)
+        self._task_starts.failed(spec, key, trace)
+        self._task_counts.of_one(self._reports.of_task(spec.task))(State.FAILED, trace=trace)
 
     def _on_task_event(self, event: TaskEvent) -> None:
         with self._tables:
@@ -373,19 +398,3 @@ class Worker:
     def _put_copy(self, connector: str, offsets: Offsets, on_written: OnWritten, is_wanted: Callable[[], bool]) -> None:
         """T2: the transaction of the records has committed these offsets; only copies are left to be made."""
         self._deps.offsets.put_copy(connector, offsets, on_written)
-
-
-def _progress_of(task: WorkerTask) -> TaskProgress:
-    records, data_bytes, skipped, records_per_s = task.counters()
-    return TaskProgress(
-        task=task.id,
-        state=task.state.name,
-        kind=task.launch.kind.value,
-        records=records,
-        data_bytes=data_bytes,
-        skipped=skipped,
-        records_per_s=records_per_s,
-        lag=task.membership.lag if task.membership else None,
-        topics=tuple(sorted(task.topics)),
-        stalled=task.notes.get("progress"),
-    )

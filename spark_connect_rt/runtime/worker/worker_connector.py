@@ -16,9 +16,10 @@ from typing import Any, Protocol
 
 from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.api.connector import Connector, SinkConnector
+from spark_connect_rt.config.secret_settings import secrets_in
 from spark_connect_rt.planning.task_configs import checked_count, completed_task_config, enforces, raw_task_config
 from spark_connect_rt.planning.work_plan import Actual, Life
-from spark_connect_rt.ports.hidden_values import without_secrets
+from spark_connect_rt.ports.hidden_values import remember, without_secrets
 from spark_connect_rt.ports.threads import Threads
 from spark_connect_rt.runtime.worker.config_reloads import ConfigReloads
 from spark_connect_rt.runtime.worker.events import (
@@ -28,6 +29,7 @@ from spark_connect_rt.runtime.worker.events import (
     TaskConfigsFailed,
     TaskConfigsGenerated,
 )
+from spark_connect_rt.runtime.worker.launches import secret_settings
 from spark_connect_rt.runtime.worker.serial_thread import SerialThread
 from spark_connect_rt.state.connector_status import State
 
@@ -181,6 +183,7 @@ class WorkerConnector:
             self._instance = self._new_connector()
             self._version = self._instance.version()
             self._instance.context = _Context(self)
+            remember(secrets_in([self.plan.config], secret_settings(self._instance)))
         idle = self.plan.stopped or self._paused
         if idle and self._running:
             self._running = False

@@ -12,10 +12,11 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.errors import ConnectError, FencedError, RetriableError
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.sink_group import SinkGroup, SinkGroupFactory
-from spark_connect_rt.ports.task_runner import TaskRunner
+from spark_connect_rt.ports.task_runner import Assign, Revoke, TaskRunner
 from spark_connect_rt.ports.threads import MACHINE_THREADS, RunningThread, Threads
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 
@@ -45,7 +46,8 @@ class SinkSettings:
     def resolved(self) -> SinkSettings:
         """Return the settings as the consumer gets them; may block (a vault), raises what a provider raises."""
         consumer = self.resolve(self.consumer_config)
-        limit_ms = self.release_timeout_ms or release_timeout_ms(int(consumer.get("max.poll.interval.ms", "300000")))
+        poll_ms = client_setting("consumer", "max.poll.interval.ms", consumer)
+        limit_ms = self.release_timeout_ms or release_timeout_ms(poll_ms)
         return replace(self, consumer_config=consumer, release_timeout_ms=limit_ms)
 
 
@@ -213,7 +215,7 @@ class SinkTaskMembership:
             self._positions.update(starts)
         log.info("task=%s assigned %s", self._task, ", ".join(f"{p}@{o}" for p, o in sorted(starts.items())))
         if starts:
-            self._runner.assign(self._task, starts)
+            self._runner.do(Assign(self._task, starts))
 
     def _revoked(self, group: SinkGroup | None, partitions: Sequence[TopicPartition]) -> None:
         # I4: partitions are drained and committed before the callback returns, that is before they go.
@@ -241,7 +243,7 @@ class SinkTaskMembership:
             if self._leaving or not partitions:
                 return  # the run ended: nothing is read any more, its last offsets are here
             self._undrained.update(partitions)
-        self._runner.revoke(self._task, partitions, self._settings.release_timeout_ms)
+        self._runner.do(Revoke(self._task, tuple(partitions), self._settings.release_timeout_ms))
 
     def _forget(self, partitions: Sequence[TopicPartition]) -> None:
         with self._changed:

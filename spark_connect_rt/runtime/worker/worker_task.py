@@ -18,10 +18,15 @@ from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.planning.progress import Movement, patience_ms
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.clock import Clock
+from spark_connect_rt.ports.herder_values import ProgressNote, TaskProgress, note_of
 from spark_connect_rt.ports.metric_names import Measured
 from spark_connect_rt.ports.task_runner import (
     BatchDurable,
     PartitionsReleased,
+    Pause,
+    Resume,
+    Start,
+    Stop,
     TaskEnded,
     TaskEvent,
     TaskFailed,
@@ -31,6 +36,7 @@ from spark_connect_rt.ports.task_runner import (
     TaskPaused,
     TaskRunner,
     TaskRunning,
+    TaskWaiting,
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.worker.sink_membership import SinkMembership
@@ -86,6 +92,7 @@ class WorkerTask:
         self._measures = TaskMeasures(services.clock.monotonic_ms(), services.metrics_window_ms)
         self._state_times = StateTimes(self._state.value, services.clock.monotonic_ms())
         self._behind_since_ms: int | None = None
+        self._unhosted_since_ms: int | None = None
         self._patience_ms = patience_ms(launch.config) if launch.kind is TaskKind.SPARK_SINK else 0
         self._notes: Mapping[str, Any] = {}
 
@@ -151,11 +158,13 @@ class WorkerTask:
         self._state_times.enter(state.value, self._services.clock.monotonic_ms())
 
     def movement(self) -> Movement | None:
-        """Return what is known of how it moves; None: it is not RUNNING."""
+        """Return what is known of how it moves; None: it is neither RUNNING nor known to wait for an executor."""
         now_ms = self._services.clock.monotonic_ms()
         membership = self.membership  # asked before the lock: it has one of its own
         behind = membership is not None and membership.behind
         with self._lock:
+            if self._life is Life.ALIVE and self._unhosted_since_ms is not None:
+                return Movement(self._measures.moved_at_ms, unhosted_since_ms=self._unhosted_since_ms)
             if self._state is not State.RUNNING or self._life is not Life.ALIVE:
                 return None
             if not behind and self._measures.waiting() <= 0:
@@ -177,16 +186,27 @@ class WorkerTask:
     def _life(self) -> Life:
         return self._actual.life
 
-    def counters(self) -> tuple[int, int, int, float]:
-        """Return records, bytes, skipped, records a second."""
+    def progress(self) -> TaskProgress:
+        """Return what it moved, for the console."""
+        lag = self.membership.lag if self.membership else None  # asked before the lock: it has one of its own
         with self._lock:
-            c = self._counters
-            return c.records, c.data_bytes, c.skipped, c.records_per_s(self._services.clock.monotonic_ms())
+            return TaskProgress(
+                task=self.id,
+                state=self.state.name,
+                kind=self.launch.kind.value,
+                records=self._counters.records,
+                data_bytes=self._counters.data_bytes,
+                skipped=self._counters.skipped,
+                records_per_s=self._counters.records_per_s(self._services.clock.monotonic_ms()),
+                lag=lag,
+                topics=tuple(sorted(self.topics)),
+                stalled=note_of(ProgressNote, self.notes.get("progress")),
+            )
 
     def start(self) -> None:
         """Hand the run to the engine; one that does not take it has failed the task."""
         try:
-            self._services.runner.start(self.launch)
+            self._services.runner.do(Start(self.launch))
         except Exception:  # noqa: BLE001 - whatever the engine says is the task's status, not the tick's end
             self.on_event(TaskFailed(self.id, self.launch.run, traceback.format_exc()))
             self.on_event(TaskEnded(self.id, self.launch.run, drained=False))
@@ -197,8 +217,7 @@ class WorkerTask:
             if self._life is not Life.ALIVE:
                 return
             self._stands(mode=paused)
-        runner = self._services.runner
-        (runner.pause if paused else runner.resume)(self.id)
+        self._services.runner.do(Pause(self.id) if paused else Resume(self.id))
 
     def stop(self, timeout_ms: int, status_after: State | None) -> None:
         """Drain and end. ``status_after`` None removes the status (the task is configured no more)."""
@@ -207,7 +226,7 @@ class WorkerTask:
                 return
             self._stands(life=Life.STOPPING)
             self._status_after_stop = status_after
-        self._services.runner.stop(self.id, timeout_ms)
+        self._services.runner.do(Stop(self.id, timeout_ms))
 
     def fence(self) -> None:
         """Believe nothing of this run from now on, and end it at once: soon somebody else may run the task."""
@@ -217,7 +236,7 @@ class WorkerTask:
                 return
             self._stands(life=Life.STOPPING)
         # I7: what it still writes cannot be committed, so there is nothing to drain for.
-        self._services.runner.stop(self.id, 0)
+        self._services.runner.do(Stop(self.id, 0))
 
     def fail(self, trace: str) -> None:
         """Fail the task from this side (its consumer group membership broke): the engine is told to end it.
@@ -225,7 +244,7 @@ class WorkerTask:
         In order, as any stop: a limit of 0 is for fences, it takes the neighbours in the slot down with the task.
         """
         self.on_event(TaskFailed(self.id, self.launch.run, trace))
-        self._services.runner.stop(self.id, self._services.stop_limit_ms)
+        self._services.runner.do(Stop(self.id, self._services.stop_limit_ms))
 
     def on_event(self, event: TaskEvent) -> None:
         """Take one report of the engine."""
@@ -306,6 +325,10 @@ class WorkerTask:
         if event.positions and self.membership is not None:
             self.membership.read_to(dict(event.positions))
 
+    def _on_waiting(self, event: TaskWaiting) -> None:
+        now_ms = self._services.clock.monotonic_ms()
+        self._unhosted_since_ms = now_ms - event.waited_ms if event.waited_ms else None
+
     def _on_released(self, event: PartitionsReleased) -> None:
         if self.membership is not None:
             self.membership.released(event.partitions)
@@ -371,6 +394,7 @@ _HANDLERS: dict[type, Callable[[WorkerTask, Any], None]] = {
     BatchDurable: WorkerTask._on_durable,
     PartitionsReleased: WorkerTask._on_released,
     TaskMeasured: WorkerTask._on_measured,
+    TaskWaiting: WorkerTask._on_waiting,
     TaskFailed: WorkerTask._on_failed,
     TaskEnded: WorkerTask._on_ended,
 }

@@ -28,16 +28,17 @@ from spark_connect_rt.spark.datasource.decoding import columns_ddl, given_kinds
 from spark_connect_rt.spark.datasource.kafka_write import KafkaPlan
 from spark_connect_rt.spark.datasource.named_connector import NamedConnector
 from spark_connect_rt.spark.datasource.open_task import OpenTask, TaskPartition, open_task
-from spark_connect_rt.spark.datasource.pushed_filters import Condition, kept_rows, since_ms, taken
+from spark_connect_rt.spark.datasource.pushed_filters import Comparison, kept_rows, since_ms, taken
 from spark_connect_rt.spark.datasource.range_plan import non_empty, wanted
 from spark_connect_rt.spark.datasource.read_options import LATEST, SourceOffset, parse_options
 from spark_connect_rt.spark.datasource.row_writer import RowStreamWriter, RowWriter, write_plan
 from spark_connect_rt.spark.datasource.sink_write import SinkPlan
 from spark_connect_rt.spark.executor.hosting import load_named
+from spark_connect_rt.spark.spark_version import STREAM_LIMITS, has
 
 FORMAT = "connectrt"
 REPEAT_IDLE_MS = 30_000
-ReadTable = Callable[[str, Mapping[str, str], Sequence[Condition]], Iterator[tuple[Any, ...]]]
+ReadTable = Callable[[str, Mapping[str, str], Sequence[Comparison]], Iterator[tuple[Any, ...]]]
 """(name of a table, worker properties, conditions that all its rows must keep to) -> its rows."""
 FILTERED = ("topic", "partition", "timestamp")  # columns of a read whose filters are taken
 
@@ -82,10 +83,10 @@ class ConnectRt(DataSource):  # type: ignore[misc]
         """Return the reader of a stream. Raises BadConfigError naming every wrong option."""
         if self._table() is not None:
             raise BadConfigError({"path": ["tables are read as they are now: spark.read, not readStream"]})
-        from spark_connect_rt.spark.datasource.stream_limits import LIMITS_SAID, OlderStreamReader
+        from spark_connect_rt.spark.datasource.stream_limits import OlderStreamReader
 
         reader = self._limited_stream(schema)
-        return reader if LIMITS_SAID else OlderStreamReader(reader)
+        return reader if has(STREAM_LIMITS) else OlderStreamReader(reader)
 
     def _limited_stream(self, schema: StructType) -> DataSourceStreamReader:
         from spark_connect_rt.spark.datasource.range_stream import RangeStreamReader
@@ -146,7 +147,7 @@ class _TableReader(DataSourceReader):  # type: ignore[misc]
     def __init__(self, table: str, options: Mapping[str, str], read_table: str, columns: Sequence[str] = ()) -> None:
         self._table, self._options, self._read_table = table, options, read_table
         self._columns = columns
-        self._conditions: list[Condition] = []
+        self._conditions: list[Comparison] = []
 
     def read(self, partition: InputPartition) -> Iterator[tuple[Any, ...]]:
         read: ReadTable = load_named(self._read_table)
@@ -162,7 +163,7 @@ class _FilteringTableReader(_TableReader):
 class _Reader(DataSourceReader):  # type: ignore[misc]
     def __init__(self, connector: NamedConnector, kinds: Mapping[str, pa.DataType]) -> None:
         self._connector, self._kinds = connector, kinds
-        self._conditions: list[Condition] = []
+        self._conditions: list[Comparison] = []
 
     def partitions(self) -> Sequence[InputPartition]:
         starting, limits = self._connector.starting(), self._connector.options.limits

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
-from inspect import signature
 
 import pyarrow as pa
 from pyspark.sql.pandas.types import to_arrow_type
@@ -18,6 +17,7 @@ from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.spark.datasource.read_options import Decode
 from spark_connect_rt.spark.datasource.task_read import COLUMNS, ddl_of
 from spark_connect_rt.spark.datasource.value_readers import ValueReader
+from spark_connect_rt.spark.spark_version import ZONE_OF_ARROW_TYPES, has
 
 log = logging.getLogger(__name__)
 
@@ -74,7 +74,5 @@ def given_kinds(decodes: Sequence[Decode], schema: StructType) -> dict[str, pa.D
     """
     if schema.names != list(COLUMNS):
         raise BadConfigError({"schema": [f"the columns are {', '.join(COLUMNS)}: leave out .schema(), see decode"]})
-    zone = (
-        {"timezone": "UTC"} if "timezone" in signature(to_arrow_type).parameters else {}
-    )  # since Spark 4.2; before: always
+    zone = {"timezone": "UTC"} if has(ZONE_OF_ARROW_TYPES) else {}  # before: always
     return {one.column: to_arrow_type(schema[one.column].dataType, **zone) for one in decodes}

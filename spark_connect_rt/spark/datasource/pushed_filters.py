@@ -33,7 +33,7 @@ _COMPARISONS: Mapping[str, tuple[Callable[[Any, Any], pa.Array], Callable[[Any, 
 
 
 @dataclass(frozen=True, slots=True)
-class Condition:
+class Comparison:
     """One filter: a column compared with a value (``In``: with a tuple of them). Null is never let through.
 
     Spark says ``IsNotNull`` of every column that it compares.
@@ -67,7 +67,7 @@ class Condition:
         return pc.invert(found) if self.negated else found
 
 
-def taken(filters: Iterable[Any], columns: Sequence[str]) -> tuple[list[Condition], list[Any]]:
+def taken(filters: Iterable[Any], columns: Sequence[str]) -> tuple[list[Comparison], list[Any]]:
     """Return the conditions that a read of these columns keeps to, and the filters that Spark has to apply."""
     conditions, left = [], []
     for one in filters:
@@ -79,14 +79,14 @@ def taken(filters: Iterable[Any], columns: Sequence[str]) -> tuple[list[Conditio
     return conditions, left
 
 
-def kept_rows(batch: pa.RecordBatch, conditions: Sequence[Condition]) -> pa.RecordBatch:
+def kept_rows(batch: pa.RecordBatch, conditions: Sequence[Comparison]) -> pa.RecordBatch:
     """Return the rows of a batch that all conditions let through."""
     for one in conditions:
         batch = batch.filter(one.mask(batch.column(one.column)))
     return batch
 
 
-def bounds_of(conditions: Sequence[Condition], column: str) -> tuple[int | None, int | None]:
+def bounds_of(conditions: Sequence[Comparison], column: str) -> tuple[int | None, int | None]:
     """Return (first, last) of the whole numbers that conditions can let through, None: open on that side."""
     first: int | None = None
     last: int | None = None
@@ -103,7 +103,7 @@ def bounds_of(conditions: Sequence[Condition], column: str) -> tuple[int | None,
     return first, last
 
 
-def since_ms(conditions: Iterable[Condition]) -> int | None:
+def since_ms(conditions: Iterable[Comparison]) -> int | None:
     """Return a time before which no record can have a timestamp that the conditions let through."""
     least = [
         (one.value - _EPOCH) // timedelta(milliseconds=1)
@@ -113,7 +113,7 @@ def since_ms(conditions: Iterable[Condition]) -> int | None:
     return max(least, default=None)
 
 
-def _condition(one: Any) -> Condition | None:
+def _condition(one: Any) -> Comparison | None:
     """Return what one of Spark's filters says, None where it is not taken."""
     negated = type(one).__name__ == "Not"
     plain = one.child if negated else one
@@ -122,7 +122,7 @@ def _condition(one: Any) -> Condition | None:
     if column not in PUSHED:
         return None
     if name == NOT_NULL and not negated:
-        return Condition(column, name)
+        return Comparison(column, name)
     if name != "In" and name not in _COMPARISONS:
         return None
     values = tuple(plain.value) if name == "In" else (plain.value,)
@@ -131,4 +131,4 @@ def _condition(one: Any) -> Condition | None:
             return None
     except (pa.ArrowException, TypeError, ValueError, OverflowError):
         return None
-    return Condition(column, name, values if name == "In" else plain.value, negated)
+    return Comparison(column, name, values if name == "In" else plain.value, negated)

@@ -13,7 +13,7 @@ from typing import Any
 from spark_connect_rt.api.ranges import RangeSourceConnector, SourceRange
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.protocol.json_text import encode_json
-from spark_connect_rt.spark.datasource.pushed_filters import Condition
+from spark_connect_rt.spark.datasource.pushed_filters import Comparison
 from spark_connect_rt.spark.datasource.read_options import SourceOffset
 from spark_connect_rt.spark.datasource.stream_position import Position, offsets_of
 
@@ -98,7 +98,7 @@ def moved(position: Position, ranges: Iterable[SourceRange], source: RangeSource
     return found
 
 
-def wanted(ranges: Iterable[SourceRange], conditions: Sequence[Condition]) -> list[SourceRange]:
+def wanted(ranges: Iterable[SourceRange], conditions: Sequence[Comparison]) -> list[SourceRange]:
     """Return the ranges that can hold a record whose topic and partition the conditions let through."""
     return [one for one in ranges if all(_may_keep(one, condition) for condition in conditions)]
 
@@ -107,7 +107,7 @@ def _in_order(partition: Mapping[str, Any]) -> bytes:
     return encode_json(dict(sorted(partition.items())))
 
 
-def _may_keep(one: SourceRange, condition: Condition) -> bool:
+def _may_keep(one: SourceRange, condition: Comparison) -> bool:
     value = {"topic": one.topic, "partition": one.topic_partition}.get(condition.column)
     return value is None or condition.lets(value)
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from spark_connect_rt.api.connector import Connector
 from spark_connect_rt.config.config_def import ConfigDef, Type, parse_value, prefixed
-from spark_connect_rt.config.connector_config import SOURCE
+from spark_connect_rt.config.connectors.connector_config import SOURCE
 from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.pipeline.chain_config import chain_config_def
 from spark_connect_rt.protocol.json_text import decode_json

@@ -14,11 +14,11 @@ from typing import Any
 
 import pyarrow as pa
 from pyspark import TaskContext
-from pyspark.sql.datasource import DataSourceArrowWriter, DataSourceStreamArrowWriter, WriterCommitMessage
+from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
 from pyspark.sql.types import StringType, StructType
 
 from spark_connect_rt.api.connector import SinkConnector
-from spark_connect_rt.config.connector_config import SINK
+from spark_connect_rt.config.connectors.connector_config import SINK
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.spark.datasource.kafka_write import KafkaPlan, write_to_kafka
 from spark_connect_rt.spark.datasource.named_connector import planned_tasks
@@ -32,6 +32,16 @@ from spark_connect_rt.spark.datasource.read_options import (
 from spark_connect_rt.spark.datasource.row_form import RECORD_COLUMNS
 from spark_connect_rt.spark.datasource.sink_write import SinkPlan, SinkWrite
 from spark_connect_rt.spark.executor.hosting import load_clients
+from spark_connect_rt.spark.spark_version import STREAM_ARROW_WRITERS, has
+
+if has(STREAM_ARROW_WRITERS):
+    from pyspark.sql.datasource import DataSourceStreamArrowWriter
+else:
+    from pyspark.sql.datasource import DataSourceStreamWriter
+
+    class DataSourceStreamArrowWriter(DataSourceStreamWriter, DataSourceArrowWriter):  # type: ignore[no-redef, misc]
+        """Spark 4.0 hands Arrow batches to every DataSourceArrowWriter, to a stream's too."""
+
 
 log = logging.getLogger(__name__)
 
@@ -43,7 +53,7 @@ BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"
 
 
 @dataclass
-class Written(WriterCommitMessage):  # type: ignore[misc]
+class WrittenRows(WriterCommitMessage):  # type: ignore[misc]
     """What one Spark task wrote."""
 
     rows: int
@@ -94,10 +104,10 @@ def _sink_plan(config: Mapping[str, str], clients: str, topic: str | None, patie
     return SinkPlan(class_name, task_config, cased, clients, topic, patience_ms)
 
 
-def write_rows(plan: SinkPlan | KafkaPlan, batches: Iterator[pa.RecordBatch]) -> Written:
+def write_rows(plan: SinkPlan | KafkaPlan, batches: Iterator[pa.RecordBatch]) -> WrittenRows:
     """Write one partition inside a Spark task."""
     if isinstance(plan, KafkaPlan):
-        return Written(write_to_kafka(plan, batches), 0)
+        return WrittenRows(write_to_kafka(plan, batches), 0)
     context = TaskContext.get()
     partition, batch = (
         (0, None)
@@ -109,7 +119,7 @@ def write_rows(plan: SinkPlan | KafkaPlan, batches: Iterator[pa.RecordBatch]) ->
     )
     sink = SinkWrite(plan, partition, int(batch or 0) * OFFSETS_OF_A_BATCH)
     rows = sink.write(batches)
-    return Written(rows, sink.refused)
+    return WrittenRows(rows, sink.refused)
 
 
 class RowWriter(DataSourceArrowWriter):  # type: ignore[misc]
@@ -118,7 +128,7 @@ class RowWriter(DataSourceArrowWriter):  # type: ignore[misc]
     def __init__(self, plan: SinkPlan | KafkaPlan) -> None:
         self._plan = plan
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRows:
         """See DataSourceArrowWriter."""
         return write_rows(self._plan, iterator)
 
@@ -133,7 +143,7 @@ class RowStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
     def __init__(self, plan: SinkPlan | KafkaPlan) -> None:
         self._plan = plan
 
-    def write(self, iterator: Iterator[pa.RecordBatch]) -> Written:
+    def write(self, iterator: Iterator[pa.RecordBatch]) -> WrittenRows:
         """See DataSourceStreamArrowWriter."""
         return write_rows(self._plan, iterator)
 
@@ -143,6 +153,6 @@ class RowStreamWriter(DataSourceStreamArrowWriter):  # type: ignore[misc]
 
 
 def _log_counts(messages: list[Any], which: str = "") -> None:
-    written = [one for one in messages if isinstance(one, Written)]
+    written = [one for one in messages if isinstance(one, WrittenRows)]
     rows, refused = sum(one.rows for one in written), sum(one.refused for one in written)
     log.info("%s%d rows written, %d of them refused and left out", which, rows, refused)

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from spark_connect_rt.api.task import NoPluginMetrics, SinkTask
 from spark_connect_rt.config.config_def import prefixed
-from spark_connect_rt.config.own_settings import OF_SINKS_ONLY, REFUSALS_MAX
+from spark_connect_rt.config.worker.own_settings import OF_SINKS_ONLY, REFUSALS_MAX
 from spark_connect_rt.errors import ConnectError, TimedOutError
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.pipeline.retry_tolerance import Waiting
@@ -24,8 +24,8 @@ from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.datasource.row_form import RecordForm, ValueForm, form_of
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports, SinkErrantReporter
 from spark_connect_rt.spark.executor.hosting import load_class, load_clients, monotonic_ms
-from spark_connect_rt.spark.executor.put_delivery import PutDelivery
-from spark_connect_rt.spark.executor.sink_context import TaskContext
+from spark_connect_rt.spark.executor.sinks.put_delivery import PutDelivery
+from spark_connect_rt.spark.executor.sinks.sink_context import TaskContext
 
 RETRY_FIRST_S, RETRY_LAST_S = 0.1, 5.0
 FLUSH_TIMEOUT_MS = 30_000

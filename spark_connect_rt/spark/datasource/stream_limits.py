@@ -1,6 +1,6 @@
-"""How Spark says how much a micro-batch of a stream may hold: from 4.2 on. For 4.1, which does not say, the same names.
+"""How Spark says how much a micro-batch of a stream may hold: from 4.2 on. Before, where it does not, the same names.
 
-``OlderStreamReader`` is what 4.1 gets to see of a reader.
+``OlderStreamReader`` is what such a Spark gets to see of a reader.
 """
 
 from __future__ import annotations
@@ -11,11 +11,11 @@ from typing import Any
 
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 
-LIMITS_SAID = True
-try:
+from spark_connect_rt.spark.spark_version import STREAM_LIMITS, has
+
+if has(STREAM_LIMITS):
     from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows, SupportsTriggerAvailableNow
-except ImportError:  # Spark 4.1
-    LIMITS_SAID = False
+else:
 
     class ReadLimit:  # type: ignore[no-redef]
         """How much a batch may hold."""
@@ -31,14 +31,14 @@ except ImportError:  # Spark 4.1
         max_rows: int
 
     class SupportsTriggerAvailableNow:  # type: ignore[no-redef]
-        """Spark 4.1 ends such a query behind one batch."""
+        """Spark before 4.2 ends such a query behind one batch."""
 
 
-__all__ = ["LIMITS_SAID", "ReadAllAvailable", "ReadLimit", "ReadMaxRows", "SupportsTriggerAvailableNow"]
+__all__ = ["OlderStreamReader", "ReadAllAvailable", "ReadLimit", "ReadMaxRows", "SupportsTriggerAvailableNow"]
 
 
 class OlderStreamReader(DataSourceStreamReader):  # type: ignore[misc]
-    """A stream's reader for Spark 4.1, which asks where a batch ends without saying where it begins. One thread."""
+    """A stream's reader for Spark before 4.2: asked where a batch ends, not told where it begins. One thread."""
 
     def __init__(self, reader: Any) -> None:
         """Take a reader for Spark 4.2."""

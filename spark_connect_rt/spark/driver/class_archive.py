@@ -16,11 +16,12 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
-import pyspark
 from pyspark import SparkContext
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader, WriterCommitMessage
 from pyspark.sql.types import StructType
+
+from spark_connect_rt.spark.spark_version import VERSION
 
 JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 ROWS = 3
@@ -32,7 +33,7 @@ def archive_path(java_home: Path) -> Path:
     release = home / "release"
     told = release.read_bytes() if release.is_file() else b""
     key = hashlib.sha256(os.fsencode(home) + told).hexdigest()[:12]
-    return Path(sys.prefix) / "share" / "connectrt" / f"spark-{pyspark.__version__}-{key}.jsa"
+    return Path(sys.prefix) / "share" / "connectrt" / f"spark-{VERSION}-{key}.jsa"
 
 
 def archive_option() -> str:

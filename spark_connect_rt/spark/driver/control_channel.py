@@ -204,6 +204,10 @@ class ControlChannel:
             chunk = connection.sock.recv(262_144)
         except BlockingIOError:
             return
+        except ConnectionResetError:
+            if connection.sock.family != socket.AF_UNIX:
+                raise
+            chunk = b""  # of this machine's kernel: its process closed it, or is gone, with something unread
         if not chunk:
             self._drop(connection)
             return

@@ -7,16 +7,22 @@ reports of hostings that are over find no run and are refused (E2). Transport is
 from __future__ import annotations
 
 import logging
-import threading
-import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 
 from spark_connect_rt.planning.slot_packing import Isolation
+from spark_connect_rt.ports.clock import SYSTEM_CLOCK, Clock
 from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.ports.task_runner import (
+    Assign,
     OnTaskEvent,
     PartitionsReleased,
+    Pause,
     ReadOffsets,
+    Resume,
+    Revoke,
+    Start,
+    Stop,
+    TaskCommand,
     TaskEnded,
     TaskEvent,
     TaskFailed,
@@ -24,6 +30,7 @@ from spark_connect_rt.ports.task_runner import (
     TaskPaused,
     TaskRunning,
 )
+from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.loop import Loop
 from spark_connect_rt.spark.driver.model import EngineSettings, Phase, Run, Slot
@@ -34,6 +41,7 @@ from spark_connect_rt.spark.driver.reports import (
     remember_moved,
     task_measured,
     unsendable,
+    waiting_news,
 )
 from spark_connect_rt.spark.driver.slices import SliceConnected, SliceEvent, SliceGone, SliceLauncher, SliceMessage
 from spark_connect_rt.spark.driver.slot_table import SlotTable
@@ -49,19 +57,25 @@ class Engine:
     """Hosts source and sink tasks in slices (port TaskRunner, but for the Spark-format sinks)."""
 
     def __init__(
-        self, launcher: SliceLauncher, settings: EngineSettings | None = None, report: Report = report_nowhere
+        self,
+        launcher: SliceLauncher,
+        settings: EngineSettings | None = None,
+        report: Report = report_nowhere,
+        threads: Threads = MACHINE_THREADS,
+        clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self._launcher = launcher
         self._settings = settings or EngineSettings()
-        self._loop = Loop("engine", report)
-        self._slots = SlotTable(launcher, self._loop, self._settings, _now_ms, self._move)
+        self._now_ms = clock.monotonic_ms
+        self._loop = Loop("engine", report, threads)
+        self._slots = SlotTable(launcher, self._loop, self._settings, self._now_ms, self._move)
         self._runs: dict[ConnectorTaskId, Run] = {}
-        self._look_ups = OffsetLookUps()
+        self._look_ups = OffsetLookUps(threads)
         self._may_vouch: Callable[[], bool] = lambda: True
         self._closing = False
-        self._warm = threading.Event()  # a slot was up once: Spark runs, its Python processes are imported
-        self._all_ended = threading.Event()
-        self._all_gone = threading.Event()
+        self._warm = threads.event()  # a slot was up once: Spark runs, its Python processes are imported
+        self._all_ended = threads.event()
+        self._all_gone = threads.event()
 
     # -- port TaskRunner; any thread
 
@@ -78,30 +92,11 @@ class Engine:
     def live_while(self, may_vouch: Callable[[], bool]) -> None:
         """Start and mend only while this holds."""
         self._may_vouch = may_vouch
+        self._launcher.live_while(may_vouch)
 
-    def start(self, launch: TaskLaunch) -> None:
-        """Start a run."""
-        self._loop.submit(lambda: self._start(launch))
-
-    def pause(self, task: ConnectorTaskId) -> None:
-        """Drain, then idle."""
-        self._with_run(task, lambda run: self._set_paused(run, True))
-
-    def resume(self, task: ConnectorTaskId) -> None:
-        """Go on."""
-        self._with_run(task, lambda run: self._set_paused(run, False))
-
-    def stop(self, task: ConnectorTaskId, timeout_ms: int) -> None:
-        """Drain and end, or be killed at the deadline."""
-        self._with_run(task, lambda run: self._stop(run, timeout_ms))
-
-    def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions too."""
-        self._with_run(task, lambda run: self._assign(run, dict(offsets)))
-
-    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
-        """Read these no more, flush, close; be killed at the deadline."""
-        self._with_run(task, lambda run: self._revoke(run, list(partitions), timeout_ms))
+    def do(self, command: TaskCommand) -> None:
+        """Carry out a command, on the loop."""
+        self._loop.submit(lambda: self._obey(command))
 
     def await_warm(self, timeout_s: float) -> bool:
         """Wait until a slot was up, so that a task would run at once; False: not in time. Blocks."""
@@ -125,13 +120,22 @@ class Engine:
 
     # -- on the loop from here
 
-    def _with_run(self, task: ConnectorTaskId, step: Callable[[Run], None]) -> None:
-        def on_loop() -> None:
-            run = self._runs.get(task)
-            if run is not None:  # else it ended meanwhile; its TaskEnded went out
-                step(run)
-
-        self._loop.submit(on_loop)
+    def _obey(self, command: TaskCommand) -> None:
+        if isinstance(command, Start):
+            self._start(command.launch)
+            return
+        run = self._runs.get(command.task)
+        if run is None:
+            return  # it ended meanwhile; its TaskEnded went out
+        match command:
+            case Pause() | Resume():
+                self._set_paused(run, isinstance(command, Pause))
+            case Stop(_, timeout_ms):
+                self._stop(run, timeout_ms)
+            case Assign(_, offsets):
+                self._assign(run, offsets)
+            case Revoke(_, partitions, timeout_ms):
+                self._revoke(run, partitions, timeout_ms)
 
     def _emit(self, event: TaskEvent) -> None:
         try:
@@ -169,36 +173,34 @@ class Engine:
         if run.told_paused is paused and not again:
             return
         run.told_paused = paused
-        kind = TaskPaused if paused else TaskRunning
-        self._emit(kind(run.task, run.launch.run))
+        self._emit((TaskPaused if paused else TaskRunning)(run.task, run.launch.run))
 
     def _send(self, run: Run, message: Message) -> None:
         """Send to the run's host; a run without one gets the news when it is hosted."""
         if run.slot is not None and run.host is not None and run.phase in (Phase.HOSTED, Phase.STOPPING):
             run.slot.handle.send({**message, "host": run.host})
 
-    def _stop(self, run: Run, timeout_ms: float) -> None:
+    def _stop(self, run: Run, timeout_ms: int) -> None:
         if run.host is None:
             self._slots.leave(run)
             self._finish(run, drained=True)
             return
-        if run.phase is Phase.HOSTED:
-            run.phase = Phase.STOPPING
-            self._send(run, {"op": "stop"})
         run.phase = Phase.STOPPING
+        self._send(run, {"op": "stop", "within_ms": timeout_ms})
         host = run.host
-        self._loop.later(timeout_ms, lambda: self._overdue(run, host))
 
-    def _overdue(self, run: Run, host: int) -> None:
-        if run.host == host and run.phase is Phase.STOPPING:
-            self._slots.condemn(run)
+        def overdue() -> None:
+            if run.host == host and run.phase is Phase.STOPPING:
+                self._slots.condemn(run)
 
-    def _assign(self, run: Run, offsets: dict[TopicPartition, int]) -> None:
+        self._loop.later(timeout_ms, overdue)
+
+    def _assign(self, run: Run, offsets: Mapping[TopicPartition, int]) -> None:
         run.positions.update(offsets)
         if run.phase is Phase.HOSTED:
             self._send(run, {"op": "assign", "offsets": encode_offsets(offsets)})
 
-    def _revoke(self, run: Run, partitions: list[TopicPartition], timeout_ms: int) -> None:
+    def _revoke(self, run: Run, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
         for partition in partitions:
             run.positions.pop(partition, None)
         unanswered = run.revocations.add(partitions)
@@ -224,10 +226,10 @@ class Engine:
         for partitions in run.revocations.unanswered():
             self._release(run, partitions)
 
-    def _move(self, run: Run, target: Slot | None) -> None:
-        """Drain a run and go on in ``target``, or wherever there is room."""
+    def _move(self, run: Run, target: Slot | None, within_ms: float | None = None) -> None:
+        """Drain a run, as far as that goes ``within_ms``, and go on in ``target``, or wherever there is room."""
         if run.phase is Phase.HOSTED:
-            self._send(run, {"op": "stop"})
+            self._send(run, {"op": "stop", "within_ms": within_ms})
             run.phase, run.target = Phase.MOVING, target
 
     def _finish(self, run: Run, *, drained: bool) -> None:
@@ -247,15 +249,22 @@ class Engine:
     def _on_slice_event(self, event: SliceEvent) -> None:
         match event:
             case SliceConnected(number):
-                self._slots.connected(number)
-                self._warm.set()
+                self._on_connected(number)
             case SliceGone(number, error):
                 self._on_gone(number, error)
             case SliceMessage(number, message):
                 slot = self._slots.get(number)
-                run = slot.hosts.get(message.get("host", 0)) if slot is not None else None
-                if slot is not None and run is not None:  # else: a hosting that is over (E2)
-                    self._on_report(run, slot, message)
+                if slot is not None and (run := slot.hosts.get(message.get("host", 0))) is not None:
+                    self._on_report(run, slot, message)  # else: a hosting that is over (E2)
+
+    def _on_connected(self, number: int) -> None:
+        """Host what waits for a slice, with the group in reach (E5): else its tasks may be another worker's by now."""
+        if not self._may_vouch():
+            self._loop.later(_CONTACT_PATIENCE_MS, lambda: self._on_connected(number))
+            return
+        self._warm.set()
+        # Behind what a fence has just submitted: it ended the work before it let the contact count again.
+        self._loop.submit(lambda: self._slots.connected(number))
 
     def _on_report(self, run: Run, slot: Slot, message: Message) -> None:
         match message["op"]:
@@ -269,8 +278,8 @@ class Engine:
                 self._on_failed(run, message["trace"])
             case "ended":
                 self._on_ended(run)
-            case "measures":
-                self._on_measures(run, message)
+            case "measures" if not run.failed:  # E2, as in _on_durable
+                self._emit(task_measured(run.launch, message))
             case "offsets":
                 self._look_up(run, slot, message)
             case "wants_commits":
@@ -285,10 +294,6 @@ class Engine:
                 run.positions[partition] = offset  # where a run that is mended or moved begins
         slot.handle.send(message)
 
-    def _on_measures(self, run: Run, message: Message) -> None:
-        if not run.failed:  # E2, as below
-            self._emit(task_measured(run.launch, message))
-
     def _on_durable(self, run: Run, message: Message) -> None:
         durable = batch_durable(run.launch, message)
         run.losses = 0
@@ -296,7 +301,7 @@ class Engine:
         for partition, offset in durable.sink_offsets:
             if partition in run.positions:
                 run.positions[partition] = offset
-        remember_moved(run, _now_ms(), durable.data_bytes, durable.records)
+        remember_moved(run, self._now_ms(), durable.data_bytes, durable.records)
         if not run.failed:  # E2: nothing more comes from a failed run
             self._emit(durable)
         if run.wants_commits:
@@ -312,7 +317,7 @@ class Engine:
         self._slots.leave(run)
         if run.phase is Phase.MOVING and not self._closing:
             self._release_all(run)
-            self._slots.place(run)
+            self._place_again(run)
         else:
             self._finish(run, drained=True)
 
@@ -328,14 +333,14 @@ class Engine:
             if run.phase is Phase.STOPPING or self._closing:
                 self._finish(run, drained=False)
             elif slot.killed and not run.failed:  # it was its neighbour's fault
-                self._slots.place(run)
+                self._place_again(run)
             else:
                 self._mend(run, slot, error or "the slice ended under its tasks")
         self._check_closed()
 
     def _mend(self, run: Run, slot: Slot, error: str) -> None:
         """Host a run again after a loss, from what is committed; give up after losses without progress."""
-        if run.hosted_at_ms and _now_ms() - run.hosted_at_ms > self._settings.loss_forgotten_ms:
+        if run.hosted_at_ms and self._now_ms() - run.hosted_at_ms > self._settings.loss_forgotten_ms:
             run.losses = 0
         run.losses += 1
         if run.losses > self._settings.losses_max:
@@ -343,10 +348,14 @@ class Engine:
             self._fail(run, why)
             self._finish(run, drained=False)
             return
-        run.phase = Phase.WAITING
         delay_ms = self._settings.loss_backoff_ms * 2 ** (run.losses - 1)
         log.warning("task=%s run=%d is started again in %d ms: %s", run.task, run.launch.run, delay_ms, error)
+        run.phase = Phase.WAITING
         self._loop.later(delay_ms, lambda: self._place(run))
+
+    def _place_again(self, run: Run) -> None:
+        run.phase = Phase.WAITING
+        self._place(run)
 
     def _place(self, run: Run) -> None:
         if self._runs.get(run.task) is not run or run.slot is not None or run.phase is not Phase.WAITING:
@@ -360,10 +369,8 @@ class Engine:
         def wanted() -> bool:
             return not self._closing and run is self._runs.get(run.task) and run.phase is not Phase.STOPPING
 
-        def answer(found: Message) -> None:
-            self._loop.submit(lambda: slot.handle.send(found))
-
-        self._look_ups.begin(run.task, message, wanted, answer)
+        answer = slot.handle.send
+        self._look_ups.begin(run.task, message, wanted, lambda found: self._loop.submit(lambda: answer(found)))
 
     # -- once a second, and the end
 
@@ -371,8 +378,10 @@ class Engine:
         if self._closing:
             return
         self._slots.housekeeping(closing=False)
+        for news in waiting_news(list(self._runs.values()), self._now_ms(), self._settings.slot_patience_ms):
+            self._emit(news)
         runs = [run for run in self._runs.values() if run.phase is Phase.HOSTED]
-        for task in busy_tasks(runs, self._settings.limits, len(self._slots), _now_ms()):
+        for task in busy_tasks(runs, self._settings.limits, len(self._slots), self._now_ms()):
             run = self._runs[task]
             run.alone = True
             log.info("task=%s is busy: it moves to a slot of its own", task)
@@ -389,7 +398,3 @@ class Engine:
             self._all_ended.set()
             if not len(self._slots):
                 self._all_gone.set()
-
-
-def _now_ms() -> float:
-    return time.monotonic() * 1000

@@ -1,21 +1,19 @@
 """One thread that does everything the engine decides, in the order it was asked.
 
-Owns the thread, its inbox and its timers; no locks are needed behind it.
+Owns the thread and its inbox; no locks are needed behind it. Timers are those of ``ports.threads``.
 """
 
 from __future__ import annotations
 
-import heapq
-import itertools
 import logging
-import threading
-import time
 from collections import deque
 from collections.abc import Callable
 
 from spark_connect_rt.ports.supervision import Part, Report, report_nowhere, watched
+from spark_connect_rt.ports.threads import MACHINE_THREADS, RunningThread, Threads
 
 MISSED_MAX = 5
+END_WAIT_S = 5.0
 Step = Callable[[], None]
 log = logging.getLogger(__name__)
 
@@ -23,20 +21,20 @@ log = logging.getLogger(__name__)
 class Loop:
     """Runs steps one after another on its own thread."""
 
-    def __init__(self, name: str, report: Report = report_nowhere) -> None:
+    def __init__(self, name: str, report: Report = report_nowhere, threads: Threads = MACHINE_THREADS) -> None:
         """``report`` hears of it when the thread ends by an error: what steps raise is caught."""
+        self._name = name
         self._report = report
+        self._threads = threads
         self._inbox: deque[Step] = deque()
-        self._timers: list[tuple[float, int, Step]] = []
-        self._order = itertools.count()
-        self._wake = threading.Condition()
+        self._wake = threads.condition()
         self._stopped = self._running = False
-        self._thread = threading.Thread(target=watched(self._run, Part.ENGINE, report), name=name, daemon=True)
+        self._thread: RunningThread | None = None
 
     def start(self) -> None:
         """Begin."""
         self._running = True
-        self._thread.start()
+        self._thread = self._threads.start(self._name, watched(self._run, Part.ENGINE, self._report))
 
     def is_alive(self) -> bool:
         """Return whether steps are still run."""
@@ -45,16 +43,15 @@ class Loop:
     def submit(self, step: Step) -> None:
         """Run ``step`` soon. Any thread; after ``stop`` it is dropped."""
         with self._wake:
-            self._inbox.append(step)
-            self._wake.notify()
+            if not self._stopped:
+                self._inbox.append(step)
+                self._wake.notify_all()
 
-    def later(self, delay_ms: float, step: Step) -> None:
+    def later(self, delay_ms: int, step: Step) -> None:
         """Run ``step`` after ``delay_ms``. Any thread."""
-        with self._wake:
-            heapq.heappush(self._timers, (time.monotonic() + delay_ms / 1000, next(self._order), step))
-            self._wake.notify()
+        self._threads.later(delay_ms, lambda: self.submit(step))
 
-    def every(self, period_ms: float, step: Step, missed: int = 0) -> None:
+    def every(self, period_ms: int, step: Step, missed: int = 0) -> None:
         """Run ``step`` now and then; one that fails MISSED_MAX times in a row is reported. Any thread."""
 
         def run() -> None:
@@ -72,12 +69,13 @@ class Loop:
         self.later(period_ms, run)
 
     def stop(self) -> None:
-        """End after the step that runs now; waits unless called from the loop."""
+        """End after the step that runs now, and wait for that. Any thread but the loop's own."""
         with self._wake:
             self._stopped = True
-            self._wake.notify()
-        if self._thread.is_alive() and threading.current_thread() is not self._thread:
-            self._thread.join(5)
+            self._inbox.clear()
+            self._wake.notify_all()
+        if self._thread is not None:
+            self._thread.join(END_WAIT_S)
 
     def _run(self) -> None:
         try:
@@ -95,11 +93,6 @@ class Loop:
 
     def _next(self) -> Step | None:
         with self._wake:
-            while not self._stopped:
-                if self._inbox:
-                    return self._inbox.popleft()
-                now = time.monotonic()
-                if self._timers and self._timers[0][0] <= now:
-                    return heapq.heappop(self._timers)[2]
-                self._wake.wait(self._timers[0][0] - now if self._timers else None)
-        return None
+            while not self._inbox and not self._stopped:
+                self._wake.wait()
+            return None if self._stopped else self._inbox.popleft()

@@ -9,6 +9,7 @@ from collections import deque
 from dataclasses import dataclass, field
 from enum import Enum
 
+from spark_connect_rt.config.worker.own_settings import ENGINE
 from spark_connect_rt.planning.slot_packing import Isolation, PackingLimits
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
@@ -20,7 +21,7 @@ from spark_connect_rt.spark.driver.slices import SliceHandle
 class EngineSettings:
     """Numbers of the engine; worker settings ``connectrt.*`` override them."""
 
-    slice_length_ms: int = 600_000  # connectrt.slice.length.ms
+    slice_length_ms: int = ENGINE["connectrt.slice.length.ms"].default
     limits: PackingLimits = field(default_factory=PackingLimits)
     idle_linger_ms: int = 30_000  # an empty slot is kept this long for the next task
     neighbour_grace_ms: int = 1_500  # to drain neighbours before a slot with a stuck task is killed
@@ -28,7 +29,9 @@ class EngineSettings:
     loss_forgotten_ms: int = 60_000  # a run hosted longer than this starts counting anew
     loss_backoff_ms: int = 200  # doubled with each loss
     housekeeping_ms: int = 1_000
-    slot_patience_ms: int = 60_000  # then it is said that Spark gives a slot no core
+    slot_patience_ms: int = (
+        60_000  # then it is said that Spark gives a slot no core, and of each task in it that it waits
+    )
     prewarm: bool = True  # open one slot before the first task asks
 
 
@@ -52,6 +55,8 @@ class Run:
     slot: Slot | None = None
     host: int | None = None
     hosted_at_ms: float = 0.0
+    waits_since_ms: float | None = None  # for Spark to give its slot an executor
+    told_waiting: bool = False  # the worker knows that this takes long
     told_paused: bool | None = None  # last state reported to the worker: None nothing yet
     failed: bool = False
     wants_commits: bool = False

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 import threading
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.ports.task_runner import ReadOffsets
+from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.driver.reports import offsets_answer
 from spark_connect_rt.spark.executor.control_wire import Message
@@ -23,11 +24,14 @@ log = logging.getLogger(__name__)
 
 
 class OffsetLookUps:
-    """Reads offsets on threads of its own."""
+    """Reads offsets on threads of its own, which end when nothing is left to read."""
 
-    def __init__(self) -> None:
-        self._readers = ThreadPoolExecutor(AT_A_TIME, thread_name_prefix="engine-offsets")
-        self._closed = threading.Event()
+    def __init__(self, threads: Threads = MACHINE_THREADS) -> None:
+        self._threads = threads
+        self._lock = threading.Lock()
+        self._waiting: deque[Callable[[], None]] = deque()
+        self._thread_count = 0
+        self._closed = threads.event()
 
     def open(self, read: ReadOffsets) -> None:
         """Take how offsets are read."""
@@ -36,7 +40,8 @@ class OffsetLookUps:
     def close(self) -> None:
         """Read no more; answers that are still to come are of no use."""
         self._closed.set()
-        self._readers.shutdown(wait=False, cancel_futures=True)
+        with self._lock:
+            self._waiting.clear()
 
     def begin(
         self,
@@ -51,7 +56,23 @@ class OffsetLookUps:
             partitions = question["partitions"]
             on_answer(offsets_answer(task, question["id"], lambda: self._patiently(task, partitions, wanted)))
 
-        self._readers.submit(read)
+        with self._lock:
+            self._waiting.append(read)
+            if self._thread_count == AT_A_TIME:
+                return
+            self._thread_count += 1
+        self._threads.start("engine-offsets", self._read_all)
+
+    def _read_all(self) -> None:
+        while (read := self._next()) is not None:
+            read()
+
+    def _next(self) -> Callable[[], None] | None:
+        with self._lock:
+            if self._waiting:
+                return self._waiting.popleft()
+            self._thread_count -= 1
+            return None
 
     def _patiently(
         self, task: ConnectorTaskId, partitions: Sequence[Mapping[str, Any]], wanted: Callable[[], bool]

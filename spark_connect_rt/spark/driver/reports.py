@@ -7,11 +7,11 @@ is known.
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.planning.slot_packing import PackingLimits, TaskLoad, tasks_to_move
-from spark_connect_rt.ports.task_runner import BatchDurable, TaskLaunch, TaskMeasured
+from spark_connect_rt.ports.task_runner import BatchDurable, TaskLaunch, TaskMeasured, TaskWaiting
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.json_text import tellable
 from spark_connect_rt.spark.driver.model import Run
@@ -54,6 +54,16 @@ def task_measured(launch: TaskLaunch, message: Message) -> TaskMeasured:
         call_ms=message.get("call_ms", 0),
         positions=tuple(decode_offsets(message.get("positions", ())).items()),
     )
+
+
+def waiting_news(runs: Iterable[Run], now_ms: float, patience_ms: float) -> Iterator[TaskWaiting]:
+    """Yield what the worker is to hear of runs that wait for an executor for ``patience_ms``, or do no more."""
+    for run in runs:
+        waited_ms = 0.0 if run.waits_since_ms is None else now_ms - run.waits_since_ms
+        late = waited_ms > 0 and waited_ms >= patience_ms
+        if late is not run.told_waiting:
+            run.told_waiting = late
+            yield TaskWaiting(run.task, run.launch.run, int(waited_ms) if late else 0)
 
 
 def remember_moved(run: Run, now_ms: float, data_bytes: int, records: int) -> None:

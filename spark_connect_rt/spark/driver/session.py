@@ -1,4 +1,4 @@
-"""Makes the SparkSession, in the background, tuned for slices (spark_execution.md section 0).
+"""Makes the SparkSession, in the background, tuned for slices (docs/explanation/spark_costs.md).
 
 Owns every Spark setting the engine depends on. REST and membership must not wait for Spark, so the session is a
 future.
@@ -6,6 +6,7 @@ future.
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import threading
@@ -14,19 +15,23 @@ from concurrent.futures import Future
 from pathlib import Path
 
 from pyspark import SparkConf, SparkContext
+from pyspark.java_gateway import launch_gateway
 from pyspark.sql import SparkSession
 
+from spark_connect_rt.config.worker.own_settings import ENGINE
 from spark_connect_rt.pandas_on_demand import import_without_pandas
 from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
 from spark_connect_rt.spark.driver.class_archive import JAVA_OPTIONS, archive_option
 from spark_connect_rt.spark.driver.jvm_watch import JvmWatch, watch_jvm
 from spark_connect_rt.spark.driver.plugin_shipping import ship_plugins
+from spark_connect_rt.spark.spark_version import UNIX_SOCKETS, VERSION, has, what_is_off
+
+log = logging.getLogger(__name__)
 
 LOCAL_SLOTS = 64  # threads of local[*]: slots idle in them, so this has nothing to do with cores
 ENGINE_CONF = {  # what slices need; a worker property of the same name does not override these
     "spark.sql.execution.arrow.maxRecordsPerBatch": "1",
     "spark.sql.execution.pandas.udf.buffer.size": "64",
-    "spark.python.unix.domain.socket.enabled": "true",
     "spark.python.daemon.module": "spark_connect_rt.spark.executor.daemon",
     "spark.python.worker.reuse": "true",
     "spark.task.maxFailures": "1",
@@ -49,9 +54,18 @@ DEFAULT_CONF = {
 }
 
 
-def session_conf(worker_config: Mapping[str, str]) -> dict[str, str]:
-    """Return the settings of the session: ours, then every ``spark.*`` worker property, then what slices need."""
-    given = {name: value for name, value in worker_config.items() if name.startswith("spark.")}
+def engine_conf(version: str = VERSION) -> dict[str, str]:
+    """Return what slices need of Spark of this version."""
+    sockets = {"spark.python.unix.domain.socket.enabled": "true"} if has(UNIX_SOCKETS, version) else {}
+    return {**ENGINE_CONF, **sockets}
+
+
+def session_conf(properties: Mapping[str, str], group: str = "worker") -> dict[str, str]:
+    """Return the settings of the session: ours, then every ``spark.*`` worker property, then what slices need.
+
+    ``group`` names the application unless the properties do.
+    """
+    given = {name: value for name, value in properties.items() if name.startswith("spark.")}
     conf = {**DEFAULT_CONF, **given}
     if JAVA_OPTIONS not in given and is_local(given.get("spark.master", "local[*]")):
         conf[JAVA_OPTIONS] = f"{conf[JAVA_OPTIONS]} {archive_option()}".rstrip()
@@ -61,8 +75,8 @@ def session_conf(worker_config: Mapping[str, str]) -> dict[str, str]:
         for name in ("spark.driver.host", "spark.driver.bindAddress"):
             if name not in given:
                 del conf[name]
-    conf.setdefault("spark.app.name", f"connectrt-{worker_config.get('group.id', 'worker')}")
-    return {**conf, **ENGINE_CONF}
+    conf.setdefault("spark.app.name", f"connectrt-{group or 'worker'}")
+    return {**conf, **engine_conf()}
 
 
 def _master(master: str) -> str:
@@ -121,23 +135,46 @@ def _submitted_master() -> str | None:
     return master
 
 
-def build_session(worker_config: Mapping[str, str]) -> SparkSession:
+def build_session(
+    properties: Mapping[str, str],
+    group: str = "worker",
+    log_level: str = ENGINE["connectrt.spark.log.level"].default,
+    shipped: Sequence[str] = (),
+) -> SparkSession:
     """Build (or, under spark-submit, complete) the session. Blocks for seconds.
 
-    The master is the worker file's, else spark-submit's, else local[*].
+    Args:
+        properties: ``spark.*`` counts. The master is the worker file's, else spark-submit's, else local[*].
+        group: names the application unless the properties do.
+        log_level: of Spark itself.
+        shipped: folders of plug-ins for executors on other machines.
     """
-    submitted = _submitted_master() if "spark.master" not in worker_config else None
-    conf = session_conf({**worker_config, "spark.master": submitted} if submitted else worker_config)
+    submitted = _submitted_master() if "spark.master" not in properties else None
+    conf = session_conf({**properties, "spark.master": submitted} if submitted else properties, group)
     _make_importable(conf)
     import_without_pandas("pyspark.testing.utils")  # the first call into the JVM would import it, pandas and all
+    _launch_jvm(conf)
     builder = SparkSession.builder
     for name, value in conf.items():
         builder = builder.config(name, value)
     session: SparkSession = builder.getOrCreate()
-    session.sparkContext.setLogLevel(worker_config.get("connectrt.spark.log.level", "WARN"))
+    session.sparkContext.setLogLevel(log_level)
+    if what_is_off():
+        log.info(what_is_off())
     if not is_local(conf["spark.master"]):
-        ship_plugins(session.sparkContext, worker_config)
+        ship_plugins(session.sparkContext, shipped)
     return session
+
+
+def _launch_jvm(conf: Mapping[str, str]) -> None:
+    """Start the JVM, unless there is one, out of the terminal's reach.
+
+    A terminal that is closed sends SIGHUP to all that belong to it: this process stops in order then, and needs Spark
+    for that. The JVM ends with this process in any case: it reads the end of its standard input.
+    """
+    if SparkContext._gateway is None:
+        gateway = launch_gateway(SparkConf().setAll(list(conf.items())), {"start_new_session": True})
+        SparkContext._ensure_initialized(gateway=gateway)  # type: ignore[attr-defined]
 
 
 SessionFactory = Callable[[], SparkSession]

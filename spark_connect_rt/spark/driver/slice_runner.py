@@ -47,7 +47,7 @@ class SparkSliceLauncher:
         self,
         session: BackgroundSession,
         clients: str,
-        session_timeout_ms: int = 10_000,
+        session_timeout_ms: int,
         report: Report = report_nowhere,
     ) -> None:
         self.session = session
@@ -56,7 +56,7 @@ class SparkSliceLauncher:
         self.planning = FairGate(PLANNING_THREADS)
         self.folder = Path(tempfile.mkdtemp(prefix="connectrt-"))  # 0700: tickets and the socket
         self.cancelling = ThreadPoolExecutor(1, thread_name_prefix="slice-cancel")
-        self.may_vouch: Callable[[], bool] = lambda: True  # asked before executors are told to live on (E5)
+        self._may_vouch: Callable[[], bool] = lambda: True
         self._report = report
         self._channel: ControlChannel | None = None
         self._channel_lock = threading.Lock()
@@ -64,6 +64,10 @@ class SparkSliceLauncher:
     def open(self, on_event: OnSliceEvent) -> None:
         """Begin."""
         self.on_event = on_event
+
+    def live_while(self, may_vouch: Callable[[], bool]) -> None:
+        """Ask this before executors are told to live on."""
+        self._may_vouch = may_vouch
 
     def launch(self, slice_id: int) -> SliceHandle:
         """Start a slice on a thread of its own; it waits there for Spark and for its turn to be planned."""
@@ -85,8 +89,8 @@ class SparkSliceLauncher:
 
     def _listen(self, master: str, driver_host: str) -> ControlChannel:
         if is_local(master):
-            return listen_unix(str(self.folder / "control.sock"), self.session_timeout_ms, lambda: self.may_vouch())
-        return listen_tcp(driver_host, self.session_timeout_ms, lambda: self.may_vouch())
+            return listen_unix(str(self.folder / "control.sock"), self.session_timeout_ms, lambda: self._may_vouch())
+        return listen_tcp(driver_host, self.session_timeout_ms, lambda: self._may_vouch())
 
     def close(self) -> None:
         """Close the channel and remove the tickets; the session belongs to the caller."""

@@ -56,6 +56,9 @@ class SliceLauncher(Protocol):
     def open(self, on_event: OnSliceEvent) -> None:
         """Begin; ``on_event`` is called from any thread, in order per slice."""
 
+    def live_while(self, may_vouch: Callable[[], bool]) -> None:
+        """Tell the halves to live on only while this holds (E5). Before ``open``."""
+
     def launch(self, slice_id: int) -> SliceHandle:
         """Start a slice; returns at once."""
 

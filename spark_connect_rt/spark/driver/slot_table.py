@@ -28,13 +28,13 @@ class SlotTable:
         loop: Loop,
         settings: EngineSettings,
         now_ms: Callable[[], float],
-        move: Callable[[Run, Slot | None], None],
+        move: Callable[[Run, Slot | None, float | None], None],
     ) -> None:
         self._launcher = launcher
         self._loop = loop
         self._settings = settings
         self._now_ms = now_ms
-        self._move = move  # asks the engine to drain a run and go on in another slot
+        self._move = move  # asks the engine to drain a run, in so many ms, and go on in another slot
         self._slots: dict[int, Slot] = {}
         self._slot_numbers = itertools.count(1)
         self._host_numbers = itertools.count(1)
@@ -72,6 +72,7 @@ class SlotTable:
             self._host(run, slot)
         else:
             slot.waiting.append(run)
+            run.waits_since_ms = self._now_ms() if run.waits_since_ms is None else run.waits_since_ms
 
     def _choose(self, run: Run) -> Slot:
         alone = run.alone
@@ -88,7 +89,7 @@ class SlotTable:
     def _host(self, run: Run, slot: Slot) -> None:
         host = next(self._host_numbers)
         run.host, run.phase, run.hosted_at_ms = host, Phase.HOSTED, self._now_ms()
-        run.wants_commits = False
+        run.wants_commits, run.waits_since_ms = False, None
         run.moved.clear()
         slot.hosts[host] = run
         launch = {**encode_launch(run.launch), "paused": run.paused}
@@ -145,7 +146,7 @@ class SlotTable:
         log.warning("slot=%d task=%s is past its deadline: the slot is killed", slot.number, run.task)
         for neighbour in list(slot.hosts.values()):
             if neighbour.phase is Phase.HOSTED:
-                self._move(neighbour, None)
+                self._move(neighbour, None, self._settings.neighbour_grace_ms)
         if set(slot.hosts) <= slot.overdue:
             self._kill(slot)
         else:
@@ -166,7 +167,7 @@ class SlotTable:
     def _hand_over(self, retiring: Slot, successor: Slot) -> None:
         for run in list(retiring.hosts.values()):
             if run.phase is Phase.HOSTED:
-                self._move(run, successor)
+                self._move(run, successor, None)
         if retiring.load() == 0:
             self.end(retiring)
 

@@ -6,55 +6,42 @@ Owns which of these a task belongs to, and the SparkSession.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable
 from typing import Protocol
 
 from pyspark.sql import SparkSession
 
+from spark_connect_rt.config.worker import own_settings as config
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.planning.slot_packing import PackingLimits
 from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.ports.task_runner import (
     OnTaskEvent,
     ReadOffsets,
+    Start,
+    TaskCommand,
     TaskEnded,
     TaskEvent,
     TaskFailed,
     TaskKind,
     TaskLaunch,
 )
-from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.driver.engine import Engine
+from spark_connect_rt.spark.driver.formats.spark_source import TASK_CLASS, SparkSourceRunner
 from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.driver.session import BackgroundSession, build_session
 from spark_connect_rt.spark.driver.slice_runner import SparkSliceLauncher
-from spark_connect_rt.spark.driver.spark_source import TASK_CLASS, SparkSourceRunner
-
-CHANNEL_TIMEOUT_MIN_MS = 1_000
 
 
 class DriverHosted(Protocol):
-    """Runs the tasks that are Spark jobs themselves: Spark-format sinks and sources; same verbs, same events."""
+    """Runs the tasks that are Spark jobs themselves: Spark-format sinks and sources; same commands, same events."""
 
     def open(self, on_event: OnTaskEvent, session: Callable[[], SparkSession]) -> None:
         """Begin; ``session()`` waits for Spark and is to be called in each thread that uses it."""
 
-    def start(self, launch: TaskLaunch) -> None:
-        """Start a run."""
-
-    def pause(self, task: ConnectorTaskId) -> None:
-        """Drain, then idle."""
-
-    def resume(self, task: ConnectorTaskId) -> None:
-        """Go on."""
-
-    def stop(self, task: ConnectorTaskId, timeout_ms: int) -> None:
-        """Drain and end."""
-
-    def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
-        """Read these partitions too."""
-
-    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
-        """Finish and release these partitions, at the latest when the time is up."""
+    def do(self, command: TaskCommand) -> None:
+        """Carry out a command for one task."""
 
     def close(self, timeout_ms: int) -> None:
         """Stop everything. Blocks."""
@@ -65,7 +52,7 @@ class SparkTaskRunner:
 
     def __init__(
         self,
-        worker_config: Mapping[str, str],
+        worker: WorkerConfig,
         clients: str,
         *,
         session_factory: Callable[[], SparkSession] | None = None,
@@ -77,20 +64,23 @@ class SparkTaskRunner:
         """Begin to build the session at once, in the background.
 
         Args:
-            worker_config: the worker's properties; ``spark.*`` and ``connectrt.*`` are read here.
+            worker: the worker's settings.
             clients: "package.module:factory" of the ExecutorClients, importable on executors.
             session_factory: makes the session instead; it must carry ``session.session_conf``'s settings.
             spark_sinks: hosts SPARK_SINK launches; without it they fail.
             spark_sources: hosts launches of spark_source.TASK_CLASS; without it they fail.
-            settings: instead of those in ``worker_config``.
+            settings: instead of the worker's.
             report: hears what of it ended by an error: Spark, the engine, the control channel.
         """
-        factory = session_factory or (lambda: build_session(worker_config))
+
+        def build() -> SparkSession:
+            level = worker.engine.connectrt_spark_log_level
+            return build_session(worker.raw, worker.group.group_id, level, worker.plugins.shipped)
+
         self._owns_session = session_factory is None
-        self._session = BackgroundSession(factory, report)
-        timeout_ms = channel_timeout_ms(worker_config)
-        self._launcher = SparkSliceLauncher(self._session, clients, timeout_ms, report)
-        self._engine = Engine(self._launcher, settings or engine_settings(worker_config), report)
+        self._session = BackgroundSession(session_factory or build, report)
+        self._launcher = SparkSliceLauncher(self._session, clients, worker.channel_timeout_ms, report)
+        self._engine = Engine(self._launcher, settings or engine_settings(worker.engine), report)
         self._spark_sinks = spark_sinks
         self._spark_sources = spark_sources
         self._hosted_by_driver: dict[ConnectorTaskId, DriverHosted] = {}
@@ -116,7 +106,6 @@ class SparkTaskRunner:
 
     def live_while(self, may_vouch: Callable[[], bool]) -> None:
         """Let executors live on only while this holds."""
-        self._launcher.may_vouch = may_vouch
         self._engine.live_while(may_vouch)
 
     def _on_driver_event(self, event: TaskEvent) -> None:
@@ -125,45 +114,30 @@ class SparkTaskRunner:
                 self._hosted_by_driver.pop(event.task, None)
         self._on_event(event)
 
+    def do(self, command: TaskCommand) -> None:
+        """Hand a command to what hosts its task: by the launch's kind, later as it was then."""
+        host = self._host_of_new(command.launch) if isinstance(command, Start) else self._host(command.task)
+        if host is not None:
+            host.do(command)
+
     def _host(self, task: ConnectorTaskId) -> Engine | DriverHosted:
         with self._lock:
             return self._hosted_by_driver.get(task, self._engine)
 
-    def start(self, launch: TaskLaunch) -> None:
-        """Start a run where its kind belongs."""
+    def _host_of_new(self, launch: TaskLaunch) -> Engine | DriverHosted | None:
+        """Decide where a run belongs; None: nowhere here, and it has failed."""
         of_sinks, of_sources = launch.kind is TaskKind.SPARK_SINK, launch.task_class == TASK_CLASS
         if not of_sinks and not of_sources:
-            self._engine.start(launch)
-            return
+            return self._engine
         host: DriverHosted | None = self._spark_sinks if of_sinks else self._spark_sources
         if host is None:
             why = f"task {launch.task}: this worker was built without Spark-format {'sinks' if of_sinks else 'sources'}"
             self._on_event(TaskFailed(launch.task, launch.run, why))
             self._on_event(TaskEnded(launch.task, launch.run, drained=True))
-            return
+            return None
         with self._lock:
             self._hosted_by_driver[launch.task] = host
-        host.start(launch)
-
-    def pause(self, task: ConnectorTaskId) -> None:
-        """Drain, then idle."""
-        self._host(task).pause(task)
-
-    def resume(self, task: ConnectorTaskId) -> None:
-        """Go on."""
-        self._host(task).resume(task)
-
-    def stop(self, task: ConnectorTaskId, timeout_ms: int) -> None:
-        """Drain and end; killed at the deadline."""
-        self._host(task).stop(task, timeout_ms)
-
-    def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
-        """Sinks: read these partitions too."""
-        self._host(task).assign(task, offsets)
-
-    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
-        """Sinks: read these no more, flush, close."""
-        self._host(task).revoke(task, partitions, timeout_ms)
+        return host
 
     def close(self, timeout_ms: int) -> None:
         """Stop every run, then the engine, then Spark if it is ours."""
@@ -174,27 +148,7 @@ class SparkTaskRunner:
         self._session.close(stops=self._owns_session)
 
 
-def channel_timeout_ms(worker_config: Mapping[str, str]) -> int:
-    """Return how long executors and driver bear silence, ms: surely less than the group bears it of a worker.
-
-    A driver that was stopped (SIGSTOP, a paused machine) sent its last heartbeat up to a heartbeat interval before,
-    so its tasks may start elsewhere ``session - heartbeat`` later (7 s by default). Its executors, which live on,
-    must have ended by then (E5): 6 s.
-    """
-    given = worker_config.get("connectrt.channel.timeout.ms")
-    if given:
-        return int(given)
-    session_ms = int(worker_config.get("session.timeout.ms", "10000"))
-    heartbeat_ms = int(worker_config.get("heartbeat.interval.ms", "3000"))
-    return max(CHANNEL_TIMEOUT_MIN_MS, (session_ms - heartbeat_ms) * 6 // 7)
-
-
-def engine_settings(worker_config: Mapping[str, str]) -> EngineSettings:
-    """Return the engine's numbers from ``connectrt.*`` worker properties."""
-    length_ms = int(worker_config.get("connectrt.slice.length.ms", "600000"))
-    tasks_per_slot = int(worker_config.get("connectrt.slot.tasks.max", "25"))
-    slots_max = int(worker_config.get("connectrt.slots.max", "48"))
-    return EngineSettings(
-        slice_length_ms=length_ms,
-        limits=PackingLimits(tasks_per_slot=tasks_per_slot, slots_max=slots_max),
-    )
+def engine_settings(settings: config.EngineSettings) -> EngineSettings:
+    """Return the engine's numbers of the worker's."""
+    limits = PackingLimits(settings.connectrt_slot_tasks_max, settings.connectrt_slots_max)
+    return EngineSettings(slice_length_ms=settings.connectrt_slice_length_ms, limits=limits)

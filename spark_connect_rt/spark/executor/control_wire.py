@@ -12,10 +12,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import orjson
 
+from spark_connect_rt.config.worker.worker_config import FlushSettings
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 
@@ -69,18 +71,26 @@ def encode_launch(launch: TaskLaunch) -> Message:
         "worker_config": dict(launch.worker_config),
         "client_config": dict(launch.client_config),
         "paused": launch.paused,
+        "flush": asdict(launch.flush),
         "dead_letter_producer": dict(launch.dead_letter_producer),
         "dead_letter_admin": dict(launch.dead_letter_admin),
         "topic_admin": dict(launch.topic_admin),
         "offsets_topic": launch.offsets_topic,
+        "secret_settings": launch.secret_settings,
     }
 
 
 def decode_launch(fields: Mapping[str, Any]) -> TaskLaunch:
     """Return the value of ``encode_launch``'s fields."""
-    rest = {name: fields[name] for name in fields if name not in ("connector", "task", "kind")}
-    task = ConnectorTaskId(fields["connector"], fields["task"])
-    return TaskLaunch(task=task, kind=TaskKind(fields["kind"]), **rest)
+    own = ("connector", "task", "kind", "flush", "secret_settings")
+    rest = {name: fields[name] for name in fields if name not in own}
+    return TaskLaunch(
+        task=ConnectorTaskId(fields["connector"], fields["task"]),
+        kind=TaskKind(fields["kind"]),
+        flush=FlushSettings(**fields["flush"]),
+        secret_settings=tuple(fields["secret_settings"]),
+        **rest,
+    )
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:

@@ -27,6 +27,7 @@ from spark_connect_rt.errors import FencedError
 from spark_connect_rt.spark.executor.control_client import ControlClient, ask_totals
 from spark_connect_rt.spark.executor.frames import ROW_DDL, Row, from_arrow, to_arrow
 from spark_connect_rt.spark.executor.hosting import load_clients
+from spark_connect_rt.spark.executor.log_masking import mask_logs
 from spark_connect_rt.spark.executor.reader_side import ReaderSide
 from spark_connect_rt.spark.executor.ticket import SliceTicket
 from spark_connect_rt.spark.executor.writer_side import WriterSide
@@ -95,6 +96,7 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         assert isinstance(partition, SlicePartition)
+        mask_logs()
         ticket = partition.ticket
         clients = load_clients(ticket.clients)
         client = ControlClient(ticket, "reader", exit_when_lost)
@@ -113,6 +115,7 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
         self._ticket = ticket
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SliceTotals:
+        mask_logs()
         ticket = self._ticket
         clients = load_clients(ticket.clients)
         client = ControlClient(ticket, "writer", exit_when_lost)

@@ -15,6 +15,7 @@ import pyarrow as pa
 
 from spark_connect_rt.api.data.schema import Schema, struct_of
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
+from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.errors import ConnectError, DataError
 from spark_connect_rt.pipeline.arrow_schema import RowColumns, has_maps, python_values
 from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
@@ -24,10 +25,9 @@ from spark_connect_rt.ports.executor_clients import BatchProducer, ExecutorClien
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.errant_reports import ErrantLog
 from spark_connect_rt.spark.executor.hosting import load_clients, monotonic_ms
-from spark_connect_rt.spark.executor.new_topics import NewTopics
+from spark_connect_rt.spark.executor.sources.new_topics import NewTopics
 
 SENT_DDL = "records BIGINT, skipped BIGINT, bytes BIGINT, topics ARRAY<STRING>"
-_DELIVERY_TIMEOUT_MS = 120_000  # Java's delivery.timeout.ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +73,7 @@ class _Sender:
         self._new_topics = NewTopics(launch, clients)
         self._rows: RowColumns | None = None
         self._producer: BatchProducer | None = None
-        self._timeout_ms = _DELIVERY_TIMEOUT_MS
+        self._timeout_ms: int = client_setting("producer", "delivery.timeout.ms")
         self._records = self._skipped = self._bytes = 0
         self._topics: set[str] = set()
 
@@ -117,7 +117,7 @@ class _Sender:
         if self._producer is None:
             launch = self._job.launch
             config = self._clients.resolve(launch.client_config, launch.worker_config)
-            self._timeout_ms = int(config.get("delivery.timeout.ms", _DELIVERY_TIMEOUT_MS))
+            self._timeout_ms = client_setting("producer", "delivery.timeout.ms", config)
             self._producer = self._clients.producer(config)
         return self._producer
 

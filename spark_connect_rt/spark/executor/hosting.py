@@ -21,6 +21,7 @@ from spark_connect_rt.protocol.json_text import tellable
 if TYPE_CHECKING:
     from spark_connect_rt.ports.executor_clients import ExecutorClients
 
+END_MARGIN_MS, END_MARGIN_SHARE = 1_500, 0.3  # of a stop's time: for the last flush, and what is under way
 log = logging.getLogger(__name__)
 
 
@@ -33,6 +34,14 @@ class Switches:
         self.stopping = False
         self.paused = paused
         self.throttled = False
+        self.end_by_ms: int | None = None  # monotonic clock; None: a drain may take its time
+
+    def stop(self, within_ms: float | None) -> None:
+        """Turn ``stopping``; what is not drained ``within_ms`` is cut off, so the drain ends a little before that."""
+        if within_ms is not None:
+            margin_ms = min(END_MARGIN_MS, within_ms * END_MARGIN_SHARE)
+            self.end_by_ms = monotonic_ms() + int(within_ms - margin_ms)
+        self.set(stopping=True)
 
     def set(self, **wanted: bool) -> None:
         """Turn some of ``stopping``, ``paused``, ``throttled`` and wake the host."""
@@ -70,7 +79,7 @@ def tell_or_log(report: Callable[[dict[str, Any]], None], measures: dict[str, An
 
 
 def monotonic_ms() -> int:
-    """Return the monotonic clock, ms."""
+    """Return the monotonic clock, ms; both halves of a slot are on one machine and so have the same."""
     return int(time.monotonic() * 1000)
 
 

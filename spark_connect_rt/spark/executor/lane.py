@@ -26,6 +26,8 @@ Report = Callable[[Mapping[str, Any]], None]
 
 THROTTLE_BYTES = 16 * 1024 * 1024
 UNTHROTTLE_BYTES = 8 * 1024 * 1024
+QUEUE_BYTES = 64 * 1024 * 1024  # more comes only while the driver is slow: then the whole slot waits
+QUEUE_PATIENCE_S = 6.0  # but not for ever behind a lane that hangs
 log = logging.getLogger(__name__)
 
 
@@ -50,24 +52,37 @@ class Lane(ABC, threading.Thread):
         self.meter = TaskMeter("writer")
         self._report = report
         self._rows: queue.SimpleQueue[Row | None] = queue.SimpleQueue()
-        self._queued_lock = threading.Lock()
+        self._queue_changed = threading.Condition()  # of the following
         self._queued_bytes = 0
-        self._throttled = False
+        self._throttled = self._waited = False
         self._failed = False
+        self._end_by_s: float | None = None  # what is not begun by then is dropped; known ahead of the rows before it
+        self._dropped = False
         self._telling = threading.Lock()  # the dispatcher tells each second, the lane when it ends: in order
         self.abandoned = False
 
     # -- dispatcher's thread
 
     def give(self, row: Row) -> None:
-        """Queue a row; asks the driver to hold the reader back when too much waits."""
-        with self._queued_lock:
+        """Queue a row; asks the driver to hold the reader back when too much waits; waits itself while that is late."""
+        if row.kind is RowKind.ENDED and row.head:
+            self._end_by_s = int(row.head) / 1000
+        with self._queue_changed:
+            self._await_room(row)
             self._queued_bytes += row.size_bytes()
             throttle = not self._throttled and self._queued_bytes > THROTTLE_BYTES
             self._throttled = self._throttled or throttle
         if throttle:
             self._report({"op": "throttle", "host": self.host, "on": True})
         self._rows.put(row)
+
+    def _await_room(self, row: Row) -> None:
+        """Bound the queue though the driver is slow: rows that nobody takes stay in Spark's pipes, neighbours' too."""
+        if row.data is not None and self._throttled and not self._waited:
+            enough = self._queue_changed.wait_for(
+                lambda: self.abandoned or self._queued_bytes <= QUEUE_BYTES, QUEUE_PATIENCE_S
+            )
+            self._waited = not enough
 
     def hint_idle(self) -> None:
         """Say that the reader has nothing more right now; lanes with nothing undone are left asleep."""
@@ -85,7 +100,9 @@ class Lane(ABC, threading.Thread):
 
     def abandon(self) -> None:
         """Give up at once: the slice is over, nothing may be reported any more."""
-        self.abandoned = True
+        with self._queue_changed:
+            self.abandoned = True
+            self._queue_changed.notify_all()
         self._rows.put(None)
 
     # -- the lane's own thread
@@ -120,16 +137,25 @@ class Lane(ABC, threading.Thread):
             case RowKind.FAILED:
                 self._guarded(self.drain)
                 self._fail(row.head.decode(errors="replace"))
-            case _:
+            case _ if not self._must_drop():
                 self._guarded(lambda: self.on_row(row))
         self._done_with(row)
         return row.kind is RowKind.ENDED
 
+    def _must_drop(self) -> bool:
+        """Tell whether a stop's time is up. From then on nothing is sent: the rest comes again at the next start."""
+        if not self._dropped and self._end_by_s is not None and now_s() >= self._end_by_s:
+            self._dropped = True
+            log.warning("task=%s stops in a hurry: what it has read and not sent is read again", self.launch.task)
+        return self._dropped
+
     def _done_with(self, row: Row) -> None:
-        with self._queued_lock:
+        with self._queue_changed:
             self._queued_bytes -= row.size_bytes()
             release = self._throttled and self._queued_bytes < UNTHROTTLE_BYTES
-            self._throttled = self._throttled and not release
+            if release:
+                self._throttled = self._waited = False
+            self._queue_changed.notify_all()
         if release:
             self._report({"op": "throttle", "host": self.host, "on": False})
 

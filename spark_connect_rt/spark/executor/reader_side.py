@@ -25,13 +25,14 @@ from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.control_wire import Message, decode_launch, decode_offsets, encode_launch
 from spark_connect_rt.spark.executor.frames import MARKER_ROW, Row, RowKind
 from spark_connect_rt.spark.executor.hosting import tell_or_log, trace_of
+from spark_connect_rt.spark.executor.log_masking import hide_secrets
 from spark_connect_rt.spark.executor.row_queue import RowQueue
-from spark_connect_rt.spark.executor.sink_feed import SinkFeed
-from spark_connect_rt.spark.executor.source_host import LookUpEndedError, SourceHost
+from spark_connect_rt.spark.executor.sinks.sink_feed import SinkFeed
+from spark_connect_rt.spark.executor.sources.source_host import LookUpEndedError, SourceHost
 from spark_connect_rt.spark.executor.task_meter import TELL_EACH_S
 
 STOP_LOOK_EACH_S = 0.2  # while a look-up waits
-_SWITCHED = {"stop": {"stopping": True}, "pause": {"paused": True}, "resume": {"paused": False}}
+_SWITCHED = {"pause": {"paused": True}, "resume": {"paused": False}}
 log = logging.getLogger(__name__)
 
 
@@ -120,7 +121,9 @@ class ReaderSide:
         if host is None:  # it ended meanwhile; its ENDED row is on the way
             return
         match message["op"]:
-            case "stop" | "pause" | "resume" as op:
+            case "stop":
+                host.switches.stop(message["within_ms"])
+            case "pause" | "resume" as op:
                 host.switches.set(**_SWITCHED[op])
             case "throttle":
                 host.switches.set(throttled=message["on"])
@@ -141,6 +144,7 @@ class ReaderSide:
                 log.error("unknown control message %s for host %s, ignored", other, message["host"])
 
     def _start(self, number: int, launch: TaskLaunch) -> None:
+        hide_secrets(launch)
         if launch.kind is TaskKind.SOURCE:
             host: SourceHost | SinkFeed = SourceHost(number, launch, self._rows, self._clients, self)
         else:

@@ -16,10 +16,11 @@ from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.spark.executor.control_wire import decode_launch
 from spark_connect_rt.spark.executor.frames import Row, RowKind
 from spark_connect_rt.spark.executor.lane import Lane, Report, Totals
-from spark_connect_rt.spark.executor.sink_lane import SinkLane
-from spark_connect_rt.spark.executor.source_lane import SourceLane
+from spark_connect_rt.spark.executor.log_masking import hide_secrets
+from spark_connect_rt.spark.executor.sinks.sink_lane import SinkLane
+from spark_connect_rt.spark.executor.sources.source_lane import SourceLane
+from spark_connect_rt.spark.executor.sources.transactional_lane import TransactionalLane
 from spark_connect_rt.spark.executor.task_meter import TELL_EACH_S
-from spark_connect_rt.spark.executor.transactional_lane import TransactionalLane
 
 
 class WriterSide:
@@ -87,6 +88,7 @@ class WriterSide:
             self._ended.discard(host)
             del self._lanes[host]
         launch = decode_launch(orjson.loads(row.head))
+        hide_secrets(launch)
         lane = _lane_of(launch)(row.host, launch, self._report, self._clients)
         self._lanes[row.host] = lane
         self._totals[row.host] = lane.totals

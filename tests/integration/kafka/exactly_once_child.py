@@ -20,14 +20,15 @@ import pyarrow as pa
 from spark_connect_rt.app.executor_clients import KafkaExecutorClients
 from spark_connect_rt.config.client_properties import exactly_once_producer_properties, log_client_properties
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
-from spark_connect_rt.kafka.log_load import LatestLoad
-from spark_connect_rt.kafka.transactional_producer import KafkaTransactionalProducer
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.logs.log_load import LatestLoad
+from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
 from spark_connect_rt.pipeline.columns import TOPIC
-from spark_connect_rt.ports.task_runner import BatchDurable, TaskEvent, TaskFailed, TaskKind, TaskLaunch
+from spark_connect_rt.ports.task_runner import BatchDurable, Start, TaskEvent, TaskFailed, TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
+from spark_connect_rt.testing.worker_settings import worker_settings
 
 FENCED_EXIT = 3
 
@@ -86,7 +87,7 @@ def main(plan: Mapping[str, Any]) -> int:
         "key.converter": "org.apache.kafka.connect.storage.StringConverter",
         "value.converter": "org.apache.kafka.connect.storage.StringConverter",
     }
-    clients = log_client_properties(worker, "offsets")
+    clients = log_client_properties(worker_settings(worker), "offsets")
     log = KafkaCompactedLog(
         TopicSpec(plan["offsets"], 2, 1), KafkaAdmin({"bootstrap.servers": plan["servers"]}), clients, load=LatestLoad()
     )
@@ -112,16 +113,16 @@ def main(plan: Mapping[str, Any]) -> int:
         1,
         1,
         TaskKind.SOURCE,
-        "spark_connect_rt.connectors.file_stream_source:FileStreamSourceTask",
+        "spark_connect_rt.connectors.files.file_stream_source:FileStreamSourceTask",
         {"file": plan["file"], "topic": plan["topic"], "batch.size": "1000"},
         plan["connector"],
         worker,
-        exactly_once_producer_properties(worker, {}, "c", 0),
+        exactly_once_producer_properties(worker_settings(worker), {}, "c", 0),
         offsets_topic=plan["offsets"],
     )
     runner = MemoryTaskRunner(_Clients(plan))
     runner.open(on_event, read_offsets)
-    runner.start(launch)
+    runner.do(Start(launch))
     over.wait()
     runner.close(10_000)
     store.stop()

@@ -10,10 +10,10 @@ import orjson
 from confluent_kafka import Producer
 from starlette.responses import Response
 
-from spark_connect_rt.connectors.kafka_settings import BYTES
-from spark_connect_rt.testing.connect_rest import ConnectRest
-from spark_connect_rt.testing.numbered_lines import create_topics
+from spark_connect_rt.connectors.topics.kafka_settings import BYTES
 from tests.integration.http_service import Asked, HttpService
+from tests.support.connect_rest import ConnectRest
+from tests.support.numbered_lines import create_topics
 from tests.topics import count_records, read_records
 
 PAGE = 10

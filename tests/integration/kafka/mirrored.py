@@ -11,9 +11,9 @@ from typing import Any
 from confluent_kafka import Consumer, KafkaError, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, NewTopic
 
-from spark_connect_rt.testing.connect_rest import ConnectRest
-from spark_connect_rt.testing.consumed import consumed
-from spark_connect_rt.testing.worker_process import WorkerProcess
+from tests.support.connect_rest import ConnectRest
+from tests.support.consumed import consumed
+from tests.support.worker_process import WorkerProcess
 
 LIMIT_S = 240.0
 SILENCE_S = 10.0  # a client that knows no leader of a new topic may not look again for minutes

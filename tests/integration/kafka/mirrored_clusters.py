@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 
 from spark_connect_rt.app.cli import cli
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
-from spark_connect_rt.testing.mirror_maker_process import JavaMirrorMaker, SparkMirrorMaker
+from tests.support.mirror_maker_process import JavaMirrorMaker, SparkMirrorMaker
 from tests.topics import CommittedReader
 
 FEED = "mirrored-feed"  # one partition at A; a number each record

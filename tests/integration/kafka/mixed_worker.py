@@ -13,13 +13,13 @@ from pathlib import Path
 
 from spark_connect_rt.app.executor_clients import KafkaExecutorClients
 from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies
-from spark_connect_rt.config.distributed_config import parse_distributed
-from spark_connect_rt.config.listeners import advertised, parse_listeners
+from spark_connect_rt.config.worker.distributed_config import parse_distributed
+from spark_connect_rt.config.worker.listeners import advertised, parse_listeners
 from spark_connect_rt.rest.app import create_app
 from spark_connect_rt.rest.server import RestServer
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
-from spark_connect_rt.testing.worker_process import SparkWorkerProcess
+from tests.support.worker_process import SparkWorkerProcess
 
 
 class OurWorkerProcess(SparkWorkerProcess):
@@ -37,10 +37,10 @@ def main(file: str) -> None:
     lines = Path(file).read_text(encoding="utf-8").splitlines()
     raw = dict(line.partition("=")[::2] for line in lines)
     config = parse_distributed(raw)
-    listener = parse_listeners(config.listeners)[0]
-    address = advertised([listener], raw, listener.host)
+    listener = parse_listeners(config.rest.listeners)[0]
+    address = advertised(config.rest, listener.host)
     runner = MemoryTaskRunner(KafkaExecutorClients())
-    deps = herder_dependencies(config, address, admin_of(raw), runner, ClusterId())
+    deps = herder_dependencies(config, address, admin_of(config), runner, ClusterId())
     herder = DistributedHerder(deps)
     server = RestServer(create_app(herder, deps.peers), listener.host, listener.port)
     server.start()

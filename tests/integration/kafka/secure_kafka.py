@@ -16,9 +16,9 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
 from tests.contract.group_member_contract import Herder, settled, until
 from tests.integration.kafka.token_issuer import TokenIssuer
+from tests.support.group_members import new_member
 
 REAUTH_MS = 2_000
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -152,7 +152,7 @@ def _pkcs8(pem: Path) -> str:
 
 
 def joins(settings: dict[str, str]) -> None:
-    member = KafkaGroupMember(settings)
+    member = new_member(settings)
     herder = Herder("a", member)
     try:
         until(lambda: settled(herder), [herder])
@@ -161,7 +161,7 @@ def joins(settings: dict[str, str]) -> None:
 
 
 def refused(settings: dict[str, str], match: str) -> None:
-    member = KafkaGroupMember(settings)
+    member = new_member(settings)
     herder = Herder("a", member)
     try:
         with pytest.raises(BadConfigError, match=match):

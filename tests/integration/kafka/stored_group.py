@@ -10,11 +10,11 @@ import pytest
 from confluent_kafka import Producer
 
 from spark_connect_rt.app.cli import main
-from spark_connect_rt.app.internal_topics import InternalTopics
+from spark_connect_rt.app.stores.internal_topics import InternalTopics
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.protocol.checked_lines import RawRecord
-from spark_connect_rt.testing.worker_process import worker_properties
 from tests.contract.compacted_log_contract import fresh_name
+from tests.support.worker_process import worker_properties
 
 FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 KEYS = [f'["{name}",{{"filename":"{name}-{n}.txt"}}]' for name in ("files", "gone") for n in range(5)]

@@ -12,11 +12,12 @@ from spark_connect_rt.config.client_properties import sink_consumer_properties, 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.batch_consumer import KafkaBatchConsumer
-from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
-from spark_connect_rt.kafka.fetch_consumer import FetchConsumer
+from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
+from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
+from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
 from spark_connect_rt.pipeline.columns import produce_batch
 from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.batch_clients_contract import BEGINNING, LIMIT_MS, BatchClientsContract, rows_batch
 from tests.contract.compacted_log_contract import fresh_name, until
 from tests.topics import add_partitions
@@ -38,13 +39,13 @@ class KafkaClients(BatchClientsContract):
         self.admin.create_topic(TopicSpec(name, partitions, 1))
 
     def new_consumer(self) -> KafkaBatchConsumer | FetchConsumer:
-        return self.consumer_kind(sink_consumer_properties(self.worker, {}, "c", 0))
+        return self.consumer_kind(sink_consumer_properties(worker_settings(self.worker), {}, "c", 0))
 
 
 class TestKafkaBatchClients(KafkaClients):
     def new_producer(self, **overrides: str) -> KafkaBatchProducer:
         given = {f"producer.override.{name}": value for name, value in overrides.items()}
-        return KafkaBatchProducer(source_producer_properties(self.worker, given, "c", 0))
+        return KafkaBatchProducer(source_producer_properties(worker_settings(self.worker), given, "c", 0))
 
     def test_a_full_buffer_delays_but_loses_and_reorders_nothing(self, topic: str) -> None:
         producer = self.new_producer(**{"queue.buffering.max.messages": "100"})
@@ -141,7 +142,7 @@ class TestFetchConsumer(TestKafkaBatchClients):
 
 def test_nothing_is_lost_silently_when_no_broker_answers() -> None:
     worker = {"bootstrap.servers": f"127.0.0.1:{free_ports(1)[0]}"}
-    producer = KafkaBatchProducer(source_producer_properties(worker, {}, "c", 0))
+    producer = KafkaBatchProducer(source_producer_properties(worker_settings(worker), {}, "c", 0))
     producer.produce(produce_batch("t", pa.array(["x"])))
     with pytest.raises(TimedOutError, match="1 records not acknowledged in 300 ms"):
         producer.flush(300)

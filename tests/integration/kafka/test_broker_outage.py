@@ -12,15 +12,16 @@ from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import FencedError, RetriableError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.batch_consumer import KafkaBatchConsumer
-from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
-from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
-from spark_connect_rt.kafka.fetch_consumer import FetchConsumer
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
+from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
 from spark_connect_rt.kafka.sink_group import KafkaSinkGroup
+from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
 from spark_connect_rt.pipeline.columns import produce_batch
 from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS
 from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.batch_clients_contract import rows_of
 from tests.contract.compacted_log_contract import LIMIT_MS, Seen, until
 from tests.contract.sink_group_contract import POLL_MS, Member
@@ -34,7 +35,7 @@ class Readers:
     """A consumer of each kind, and what each has read since it was assigned."""
 
     def __init__(self, worker: dict[str, str]) -> None:
-        properties = sink_consumer_properties(worker, {}, "c", 0)
+        properties = sink_consumer_properties(worker_settings(worker), {}, "c", 0)
         self.consumers = [KafkaBatchConsumer(properties), FetchConsumer(properties)]
         self.values: list[list[bytes]] = []
 
@@ -60,7 +61,7 @@ def test_everything_goes_on_after_a_killed_broker_came_back(tmp_path: Path, java
         log.start(seen)
         log.append([(b"before", b"1")])
         log.read_to_end(LIMIT_MS)
-        producer = KafkaBatchProducer(source_producer_properties(worker, {}, "c", 0))
+        producer = KafkaBatchProducer(source_producer_properties(worker_settings(worker), {}, "c", 0))
         producer.produce(produce_batch("data", pa.array(["1"])))
         producer.flush(LIMIT_MS)
         KafkaAdmin(worker).create_topic(TopicSpec("columns", 1, 1))
@@ -72,7 +73,9 @@ def test_everything_goes_on_after_a_killed_broker_came_back(tmp_path: Path, java
         readers = Readers(worker)
         readers.assign(DATA, -1)
         until(lambda: readers.have_read(b"1"))
-        member = Member(KafkaSinkGroup(sink_consumer_properties(worker, {}, "c", 0))).subscribe(["data"])
+        member = Member(KafkaSinkGroup(sink_consumer_properties(worker_settings(worker), {}, "c", 0))).subscribe(
+            ["data"]
+        )
 
         def member_holds() -> bool:
             member.group.poll(POLL_MS)

@@ -8,14 +8,14 @@ from typing import Any
 import pytest
 from confluent_kafka import Producer
 
-from spark_connect_rt.app.cluster_tables import TABLES, read_table
-from spark_connect_rt.app.table_columns import TABLE_COLUMNS
+from spark_connect_rt.app.tables.cluster_tables import TABLES, read_table
+from spark_connect_rt.app.tables.table_columns import TABLE_COLUMNS
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.topic_records import TopicPart, read_with_headers
-from spark_connect_rt.testing.worker_process import worker_properties
+from spark_connect_rt.kafka.logs.topic_records import TopicPart, read_with_headers
 from tests.integration.kafka.stored_group import FILE_SOURCE, Group
+from tests.support.worker_process import worker_properties
 
 
 @pytest.fixture

@@ -11,14 +11,15 @@ from spark_connect_rt.config.client_properties import source_producer_properties
 from spark_connect_rt.embedded.kafka import free_ports
 from spark_connect_rt.errors import DataError, NotFoundError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
-from spark_connect_rt.kafka.column_producer import ColumnProducer
-from spark_connect_rt.kafka.column_settings import column_settings
-from spark_connect_rt.kafka.producers import batch_producer
-from spark_connect_rt.kafka.record_places import TopicPlaces, by_place
+from spark_connect_rt.kafka.records.record_places import TopicPlaces, by_place
+from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
+from spark_connect_rt.kafka.writing.column_producer import ColumnProducer
+from spark_connect_rt.kafka.writing.column_settings import column_settings
+from spark_connect_rt.kafka.writing.producers import batch_producer
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC, produce_batch
 from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS, BatchProducer
 from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.batch_clients_contract import LIMIT_MS, rows_batch
 from tests.contract.compacted_log_contract import fresh_name, until
 from tests.integration.kafka.secure_kafka import SCRAM, SecureKafka
@@ -31,7 +32,7 @@ LONG_MS = 60_000
 
 def new_producer(bootstrap_servers: str, **overrides: str) -> ColumnProducer:
     given = {f"producer.override.{name}": value for name, value in overrides.items()}
-    properties = source_producer_properties({"bootstrap.servers": bootstrap_servers}, given, "c", 0)
+    properties = source_producer_properties(worker_settings({"bootstrap.servers": bootstrap_servers}), given, "c", 0)
     settings = column_settings(properties)
     assert settings is not None
     return ColumnProducer(settings)
@@ -196,7 +197,7 @@ class TestTheProducerOfSourceTasks(KafkaClients):
 
     def new_producer(self, **overrides: str) -> BatchProducer:
         given = {f"producer.override.{name}": value for name, value in overrides.items()}
-        return batch_producer(source_producer_properties(self.worker, given, "c", 0))
+        return batch_producer(source_producer_properties(worker_settings(self.worker), given, "c", 0))
 
     @pytest.mark.parametrize("overrides", [{}, {"enable.idempotence": "true"}, {"retries": "5"}])
     def test_both_write_the_same(self, overrides: dict[str, str]) -> None:

@@ -18,16 +18,17 @@ from spark_connect_rt.config.client_properties import (
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.errors import BadConfigError, RetriableError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
-from spark_connect_rt.kafka.fenced_writer import KafkaFencedWriter
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.writing.fenced_writer import KafkaFencedWriter
 from spark_connect_rt.ports.compacted_log import LogRecord
 from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.compacted_log_contract import LIMIT_MS, CompactedLogContract, Seen, fresh_name, until
 from tests.contract.fenced_writer_contract import FencedWriterContract
 
 
 def clients_of(servers: str, **worker: str) -> LogClientProperties:
-    return log_client_properties({"bootstrap.servers": servers, "group.id": "g", **worker}, "configs")
+    return log_client_properties(worker_settings({"bootstrap.servers": servers, "group.id": "g", **worker}), "configs")
 
 
 @pytest.fixture(scope="module")
@@ -47,7 +48,9 @@ class TestKafkaFencedWriter(FencedWriterContract):
         return KafkaCompactedLog(TopicSpec(topic, partitions, 1), self.admin, clients)
 
     def new_writer(self, topic: str, transactional_id: str) -> KafkaFencedWriter:
-        properties = leader_producer_properties({"bootstrap.servers": self.broker.bootstrap_servers, "group.id": "g"})
+        properties = leader_producer_properties(
+            worker_settings({"bootstrap.servers": self.broker.bootstrap_servers, "group.id": "g"})
+        )
         return KafkaFencedWriter(topic, {**properties, "transactional.id": transactional_id})
 
     def test_what_a_fenced_leader_left_open_is_aborted_and_read_committed_never_shows_it(self, topic: str) -> None:

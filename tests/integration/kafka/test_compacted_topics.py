@@ -9,7 +9,7 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
-from spark_connect_rt.app.internal_topics import InternalTopics
+from spark_connect_rt.app.stores.internal_topics import InternalTopics
 from spark_connect_rt.app.wiring import SHORT_HEAD
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
@@ -18,8 +18,8 @@ from spark_connect_rt.planning.store_findings import Change, Finding
 from spark_connect_rt.protocol import config_records as records
 from spark_connect_rt.protocol.config_records import SessionKey
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.testing.worker_process import worker_properties
 from tests.contract.compacted_log_contract import fresh_name, until
+from tests.support.worker_process import worker_properties
 
 EAGER = {
     "cleanup.policy": "compact",

@@ -1,8 +1,14 @@
-"""Two brokers: the coordinator appears late, moves, dies and comes back, and a group goes on. Times are printed."""
+"""Two brokers: the coordinator appears late, moves, dies and comes back, and a group goes on. Times are printed.
+
+In the end there are three, for a partition that loses both of its replicas, and what was written to one of them only.
+"""
 
 from __future__ import annotations
 
+import logging
+import os
 import re
+import signal
 import time
 import uuid
 from collections.abc import Iterator
@@ -10,18 +16,19 @@ from dataclasses import dataclass
 
 import pytest
 from confluent_kafka import Producer
-from confluent_kafka.admin import AdminClient
+from confluent_kafka.admin import AdminClient, NewTopic
 
 from spark_connect_rt.embedded.cluster import EmbeddedKafkaCluster
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import free_ports
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.fetch_consumer import FetchConsumer
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
+from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
+from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
 from spark_connect_rt.ports.group_member import ContactLost
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.batch_clients_contract import rows_of
 from tests.contract.group_member_contract import Herder, settled, until
+from tests.support.group_members import new_member
 
 MOVED_NODE = 2  # the one whose going leaves a controller
 OFFSETS_TOPIC = "__consumer_offsets"
@@ -79,14 +86,14 @@ def pair_on(cluster: Cluster, node: int) -> tuple[str, list[Herder]]:
     port = cluster.kafka.broker(node).port
     for _ in range(50):
         group = f"connect-{uuid.uuid4().hex[:8]}"
-        first = Herder("a", KafkaGroupMember(cluster.settings(group), client_id="a"))
+        first = Herder("a", new_member(cluster.settings(group), client_id="a"))
         until(first.is_settled, [first])
         if coordinator_of(first) == port:
             break
         first.member.stop()
     else:
         raise AssertionError(f"no group of 50 is coordinated by node {node}")
-    herders = [first, Herder("b", KafkaGroupMember(cluster.settings(group), client_id="b"))]
+    herders = [first, Herder("b", new_member(cluster.settings(group), client_id="b"))]
     until(lambda: settled(*herders), herders)
     return group, herders
 
@@ -113,7 +120,7 @@ def moved(cluster: Cluster, herders: list[Herder], what: str) -> None:
 
 def test_the_offsets_topic_is_made_when_the_first_member_asks_for_its_coordinator(cluster: Cluster) -> None:
     assert OFFSETS_TOPIC not in cluster.topics_at_first
-    herder = Herder("a", KafkaGroupMember(cluster.settings(f"connect-{uuid.uuid4()}")))
+    herder = Herder("a", new_member(cluster.settings(f"connect-{uuid.uuid4()}")))
     try:
         until(herder.is_settled, [herder])
         assert OFFSETS_TOPIC in cluster.admin.list_topics(timeout=10).topics
@@ -124,7 +131,7 @@ def test_the_offsets_topic_is_made_when_the_first_member_asks_for_its_coordinato
 def test_servers_that_are_gone_do_not_keep_a_member_out(cluster: Cluster) -> None:
     gone = ",".join(f"127.0.0.1:{port}" for port in free_ports(3))
     servers = f"{gone},{cluster.kafka.broker(1).bootstrap_servers}"
-    herder = Herder("a", KafkaGroupMember(cluster.settings("connect-dead-first") | {"bootstrap.servers": servers}))
+    herder = Herder("a", new_member(cluster.settings("connect-dead-first") | {"bootstrap.servers": servers}))
     try:
         until(herder.is_settled, [herder])
     finally:
@@ -193,3 +200,56 @@ def test_the_brokers_log_says_why_members_join_and_leave(cluster: Cluster) -> No
         assert time.monotonic() < end, told
         time.sleep(0.05)
     assert any(re.search(rf"\b{re.escape(gone)}\b", line) for line in left), left
+
+
+def leader_of(cluster: Cluster, topic: str) -> int:
+    return int(cluster.admin.list_topics(topic, timeout=10).topics[topic].partitions[0].leader)
+
+
+def in_sync(cluster: Cluster, topic: str) -> set[int]:
+    return set(cluster.admin.list_topics(topic, timeout=10).topics[topic].partitions[0].isrs)
+
+
+def write(cluster: Cluster, topic: str, *values: str) -> None:
+    producer = Producer({"bootstrap.servers": cluster.kafka.bootstrap_servers, "log_level": 0, "acks": "1"})
+    for value in values:
+        producer.produce(topic, value.encode(), partition=0)
+    assert producer.flush(60) == 0
+
+
+def test_a_reader_goes_back_to_where_an_unclean_election_cut_the_log(
+    cluster: Cluster, caplog: pytest.LogCaptureFixture
+) -> None:
+    """The follower stands still while its leader goes on, then leads itself: what it missed is lost."""
+    topic, leader, follower = f"cut-{uuid.uuid4().hex[:8]}", MOVED_NODE, cluster.kafka.add()
+    wanted = {"unclean.leader.election.enable": "true", "min.insync.replicas": "1"}
+    new = NewTopic(topic, 1, replica_assignment=[[leader, follower]], config=wanted)
+    admin = cluster.admin  # it must outlive its answer
+    admin.create_topics([new])[topic].result(60)
+    until(lambda: in_sync(cluster, topic) == {leader, follower}, [], limit_s=60)
+    write(cluster, topic, "a", "b")
+    consumer = FetchConsumer({"bootstrap.servers": cluster.kafka.bootstrap_servers, "reconnect.backoff.max.ms": "200"})
+    rows: list[tuple[int, str]] = []
+
+    def has_read(count: int) -> bool:
+        batch = consumer.poll(100, 100)
+        rows.extend((row["offset"], row["value"].decode()) for row in (rows_of(batch) if batch is not None else []))
+        return len(rows) >= count
+
+    consumer.assign({TopicPartition(topic, 0): 0})
+    until(lambda: has_read(2), [], limit_s=60)
+    os.kill(cluster.kafka.broker(follower).pid, signal.SIGSTOP)
+    until(lambda: in_sync(cluster, topic) == {leader}, [], limit_s=60)
+    write(cluster, topic, "lost", "lost", "lost")
+    until(lambda: has_read(5), [], limit_s=60)
+    with caplog.at_level(logging.WARNING):
+        cluster.kafka.broker(leader).kill()
+        until(lambda: leader_of(cluster, topic) == -1, [], limit_s=60)
+        os.kill(cluster.kafka.broker(follower).pid, signal.SIGCONT)
+        until(lambda: leader_of(cluster, topic) == follower, [], limit_s=60)
+        write(cluster, topic, "C", "D", "E", "F", "G")  # longer than before: no offset is out of range
+        until(lambda: has_read(10), [], limit_s=60)
+    consumer.close()
+    assert rows[:5] == [(0, "a"), (1, "b"), (2, "lost"), (3, "lost"), (4, "lost")]
+    assert rows[5:] == [(2, "C"), (3, "D"), (4, "E"), (5, "F"), (6, "G")]
+    assert f"{topic}-0: the log was cut at offset 2 by an unclean election" in caplog.text

@@ -9,11 +9,11 @@ from confluent_kafka import Consumer, TopicPartition
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import FencedError
-from spark_connect_rt.kafka.fenced_writer import KafkaFencedWriter
-from spark_connect_rt.testing.connect_rest import ConnectRest
-from spark_connect_rt.testing.java_connect import JavaConnect
+from spark_connect_rt.kafka.writing.fenced_writer import KafkaFencedWriter
 from tests.integration.kafka import test_mixed_herders as mixed
 from tests.integration.kafka.test_mixed_herders import OurWorker, source, until
+from tests.support.connect_rest import ConnectRest
+from tests.support.java_connect import JavaConnect
 
 PREPARING = {**mixed.TIMES, "exactly.once.source.support": "preparing"}
 
@@ -54,15 +54,18 @@ def test_the_leader_of_either_kind_claims_the_topic_and_both_count_offsets_alike
         # Java leads and writes transactions. We adopt its assignment only if we count as it does (I6).
         until(lambda: len(ours.tasks()) == 1 and len(ours.herder.progress().connectors) == 1, ours)
         generation = ours.herder.progress().generation
+        topic = ours.herder._deps.settings.worker.storage["config"].name
+        until(lambda: len(ours.tasks()) == 1 and len(ours.herder.views.progress().connectors) == 1, ours)
+        generation = ours.herder.views.progress().generation
         topic = ours.herder._deps.settings.raw["config.storage.topic"]
         last, end = last_record(servers, topic)
         assert end > last + 1  # the marker of the last transaction
         assert ours.herder._deps.config_store.snapshot().offset == last + 1
-        assert ours.herder.progress().generation == generation  # nobody disagrees: no rebalance since
+        assert ours.herder.views.progress().generation == generation  # nobody disagrees: no rebalance since
 
         # Java is gone without a word: we lead, claim what it had claimed, and write.
         java_worker.kill()
-        until(lambda: ours.herder.is_leader() and len(ours.tasks()) == 2, ours)
+        until(lambda: ours.herder.views.is_leader() and len(ours.tasks()) == 2, ours)
         (tmp_path / "c").write_text("c-1\n")
         rest = ConnectRest(ours.url.rstrip("/"))
         assert rest.settled("POST", "/connectors", {"name": "c", "config": source(tmp_path / "c")}).status == 201
@@ -82,6 +85,6 @@ def test_the_leader_of_either_kind_claims_the_topic_and_both_count_offsets_alike
         assert rest.settled("DELETE", "/connectors/c").status == 204  # we were shut out, asked the group, claimed again
         with pytest.raises(FencedError):
             zombie.write([(b"connector-zombie", b'{"properties":{"name":"zombie"}}')], 20_000)
-        assert sorted(ours.herder.list_connectors()) == ["a", "b"]
+        assert sorted(ours.herder.views.list_connectors()) == ["a", "b"]
     finally:
         ours.stop()

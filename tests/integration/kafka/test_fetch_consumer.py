@@ -10,11 +10,11 @@ from confluent_kafka.admin import AdminClient
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError
-from spark_connect_rt.kafka import fetch_consumer, fetcher
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.batch_consumer import KafkaBatchConsumer
-from spark_connect_rt.kafka.consumers import batch_consumer
-from spark_connect_rt.kafka.fetch_consumer import FetchConsumer
+from spark_connect_rt.kafka.reading import fetch_consumer, fetcher
+from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
+from spark_connect_rt.kafka.reading.consumers import batch_consumer
+from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
 from spark_connect_rt.ports.executor_clients import BatchConsumer
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.batch_clients_contract import rows_of

@@ -12,7 +12,7 @@ import pytest
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
+from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
 from spark_connect_rt.ports.group_member import ContactLost, GroupMember
 from tests.contract.group_member_contract import (
     REBALANCE_MS,
@@ -22,6 +22,7 @@ from tests.contract.group_member_contract import (
     settled,
     until,
 )
+from tests.support.group_members import new_member
 
 
 def config(bootstrap: str, group: str, **more: object) -> dict[str, object]:
@@ -53,7 +54,7 @@ class TestKafkaGroupMember(GroupMemberContract):
         self.group = f"connect-{uuid.uuid4()}"
 
     def new_member(self, name: str) -> GroupMember:
-        return KafkaGroupMember(config(self.bootstrap, self.group), client_id=name)
+        return new_member(config(self.bootstrap, self.group), client_id=name)
 
     def vanish(self, member: GroupMember) -> None:
         assert isinstance(member, KafkaGroupMember)
@@ -121,7 +122,7 @@ class Proxy:
 @pytest.fixture
 def proxy(broker: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> Iterator[Proxy]:
     """A relay through which every connection of a member goes, whatever address the broker advertises."""
-    from spark_connect_rt.kafka import group_link
+    from spark_connect_rt.kafka.membership import group_link
 
     relay = Proxy(("127.0.0.1", broker.port))
     real = group_link._connect
@@ -137,7 +138,7 @@ def proxy(broker: EmbeddedKafka, monkeypatch: pytest.MonkeyPatch) -> Iterator[Pr
 
 
 def test_a_silent_coordinator_stops_work_a_fifth_before_the_session_ends(broker: EmbeddedKafka, proxy: Proxy) -> None:
-    member = KafkaGroupMember(config(broker.bootstrap_servers, f"connect-{uuid.uuid4()}"))
+    member = new_member(config(broker.bootstrap_servers, f"connect-{uuid.uuid4()}"))
     a = Herder("a", member)
     try:
         until(a.is_settled, [a])
@@ -154,7 +155,7 @@ def test_a_silent_coordinator_stops_work_a_fifth_before_the_session_ends(broker:
 
 
 def test_a_broken_connection_costs_no_generation(broker: EmbeddedKafka, proxy: Proxy) -> None:
-    member = KafkaGroupMember(config(broker.bootstrap_servers, f"connect-{uuid.uuid4()}"))
+    member = new_member(config(broker.bootstrap_servers, f"connect-{uuid.uuid4()}"))
     a = Herder("a", member)
     try:
         until(a.is_settled, [a])
@@ -170,7 +171,7 @@ def test_a_broken_connection_costs_no_generation(broker: EmbeddedKafka, proxy: P
 
 def test_a_coordinator_that_comes_up_later_is_found(broker: EmbeddedKafka, proxy: Proxy) -> None:
     proxy.hang()
-    member = KafkaGroupMember(config(broker.bootstrap_servers, f"connect-{uuid.uuid4()}"))
+    member = new_member(config(broker.bootstrap_servers, f"connect-{uuid.uuid4()}"))
     a = Herder("a", member)
     try:
         assert list(member.poll(200)) == []
@@ -183,7 +184,7 @@ def test_a_coordinator_that_comes_up_later_is_found(broker: EmbeddedKafka, proxy
 def test_no_broker_at_all_is_not_an_error_and_stop_is_quick(caplog: pytest.LogCaptureFixture) -> None:
     with socket.create_server(("127.0.0.1", 0)) as unused:
         port = unused.getsockname()[1]
-    member = KafkaGroupMember(config(f"127.0.0.1:{port}", "connect-nobody"))
+    member = new_member(config(f"127.0.0.1:{port}", "connect-nobody"))
     with caplog.at_level(logging.WARNING):
         member.start()
         assert list(member.poll(500)) == []
@@ -193,7 +194,7 @@ def test_no_broker_at_all_is_not_an_error_and_stop_is_quick(caplog: pytest.LogCa
 
 def test_a_session_the_broker_does_not_allow_is_refused_by_name(broker: EmbeddedKafka) -> None:
     settings = config(broker.bootstrap_servers, f"connect-{uuid.uuid4()}")
-    member = KafkaGroupMember(settings | {"session.timeout.ms": "1000", "heartbeat.interval.ms": "300"})
+    member = new_member(settings | {"session.timeout.ms": "1000", "heartbeat.interval.ms": "300"})
     a = Herder("a", member)
     try:
         with pytest.raises(BadConfigError, match=r"session\.timeout\.ms"):
@@ -211,7 +212,7 @@ def test_a_group_of_another_kind_is_refused_by_name(broker: EmbeddedKafka) -> No
     admin = AdminClient({"bootstrap.servers": broker.bootstrap_servers})
     admin.create_topics([NewTopic(name, 1, 1)])[name].result(30)
     consumer = Consumer({"bootstrap.servers": broker.bootstrap_servers, "group.id": name})
-    member = KafkaGroupMember(config(broker.bootstrap_servers, name))
+    member = new_member(config(broker.bootstrap_servers, name))
     assigned = threading.Event()
     try:
         consumer.subscribe([name], on_assign=lambda *_: assigned.set())
@@ -228,7 +229,7 @@ def test_a_group_of_another_kind_is_refused_by_name(broker: EmbeddedKafka) -> No
 def test_five_members_settle_and_share(broker: EmbeddedKafka) -> None:
     group = f"connect-{uuid.uuid4()}"
     herders = [
-        Herder(f"m{n}", KafkaGroupMember(config(broker.bootstrap_servers, group), client_id=f"m{n}")) for n in range(5)
+        Herder(f"m{n}", new_member(config(broker.bootstrap_servers, group), client_id=f"m{n}")) for n in range(5)
     ]
     try:
         until(lambda: settled(*herders), herders)

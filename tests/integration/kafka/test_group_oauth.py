@@ -6,9 +6,9 @@ import pytest
 
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.kafka.admin import KafkaAdmin
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
 from tests.contract.group_member_contract import Herder, settled, until
 from tests.integration.kafka.secure_kafka import OAUTH, REAUTH_MS, SecureKafka, joins, refused
+from tests.support.group_members import new_member
 
 
 def unsecured(secure: SecureKafka) -> dict[str, str]:
@@ -46,7 +46,7 @@ def test_an_unsecured_token_lets_every_client_in(secure: SecureKafka) -> None:
 
 def test_tokens_that_end_are_replaced_and_the_generation_is_kept(secure: SecureKafka) -> None:
     """The broker ends each session after REAUTH_MS; a token is used for 6.4 s."""
-    member = KafkaGroupMember(unsecured(secure))
+    member = new_member(unsecured(secure))
     herder = Herder("a", member)
     try:
         until(lambda: settled(herder), [herder])

@@ -9,8 +9,7 @@ import trustme
 
 from spark_connect_rt.errors import BadConfigError, RetriableError
 from spark_connect_rt.kafka.admin import KafkaAdmin
-from spark_connect_rt.kafka.carried_stores import carry_stores
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
+from spark_connect_rt.security.carried_stores import carry_stores
 from tests.contract.group_member_contract import Herder, settled, until
 from tests.integration.kafka.secure_kafka import (
     KEY_PASSWORD,
@@ -22,6 +21,7 @@ from tests.integration.kafka.secure_kafka import (
     joins,
     refused,
 )
+from tests.support.group_members import new_member
 
 
 def jaas(module: str, password: str = "open sesame") -> str:
@@ -57,7 +57,7 @@ def test_scram_over_tls(secure: SecureKafka, mechanism: str) -> None:
 
 def test_a_session_that_must_authenticate_again_keeps_its_generation(secure: SecureKafka) -> None:
     sasl = {"sasl.mechanism": "PLAIN", "sasl.jaas.config": jaas(PLAIN)}
-    member = KafkaGroupMember(secure.settings("PLAIN", **{"security.protocol": "SASL_PLAINTEXT", **sasl}))
+    member = new_member(secure.settings("PLAIN", **{"security.protocol": "SASL_PLAINTEXT", **sasl}))
     herder = Herder("a", member)
     try:
         until(lambda: settled(herder), [herder])
@@ -138,7 +138,7 @@ def test_a_store_that_does_not_open_is_refused_by_the_settings_name(
     secure: SecureKafka, setting: str, value: str
 ) -> None:
     settings = tls(secure, "TLS", java_stores(secure, "jks", named=True)) | {setting: value}
-    for made in (KafkaGroupMember, KafkaAdmin):
+    for made in (new_member, KafkaAdmin):
         with pytest.raises(BadConfigError) as caught:
             made(settings)
         assert list(caught.value.problems) == [setting]

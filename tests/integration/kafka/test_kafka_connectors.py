@@ -11,9 +11,9 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from spark_connect_rt.connectors.kafka_settings import BYTES
-from spark_connect_rt.connectors.kafka_sink import KafkaSinkConnector
-from spark_connect_rt.connectors.kafka_source import KafkaSourceConnector
+from spark_connect_rt.connectors.topics.kafka_settings import BYTES
+from spark_connect_rt.connectors.topics.kafka_sink import KafkaSinkConnector
+from spark_connect_rt.connectors.topics.kafka_source import KafkaSourceConnector
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError
 from spark_connect_rt.testing.connector_harness import ProducedRecord, SourceHarness
@@ -176,7 +176,7 @@ def test_wrong_settings_are_named(source: Callable[..., SourceHarness], settings
 def test_a_cluster_that_does_not_answer_and_useless_offsets_are_clear_errors(
     source: Callable[..., SourceHarness], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark_connect_rt.connectors.kafka_source.LOOK_TIMEOUT_S", 0.5)
+    monkeypatch.setattr("spark_connect_rt.connectors.topics.kafka_source.LOOK_TIMEOUT_S", 0.5)
     nobody = f"127.0.0.1:{free_ports(1)[0]}"
     with pytest.raises(RetriableError, match=f"looking for topics at {nobody}"):
         source(source_bootstrap_servers=nobody)

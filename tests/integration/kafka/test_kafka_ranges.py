@@ -12,11 +12,11 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from pyspark_connectrt import DefaultSource
 from spark_connect_rt.api.records import SourceBatch
-from spark_connect_rt.connectors.kafka_settings import BYTES
-from spark_connect_rt.connectors.kafka_source import KafkaSourceConnector
+from spark_connect_rt.connectors.topics.kafka_settings import BYTES
+from spark_connect_rt.connectors.topics.kafka_source import KafkaSourceConnector
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import ConnectError, DataError
-from spark_connect_rt.spark.datasource.pushed_filters import Condition
+from spark_connect_rt.spark.datasource.pushed_filters import Comparison
 from spark_connect_rt.spark.datasource.range_stream import RangeStreamReader
 from spark_connect_rt.spark.executor.hosting import load_class
 from tests.unit.datasource.test_range_stream import ALL, values
@@ -110,15 +110,15 @@ def test_what_the_log_has_lost_is_told(there: There, query: RangeStreamReader) -
         list(query.read(planned[0]))
 
 
-def since(ms: int) -> Condition:
-    return Condition("timestamp", "GreaterThanOrEqual", at(ms))
+def since(ms: int) -> Comparison:
+    return Comparison("timestamp", "GreaterThanOrEqual", at(ms))
 
 
 def test_filters_bound_what_is_polled(there: There, monkeypatch: pytest.MonkeyPatch) -> None:
     there.write(0, *range(8))
     there.write(1, *range(4))
     polled: list[bytes] = []
-    task = load_class("spark_connect_rt.connectors.kafka_source_task:KafkaSourceTask")
+    task = load_class("spark_connect_rt.connectors.topics.kafka_source_task:KafkaSourceTask")
     poll = task.poll
 
     def counted(self: object) -> list[SourceBatch]:
@@ -128,9 +128,9 @@ def test_filters_bound_what_is_polled(there: There, monkeypatch: pytest.MonkeyPa
 
     monkeypatch.setattr(task, "poll", counted)
     for conditions, wanted in (
-        ([Condition("partition", "EqualTo", 1)], [b"1-00", b"1-01", b"1-02", b"1-03"]),
-        ([Condition("partition", "EqualTo", 0), since(1_006)], [b"0-06", b"0-07"]),
-        ([Condition("topic", "EqualTo", "another")], []),
+        ([Comparison("partition", "EqualTo", 1)], [b"1-00", b"1-01", b"1-02", b"1-03"]),
+        ([Comparison("partition", "EqualTo", 0), since(1_006)], [b"0-06", b"0-07"]),
+        ([Comparison("topic", "EqualTo", "another")], []),
         ([since(2_000)], []),
     ):
         polled.clear()

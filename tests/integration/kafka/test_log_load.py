@@ -15,15 +15,16 @@ from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, C
 from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import BadConfigError, ConnectError
-from spark_connect_rt.kafka import bulk_read, bulk_read_process
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.bulk_read_process import SHARE_FROM_COUNT
-from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
-from spark_connect_rt.kafka.log_load import LatestLoad
+from spark_connect_rt.kafka.logs import bulk_read, bulk_read_process
+from spark_connect_rt.kafka.logs.bulk_read_process import SHARE_FROM_COUNT
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.logs.log_load import LatestLoad
 from spark_connect_rt.ports.compacted_log import LogRecord
 from spark_connect_rt.protocol.log_snapshot import decode_snapshot, encode_snapshot
 from spark_connect_rt.stores.log_cache import LogCache
 from spark_connect_rt.stores.offset_store import OffsetStore
+from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.compacted_log_contract import LIMIT_MS, CompactedLogContract, Seen, fresh_name, until
 
 PARTITIONS = 3
@@ -37,7 +38,9 @@ class Lab:
     def __init__(self, servers: str, admin: KafkaAdmin, folder: Path, bulk_from: int) -> None:
         self.topic, self.admin, self.bulk_from = fresh_name("long"), admin, bulk_from
         self.raw_admin = AdminClient({"bootstrap.servers": servers})
-        self.clients = log_client_properties({"bootstrap.servers": servers, "group.id": "g"}, "offsets")
+        self.clients = log_client_properties(
+            worker_settings({"bootstrap.servers": servers, "group.id": "g"}), "offsets"
+        )
         self.now_ms = 1_000_000
         self.cache = LogCache(folder, lambda: self.now_ms)
 

@@ -20,9 +20,9 @@ from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.mirror.records import Checkpoint, Heartbeat, OffsetSync
 from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.testing.worker_process import WorkerProcess
 from tests.integration.kafka.mirrored import LIMIT_S, Cluster, Flow, unique, until
 from tests.integration.kafka.mixed_worker import OurWorkerProcess
+from tests.support.worker_process import WorkerProcess
 from tests.topics import add_partitions
 
 ODD = b"\x00\xff{"  # neither text nor JSON

@@ -11,11 +11,11 @@ import pytest
 
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.testing.java_connect import JavaConnect
-from spark_connect_rt.testing.numbered_lines import Feeder, create_topics
-from spark_connect_rt.testing.worker_process import WorkerProcess
 from tests.e2e.commands import until
 from tests.integration.kafka.mixed_worker import OurWorkerProcess
+from tests.support.java_connect import JavaConnect
+from tests.support.numbered_lines import Feeder, create_topics
+from tests.support.worker_process import WorkerProcess
 from tests.topics import CommittedReader
 
 LIMIT_S = 240.0

@@ -16,7 +16,6 @@ from spark_connect_rt.assignors.model import (
 )
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
 from spark_connect_rt.ports.group_member import Assigned, AssignmentRequired, JoinRequired
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.subprotocol import (
@@ -28,7 +27,8 @@ from spark_connect_rt.protocol.subprotocol import (
     encode_assignment,
     join_protocols,
 )
-from spark_connect_rt.testing.java_connect import JavaConnect
+from tests.support.group_members import new_member
+from tests.support.java_connect import JavaConnect
 
 SESSIONED = ConnectProtocol.SESSIONED
 TIMES = {
@@ -45,7 +45,7 @@ class PretendWorker:
 
     def __init__(self, bootstrap: str, group: str) -> None:
         settings = {"bootstrap.servers": bootstrap, "group.id": group, **TIMES}
-        self.member = KafkaGroupMember(settings, client_id="pretend")
+        self.member = new_member(settings, client_id="pretend")
         self.url = "http://127.0.0.1:1/"
         self.held = NOTHING
         self.offset = -1

@@ -13,19 +13,19 @@ import pytest
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.app.rest_tls import server_tls
 from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies
-from spark_connect_rt.config.distributed_config import parse_distributed
-from spark_connect_rt.config.listeners import advertised, parse_listeners
+from spark_connect_rt.config.worker.distributed_config import parse_distributed
+from spark_connect_rt.config.worker.listeners import advertised, parse_listeners
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.rest.app import create_app
 from spark_connect_rt.rest.server import RestServer
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
-from spark_connect_rt.testing.connect_rest import ConnectRest
-from spark_connect_rt.testing.java_connect import JavaConnect
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
-from spark_connect_rt.testing.worker_process import worker_properties
 from tests.integration.kafka.https_workers import Stores
+from tests.support.connect_rest import ConnectRest
+from tests.support.java_connect import JavaConnect
+from tests.support.worker_process import worker_properties
 
 TIMES = {
     "session.timeout.ms": "6000",
@@ -45,11 +45,11 @@ class OurWorker:
         self.url = f"http://127.0.0.1:{port}/"
         tls = {} if stores is None else stores.settings(port, free_ports(1)[0])
         config = parse_distributed({**worker_properties(bootstrap_servers, group, port), **settings, **tls})
-        listeners = parse_listeners(config.listeners)
-        address = advertised(listeners, config.raw, "127.0.0.1")
+        listeners = parse_listeners(config.rest.listeners)
+        address = advertised(config.rest, "127.0.0.1")
         self.topics = MemoryTopics()
         runner = MemoryTaskRunner(MemoryExecutorClients(self.topics, bundled_plugins().class_of))
-        deps = herder_dependencies(config, address, admin_of(config.raw), runner, ClusterId())
+        deps = herder_dependencies(config, address, admin_of(config), runner, ClusterId())
         self.herder = DistributedHerder(deps)
         app = create_app(self.herder, deps.peers)
         self.rest_servers = [
@@ -62,7 +62,7 @@ class OurWorker:
         self.herder.started.result(30)
 
     def tasks(self) -> set[str]:
-        return {str(task.task) for task in self.herder.progress().tasks if task.state == "RUNNING"}
+        return {str(task.task) for task in self.herder.views.progress().tasks if task.state == "RUNNING"}
 
     def stop(self) -> None:
         assert self.herder.stop(40)
@@ -93,8 +93,8 @@ def until(fact: Callable[[], bool], ours: OurWorker, limit_s: float = 120.0) -> 
     end_s = time.monotonic() + limit_s
     while not fact():
         if time.monotonic() > end_s:
-            lines = [f"{line.step}: {line.reason}" for line in ours.herder.story()[-25:]]
-            raise AssertionError("\n".join([str(ours.herder.progress()), *lines]))
+            lines = [f"{line.step}: {line.reason}" for line in ours.herder.views.events()[-25:]]
+            raise AssertionError("\n".join([str(ours.herder.views.progress()), *lines]))
         time.sleep(0.05)
 
 
@@ -128,8 +128,8 @@ def test_work_is_shared_with_a_java_worker_and_each_leads_in_turn(
     # We join under Java's lead and take our half over; Java's offsets are ours.
     ours = OurWorker(broker.bootstrap_servers, group, stores=stores)
     try:
-        until(lambda: len(ours.tasks()) == 2 and len(ours.herder.progress().connectors) == 2, ours)
-        assert not ours.herder.is_leader()
+        until(lambda: len(ours.tasks()) == 2 and len(ours.herder.views.progress().connectors) == 2, ours)
+        assert not ours.herder.views.is_leader()
         assert ours.topics.values("lines") == []
         rest = ConnectRest(ours.url.rstrip("/"))
         a_level_for_the_cluster_is_heard(java_worker.rest, rest, "ERROR")
@@ -138,17 +138,17 @@ def test_work_is_shared_with_a_java_worker_and_each_leads_in_turn(
         assert theirs_and_ours[0] == theirs_and_ours[1] == [(403, "Topic tracking is disabled.")] * 2
 
         # A changed configuration of a connector of ours: we generate its tasks and hand them to Java, signed.
-        mine = next(iter(ours.herder.progress().connectors))
+        mine = next(iter(ours.herder.views.progress().connectors))
         changed = {**source(tmp_path / mine), "batch.size": "50"}
         assert rest.settled("PUT", f"/connectors/{mine}/config", changed).status == 200
-        until(lambda: [info.config.get("batch.size") for info in ours.herder.task_infos(mine)] == ["50"], ours)
-        (info,) = ours.herder.task_infos(mine)
+        until(lambda: [info.config.get("batch.size") for info in ours.herder.views.task_infos(mine)] == ["50"], ours)
+        (info,) = ours.herder.views.task_infos(mine)
         assert info.config["task.class"] == "org.apache.kafka.connect.file.FileStreamSourceTask"
         java_worker.rest.await_states(mine, "RUNNING", ["RUNNING"])
 
         # Java goes: we lead and run everything, from the offsets it left.
         java_worker.stop()
-        until(lambda: ours.herder.is_leader() and len(ours.tasks()) == 4, ours)
+        until(lambda: ours.herder.views.is_leader() and len(ours.tasks()) == 4, ours)
         for name in names:
             with (tmp_path / name).open("a") as file:
                 file.write(f"{name}-2\n")
@@ -160,11 +160,11 @@ def test_work_is_shared_with_a_java_worker_and_each_leads_in_turn(
         until(lambda: len(ours.tasks()) == 2, ours, 90)
         for name in names:
             java_worker.rest.await_states(name, "RUNNING", ["RUNNING"])
-        theirs = next(name for name in names if name not in ours.herder.progress().connectors)
+        theirs = next(name for name in names if name not in ours.herder.views.progress().connectors)
         changed = {**source(tmp_path / theirs), "batch.size": "60"}
         assert java_worker.rest.settled("PUT", f"/connectors/{theirs}/config", changed).status == 200
-        until(lambda: [i.config.get("batch.size") for i in ours.herder.task_infos(theirs)] == ["60"], ours)
+        until(lambda: [i.config.get("batch.size") for i in ours.herder.views.task_infos(theirs)] == ["60"], ours)
         assert rest.settled("DELETE", f"/connectors/{theirs}").status == 204
-        until(lambda: theirs not in ours.herder.list_connectors(), ours)
+        until(lambda: theirs not in ours.herder.views.list_connectors(), ours)
     finally:
         ours.stop()

@@ -18,10 +18,10 @@ import pytest
 
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.testing.java_connect import JavaConnect
-from spark_connect_rt.testing.numbered_lines import create_topics, read_all, runs_at_once
-from spark_connect_rt.testing.worker_process import WorkerProcess
 from tests.integration.kafka.mixed_worker import OurWorkerProcess
+from tests.support.java_connect import JavaConnect
+from tests.support.numbered_lines import create_topics, read_all, runs_at_once
+from tests.support.worker_process import WorkerProcess
 
 NAMES = ("a", "b", "c", "d")
 TIMES = {

@@ -6,8 +6,8 @@ import uuid
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
 from tests.contract.group_member_contract import Herder, until
+from tests.support.group_members import new_member
 
 
 def test_a_connect_group_is_active_while_it_has_a_member(broker: EmbeddedKafka) -> None:
@@ -15,7 +15,7 @@ def test_a_connect_group_is_active_while_it_has_a_member(broker: EmbeddedKafka) 
     settings = {"bootstrap.servers": broker.bootstrap_servers}
     admin = KafkaAdmin(settings)
     assert not admin.group_is_active(group)
-    herder = Herder("a", KafkaGroupMember({**settings, "group.id": group}))
+    herder = Herder("a", new_member({**settings, "group.id": group}))
     try:
         until(herder.is_settled, [herder])
         assert admin.group_is_active(group)

@@ -16,6 +16,7 @@ from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
 from spark_connect_rt.kafka.sink_group import KafkaSinkGroup
 from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.compacted_log_contract import fresh_name
 from tests.contract.sink_group_contract import Member, SinkGroupContract
 from tests.topics import add_partitions, delete_topic
@@ -47,7 +48,7 @@ class TestKafkaSinkGroup(SinkGroupContract):
     def new_group(self, group: str, **overrides: str) -> KafkaSinkGroup:
         wanted = {**FAST, "group.id": group, "partition.assignment.strategy": self.strategy, **overrides}
         given = {f"consumer.override.{key}": value for key, value in wanted.items()}
-        return KafkaSinkGroup(sink_consumer_properties(self.worker, given, "c", 0))
+        return KafkaSinkGroup(sink_consumer_properties(worker_settings(self.worker), given, "c", 0))
 
     def test_group_tools_see_the_committed_offsets(self, topic: str, name: str) -> None:
         member = Member(self.new_group(name)).subscribe([topic])

@@ -14,13 +14,13 @@ from confluent_kafka import Producer
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.log_load import LatestLoad
+from spark_connect_rt.kafka.logs.log_load import LatestLoad
 from spark_connect_rt.rest.app import create_app
 from spark_connect_rt.rest.server import RestServer
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
-from spark_connect_rt.testing.connect_rest import ConnectRest
 from spark_connect_rt.testing.memory_connectors import faults
 from tests.integration.kafka.test_herder import RealGroup
+from tests.support.connect_rest import ConnectRest
 
 LIMIT_S = 60.0
 RECORDS, KEYS = 5_000, 10

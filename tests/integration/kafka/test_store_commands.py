@@ -11,8 +11,8 @@ import pytest
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.protocol.checked_lines import RawRecord
-from spark_connect_rt.testing.java_connect import JavaConnect
 from tests.integration.kafka.stored_group import Group
+from tests.support.java_connect import JavaConnect
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ import pytest
 from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.protocol.config_records import SessionKey
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.state.config_fold import ConfigEvent, RestartRequested
@@ -18,6 +18,7 @@ from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.stores.config_store import ConfigStore
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.stores.status_store import StatusStore
+from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.compacted_log_contract import fresh_name, until
 
 NewLog = Callable[[str, int], KafkaCompactedLog]
@@ -27,7 +28,9 @@ LIMIT_MS = 20_000
 @pytest.fixture
 def new_log(broker: EmbeddedKafka) -> Iterator[NewLog]:
     admin = KafkaAdmin({"bootstrap.servers": broker.bootstrap_servers})
-    clients = log_client_properties({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"}, "configs")
+    clients = log_client_properties(
+        worker_settings({"bootstrap.servers": broker.bootstrap_servers, "group.id": "g"}), "configs"
+    )
     logs: list[KafkaCompactedLog] = []
 
     def made(topic: str, partitions: int) -> KafkaCompactedLog:

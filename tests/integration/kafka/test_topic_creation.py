@@ -17,7 +17,7 @@ from spark_connect_rt.pipeline.columns import produce_batch
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, encode_records
-from spark_connect_rt.spark.executor.source_lane import SourceLane
+from spark_connect_rt.spark.executor.sources.source_lane import SourceLane
 from tests.topics import read_values
 
 LANE_LIMIT_S = 120.0

@@ -11,11 +11,12 @@ from spark_connect_rt.config.client_properties import exactly_once_producer_prop
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.errors import DataError, FencedError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.batch_consumer import KafkaBatchConsumer
-from spark_connect_rt.kafka.fetch_consumer import FetchConsumer
-from spark_connect_rt.kafka.transactional_producer import KafkaTransactionalProducer
-from spark_connect_rt.kafka.transactions import KafkaTransactions
+from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
+from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
+from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
+from spark_connect_rt.kafka.writing.transactions import KafkaTransactions
 from spark_connect_rt.pipeline.columns import produce_batch
+from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.transactions_contract import LIMIT_MS, TransactionsContract
 
 
@@ -30,7 +31,10 @@ class TestKafkaTransactions(TransactionsContract):
         del self.admin
 
     def properties(self, transactional_id: str) -> dict[str, str]:
-        return {**exactly_once_producer_properties(self.worker, {}, "c", 0), "transactional.id": transactional_id}
+        return {
+            **exactly_once_producer_properties(worker_settings(self.worker), {}, "c", 0),
+            "transactional.id": transactional_id,
+        }
 
     def new_topic(self, name: str) -> None:
         self.admin.create_topic(TopicSpec(name, 1, 1))
@@ -40,7 +44,7 @@ class TestKafkaTransactions(TransactionsContract):
 
     def new_consumer(self) -> KafkaBatchConsumer | FetchConsumer:
         committed = {"consumer.override.isolation.level": "read_committed"}
-        return self.consumer_kind(sink_consumer_properties(self.worker, committed, "c", 0))
+        return self.consumer_kind(sink_consumer_properties(worker_settings(self.worker), committed, "c", 0))
 
     def test_the_leader_shuts_out_tasks_it_does_not_know(self, topic: str) -> None:
         tasks = [self.claimed(f"{topic}-{number}") for number in range(3)]

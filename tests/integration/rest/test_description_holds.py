@@ -21,8 +21,10 @@ from schemathesis.specs.openapi.checks import (
     status_code_conformance,
 )
 
+from spark_connect_rt.ports.herder_requests import CreateConnector, DeleteConnector, SetTargetState
 from spark_connect_rt.rest.app import create_app
-from spark_connect_rt.rest.openapi_operations import OPERATIONS
+from spark_connect_rt.rest.description.openapi_operations import OPERATIONS
+from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from tests.unit.runtime.cluster_stories import source
 
@@ -57,14 +59,14 @@ class Api:
 
     def tidy(self, *, stopped: bool = False) -> None:
         """Have ``src`` and nothing else, with its task or stopped."""
-        for name in set(self.herder.list_connectors()) - {"src"}:
-            self.herder.delete(name).result(LIMIT_S)  # requests wait for the end of a rebalance
-        if "src" not in self.herder.list_connectors():
-            self.herder.create("src", source(), None).result(LIMIT_S)
-        if bool(self.herder.task_infos("src")) is stopped:
-            steer = self.herder.stop_connector if stopped else self.herder.resume
-            steer("src").result(LIMIT_S)
-            self.cluster.until(lambda: bool(self.herder.task_infos("src")) is not stopped, LIMIT_S)
+        for name in set(self.herder.views.list_connectors()) - {"src"}:
+            self.herder.submit(DeleteConnector(name)).result(LIMIT_S)  # requests wait for the end of a rebalance
+        if "src" not in self.herder.views.list_connectors():
+            self.herder.submit(CreateConnector("src", source(), None)).result(LIMIT_S)
+        if bool(self.herder.views.task_infos("src")) is stopped:
+            target = TargetState.STOPPED if stopped else TargetState.STARTED
+            self.herder.submit(SetTargetState("src", target)).result(LIMIT_S)
+            self.cluster.until(lambda: bool(self.herder.views.task_infos("src")) is not stopped, LIMIT_S)
 
 
 @pytest.fixture(scope="module")

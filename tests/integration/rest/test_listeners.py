@@ -16,7 +16,9 @@ from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.rest_tls import client_tls
 from spark_connect_rt.embedded.kafka import free_ports
 from spark_connect_rt.errors import BadConfigError, NotLeaderError, RetriableError, StartupError
+from spark_connect_rt.ports.herder_requests import DeleteConnector
 from spark_connect_rt.rest.peer_client import HttpPeerClient
+from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.unit.rest.fake_herder import FakeHerder
 from tests.unit.rest.test_around_the_api import Hello
 
@@ -60,7 +62,7 @@ class Apis:
         self._started: list[RestApi] = []
 
     def start(self, settings: Mapping[str, str], herder: FakeHerder, peers: HttpPeerClient | None = None) -> None:
-        api = RestApi(settings, herder, bundled_plugins(), lambda: 0, peers, environment={})
+        api = RestApi(worker_settings(settings), herder, bundled_plugins(), lambda: 0, peers, environment={})
         self._started.append(api)
         api.start()
 
@@ -118,7 +120,7 @@ def test_a_follower_forwards_to_a_leader_that_wants_certificates(apis: Apis, cer
     settings = certificates.settings(auth="required")
     apis.start({"listeners": leader_url, **settings}, FakeHerder())
     follower = FakeHerder()
-    follower.answers["delete"] = NotLeaderError("not here", leader_url + "/")
+    follower.answers[DeleteConnector] = NotLeaderError("not here", leader_url + "/")
     peers = HttpPeerClient(lambda: client_tls(settings))
     apis.start({"listeners": f"http://127.0.0.1:{follower_port}"}, follower, peers)
     with httpx.Client(trust_env=False) as client:
@@ -170,16 +172,18 @@ def test_extensions_of_users_wrap_the_api_and_are_closed(apis: Apis) -> None:
 )
 def test_what_is_wrong_is_named_before_a_port_is_taken(settings: Mapping[str, str], named: str) -> None:
     with pytest.raises(BadConfigError) as refused:
-        RestApi(settings, FakeHerder(), bundled_plugins(), lambda: 0, environment={})
+        RestApi(worker_settings(settings), FakeHerder(), bundled_plugins(), lambda: 0, environment={})
     assert named in refused.value.problems
 
 
 def test_a_taken_admin_port_is_named_and_the_others_are_given_back() -> None:
     port, taken = free_ports(2)
-    first = RestApi({"listeners": f"http://127.0.0.1:{taken}"}, FakeHerder(), bundled_plugins(), lambda: 0)
+    first = RestApi(
+        worker_settings({"listeners": f"http://127.0.0.1:{taken}"}), FakeHerder(), bundled_plugins(), lambda: 0
+    )
     first.start()
     settings = {"listeners": f"http://127.0.0.1:{port}", "admin.listeners": f"http://127.0.0.1:{taken}"}
-    second = RestApi(settings, FakeHerder(), bundled_plugins(), lambda: 0)
+    second = RestApi(worker_settings(settings), FakeHerder(), bundled_plugins(), lambda: 0)
     with pytest.raises(StartupError, match=f"{taken} \\(setting 'admin.listeners'\\)"):
         second.start()
     first.stop()

@@ -13,13 +13,14 @@ import pytest
 import trustme
 
 from spark_connect_rt.api.data import schema as s
-from spark_connect_rt.api.data.schema import Schema, SchemaBuilder, Type
+from spark_connect_rt.api.data.schema import Schema, Type
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError
 from spark_connect_rt.schema_registry.avro_converter import AvroConverter
 from spark_connect_rt.schema_registry.registry_client import library
-from spark_connect_rt.testing.schema_registry import SchemaRegistry
 from tests.integration.schema_registry.configured import configured
+from tests.support.schema_registry import SchemaRegistry
 
 TEST_RECORD = SchemaBuilder.struct().name("test").field("a", s.INT64).field("b", s.STRING).build()
 WIDER = SchemaBuilder.struct().name("test").field("a", s.INT64).field("b", s.STRING)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import pytest
 
 from spark_connect_rt.api.data import schema as schemas
-from spark_connect_rt.api.data.schema import SchemaBuilder
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
@@ -16,7 +16,7 @@ from spark_connect_rt.spark.datasource.open_task import TaskPartition, open_task
 from spark_connect_rt.spark.datasource.read_options import Decode, ReadLimits
 from spark_connect_rt.spark.datasource.sampling import sampled_kinds
 from spark_connect_rt.spark.datasource.value_readers import CONVERTERS
-from spark_connect_rt.testing.schema_registry import SchemaRegistry
+from tests.support.schema_registry import SchemaRegistry
 
 ORDER = SchemaBuilder.struct().name("Order").field("id", schemas.INT64).field("by", schemas.OPTIONAL_STRING).build()
 

@@ -11,16 +11,17 @@ from hypothesis import strategies as st
 
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data import schema as s
-from spark_connect_rt.api.data.schema import Schema, SchemaBuilder, Type
+from spark_connect_rt.api.data.schema import Schema, Type
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.converters.draft_schema import ONE_OF, DraftSettings, connect_schema_of, draft_schema
 from spark_connect_rt.converters.json_bytes import dump_json, load_json
 from spark_connect_rt.converters.json_values import JsonSettings, from_tree, to_tree
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.schema_registry.json_schema_converter import JsonSchemaConverter
-from spark_connect_rt.testing.schema_registry import SchemaRegistry
 from tests.integration.schema_registry.configured import configured
 from tests.property.test_avro import plain, schemas_and_values
+from tests.support.schema_registry import SchemaRegistry
 
 VALUES = JsonSettings(map_entries=True, union_name=ONE_OF)
 DRAFT = DraftSettings(VALUES)

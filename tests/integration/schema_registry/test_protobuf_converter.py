@@ -15,15 +15,16 @@ from hypothesis import strategies as st
 
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data import schema as s
-from spark_connect_rt.api.data.schema import Schema, SchemaBuilder
+from spark_connect_rt.api.data.schema import Schema
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.schema_registry.proto_files import read_indexes, text_of_file, written_indexes
 from spark_connect_rt.schema_registry.proto_schema import message_file
 from spark_connect_rt.schema_registry.protobuf_converter import ProtobufConverter
-from spark_connect_rt.testing.schema_registry import SchemaRegistry
 from tests.integration.schema_registry.configured import configured
 from tests.property.test_avro import PRIMITIVES, plain
+from tests.support.schema_registry import SchemaRegistry
 
 INNER = SchemaBuilder.struct().name("x.Inner").field("a", s.INT8).build()
 KINDS = descriptor_pb2.FieldDescriptorProto

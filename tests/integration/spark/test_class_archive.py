@@ -20,7 +20,7 @@ from spark_connect_rt.spark.driver.session import build_session, session_conf
 def test_the_jvm_maps_the_archive_of_the_prepared_environment(java: Java) -> None:
     path = archive_path(java.home)
     assert path.is_file(), "./spark-submit.sh --environment dev makes it"
-    session = build_session({"group.id": "archive", "spark.master": "local[2]"})
+    session = build_session({"spark.master": "local[2]"})
     gateway = session.sparkContext._gateway
     assert gateway is not None
     jvm = gateway.proc.pid

@@ -17,11 +17,12 @@ from pyspark.sql import SparkSession
 from spark_connect_rt.app.executor_clients import FACTORY
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.ports.task_runner import BatchDurable, TaskFailed
+from spark_connect_rt.ports.task_runner import Assign, BatchDurable, Start, TaskFailed
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.driver.session import build_session
 from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
+from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.task_runner_contract import Worker
 from tests.integration.spark.test_spark_sink import Sink, produce
 from tests.topics import count_records, read_records, read_values
@@ -56,7 +57,9 @@ def session(java: Java) -> Iterator[SparkSession]:
 
 @pytest.fixture(scope="module")
 def worker(session: SparkSession, broker: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Worker]:
-    runner = SparkTaskRunner({}, FACTORY, session_factory=lambda: session, settings=EngineSettings(housekeeping_ms=100))
+    runner = SparkTaskRunner(
+        worker_settings(), FACTORY, session_factory=lambda: session, settings=EngineSettings(housekeeping_ms=100)
+    )
     clients = {"bootstrap.servers": broker.bootstrap_servers}
     worker = Worker(runner, None, tmp_path_factory.mktemp("tasks"), clients, limit_s=LIMIT_S)  # type: ignore[arg-type]
     runner.open(worker.on_event, worker.read_offsets)
@@ -84,7 +87,7 @@ def test_one_bad_record_in_ten_thousand(worker: Worker, broker: EmbeddedKafka, n
         producer.produce(topic, b"bad" if number == bad else b"%d" % number, b"key", headers=[("h", b"%d" % number)])
     assert producer.flush(60) == 0
     launch = worker.start_sink("s", bad="bad", tolerance="all", dlq=f"dead-{name}")
-    worker.runner.assign(launch.task, {TopicPartition(topic, 0): 0})
+    worker.runner.do(Assign(launch.task, {TopicPartition(topic, 0): 0}))
     worker.until(lambda: sum(one.records + one.skipped for one in worker.of(launch, BatchDurable)) == count)
     durable = worker.of(launch, BatchDurable)
     assert durable[-1].sink_offsets == ((TopicPartition(topic, 0), count),)
@@ -105,7 +108,7 @@ def test_a_source_writes_what_its_transformations_make_and_buries_what_cannot_be
 ) -> None:
     launch = worker.launch("a", "CountingSource", count="12", fail="convert", tolerance="all", dlq=f"dead-{name}")
     chain = {**CHAIN, "transforms.route.replacement": f"m{name}$1"}
-    worker.runner.start(replace(launch, connector_config={**launch.connector_config, **chain}))
+    worker.runner.do(Start(replace(launch, connector_config={**launch.connector_config, **chain})))
     worker.until(lambda: worker.offsets.get(("a", "a")) == {"next": 12})
     values = read_values(broker.bootstrap_servers, f"m{name}ers", 11)
     assert [json.loads(value or b"") for value in values] == [

@@ -10,9 +10,10 @@ from pyspark.errors import AnalysisException, StreamingQueryException
 from pyspark.sql import DataFrame, Row, SparkSession
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.testing.worker_process import worker_properties
+from spark_connect_rt.spark.spark_version import STREAM_LIMITS, has
 from tests.contract.compacted_log_contract import fresh_name
 from tests.integration.kafka.stored_group import Group
+from tests.support.worker_process import worker_properties
 from tests.topics import CommittedReader
 
 PLAIN_JSON = {
@@ -74,7 +75,11 @@ def test_a_query_goes_on_where_its_checkpoint_is_and_repeats_the_batch_that_fail
     assert lines.batches == {1: ["four", "five"]}
     lines.append("six")
     lines.fail_in = None
-    assert lines.run() == {1: ["four", "five"], 2: ["six"]}
+    batches = lines.run()
+    if not has(STREAM_LIMITS):  # such a Spark ends the query behind one batch
+        assert list(batches) == [1]
+        batches |= lines.run()
+    assert batches == {1: ["four", "five"], 2: ["six"]}
 
 
 def test_stored_offsets_follow_the_batches_and_outlive_the_checkpoint(
@@ -86,15 +91,18 @@ def test_stored_offsets_follow_the_batches_and_outlive_the_checkpoint(
     group.write("configs", ("connector-files", {"properties": config}))
     settings = worker_properties(group.servers, group.group, 8083)
     options = {**settings, "connector": "files", "startingOffsets": "connect", "commitOffsets": "connect"}
-    lines.append("one", "two")
-    assert lines.run("first", **options) == {0: ["one", "two"]}
+    lines.append("one")
+    assert lines.run("first", **options) == {0: ["one"]}
+    lines.append("two")
+    assert lines.run("first", **options) == {1: ["two"]}
 
     def stored() -> list[tuple[str, str, str]]:
         table = lines._spark.read.format("connectrt").options(**settings).load("offsets")
         return [(row.connector, row.partition, row.offset) for row in table.collect()]
 
     partition = json.dumps({"filename": str(lines.file)}, separators=(",", ":"))
-    assert stored() == [("files", partition, '{"position":8}')]
+    end = 8 if has(STREAM_LIMITS) else 4  # without limits Spark says that a batch is done when the next begins
+    assert stored() == [("files", partition, f'{{"position":{end}}}')]
     group.write("offsets", (f'["files",{partition}]', {"position": 4}))
     reconcile = ("offsets", "reconcile", "files", str(tmp_path / "first"))
     assert group.run(*reconcile) == 0

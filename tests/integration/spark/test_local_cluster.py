@@ -11,7 +11,7 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
-from spark_connect_rt.ports.task_runner import BatchDurable, TaskFailed
+from spark_connect_rt.ports.task_runner import Assign, BatchDurable, TaskFailed
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.driver.session import build_session
 from tests.contract.task_runner_contract import Worker
@@ -43,7 +43,7 @@ def test_tasks_run_on_executors_and_survive_the_loss_of_one(session: SparkSessio
     worker.topics.append([{"topic": "t", "value": b"x"}])
     source = worker.start("a", count="100000", per_poll="1", pause_s="0.01")
     sink = worker.start_sink("s")
-    worker.runner.assign(sink.task, {TopicPartition("t", 0): 0})
+    worker.runner.do(Assign(sink.task, {TopicPartition("t", 0): 0}))
     worker.wait_sent("a", 10)
     worker.until(lambda: worker.of(sink, BatchDurable))
     (pid,) = pids(worker, "a")

@@ -10,26 +10,27 @@ from pyspark.sql import SparkSession
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.spark.driver.session import build_session
 from spark_connect_rt.spark.executor.hosting import load_class, load_clients
-from spark_connect_rt.testing.worker_process import SparkWorkerProcess
+from tests.support.worker_process import SparkWorkerProcess
 from tests.topics import count_records
 from tests.unit.plugins.plugin_folders import dist_files, make_folder, make_wheel, stamp_plugin
 
 CONNECTOR = """
 from dep import VERSION
 from spark_connect_rt.api.connector import SourceConnector
-from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
 from {name}.task import OneRecord
 
 
 class {class_name}(SourceConnector):
     def config_def(self):
-        return ConfigDef()
+        return ConfigDef([ConfigKey("door.key", Type.PASSWORD, "", Importance.HIGH, "What lets in.")])
 
     def task_class(self):
         return OneRecord
 
     def task_configs(self, max_tasks):
-        return [{{"topic": self.config["topic"], "planned.with": VERSION}}]
+        keys = {{"door.key": self.config.get("door.key", ""), "vault.key": self.config.get("vault.key", "")}}
+        return [{{"topic": self.config["topic"], "planned.with": VERSION, **keys}}]
 """
 TASK = """
 from dep import VERSION
@@ -41,6 +42,8 @@ class OneRecord(SourceTask):
     def start(self, config):
         self.config = config
         self.sent = False
+        if config["door.key"]:
+            raise ValueError(f"no way in with {config['door.key']} or {config['vault.key']}")
 
     def stop(self):
         pass
@@ -75,7 +78,10 @@ def test_two_connectors_of_two_plugins_run_side_by_side(broker: EmbeddedKafka, t
     wheel = connector_files("my_stock", "Stock", "dep 2")
     make_wheel(plugins, "my_stock", "2.0", wheel, ENTRY.format(name="my_stock", class_name="Stock"))
     make_folder(plugins / "broken", {"nothing.py": ""})
-    settings = {"plugin.path": str(plugins), "spark.master": "local[*]"}
+    vault = tmp_path / "vault.properties"
+    vault.write_text("key=S3CRET.value\n")
+    providers = {"config.providers": "file", "config.providers.file.class": "FileConfigProvider"}
+    settings = {"plugin.path": str(plugins), "spark.master": "local[*]", **providers}
     worker = SparkWorkerProcess(tmp_path / "worker", broker.bootstrap_servers, "plugin-path", properties=settings)
     with worker:
         listed = worker.rest.request("GET", "/connector-plugins").json()
@@ -101,6 +107,16 @@ def test_two_connectors_of_two_plugins_run_side_by_side(broker: EmbeddedKafka, t
         )
         (task,) = worker.rest.request("GET", "/connectors/orders/tasks").json()
         assert task["config"]["task.class"] == "my_orders.task:OneRecord"
+        secrets = {"door.key": "plain-text", "vault.key": f"${{file:{vault}:key}}"}
+        worker.rest.create("leaky", {"connector.class": "Stock", "topic": "nothing", **secrets})
+        worker.rest.await_states("leaky", "RUNNING", ["FAILED"])
+        shown = str(worker.rest.request("GET", "/connectors/leaky/status").json()) + worker.log_file.read_text()
+        assert shown.count("no way in with [hidden] or [hidden]") >= 2  # in the status, and from the executor
+        assert not [one for one in ("plain-text", "S3CRET.value") if one in shown]
+        mirror = {"connector.class": "MirrorSource", "source.cluster.alias": "a", "topic.filter.class": "my.own:Filter"}
+        found = worker.rest.request("PUT", "/connector-plugins/MirrorSource/config/validate", mirror).json()
+        why = [one["value"]["errors"] for one in found["configs"] if one["value"]["name"] == "topic.filter.class"]
+        assert "connectrt.plugins.modules" in str(why)  # a request names no module to import
         told = worker.rest.request("GET", "/admin/plugins").json()
         assert [(Path(one["location"]).name, one["name"]) for one in told["broken"]] == [("broken", "broken")]
 
@@ -108,7 +124,7 @@ def test_two_connectors_of_two_plugins_run_side_by_side(broker: EmbeddedKafka, t
 def test_folders_are_sent_to_executors_of_a_cluster(tmp_path: Path) -> None:
     make_folder(tmp_path / "plugins" / "sent", stamp_plugin("sent_along", "1.0"))
     session: SparkSession = build_session(
-        {"spark.master": "local-cluster[1,1,1024]", "plugin.path": str(tmp_path / "plugins")}
+        {"spark.master": "local-cluster[1,1,1024]"}, shipped=[str(tmp_path / "plugins")]
     )
     clients = f"spark_connect_rt.app.executor_clients:executor_clients?{tmp_path / 'plugins'}"
 

@@ -20,8 +20,14 @@ from pyspark.sql import SparkSession
 from spark_connect_rt.app.executor_clients import FACTORY
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.ports.task_runner import (
+    Assign,
     BatchDurable,
     PartitionsReleased,
+    Pause,
+    Resume,
+    Revoke,
+    Start,
+    Stop,
     TaskEnded,
     TaskEvent,
     TaskFailed,
@@ -31,8 +37,8 @@ from spark_connect_rt.ports.task_runner import (
     TaskRunning,
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.driver.spark_sink import SparkSinkRunner
-from spark_connect_rt.spark.driver.table_files import Declared, TableFiles
+from spark_connect_rt.spark.driver.formats.spark_sink import SparkSinkRunner
+from spark_connect_rt.spark.driver.formats.table_files import Declared, TableFiles
 
 LIMIT_S = 90.0
 JSON = {
@@ -66,7 +72,7 @@ class Sink:
         self.runner.open(self._hear, lambda: spark)
         self.task = ConnectorTaskId("table", 0)
         place = {} if path is None else {"path": str(path)}
-        settings = {"topics": topic, **place, "flush.interval.ms": "0", **JSON, **config}
+        settings = {"topics": topic, **place, "flush.interval.ms": "1", **JSON, **config}
         self.launch = TaskLaunch(
             self.task,
             1,
@@ -80,8 +86,8 @@ class Sink:
         )
 
     def start(self, offsets: Mapping[int, int]) -> None:
-        self.runner.start(self.launch)
-        self.runner.assign(self.task, {TopicPartition(self.topic, number): at for number, at in offsets.items()})
+        self.runner.do(Start(self.launch))
+        self.runner.do(Assign(self.task, {TopicPartition(self.topic, number): at for number, at in offsets.items()}))
 
     def _hear(self, event: TaskEvent) -> None:
         with self.changed:
@@ -103,7 +109,7 @@ class Sink:
         return next((event.trace for event in self.events if isinstance(event, TaskFailed)), "")
 
     def stop(self) -> None:
-        self.runner.stop(self.task, 30_000)
+        self.runner.do(Stop(self.task, 30_000))
         self.until(lambda: any(isinstance(event, TaskEnded) for event in self.events))
         ended = self.events[-1]
         if isinstance(ended, TaskEnded) and ended.on_committed is not None:
@@ -162,13 +168,13 @@ def test_columns_are_taken_from_the_first_batch_when_no_schema_is_given(
 def test_pause_resume_and_revocation(spark: SparkSession, broker: EmbeddedKafka, topic: str, tmp_path: Path) -> None:
     sink = Sink(spark, broker, topic, tmp_path / "t", **{"table.schema": "id INT"})
     sink.start({0: -1, 1: -1})
-    sink.runner.pause(sink.task)
+    sink.runner.do(Pause(sink.task))
     sink.until(lambda: any(isinstance(event, TaskPaused) for event in sink.events))
     produce(broker, topic, rows(0, 5), 0)
     produce(broker, topic, rows(5, 9), 1)
-    sink.runner.revoke(sink.task, [TopicPartition(topic, 1)], 30_000)
+    sink.runner.do(Revoke(sink.task, (TopicPartition(topic, 1),), 30_000))
     sink.until(lambda: any(isinstance(event, PartitionsReleased) for event in sink.events))
-    sink.runner.resume(sink.task)
+    sink.runner.do(Resume(sink.task))
     sink.until(lambda: sink.committed() == {0: 5})
     assert ids(spark, tmp_path / "t") == [0, 1, 2, 3, 4]
     sink.stop()

@@ -20,10 +20,14 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from pyspark.sql import SparkSession
 
 from spark_connect_rt.app.executor_clients import FACTORY
-from spark_connect_rt.connectors.spark_format_source import SparkFormatSourceConnector
+from spark_connect_rt.connectors.spark.spark_format_source import SparkFormatSourceConnector
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.ports.task_runner import (
     BatchDurable,
+    Pause,
+    Resume,
+    Start,
+    Stop,
     TaskEnded,
     TaskEvent,
     TaskFailed,
@@ -33,7 +37,7 @@ from spark_connect_rt.ports.task_runner import (
     TaskRunning,
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.spark.driver.spark_source import TASK_CLASS, SparkSourceRunner
+from spark_connect_rt.spark.driver.formats.spark_source import TASK_CLASS, SparkSourceRunner
 from tests.e2e.commands import until
 from tests.topics import count_records, read_records
 
@@ -83,7 +87,7 @@ class Source:
         self.runner.open(self._hear, lambda: self.spark)
         client = {"bootstrap.servers": self.servers}
         parts = (TaskKind.SOURCE, TASK_CLASS, self.settings, self.settings, self.worker, client)
-        self.runner.start(TaskLaunch(self.task, self.runs, 1, *parts, paused=paused))
+        self.runner.do(Start(TaskLaunch(self.task, self.runs, 1, *parts, paused=paused)))
 
     def _read_offsets(self, task: ConnectorTaskId, partitions: Sequence[Mapping[str, Any]]) -> list[Any]:
         (self.partition,) = partitions
@@ -115,7 +119,7 @@ class Source:
         return next((event.trace for event in self.events if isinstance(event, TaskFailed)), "")
 
     def stop(self, timeout_ms: int = 60_000) -> TaskEnded:
-        self.runner.stop(self.task, timeout_ms)
+        self.runner.do(Stop(self.task, timeout_ms))
         ended = self.until_last(TaskEnded)
         assert isinstance(ended, TaskEnded)
         return ended
@@ -149,10 +153,10 @@ def test_new_rows_follow_in_the_columns_order_and_a_restart_repeats_none(
     ends = [event.source_offsets[0][1] for event in source.events if isinstance(event, BatchDurable)]
     assert [end["value"] for end in ends if end] == [29, 59, 89, 99]
 
-    source.runner.pause(source.task)
+    source.runner.do(Pause(source.task))
     source.until_last(TaskPaused)
     write(folder, "c", [100, 101])
-    source.runner.resume(source.task)
+    source.runner.do(Resume(source.task))
     source.until_records(102)
     assert source.stop() == TaskEnded(source.task, 1, True, 102)
     write(folder, "d", [102])
@@ -277,7 +281,7 @@ def test_a_stream_goes_on_from_the_source_offset_alone(spark: SparkSession, brok
     assert (source.offset["batch"], source.offset["offset"]["offset"]) == (here // 5 - 1, here)
     source.start(paused=True)
     source.until_last(TaskPaused)
-    source.runner.resume(source.task)
+    source.runner.do(Resume(source.task))
     source.until_records(10)
     source.stop()
     total = here + source.sent()

@@ -16,6 +16,7 @@ from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.driver.session import build_session
 from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
 from spark_connect_rt.testing.file_executor_clients import FileTopics
+from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.task_runner_contract import TaskRunnerContract, Worker
 
 CLIENTS = "spark_connect_rt.testing.file_executor_clients:factory"
@@ -31,7 +32,7 @@ def session() -> Iterator[SparkSession]:
 
 def new_worker(session: SparkSession, folder: Path, settings: EngineSettings = SETTINGS) -> Worker:
     topics = FileTopics(folder / "topics")
-    runner = SparkTaskRunner({}, CLIENTS, session_factory=lambda: session, settings=settings)
+    runner = SparkTaskRunner(worker_settings(), CLIENTS, session_factory=lambda: session, settings=settings)
     client_config = {"bootstrap.servers": f"file:{topics.folder}"}
     worker = Worker(runner, topics, folder, client_config, limit_s=240)
     runner.open(worker.on_event, worker.read_offsets)
@@ -98,7 +99,10 @@ def test_a_cut_control_channel_stops_both_processes_before_the_task_runs_again(
 def test_a_silent_process_is_given_up_after_the_session_timeout(session: SparkSession, tmp_path: Path) -> None:
     topics = FileTopics(tmp_path / "topics")
     runner = SparkTaskRunner(
-        {"connectrt.channel.timeout.ms": "1500"}, CLIENTS, session_factory=lambda: session, settings=SETTINGS
+        worker_settings({"connectrt.channel.timeout.ms": "1500"}),
+        CLIENTS,
+        session_factory=lambda: session,
+        settings=SETTINGS,
     )
     worker = Worker(runner, topics, tmp_path, {"bootstrap.servers": f"file:{topics.folder}"}, limit_s=240)
     runner.open(worker.on_event, worker.read_offsets)

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 import sqlalchemy as sa
 
-from spark_connect_rt.connectors.sql_urls import sqlalchemy_url
-from spark_connect_rt.testing.postgres_server import PostgresServer, jdbc_url
+from spark_connect_rt.connectors.sql.sql_urls import sqlalchemy_url
+from tests.support.postgres_server import PostgresServer, jdbc_url
 
 
 class Database:

@@ -25,19 +25,19 @@ from spark_connect_rt.api.data.schema import (
     OPTIONAL_STRING,
     STRING,
     Schema,
-    SchemaBuilder,
     struct_of,
 )
 from spark_connect_rt.api.data.schema import Type as ConnectType
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.records import SinkRecord
-from spark_connect_rt.connectors.sql_sink import SqlSinkConnector, SqlSinkTask
+from spark_connect_rt.connectors.sql.sql_sink import SqlSinkConnector, SqlSinkTask
 from spark_connect_rt.errors import BadConfigError, DataError, ExternalError
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.connector_harness import PLAIN_JSON
-from spark_connect_rt.testing.postgres_server import PostgresServer
 from spark_connect_rt.testing.sink_harness import SinkHarness
 from tests.e2e.commands import until
 from tests.integration.sql.conftest import Database, stopped
+from tests.support.postgres_server import PostgresServer
 
 WITH_SCHEMAS = {name: value.replace("false", "true") for name, value in PLAIN_JSON.items()}
 BY_KEY = {"insert.mode": "upsert", "pk.mode": "record_key", "pk.fields": "id", "delete.enabled": "true"}

@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.connector import ExactlyOnceSupport
-from spark_connect_rt.connectors.sql_source import SqlSourceConnector
+from spark_connect_rt.connectors.sql.sql_source import SqlSourceConnector
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError, RetriableError
 from spark_connect_rt.testing.connector_harness import SourceHarness
-from spark_connect_rt.testing.postgres_server import PostgresServer
 from tests.e2e.commands import until
 from tests.integration.sql.conftest import Database, stopped
+from tests.support.postgres_server import PostgresServer
 
 SUPPORTED, UNSUPPORTED = ExactlyOnceSupport.SUPPORTED, ExactlyOnceSupport.UNSUPPORTED
 INCREMENTING = {"mode": "incrementing", "incrementing.column.name": "id"}

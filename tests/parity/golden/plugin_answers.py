@@ -17,6 +17,7 @@ from spark_connect_rt.rest.app import create_app
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.runtime.herder.settings import HerderSettings
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
+from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.parity.conversation import Ask
 from tests.parity.record_plugins import without_documentation
 from tests.unit.rest.conftest import ask
@@ -43,7 +44,7 @@ def worker_with(cluster: InProcessCluster, policy: str) -> ASGIApp:
     """Return the REST application of a worker with an override policy; its herder never starts."""
     any_worker = next(iter(cluster.workers.values())).herder
     raw = {**WORKER, "connector.client.config.override.policy": policy}
-    settings = HerderSettings.of("h:8083", "http://h:8083/", raw)
+    settings = HerderSettings.of("h:8083", "http://h:8083/", worker_settings(raw))
     return create_app(DistributedHerder(replace(any_worker._deps, settings=settings, plugins=javas_plugins())))
 
 

@@ -9,7 +9,7 @@ import orjson
 from tests.parity.conversation import Said
 
 MASKED = ("trace", "version", "kafka_cluster_id", "commit", "last_modified")
-ADDED = ("code", "hint", "problems")  # security_and_errors: additions go into new fields of an error body
+ADDED = ("code", "hint", "problems")  # additions go into new fields of an error body
 
 
 def comparable(said: Said) -> dict[str, Any]:

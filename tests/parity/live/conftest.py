@@ -8,11 +8,11 @@ import pytest
 
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.testing.java_connect import JavaConnect
-from spark_connect_rt.testing.worker_process import SparkWorkerProcess
 from tests.parity.conversation import Heard, listen
 from tests.parity.scripts import LONG
 from tests.parity.worker_settings import SETTINGS
+from tests.support.java_connect import JavaConnect
+from tests.support.worker_process import SparkWorkerProcess
 
 
 @pytest.fixture(scope="module")

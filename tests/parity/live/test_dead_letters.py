@@ -13,9 +13,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.testing.consumed import consumed
-from spark_connect_rt.testing.java_connect import JavaConnect
-from spark_connect_rt.testing.worker_process import SparkWorkerProcess, WorkerProcess
+from tests.support.consumed import consumed
+from tests.support.java_connect import JavaConnect
+from tests.support.worker_process import SparkWorkerProcess, WorkerProcess
 
 pytestmark = pytest.mark.timeout(600)
 IN = "dead-in"

@@ -10,8 +10,8 @@ from confluent_kafka import Producer
 
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
-from spark_connect_rt.testing.java_connect import JavaConnect
-from spark_connect_rt.testing.worker_process import SparkWorkerProcess, WorkerProcess
+from tests.support.java_connect import JavaConnect
+from tests.support.worker_process import SparkWorkerProcess, WorkerProcess
 
 pytestmark = pytest.mark.timeout(600)
 SINK = {

@@ -20,8 +20,8 @@ from cryptography.hazmat.primitives.serialization import pkcs12
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
-from spark_connect_rt.testing.java_connect import COORDINATES, JavaConnect
-from spark_connect_rt.testing.worker_process import SparkWorkerProcess, WorkerProcess
+from tests.support.java_connect import COORDINATES, JavaConnect
+from tests.support.worker_process import SparkWorkerProcess, WorkerProcess
 
 pytestmark = pytest.mark.timeout(600)  # the first test's set-up is both workers, one after the other
 PASSWORD = "secret"

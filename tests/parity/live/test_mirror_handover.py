@@ -12,10 +12,10 @@ from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.embedded.maven import resolve_jars
 from spark_connect_rt.mirror.records import OffsetSync
-from spark_connect_rt.testing.java_connect import JavaConnect
-from spark_connect_rt.testing.mirror_maker_process import COORDINATES
 from tests.integration.kafka.mirrored import LIMIT_S, Cluster, Flow, unique, until
 from tests.integration.kafka.mixed_worker import OurWorkerProcess
+from tests.support.java_connect import JavaConnect
+from tests.support.mirror_maker_process import COORDINATES
 
 EACH = 150  # more than offset.lag.max: syncs in between
 WORKER = {"offset.flush.interval.ms": "500"}

@@ -12,10 +12,10 @@ import pytest
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.protocol.java_serialization import decode_byte_map
-from spark_connect_rt.testing.standalone_process import OFFSETS, JavaStandalone, SparkStandalone
-from spark_connect_rt.testing.worker_process import WorkerProcess
 from tests.parity.conversation import Append, Ask, AwaitBody, AwaitStates, Heard, Step, listen
 from tests.parity.live.comparison import comparable
+from tests.support.standalone_process import OFFSETS, JavaStandalone, SparkStandalone
+from tests.support.worker_process import WorkerProcess
 
 pytestmark = pytest.mark.timeout(900)  # the first test's set-up is both whole conversations
 SETTINGS = {"value.converter": "org.apache.kafka.connect.storage.StringConverter"}

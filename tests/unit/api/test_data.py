@@ -12,10 +12,10 @@ import pytest
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.data.java_text import java_text
-from spark_connect_rt.api.data.schema import Schema, SchemaBuilder, Type, copy_basics, struct_of
+from spark_connect_rt.api.data.schema import Schema, Type, struct_of
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder, copy_basics
 from spark_connect_rt.api.data.schema_inference import infer_schema
-from spark_connect_rt.api.data.struct import Struct
-from spark_connect_rt.api.data.values_check import check_value
+from spark_connect_rt.api.data.struct import Struct, check_value
 from spark_connect_rt.errors import DataError
 
 POINT = struct_of({"x": s.INT32, "y": Schema(Type.INT32, optional=True, default=7)})

@@ -13,6 +13,7 @@ from spark_connect_rt.app.cli import cli
 from spark_connect_rt.app.wiring import override_policy
 from spark_connect_rt.app.worker_plugins import plugins_of
 from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.unit.plugins.plugin_folders import dist_files, make_folder, stamp_plugin
 
 POLICY = """
@@ -82,10 +83,11 @@ def test_submit_runs_a_standalone_worker_when_told_to(
 def test_an_override_policy_may_be_a_plugin(tmp_path: Path) -> None:
     entry = "[spark_connect_rt.override_policies]\ncom.example.NoAcks = no_acks:NoAcks\n"
     make_folder(tmp_path / "policy", dist_files("no_acks", "1", {"no_acks.py": POLICY}, entry))
-    raw = {"plugin.path": str(tmp_path), "connector.client.config.override.policy": "com.example.NoAcks", "word": "no"}
-    policy = override_policy(raw, plugins_of(raw))
+    setting, folder = "connector.client.config.override.policy", {"plugin.path": str(tmp_path)}
+    plugins = plugins_of({**folder, setting: "com.example.NoAcks"})
+    policy = override_policy(worker_settings({setting: "com.example.NoAcks", "word": "no"}), plugins)
     assert policy is not None
     assert policy.problems({"producer.override.acks": "1", "topic": "t"}) == {"producer.override.acks": "no"}
-    assert override_policy({"connector.client.config.override.policy": "Principal"}, plugins_of(raw)) is None
+    assert override_policy(worker_settings({setting: "Principal"}), plugins) is None
     with pytest.raises(BadConfigError, match=r"override\.policy"):
-        override_policy({"connector.client.config.override.policy": "com.example.Missing"}, plugins_of(raw))
+        override_policy(worker_settings({setting: "com.example.Missing"}), plugins)

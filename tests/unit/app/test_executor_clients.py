@@ -7,9 +7,10 @@ import pytest
 
 from spark_connect_rt.app.executor_clients import FACTORY, executor_clients
 from spark_connect_rt.config.client_properties import source_producer_properties
-from spark_connect_rt.kafka.batch_producer import KafkaBatchProducer
-from spark_connect_rt.kafka.column_producer import ColumnProducer
+from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
+from spark_connect_rt.kafka.writing.column_producer import ColumnProducer
 from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS, TELLS_RECORDS
+from spark_connect_rt.testing.worker_settings import worker_settings
 
 
 def test_the_factory_name_in_launches_is_importable() -> None:
@@ -43,7 +44,7 @@ def test_without_providers_nothing_is_touched() -> None:
 )
 def test_columns_are_sent_unless_something_is_not_honoured(more: dict[str, str], kind: type[object]) -> None:
     producer = executor_clients().producer(
-        {**source_producer_properties({"bootstrap.servers": "127.0.0.1:1"}, {}, "c", 0), **more}
+        {**source_producer_properties(worker_settings({"bootstrap.servers": "127.0.0.1:1"}), {}, "c", 0), **more}
     )
     assert type(producer) is kind
     producer.close()

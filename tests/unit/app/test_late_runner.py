@@ -8,21 +8,18 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.app.late_runner import LateRunner, with_stores
-from spark_connect_rt.kafka.tls_config import tls_settings
 from spark_connect_rt.ports.supervision import Part
-from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch, TaskRunner
+from spark_connect_rt.ports.task_runner import Pause, Start, TaskCommand, TaskKind, TaskLaunch, TaskRunner
 from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.security.tls_config import tls_settings
 
 
 class Recorder:
     def __init__(self) -> None:
-        self.calls: list[tuple[str, object]] = []
+        self.commands: list[TaskCommand] = []
 
-    def start(self, launch: TaskLaunch) -> None:
-        self.calls.append(("start", launch))
-
-    def pause(self, task: ConnectorTaskId) -> None:
-        self.calls.append(("pause", task))
+    def do(self, command: TaskCommand) -> None:
+        self.commands.append(command)
 
 
 def test_launches_wait_and_bring_the_stores_that_their_clients_name(tmp_path: Path) -> None:
@@ -33,15 +30,15 @@ def test_launches_wait_and_bring_the_stores_that_their_clients_name(tmp_path: Pa
     launch = TaskLaunch(task, 1, 1, TaskKind.SOURCE, "m:C", {}, {}, {}, client_config=named)
     recorder = Recorder()
     runner = LateRunner(lambda: recorder, prepare=with_stores)  # type: ignore[arg-type,return-value]
-    runner.start(launch)
-    runner.pause(task)
+    runner.do(Start(launch))
+    runner.do(Pause(task))
     trust.unlink()  # an executor's machine has no such file
     runner.build()
     assert runner.real(10) is recorder
-    (started, given), paused = recorder.calls
-    assert (started, paused) == ("start", ("pause", task))
-    assert isinstance(given, TaskLaunch)
-    assert tls_settings(given.client_config) == {"ssl.ca.pem": "-----BEGIN CERTIFICATE-----"}
+    start, pause = recorder.commands
+    assert pause == Pause(task)
+    assert isinstance(start, Start)
+    assert tls_settings(start.launch.client_config) == {"ssl.ca.pem": "-----BEGIN CERTIFICATE-----"}
 
 
 @pytest.mark.parametrize("failure", [None, OSError("no broker")])
@@ -69,10 +66,10 @@ def test_a_runner_that_cannot_be_built_is_told_and_stops_nobody() -> None:
         raise ImportError("no pyspark")
 
     runner = LateRunner(build, report=lambda part, why: heard.append((part, str(why))))
-    runner.pause(ConnectorTaskId("a", 0))
+    runner.do(Pause(ConnectorTaskId("a", 0)))
     runner.build()
     with pytest.raises(ImportError):
         runner.real(10)
     runner.close(0)
-    runner.pause(ConnectorTaskId("a", 0))  # nobody is left to be told; the worker ends
+    runner.do(Pause(ConnectorTaskId("a", 0)))  # nobody is left to be told; the worker ends
     assert heard == [(Part.SPARK, "no pyspark")]

@@ -12,13 +12,13 @@ from rich.console import Console
 from starlette.testclient import TestClient
 from typer.testing import CliRunner
 
-from spark_connect_rt.app import mirror_maker
 from spark_connect_rt.app.cli import cli
-from spark_connect_rt.app.mirror_rest import FlowApplications, FlowPeers
-from spark_connect_rt.app.mirror_view import flow_lines, flows_table
+from spark_connect_rt.app.mirror import mirror_maker
+from spark_connect_rt.app.mirror.mirror_rest import FlowApplications, FlowPeers
+from spark_connect_rt.app.mirror.mirror_view import flow_lines, flows_table
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.mirror.maker_config import SourceAndTarget
-from spark_connect_rt.ports.herder import InternalKey, TaskProgress, WorkerProgress
+from spark_connect_rt.ports.herder_values import InternalKey, TaskProgress, WorkerProgress
 from spark_connect_rt.ports.peer_client import PeerAnswer
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.internal_request import sign
@@ -66,7 +66,7 @@ def test_a_request_reaches_the_herder_of_the_flow_in_its_path_and_no_other() -> 
     assert client.post("/A/B/connectors/c/tasks", content=b"[]").status_code == 400
     for other in ("/A/C/connectors/c/tasks", "/connectors/c/tasks", "/A/B/", "/A"):
         assert client.post(other, content=b"[]", headers=headers).status_code == 404
-    assert [len(one.calls) for one in herders.values()] == [1, 0, 1]
+    assert [len(one.requests) for one in herders.values()] == [1, 0, 1]
 
 
 def test_a_leader_is_asked_below_the_flows_path() -> None:

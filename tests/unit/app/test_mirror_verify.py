@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.app.mirror_verify import positions_in, syncs_in
+from spark_connect_rt.app.mirror.mirror_verify import positions_in, syncs_in
 from spark_connect_rt.mirror.records import OffsetSync
 from spark_connect_rt.ports.compacted_log import LogRecord
 from spark_connect_rt.protocol.ids import TopicPartition

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.app.offset_actions import AskedWorker, ChangeOptions, NoTables, alter
-from spark_connect_rt.app.store_words import change_rows
+from spark_connect_rt.app.stores.offset_actions import AskedWorker, ChangeOptions, NoTables, alter
+from spark_connect_rt.app.stores.store_words import change_rows
 from spark_connect_rt.errors import BadRequestError, ConnectError
 from spark_connect_rt.planning.offset_changes import OffsetPair
 from spark_connect_rt.ports.peer_client import PeerAnswer

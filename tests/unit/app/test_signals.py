@@ -21,15 +21,65 @@ while True:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
 def test_the_second_signal_ends_a_stop_that_takes_too_long(number: signal.Signals) -> None:
-    with subprocess.Popen(
-        [sys.executable, "-c", PROGRAM], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-    ) as process:
-        assert process.stdout is not None
-        assert process.stderr is not None
-        assert process.stdout.readline() == "ready\n"
+    with started(PROGRAM) as process:
         process.send_signal(number)
-        assert process.stdout.readline() == "stopping\n"
+        assert line(process) == "stopping"
         assert process.poll() is None
         process.send_signal(number)
         assert process.wait(20) == 128 + number
+        assert process.stderr is not None
         assert "for the second time" in process.stderr.read()
+
+
+def test_a_closed_terminal_asks_once_however_often_it_says_so() -> None:
+    with started(PROGRAM) as process:
+        for _ in range(3):
+            process.send_signal(signal.SIGHUP)
+        assert line(process) == "stopping"
+        process.send_signal(signal.SIGTERM)  # the first of its kind: asks, too
+        with pytest.raises(subprocess.TimeoutExpired):
+            process.wait(0.5)
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(20) == 128 + signal.SIGTERM
+
+
+def test_nohup_keeps_a_worker_up() -> None:
+    with started(f"import signal; signal.signal(signal.SIGHUP, signal.SIG_IGN)\n{PROGRAM}") as process:
+        process.send_signal(signal.SIGHUP)
+        process.send_signal(signal.SIGTERM)
+        assert line(process) == "stopping"
+        process.kill()
+
+
+UNWINDS = """
+import signal
+from spark_connect_rt.app.signals import unwind_when_asked
+unwind_when_asked()
+try:
+    print("ready", flush=True)
+    signal.pause()
+finally:
+    signal.raise_signal(signal.SIGHUP)  # the shell's, after the kernel's
+    print("stopped", flush=True)
+"""
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGHUP])
+def test_a_run_is_unwound_to_its_end(number: signal.Signals) -> None:
+    with started(UNWINDS) as process:
+        process.send_signal(number)
+        assert line(process) == "stopped"
+        assert process.wait(20) == 128 + number
+
+
+def started(program: str) -> subprocess.Popen[str]:
+    process = subprocess.Popen(
+        [sys.executable, "-c", program], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    assert line(process) == "ready"
+    return process
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().rstrip()

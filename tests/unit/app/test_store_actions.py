@@ -9,8 +9,8 @@ from typing import Any, Self
 
 import pytest
 
-from spark_connect_rt.app import store_actions
 from spark_connect_rt.app.exit_codes import EXIT_DAMAGE
+from spark_connect_rt.app.stores import store_actions
 from spark_connect_rt.errors import BadRequestError, StartupError
 from spark_connect_rt.kafka.admin import TopicSpec
 from spark_connect_rt.planning.store_check import Stored, record_findings

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.app.wiring import admin_of
+from spark_connect_rt.app.worker_plugins import providers_of
 from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.testing.worker_settings import worker_settings
 
 
 def test_a_workers_own_clients_get_what_its_config_providers_say(tmp_path: Path) -> None:
@@ -21,4 +23,4 @@ def test_a_workers_own_clients_get_what_its_config_providers_say(tmp_path: Path)
         "config.providers.file.class": "org.apache.kafka.common.config.provider.FileConfigProvider",
     }
     with pytest.raises(BadConfigError, match=r"/not/here\.jks: No such file"):
-        admin_of(raw)
+        admin_of(worker_settings(raw, providers_of(raw).resolve))

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.config.connector_config import connector_problems
-from spark_connect_rt.config.override_policy import (
+from spark_connect_rt.config.connectors.connector_config import connector_problems
+from spark_connect_rt.config.connectors.source_config import source_problems
+from spark_connect_rt.config.worker.override_policy import (
     is_plugin,
     known_policy,
     override_problems,
     policy_name,
     used_prefixes,
 )
-from spark_connect_rt.config.source_config import source_problems
 
 OVERRIDES = {
     "producer.override.acks": "1",
@@ -124,11 +124,10 @@ def test_groups_of_new_topics_need_defaults_and_patterns() -> None:
     ],
 )
 def test_settings_that_are_wrong_together_are_named(sink: bool, config: dict[str, str], named: set[str]) -> None:
-    assert set(connector_problems({"name": "n", **config}, sink=sink, worker={"group.id": "workers"})) == named
+    assert set(connector_problems({"name": "n", **config}, sink=sink, worker_group="workers")) == named
 
 
 def test_every_kind_of_problem_is_told_at_once() -> None:
-    worker = {"group.id": "g"}
     config = {
         "name": "n",
         "consumer.override.group.id": "g",
@@ -136,12 +135,12 @@ def test_every_kind_of_problem_is_told_at_once() -> None:
         "topics.regex": "b",
         "errors.deadletterqueue.topic.name": "a",
     }
-    problems = connector_problems(config, sink=True, worker=worker)
+    problems = connector_problems(config, sink=True, worker_group="g")
     assert set(problems) >= {"consumer.override.group.id", "topics", "topics.regex"}
     assert len(problems["topics"]) == 2
 
 
 def test_patterns_are_javas() -> None:
     named = {"topics.regex": r"(?<kind>\p{Alpha}+)-dlq", "errors.deadletterqueue.topic.name": "sales-dlq"}
-    problems = connector_problems({"name": "n", **named}, sink=True, worker={})
+    problems = connector_problems({"name": "n", **named}, sink=True, worker_group="")
     assert "'sales-dlq' may not be matched by the regex" in problems["topics.regex"][0]

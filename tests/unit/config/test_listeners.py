@@ -2,7 +2,8 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.config.listeners import Listener, advertised, parse_listeners
+from spark_connect_rt.config.worker.listeners import Advertised, Listener, advertised, parse_listeners
+from spark_connect_rt.config.worker.worker_config import RestSettings
 from spark_connect_rt.errors import BadConfigError
 
 
@@ -22,11 +23,15 @@ def test_a_bad_listener_is_named(text: str) -> None:
 
 
 def test_the_advertised_address_is_what_was_set_then_the_listener_then_this_host() -> None:
-    listeners = parse_listeners(["http://0.0.0.0:8083", "https://in.example:8443"])
-    assert advertised(listeners, {}, "here").url == "http://here:8083/"
-    assert advertised(listeners, {"rest.advertised.listener": "https"}, "here").worker_id == "in.example:8443"
+    both = {"listeners": "http://0.0.0.0:8083,https://in.example:8443"}
+    assert known_as(both).url == "http://here:8083/"
+    assert known_as({**both, "rest.advertised.listener": "https"}).worker_id == "in.example:8443"
     proxy = {"rest.advertised.listener": "HTTPS", "rest.advertised.host.name": "proxy", "rest.advertised.port": "443"}
-    assert advertised(parse_listeners(["http://127.0.0.1:8083"]), proxy, "here").url == "https://proxy:443/"
+    assert known_as({"listeners": "http://127.0.0.1:8083", **proxy}).url == "https://proxy:443/"
     own = {"rest.advertised.host.name": "out", "rest.advertised.port": "9"}
-    assert advertised(listeners, own, "here").url == "http://out:9/"
-    assert advertised(parse_listeners(["http://[::1]:2"]), {}, "here").url == "http://[::1]:2/"
+    assert known_as({**both, **own}).url == "http://out:9/"
+    assert known_as({"listeners": "http://[::1]:2"}).url == "http://[::1]:2/"
+
+
+def known_as(given: dict[str, str]) -> Advertised:
+    return advertised(RestSettings.of(given), "here")

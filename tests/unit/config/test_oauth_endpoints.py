@@ -9,12 +9,18 @@ import pytest
 from spark_connect_rt.api.config_provider import ConfigData
 from spark_connect_rt.app.executor_clients import KafkaExecutorClients
 from spark_connect_rt.app.wiring import guarded
-from spark_connect_rt.config.oauth_endpoints import ALLOWED_FILES, ALLOWED_URLS, ENDPOINT, refuse_foreign_endpoints
+from spark_connect_rt.config.worker.oauth_endpoints import (
+    ALLOWED_FILES,
+    ALLOWED_URLS,
+    ENDPOINT,
+    refuse_foreign_endpoints,
+)
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.mirror.maker_config import MirrorMakerConfig, SourceAndTarget
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.runtime.worker.launches import TaskSpec, make_launch
+from spark_connect_rt.runtime.worker.launches import TaskSpec, connector_facts, make_launch
 from spark_connect_rt.testing.memory_connectors import MemorySource
+from spark_connect_rt.testing.worker_settings import worker_settings
 
 TOKEN = "file:/var/run/secrets/kubernetes.io/serviceaccount/token"
 OVERRIDE = f"producer.override.{ENDPOINT}"
@@ -62,13 +68,13 @@ def test_an_endpoint_behind_a_reference_is_looked_at_where_it_is_resolved(tmp_pa
 
 
 def test_the_driver_refuses_it_too_and_its_executors_know_what_the_worker_uses() -> None:
-    worker = {f"consumer.{ENDPOINT}": "https://issuer/token", "connectrt.oauth.allowed.files": "/a"}
+    worker = worker_settings({f"consumer.{ENDPOINT}": "https://issuer/token", "connectrt.oauth.allowed.files": "/a"})
     resolve = guarded(ConfigData, worker)
     with pytest.raises(BadConfigError):
         resolve({OVERRIDE: TOKEN})
     assert resolve({OVERRIDE: "https://issuer/token"})
     spec = TaskSpec(ConnectorTaskId("a", 0), {}, {})
-    told = make_launch(spec, MemorySource(), worker, 1, 1).worker_config
+    told = make_launch(spec, connector_facts(MemorySource()), worker, 1, 1).worker_config
     refuse_foreign_endpoints({OVERRIDE: "https://issuer/token", f"x.{ENDPOINT}": "file:/a"}, told)
 
 

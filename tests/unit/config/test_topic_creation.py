@@ -2,7 +2,13 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.config.topic_creation import TopicCreation, creates_topics
+from collections.abc import Mapping
+
+from spark_connect_rt.config.connectors.topic_creation import TopicCreation
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.worker.launches import TaskSpec, connector_facts, make_launch
+from spark_connect_rt.testing.memory_connectors import MemorySource
+from spark_connect_rt.testing.worker_settings import worker_settings
 
 CONFIG = {
     "topic.creation.groups": "logs, narrow",
@@ -49,6 +55,11 @@ def test_a_group_takes_what_it_does_not_say_from_the_default_but_no_topic_settin
 
 def test_topics_are_made_only_when_the_connector_says_how_and_the_worker_lets_it() -> None:
     assert TopicCreation.from_config({"name": "a"}) is None
-    assert not creates_topics({}, {"name": "a"})
-    assert creates_topics({}, CONFIG)
-    assert not creates_topics({"topic.creation.enable": "False"}, CONFIG)
+    assert not topic_admin({}, {"name": "a"})
+    assert topic_admin({}, CONFIG)
+    assert not topic_admin({"topic.creation.enable": "False"}, CONFIG)
+
+
+def topic_admin(worker: dict[str, str], connector: dict[str, str]) -> Mapping[str, str]:
+    spec = TaskSpec(ConnectorTaskId("a", 0), {}, connector)
+    return make_launch(spec, connector_facts(MemorySource()), worker_settings(worker), 1, 1).topic_admin

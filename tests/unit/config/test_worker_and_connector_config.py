@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.config.connector_config import SINK, SOURCE, sink_problems
-from spark_connect_rt.config.distributed_config import DISTRIBUTED, parse_distributed
-from spark_connect_rt.config.standalone_config import parse_standalone
+from spark_connect_rt.config.connectors.connector_config import SINK, SOURCE, sink_problems
+from spark_connect_rt.config.worker.distributed_config import DISTRIBUTED, parse_distributed
+from spark_connect_rt.config.worker.standalone_config import parse_standalone
+from spark_connect_rt.config.worker.storage_config import StorageTopic
 from spark_connect_rt.errors import BadConfigError
 
 WORKER = {
@@ -22,19 +23,27 @@ WORKER = {
 
 def test_a_minimal_worker_gets_kafkas_defaults() -> None:
     config = parse_distributed({**WORKER, "offset.storage.segment.bytes": "1000", "offset.storage.cleanup.policy": "x"})
-    assert config.bootstrap_servers == ["a:9092", "b:9092"]
-    assert (config.session_timeout_ms, config.heartbeat_interval_ms, config.rebalance_timeout_ms) == (
+    group, storage = config.group, config.storage
+    assert config.bootstrap_servers == "a:9092,b:9092"
+    assert (group.session_timeout_ms, group.heartbeat_interval_ms, group.rebalance_timeout_ms) == (
         10_000,
         3_000,
         60_000,
     )
-    assert (config.connect_protocol, config.scheduled_rebalance_max_delay_ms) == ("sessioned", 300_000)
-    assert (config.offset_storage_topic, config.offset_storage_partitions) == ("o", 25)
-    assert (config.offset_storage_replication_factor, config.status_storage_partitions) == (3, 5)
-    assert config.topic_settings("offset") == {"segment.bytes": "1000"}
+    assert (group.connect_protocol, group.scheduled_rebalance_max_delay_ms) == ("sessioned", 300_000)
+    assert storage["offset"] == StorageTopic("o", 25, 3, {"segment.bytes": "1000"})
+    assert (storage["config"].partitions, storage["status"].partitions) == (1, 5)
     assert config.raw["group.id"] == "g"
-    assert config.listeners == ["http://:8083"]
+    assert config.rest.listeners == ("http://:8083",)
     assert "group.id" not in repr(config)
+
+
+def test_references_are_looked_up_before_anything_is_read_and_tasks_get_them_as_they_are() -> None:
+    raw = {**WORKER, "session.timeout.ms": "${x:session}", "offset.storage.topic": "${x:topic}"}
+    config = parse_distributed(raw, lambda given: {**given, "session.timeout.ms": "20000", "offset.storage.topic": "p"})
+    assert (config.group.session_timeout_ms, config.storage["offset"].name) == (20_000, "p")
+    assert config.raw["session.timeout.ms"] == "${x:session}"
+    assert config.resolved["session.timeout.ms"] == "20000"
 
 
 def test_every_problem_of_a_worker_file_is_named() -> None:
@@ -115,11 +124,12 @@ def test_every_setting_has_a_doc_a_unit_and_a_default_that_passes_its_own_check(
 
 
 def test_a_standalone_worker_needs_its_offset_file() -> None:
-    values, warnings = parse_standalone(
+    config = parse_standalone(
         {"offset.storage.file.filename": "/x", "key.converter": "A", "value.converter": "B", "odd": "1"}
     )
-    assert values["offset.storage.file.filename"] == "/x"
-    assert warnings == ["setting odd is not known and has no effect"]
+    assert config.offset_storage_file_filename == "/x"
+    assert (config.group.connect_protocol, config.group.exactly_once) == ("compatible", False)
+    assert config.warnings == ("setting odd is not known and has no effect",)
     with pytest.raises(BadConfigError):
         parse_standalone({"key.converter": "A", "value.converter": "B"})
 

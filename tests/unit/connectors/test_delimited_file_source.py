@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.data import schema as s
-from spark_connect_rt.connectors import delimited_rows
-from spark_connect_rt.connectors.delimited_file_source import DelimitedFileSourceConnector, DelimitedFileSourceTask
+from spark_connect_rt.connectors.files import delimited_rows
+from spark_connect_rt.connectors.files.delimited_file_source import (
+    DelimitedFileSourceConnector,
+    DelimitedFileSourceTask,
+)
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError
 from tests.unit.connectors.task_context import Context, poll_all, values_of
 

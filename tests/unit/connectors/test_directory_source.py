@@ -15,8 +15,8 @@ import pytest
 
 from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
-from spark_connect_rt.connectors import delimited_rows
-from spark_connect_rt.connectors.directory_source import DirectorySourceConnector, DirectorySourceTask
+from spark_connect_rt.connectors.files import delimited_rows
+from spark_connect_rt.connectors.files.directory_source import DirectorySourceConnector, DirectorySourceTask
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError
 from tests.unit.connectors.task_context import Context
 

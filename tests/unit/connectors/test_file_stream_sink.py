@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.records import SinkRecord
-from spark_connect_rt.connectors.file_stream_sink import FileStreamSinkConnector, FileStreamSinkTask
+from spark_connect_rt.connectors.files.file_stream_sink import FileStreamSinkConnector, FileStreamSinkTask
 from spark_connect_rt.errors import ConnectError
 
 

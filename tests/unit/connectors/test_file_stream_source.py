@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.data.schema import STRING
-from spark_connect_rt.connectors import file_stream_source
-from spark_connect_rt.connectors.file_stream_source import (
+from spark_connect_rt.connectors.files import file_stream_source, look_pace
+from spark_connect_rt.connectors.files.file_stream_source import (
     FileStreamSourceConnector,
     FileStreamSourceTask,
 )
@@ -154,7 +154,7 @@ def test_text_that_is_not_utf8_is_replaced(file: Path) -> None:
 
 
 def test_idle_waits_grow_when_nothing_comes(file: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(file_stream_source, "RECENT_POLLS", 2)
+    monkeypatch.setattr(look_pace, "RECENT_LOOKS", 2)
     file.write_text("one\n")
     task = started(file)
     assert task.idle_wait_ms() == 100

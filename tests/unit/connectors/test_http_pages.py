@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.connectors.http_connection import (
+from spark_connect_rt.connectors.http.http_connection import (
     PassingFailure,
     Patience,
     retry_after_ms,
     same_origin,
     shown,
 )
-from spark_connect_rt.connectors.http_pages import (
-    Standing,
+from spark_connect_rt.connectors.http.http_pages import (
+    PagePosition,
     filled,
     next_of_link,
     pointed,
@@ -27,7 +27,7 @@ from spark_connect_rt.errors import ConnectError, DataError
 
 def test_an_offset_says_where_a_pass_stands() -> None:
     begun = standing_of({"since": 1}, {"since": 0, "kind": "a"})
-    assert begun == Standing({"since": 1, "kind": "a"}, {"since": 1, "kind": "a"})
+    assert begun == PagePosition({"since": 1, "kind": "a"}, {"since": 1, "kind": "a"})
     within = begun.after_page({"since": 5}, "/next")
     assert within.fields == {"since": 1, "kind": "a"}
     assert standing_of(within.offset(), {}) == within

@@ -9,11 +9,11 @@ import pyarrow as pa
 import pytest
 
 from spark_connect_rt.api.records import Delivered
-from spark_connect_rt.connectors.mirror_rounds import Rounds
-from spark_connect_rt.connectors.mirror_source_task import UpstreamOffsets
-from spark_connect_rt.connectors.mirror_validation import base_problems, checkpoint_problems, source_problems
+from spark_connect_rt.connectors.mirror.mirror_rounds import Rounds
+from spark_connect_rt.connectors.mirror.mirror_source_task import UpstreamOffsets
+from spark_connect_rt.connectors.mirror.mirror_validation import base_problems, checkpoint_problems, source_problems
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.mirror.offset_sync_rule import Run
+from spark_connect_rt.mirror.offset_sync_rule import OffsetRun
 from spark_connect_rt.protocol.ids import TopicPartition
 
 HERE, THERE = TopicPartition("t", 0), TopicPartition("A.t", 0)
@@ -27,11 +27,11 @@ def test_records_are_matched_in_their_order_however_they_are_cut() -> None:
     under_way = UpstreamOffsets()
     under_way.add(THERE, HERE, offsets(10, 11, 12, 13))
     under_way.add(THERE, HERE, offsets(20, 23))  # compacted
-    assert under_way.matched(Delivered("A.t", 0, 100, 3)) == [(HERE, Run(10, 100, 3))]
+    assert under_way.matched(Delivered("A.t", 0, 100, 3)) == [(HERE, OffsetRun(10, 100, 3))]
     assert under_way.matched(Delivered("A.t", 0, 103, 3)) == [
-        (HERE, Run(13, 103, 1)),
-        (HERE, Run(20, 104, 1)),
-        (HERE, Run(23, 105, 1)),
+        (HERE, OffsetRun(13, 103, 1)),
+        (HERE, OffsetRun(20, 104, 1)),
+        (HERE, OffsetRun(23, 105, 1)),
     ]
     assert under_way.matched(Delivered("A.t", 0, 106, 1)) == []  # not of this task
     assert under_way.matched(Delivered("dead", 0, 0, 1)) == []

@@ -8,10 +8,11 @@ from collections.abc import Mapping
 import pytest
 
 from spark_connect_rt.api.connector import SourceConnector
-from spark_connect_rt.connectors.mirror_checkpoint import MirrorCheckpointConnector
-from spark_connect_rt.connectors.mirror_heartbeat import MirrorHeartbeatConnector
-from spark_connect_rt.connectors.mirror_source import MirrorSourceConnector
+from spark_connect_rt.connectors.mirror.mirror_checkpoint import MirrorCheckpointConnector
+from spark_connect_rt.connectors.mirror.mirror_heartbeat import MirrorHeartbeatConnector
+from spark_connect_rt.connectors.mirror.mirror_source import MirrorSourceConnector
 from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.ports.herder_requests import DeleteConnector
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from tests.unit.runtime.cluster_stories import create
 
@@ -34,7 +35,7 @@ def test_a_heartbeat_without_servers_has_failed_and_leaves_no_thread_behind(capl
         worker = cluster.add_worker()
         create(cluster, "m", {**FLOW, "connector.class": "MirrorHeartbeat"})
         cluster.until(lambda: cluster.states("m") == {"m": "FAILED"})
-        assert "bootstrap.servers" in (worker.herder.connector_status("m").connector.trace or "")
-        cluster.on_leader(lambda herder: herder.delete("m"))
+        assert "bootstrap.servers" in (worker.herder.views.connector_status("m").connector.trace or "")
+        cluster.on_leader(lambda herder: herder.submit(DeleteConnector("m")))
         cluster.until(lambda: not cluster.states("m"))
     assert "abandoned" not in caplog.text

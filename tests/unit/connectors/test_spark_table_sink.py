@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.api.connector import SparkSinkTask
-from spark_connect_rt.app.quickstart_connectors import sink_config
-from spark_connect_rt.connectors.spark_table_sink import SparkTableSinkConnector
+from spark_connect_rt.app.quickstart.quickstart_connectors import sink_config
+from spark_connect_rt.connectors.spark.spark_table_sink import SparkTableSinkConnector
 
 
 @pytest.mark.parametrize(

@@ -12,12 +12,13 @@ import sqlalchemy as sa
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from spark_connect_rt.api.data.schema import INT64, OPTIONAL_STRING, STRING, Schema, SchemaBuilder, struct_of
+from spark_connect_rt.api.data.schema import INT64, OPTIONAL_STRING, STRING, Schema, struct_of
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
-from spark_connect_rt.connectors.sql_batches import last_of_each_key, runs_of_batch
-from spark_connect_rt.connectors.sql_rows import RowReader, Shape, runs_of
-from spark_connect_rt.connectors.sql_values import conversion, converted_arrays, converted_columns, csv_of
+from spark_connect_rt.connectors.sql.sql_batches import last_of_each_key, runs_of_batch
+from spark_connect_rt.connectors.sql.sql_rows import RowReader, Shape, runs_of
+from spark_connect_rt.connectors.sql.sql_values import conversion, converted_arrays, converted_columns, csv_of
 from spark_connect_rt.converters.json import JsonConverter
 from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
 from tests.unit.pipeline.test_sink_columns import consumed

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_connect_rt.connectors.sql_progress import Progress, check_offsets, completed_moment, progress_of
+from spark_connect_rt.connectors.sql.sql_progress import Progress, check_offsets, completed_moment, progress_of
 from spark_connect_rt.errors import ConnectError
 
 AT = dt.datetime(2024, 1, 1, 10, 0, 0, 123_456, tzinfo=dt.UTC)

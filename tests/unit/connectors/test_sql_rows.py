@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from spark_connect_rt.api.data.schema import INT32, OPTIONAL_STRING, STRING, struct_of
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkRecord
-from spark_connect_rt.connectors.sql_rows import Row, RowReader, Rows, Shape, runs_of
-from spark_connect_rt.connectors.sql_target import table_of
+from spark_connect_rt.connectors.sql.sql_rows import Row, RowReader, Rows, Shape, runs_of
+from spark_connect_rt.connectors.sql.sql_target import table_of
 from spark_connect_rt.errors import DataError
 
 ORDER = struct_of({"id": INT32, "word": OPTIONAL_STRING, "more": STRING})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.app.plugin_scan import bundled_plugins
-from spark_connect_rt.connectors.sql_urls import adbc_uri, sqlalchemy_url
+from spark_connect_rt.connectors.sql.sql_urls import adbc_uri, sqlalchemy_url
 from spark_connect_rt.errors import BadConfigError
 
 
@@ -59,4 +59,4 @@ def test_a_refusal_shows_no_password() -> None:
 def test_a_jdbc_connectors_name_finds_the_sql_one(kind: str) -> None:
     names = ("io.confluent.connect.jdbc.Jdbc{}Connector", "io.aiven.connect.jdbc.Jdbc{}Connector", "Jdbc{}", "Sql{}")
     found = {bundled_plugins().find(name.format(kind)).target for name in names}
-    assert found == {f"spark_connect_rt.connectors.sql_{kind.lower()}:Sql{kind}Connector"}
+    assert found == {f"spark_connect_rt.connectors.sql.sql_{kind.lower()}:Sql{kind}Connector"}

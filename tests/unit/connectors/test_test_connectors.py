@@ -11,11 +11,11 @@ import pytest
 from spark_connect_rt.api.records import RecordMetadata, SinkRecord, SourceRecord
 from spark_connect_rt.api.task import SourceTaskContext
 from spark_connect_rt.app.plugin_scan import bundled_plugins
-from spark_connect_rt.connectors.mock import MockSinkTask, MockSourceConnector, MockSourceTask, MockTask
-from spark_connect_rt.connectors.numbered_source import RECORDS_PER_POLL, NumberedSourceTask
-from spark_connect_rt.connectors.pacing import records_allowed, wait_for_next_ms
-from spark_connect_rt.connectors.schema_source import FIRST, SECOND, SchemaSourceTask
-from spark_connect_rt.connectors.verifiable import (
+from spark_connect_rt.connectors.samples.mock import MockSinkTask, MockSourceConnector, MockSourceTask, MockTask
+from spark_connect_rt.connectors.samples.numbered_source import RECORDS_PER_POLL, NumberedSourceTask
+from spark_connect_rt.connectors.samples.pacing import records_allowed, wait_for_next_ms
+from spark_connect_rt.connectors.samples.schema_source import FIRST, SECOND, SchemaSourceTask
+from spark_connect_rt.connectors.samples.verifiable import (
     COMPLETE_VALUE,
     VerifiableSinkTask,
     VerifiableSourceConnector,

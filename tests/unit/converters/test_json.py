@@ -12,7 +12,8 @@ import pytest
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.data.java_numbers import to_single
-from spark_connect_rt.api.data.schema import Schema, SchemaBuilder
+from spark_connect_rt.api.data.schema import Schema
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.converters.json import JsonConverter
 from spark_connect_rt.errors import BadConfigError, DataError

@@ -11,7 +11,7 @@ import pytest
 
 from spark_connect_rt.api.data import logical
 from spark_connect_rt.api.data import schema as s
-from spark_connect_rt.api.data.schema import SchemaBuilder
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.converters.byte_array import ByteArrayConverter
 from spark_connect_rt.converters.numbers import (

@@ -20,8 +20,8 @@ from pyspark.sql.datasource import (
     StringStartsWith,
 )
 
-from spark_connect_rt.app.dead_letter_table import part_of
-from spark_connect_rt.kafka.topic_records import TopicPart
+from spark_connect_rt.app.tables.dead_letter_table import part_of
+from spark_connect_rt.kafka.logs.topic_records import TopicPart
 from spark_connect_rt.spark.datasource.pushed_filters import PUSHED, bounds_of, kept_rows, taken
 
 NOON = dt.datetime(2024, 2, 29, 12, tzinfo=dt.UTC)

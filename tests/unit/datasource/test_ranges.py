@@ -12,7 +12,7 @@ from pyspark.sql.types import StructType
 
 from pyspark_connectrt import DefaultSource
 from spark_connect_rt.api.ranges import SourceRange
-from spark_connect_rt.spark.datasource.pushed_filters import Condition
+from spark_connect_rt.spark.datasource.pushed_filters import Comparison
 from spark_connect_rt.spark.datasource.range_plan import shared
 from spark_connect_rt.spark.datasource.task_read import COLUMNS
 from tests.unit.datasource.memory_logs import MemoryLogs, MemoryLogTask
@@ -27,14 +27,14 @@ def schema() -> StructType:
     return found
 
 
-def read(*conditions: Condition, **options: str) -> tuple[list[str], int]:
+def read(*conditions: Comparison, **options: str) -> tuple[list[str], int]:
     """Return what a read with these filters gives, and how many records it polled."""
     MemoryLogTask.polled = 0
     found = filtered(MemoryLogs.options() | {"until": "latest"} | options, conditions)
     return [value.decode() for value in found], MemoryLogTask.polled
 
 
-def filtered(options: Mapping[str, str], conditions: Sequence[Condition]) -> list[bytes]:
+def filtered(options: Mapping[str, str], conditions: Sequence[Comparison]) -> list[bytes]:
     """Return the values that a read with these filters gives, in order."""
     reader = DefaultSource(dict(options)).reader(schema())
     reader._conditions = list(conditions)  # type: ignore[attr-defined]
@@ -47,11 +47,11 @@ def at(number: int) -> datetime:
 
 
 def test_filters_bound_what_is_polled() -> None:
-    assert read(Condition("topic", "EqualTo", "b")) == (["b0", "b1", "b2", "b3", "b4"], 5)
-    since = Condition("timestamp", "GreaterThanOrEqual", at(3))
-    assert read(Condition("topic", "In", ("b", "c")), since) == (["b3", "b4"], 2)
-    assert read(since, Condition("timestamp", "LessThan", at(5))) == (["a3", "a4", "b3", "b4"], 9)
-    assert read(Condition("topic", "EqualTo", "c")) == ([], 0)
+    assert read(Comparison("topic", "EqualTo", "b")) == (["b0", "b1", "b2", "b3", "b4"], 5)
+    since = Comparison("timestamp", "GreaterThanOrEqual", at(3))
+    assert read(Comparison("topic", "In", ("b", "c")), since) == (["b3", "b4"], 2)
+    assert read(since, Comparison("timestamp", "LessThan", at(5))) == (["a3", "a4", "b3", "b4"], 9)
+    assert read(Comparison("topic", "EqualTo", "c")) == ([], 0)
     assert read(since, until="idle", idleMs="1") == ([*(f"a{n}" for n in range(3, 10)), "b3", "b4"], 9)
 
 
@@ -62,7 +62,7 @@ def test_what_a_transformation_may_change_bounds_nothing() -> None:
         "transforms.route.regex": "a",
         "transforms.route.replacement": "b",
     }
-    found, polled = read(Condition("topic", "EqualTo", "b"), **route)
+    found, polled = read(Comparison("topic", "EqualTo", "b"), **route)
     assert (len(found), polled) == (15, 15)
 
 

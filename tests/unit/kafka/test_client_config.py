@@ -15,6 +15,7 @@ from spark_connect_rt.config.client_properties import (
 )
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.kafka.client_config import ClientRole, client_config
+from spark_connect_rt.testing.worker_settings import worker_settings
 
 PRODUCER, CONSUMER, ADMIN = ClientRole.PRODUCER, ClientRole.CONSUMER, ClientRole.ADMIN
 SERVERS = {"bootstrap.servers": "k:9092"}
@@ -139,7 +140,7 @@ def test_the_new_group_protocol_leaves_assignment_to_the_broker() -> None:
 def test_a_source_tasks_producer_is_connects_and_overrides_win() -> None:
     worker = {**SERVERS, "ssl.key.password": "s", "producer.linger.ms": "7", "producer.acks": "1", "acks": "0"}
     connector = {"producer.override.acks": "all", "name": "c"}
-    assert source_producer_properties(worker, connector, "c", 2) == {
+    assert source_producer_properties(worker_settings(worker), connector, "c", 2) == {
         "bootstrap.servers": "k:9092",
         "acks": "all",
         "enable.idempotence": "false",
@@ -153,14 +154,18 @@ def test_a_source_tasks_producer_is_connects_and_overrides_win() -> None:
 
 def test_a_sink_tasks_group_can_be_overridden() -> None:
     connector = {"consumer.override.group.id": "mine"}
-    assert sink_consumer_properties(SERVERS, {}, "c", 0)["group.id"] == sink_group_id({}, "c") == "connect-c"
-    assert sink_consumer_properties(SERVERS, connector, "c", 0)["group.id"] == "mine"
+    assert (
+        sink_consumer_properties(worker_settings(SERVERS), {}, "c", 0)["group.id"]
+        == sink_group_id({}, "c")
+        == "connect-c"
+    )
+    assert sink_consumer_properties(worker_settings(SERVERS), connector, "c", 0)["group.id"] == "mine"
     assert sink_group_id(connector, "c") == "mine"
 
 
 def test_the_clients_of_an_internal_topic_see_the_workers_security_only() -> None:
     worker = {**SERVERS, "group.id": "g", "client.id": "w", "security.protocol": "SSL", "rest.port": "1"}
-    log = log_client_properties(worker, "offsets")
+    log = log_client_properties(worker_settings(worker), "offsets")
     assert log.producer["client.id"] == log.consumer["client.id"] == "g-w-offsets"
     assert log.producer["security.protocol"] == "SSL"
     assert "rest.port" not in log.producer
@@ -170,7 +175,7 @@ def test_the_clients_of_an_internal_topic_see_the_workers_security_only() -> Non
 def test_executors_clients_bring_neither_the_groups_library_nor_the_key_stores() -> None:
     """They start often, and their machines need not have these packages."""
     code = (
-        "import sys, spark_connect_rt.kafka.batch_producer, spark_connect_rt.kafka.batch_consumer;"
+        "import sys, spark_connect_rt.kafka.writing.batch_producer, spark_connect_rt.kafka.reading.batch_consumer;"
         "print([name for name in ('aiokafka', 'cryptography', 'httpx') if name in sys.modules])"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -12,9 +12,10 @@ import pytest
 
 from spark_connect_rt.config.client_properties import source_producer_properties
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.kafka import column_producer
-from spark_connect_rt.kafka.column_producer import ColumnProducer
-from spark_connect_rt.kafka.column_settings import column_settings
+from spark_connect_rt.kafka.writing import column_producer
+from spark_connect_rt.kafka.writing.column_producer import ColumnProducer
+from spark_connect_rt.kafka.writing.column_settings import column_settings
+from spark_connect_rt.testing.worker_settings import worker_settings
 
 
 class FailingSender:
@@ -45,7 +46,7 @@ class Watched(ColumnProducer):
 
 def test_the_failure_is_known_before_the_loop_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(column_producer, "ColumnSender", FailingSender)
-    settings = column_settings(source_producer_properties({"bootstrap.servers": "k:9092"}, {}, "c", 0))
+    settings = column_settings(source_producer_properties(worker_settings({"bootstrap.servers": "k:9092"}), {}, "c", 0))
     assert settings is not None
     producer = Watched(settings)
     rows = pa.record_batch({"value": pa.array([b"v"], pa.large_binary())}, metadata={"topic": "t"})

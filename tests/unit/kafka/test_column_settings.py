@@ -5,11 +5,12 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.config.client_properties import source_producer_properties
-from spark_connect_rt.kafka.column_settings import column_settings, not_honoured
-from spark_connect_rt.kafka.record_batch_columns import Compression
+from spark_connect_rt.kafka.records.record_batch_columns import Compression
+from spark_connect_rt.kafka.writing.column_settings import column_settings, not_honoured
 from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS
+from spark_connect_rt.testing.worker_settings import worker_settings
 
-USUAL = {**source_producer_properties({"bootstrap.servers": "a:1"}, {}, "c", 0), **TELLS_OFFSETS}
+USUAL = {**source_producer_properties(worker_settings({"bootstrap.servers": "a:1"}), {}, "c", 0), **TELLS_OFFSETS}
 
 
 def test_a_source_task_s_usual_properties_are_honoured() -> None:

@@ -10,9 +10,9 @@ import pytest
 
 from spark_connect_rt.config.client_properties import LogClientProperties
 from spark_connect_rt.errors import RetriableError
-from spark_connect_rt.kafka import compacted_log
 from spark_connect_rt.kafka.admin import TopicSpec
-from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.logs import compacted_log
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.protocol.ids import TopicPartition
 
 

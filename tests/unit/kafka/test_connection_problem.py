@@ -8,7 +8,7 @@ import pytest
 from aiokafka.errors import KafkaConnectionError, SaslAuthenticationFailed, UnsupportedSaslMechanismError
 
 from spark_connect_rt.kafka.connection_problem import refusal_of_error
-from spark_connect_rt.kafka.group_requests import Refusal
+from spark_connect_rt.kafka.refusal import Refusal
 
 
 def not_verified(code: int) -> ssl.SSLCertVerificationError:

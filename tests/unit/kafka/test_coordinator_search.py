@@ -9,8 +9,8 @@ from collections.abc import Awaitable, Callable
 import pytest
 from aiokafka.errors import SaslAuthenticationFailed
 
-from spark_connect_rt.kafka import group_link
-from spark_connect_rt.kafka.group_link import (
+from spark_connect_rt.kafka.membership import group_link
+from spark_connect_rt.kafka.membership.group_link import (
     CoordinatorLink,
     CoordinatorRefusesError,
     CoordinatorSearch,

@@ -6,14 +6,15 @@ import pytest
 
 from spark_connect_rt.config.client_properties import sink_consumer_properties
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.kafka.fetch_settings import backoff_s, fetch_settings, not_honoured
+from spark_connect_rt.kafka.reading.fetch_settings import backoff_s, fetch_settings, not_honoured
+from spark_connect_rt.testing.worker_settings import worker_settings
 
 SERVERS = {"bootstrap.servers": "k:9092"}
 
 
 def test_what_a_sink_task_gets_is_honoured() -> None:
     worker = {**SERVERS, "consumer.security.protocol": "SASL_SSL", "consumer.sasl.mechanism": "PLAIN"}
-    assert not_honoured(sink_consumer_properties(worker, {}, "c", 0)) == []
+    assert not_honoured(sink_consumer_properties(worker_settings(worker), {}, "c", 0)) == []
 
 
 @pytest.mark.parametrize(

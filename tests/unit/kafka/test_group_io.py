@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.kafka.group_io import GroupIo
-from spark_connect_rt.kafka.group_member import KafkaGroupMember
+from spark_connect_rt.kafka.membership.group_io import GroupIo
+from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
 from spark_connect_rt.state import membership_events as happened
-from spark_connect_rt.state.membership import Member, Phase
+from spark_connect_rt.state.membership import Member, MemberPhase
+from tests.support.group_members import new_member, settings_of
 
 SETTINGS = {"group.id": "g", "bootstrap.servers": "127.0.0.1:1", "client.id": "c"}
 
@@ -22,7 +23,7 @@ class Shell(KafkaGroupMember):
     """A member whose events are only noted."""
 
     def __init__(self) -> None:
-        super().__init__(SETTINGS)
+        super().__init__(settings_of(SETTINGS))
         self.heard: list[object] = []
 
     def apply(self, event: object, era: int | None = None) -> tuple[Any, ...]:
@@ -39,6 +40,17 @@ def test_a_refusal_is_final_only_for_who_was_never_let_in(reason: str) -> None:
     io._answered(happened.SyncAnswered(b"", 5), 0)
     io._answered(happened.Refused(reason), 0)  # an authorizer that reloads, a heartbeat answered 30
     assert shell.heard[1:] == [happened.SyncAnswered(b"", 5), happened.CoordinatorLost(reason)]
+    assert shell.trouble() == reason
+
+
+def test_what_keeps_a_member_out_is_forgotten_when_it_is_in_again() -> None:
+    member = new_member(SETTINGS)
+    member._member = Member(MemberPhase.SYNCING, "m", 7, "sessioned", "l", coordinator_known=True)
+    member.troubled("group.id: not authorised")
+    member.apply(happened.RebalanceSignalled(7, 1))
+    assert member.trouble() == "group.id: not authorised"
+    member.apply(happened.SyncAnswered(b"", 5))
+    assert member.trouble() == ""
 
 
 class Link:
@@ -61,8 +73,10 @@ class Link:
 
 
 def test_an_io_thread_that_failed_tells_the_herder_and_can_still_leave_the_group() -> None:
-    member, link = KafkaGroupMember(SETTINGS), Link()
-    member._member = Member(Phase.STABLE, "m", 7, "sessioned", "l", True, holding=True, last_contact_ms=member.now_ms())
+    member, link = new_member(SETTINGS), Link()
+    member._member = Member(
+        MemberPhase.STABLE, "m", 7, "sessioned", "l", True, holding=True, last_contact_ms=member.now_ms()
+    )
     member._io._link = link  # type: ignore[assignment]
     failing: Callable[[], None] = _raise
     member._io._beat_if_due = failing  # type: ignore[method-assign]

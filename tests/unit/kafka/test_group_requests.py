@@ -6,8 +6,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from spark_connect_rt.kafka import group_requests as requests
-from spark_connect_rt.kafka.group_wire import JoinGroupResponse_v9, LeaveGroupResponse_v5
+from spark_connect_rt.kafka.membership import group_requests as requests
+from spark_connect_rt.kafka.membership.group_wire import JoinGroupResponse_v9, LeaveGroupResponse_v5
 from spark_connect_rt.state import membership_events as ev
 from spark_connect_rt.state.membership import Member, Timing
 

@@ -3,63 +3,69 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from spark_connect_rt.config.worker.connection_config import ConnectionSettings
+from spark_connect_rt.config.worker.group_config import GroupSettings
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.kafka.group_security import connection_arguments
-from spark_connect_rt.kafka.group_settings import member_settings
+from spark_connect_rt.kafka.membership.group_settings import member_settings
 from spark_connect_rt.state.membership import Timing
+from tests.support.group_members import settings_of
 
 LEAST = {"group.id": "g", "bootstrap.servers": "one:9092,two:9092"}
 
 
 def test_connects_defaults() -> None:
-    settings = member_settings(LEAST)
+    settings = settings_of(LEAST)
     assert settings.timing == Timing(10_000, 3_000, 60_000)
     assert settings.link.bootstrap_servers == "one:9092,two:9092"
     assert settings.link.security == {"security_protocol": "PLAINTEXT"}
 
 
 def test_a_quick_request_fails_well_within_the_session() -> None:
-    link = member_settings(LEAST | {"session.timeout.ms": 6_000}).link
+    link = settings_of(LEAST | {"session.timeout.ms": 6_000}).link
     assert link.answer_limit_ms == 3_000
     assert link.setup_limit_ms == 3_000
-    assert member_settings(LEAST | {"request.timeout.ms": "1000"}).link.answer_limit_ms == 1_000
+    assert settings_of(LEAST | {"request.timeout.ms": "1000"}).link.answer_limit_ms == 1_000
 
 
 def test_a_waiting_request_outlives_the_rebalance() -> None:
-    assert member_settings(LEAST).link.rebalance_limit_ms == 65_000
-    assert member_settings(LEAST | {"request.timeout.ms": 90_000}).link.rebalance_limit_ms == 90_000
+    assert settings_of(LEAST).link.rebalance_limit_ms == 65_000
+    assert settings_of(LEAST | {"request.timeout.ms": 90_000}).link.rebalance_limit_ms == 90_000
 
 
-def test_typed_values_and_lists_are_taken_too() -> None:
-    settings = member_settings({"group.id": "g", "bootstrap.servers": ["a:1", "b:2"], "client.id": ""})
+def test_servers_and_the_client_id() -> None:
+    settings = settings_of({"group.id": "g", "bootstrap.servers": "a:1, b:2", "client.id": ""})
     assert settings.link.bootstrap_servers == "a:1,b:2"
     assert settings.link.client_id == "connect"
-    assert member_settings(LEAST, "worker-7").link.client_id == "worker-7"
+    assert settings_of(LEAST, "worker-7").link.client_id == "worker-7"
 
 
 def test_back_off_doubles_up_to_its_maximum() -> None:
-    settings = member_settings(LEAST)
+    settings = settings_of(LEAST)
     assert [settings.backoff_ms(n) for n in (1, 2, 3, 4, 5, 6, 400)] == [100, 200, 400, 800, 1_000, 1_000, 1_000]
 
 
 def test_every_problem_is_reported_at_once() -> None:
+    group = GroupSettings.of(LEAST | {"rebalance.timeout.ms": "0", "heartbeat.interval.ms": "10000"})
     with pytest.raises(BadConfigError) as caught:
-        member_settings({"session.timeout.ms": "soon", "rebalance.timeout.ms": "0"})
+        member_settings(replace(group, group_id=""), ConnectionSettings.of({"request.timeout.ms": "0"}), {})
     assert set(caught.value.problems) == {
         "group.id",
         "bootstrap.servers",
-        "session.timeout.ms",
+        "heartbeat.interval.ms",
         "rebalance.timeout.ms",
+        "request.timeout.ms",
     }
 
 
 def test_a_heartbeat_slower_than_the_session_is_refused() -> None:
     with pytest.raises(BadConfigError, match=r"heartbeat\.interval\.ms"):
-        member_settings(LEAST | {"heartbeat.interval.ms": "10000"})
+        settings_of(LEAST | {"heartbeat.interval.ms": "10000"})
 
 
 JAAS = 'org.apache.kafka.common.security.scram.ScramLoginModule required username="u" password="p\\"w";'

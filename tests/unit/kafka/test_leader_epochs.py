@@ -15,8 +15,8 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.kafka import broker_links
-from spark_connect_rt.kafka.fetch_consumer import FetchConsumer
+from spark_connect_rt.kafka.reading import broker_links
+from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
 from spark_connect_rt.protocol.ids import TopicPartition
 
 PLACE = TopicPartition("t", 0)

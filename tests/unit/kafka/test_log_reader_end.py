@@ -6,7 +6,7 @@ from types import SimpleNamespace
 from typing import Any
 
 from spark_connect_rt.kafka.admin import TopicSpec
-from spark_connect_rt.kafka.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.ports.supervision import Part
 
 

@@ -8,7 +8,7 @@ import time
 import pytest
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.kafka.membership_inbox import MembershipInbox
+from spark_connect_rt.kafka.membership.membership_inbox import MembershipInbox
 from spark_connect_rt.ports.group_member import Assigned, AssignmentRequired, ContactLost, JoinRequired
 
 ASSIGNED = Assigned(1, "sessioned", "m", "m", b"")

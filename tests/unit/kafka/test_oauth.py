@@ -11,8 +11,8 @@ import pytest
 
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.kafka.client_config import ClientRole, client_config
-from spark_connect_rt.kafka.oauth_config import TokenSettings, native_settings, token_settings
-from spark_connect_rt.kafka.oauth_tokens import (
+from spark_connect_rt.security.oauth_config import TokenSettings, native_settings, token_settings
+from spark_connect_rt.security.oauth_tokens import (
     TokenSource,
     TokenUnavailableError,
     token_callback,

@@ -8,9 +8,9 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.kafka import record_batches
-from spark_connect_rt.kafka.latest_records import latest_of
-from spark_connect_rt.kafka.record_batches import offset_behind
+from spark_connect_rt.kafka.logs.latest_records import latest_of
+from spark_connect_rt.kafka.records import record_batches
+from spark_connect_rt.kafka.records.record_batches import offset_behind
 from spark_connect_rt.ports.compacted_log import LogRecord
 
 COMMIT, ABORT = 1, 0

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.kafka.record_places import TopicPlaces, by_place, unplaced_topics
+from spark_connect_rt.kafka.records.record_places import TopicPlaces, by_place, unplaced_topics
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.batch_clients_contract import rows_batch

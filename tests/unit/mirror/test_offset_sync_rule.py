@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from spark_connect_rt.mirror.offset_sync_rule import OffsetSyncQueue, Run
+from spark_connect_rt.mirror.offset_sync_rule import OffsetRun, OffsetSyncQueue
 from spark_connect_rt.protocol.ids import TopicPartition
 
 P = TopicPartition("t", 0)
 
 
-def fed(runs: Iterable[Run], max_lag: int = 100) -> list[tuple[int, int]]:
+def fed(runs: Iterable[OffsetRun], max_lag: int = 100) -> list[tuple[int, int]]:
     """Return the syncs in order: those at once as they come, then what waited."""
     queue, found = OffsetSyncQueue(max_lag), []
     for run in runs:
@@ -30,17 +30,17 @@ def fed(runs: Iterable[Run], max_lag: int = 100) -> list[tuple[int, int]]:
 
 
 def test_the_first_record_then_one_each_time_the_lag_is_reached_then_the_last() -> None:
-    assert fed([Run(5, 0, 250)]) == [(5, 0), (106, 101), (207, 202), (254, 249)]
+    assert fed([OffsetRun(5, 0, 250)]) == [(5, 0), (106, 101), (207, 202), (254, 249)]
 
 
 def test_behind_a_gap_and_at_a_target_that_was_cut_off_there_is_a_sync_at_once() -> None:
-    assert fed([Run(0, 0, 3), Run(7, 3, 2)]) == [(0, 0), (7, 3), (8, 4)]
-    assert fed([Run(0, 50, 3), Run(3, 0, 2)]) == [(0, 50), (3, 0), (4, 1)]
+    assert fed([OffsetRun(0, 0, 3), OffsetRun(7, 3, 2)]) == [(0, 0), (7, 3), (8, 4)]
+    assert fed([OffsetRun(0, 50, 3), OffsetRun(3, 0, 2)]) == [(0, 50), (3, 0), (4, 1)]
 
 
 def test_a_sync_that_is_not_taken_in_time_is_replaced() -> None:
     queue = OffsetSyncQueue(10)
-    assert len(list(queue.take_in(P, Run(0, 0, 34)))) == 4
+    assert len(list(queue.take_in(P, OffsetRun(0, 0, 34)))) == 4
     newest = queue.take()
     assert newest is not None
     assert newest.upstream_offset == 33
@@ -52,6 +52,8 @@ def test_a_sync_that_is_not_taken_in_time_is_replaced() -> None:
 @pytest.mark.parametrize("max_lag", [-5, 0, 1, 7])
 @given(runs=st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30), st.integers(1, 25)), max_size=6))
 def test_a_run_is_as_good_as_its_records_one_by_one(max_lag: int, runs: list[tuple[int, int, int]]) -> None:
-    whole = [Run(*one) for one in runs]
-    single = [Run(one.upstream_offset + n, one.downstream_offset + n, 1) for one in whole for n in range(one.count)]
+    whole = [OffsetRun(*one) for one in runs]
+    single = [
+        OffsetRun(one.upstream_offset + n, one.downstream_offset + n, 1) for one in whole for n in range(one.count)
+    ]
     assert fed(whole, max_lag) == fed(single, max_lag)

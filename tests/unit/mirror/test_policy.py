@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
+from spark_connect_rt.app.worker_plugins import plugins_of
 from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.mirror.filters import DefaultTopicFilter, TopicSelection
+from spark_connect_rt.mirror import named_class
+from spark_connect_rt.mirror.filters import (
+    FILTERS,
+    GROUP_FILTER,
+    TOPIC_FILTER,
+    DefaultTopicFilter,
+    TopicSelection,
+    group_filter,
+    property_filter,
+    topic_filter,
+)
 from spark_connect_rt.mirror.policy import (
+    POLICY_CLASS,
     DefaultReplicationPolicy,
     IdentityReplicationPolicy,
     ReplicationPolicy,
@@ -61,6 +75,22 @@ def test_internal_topics_are_named_with_the_separator_unless_told_otherwise() ->
 def test_a_policy_of_ones_own_is_named_by_its_class(name: str) -> None:
     policy: ReplicationPolicy = replication_policy({"replication.policy.class": name})
     assert policy.format_remote_topic("A", "t") == "t[A]"
+
+
+@pytest.mark.parametrize("setting", [POLICY_CLASS, *FILTERS])
+def test_a_worker_imports_only_what_it_allows(setting: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(named_class, "_may_import", named_class._may_import)  # as before, behind the test
+    named_class.import_only(plugins_of({"connectrt.plugins.modules": "tests.unit.mirror"}).may_import)
+    made = {POLICY_CLASS: replication_policy, TOPIC_FILTER: topic_filter, GROUP_FILTER: group_filter}
+    make = made.get(setting, property_filter)
+    forbidden = "tests.unit.plugins.never_imported"
+    for name in (f"{forbidden}:Any", f"{forbidden}.Any"):
+        with pytest.raises(BadConfigError, match=r"connectrt\.plugins\.modules") as caught:
+            make({setting: name})
+        assert list(caught.value.problems) == [setting]
+    assert forbidden not in sys.modules
+    assert make({}) is not None
+    assert isinstance(make({setting: f"{__name__}:BracketPolicy"}), BracketPolicy)
 
 
 def test_a_class_that_is_not_there_and_an_empty_separator_are_named() -> None:

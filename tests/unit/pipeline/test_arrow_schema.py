@@ -11,7 +11,7 @@ import pytest
 
 from spark_connect_rt.api.data import schema as s
 from spark_connect_rt.api.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
-from spark_connect_rt.api.data.values_check import check_value
+from spark_connect_rt.api.data.struct import check_value
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.pipeline.arrow_schema import RowColumns, has_maps, python_values
 

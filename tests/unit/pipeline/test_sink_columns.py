@@ -16,7 +16,7 @@ from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
 from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
 from spark_connect_rt.protocol.ids import TopicPartition
-from spark_connect_rt.spark.executor.sink_rows import by_partition
+from spark_connect_rt.spark.executor.sinks.sink_rows import by_partition
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
 BYTES = "org.apache.kafka.connect.converters.ByteArrayConverter"

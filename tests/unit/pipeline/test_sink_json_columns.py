@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.api.data.logical import date_schema, decimal_schema, time_schema, timestamp_schema
-from spark_connect_rt.api.data.schema import Schema, SchemaBuilder, Type, struct_of
+from spark_connect_rt.api.data.schema import Schema, Type, struct_of
+from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.api.records import SinkBatch
 from spark_connect_rt.app.plugin_scan import bundled_plugins

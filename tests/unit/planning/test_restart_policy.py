@@ -1,14 +1,24 @@
 """When a FAILED task is started again, and when no more."""
 
 import traceback
+from dataclasses import replace
 
 import pytest
 
-from spark_connect_rt.config.health_config import health_settings
+from spark_connect_rt.config.worker.health_config import HealthSettings
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.planning.restart_policy import Failure, RestartPolicy, decide_restart, error_of
+from spark_connect_rt.planning.restart_policy import Failure, decide_restart, error_of
 
-POLICY = RestartPolicy(enabled=True, delay_ms=100, delay_max_ms=1_000, restarts_max=4, window_ms=60_000, poison_count=3)
+POLICY = HealthSettings.of(
+    {
+        "errors.restart.policy": "backoff",
+        "errors.restart.delay.ms": 100,
+        "errors.restart.delay.max.ms": 1_000,
+        "errors.restart.max": 4,
+        "errors.restart.window.ms": 60_000,
+        "errors.restart.poison": 3,
+    }
+)
 BAD_LINE = "ValueError: line 7 is bad"
 
 
@@ -25,7 +35,7 @@ def test_the_wait_doubles_up_to_the_longest() -> None:
         assert verdict.at_ms is not None
         delays.append(verdict.at_ms - at[-1])
     assert delays == [100, 200, 400, 800]
-    patient = RestartPolicy(enabled=True, delay_ms=100, delay_max_ms=1_000, restarts_max=1_000)
+    patient = replace(POLICY, errors_restart_max=1_000, errors_restart_poison=1_000)
     assert decide_restart(patient, failures(*range(900))).at_ms == 899 + 1_000
 
 
@@ -74,7 +84,7 @@ def test_a_target_that_is_away_is_no_poison(error: str) -> None:
 
 
 def test_poison_can_be_switched_off() -> None:
-    policy = RestartPolicy(enabled=True, poison_count=0, delay_ms=1)
+    policy = replace(POLICY, errors_restart_poison=0, errors_restart_delay_ms=1, errors_restart_max=10)
     assert decide_restart(policy, failures(0, 1, 2, 3, 4, error=BAD_LINE)).at_ms == 4 + 16
 
 
@@ -92,7 +102,8 @@ def test_the_error_of_a_trace_is_its_class_and_whole_message() -> None:
 
 
 def test_a_connector_says_it_else_the_worker_else_the_default() -> None:
-    worker = {"errors.restart.policy": "backoff", "errors.restart.max": "7"}
-    policy = RestartPolicy.of(health_settings({"errors.restart.max": "2", "errors.restart.poison": "${x:y}"}, worker))
-    assert (policy.enabled, policy.restarts_max, policy.poison_count) == (True, 2, 3)
-    assert not RestartPolicy.of(health_settings({}, {})).enabled
+    worker = HealthSettings.of({"errors.restart.policy": "backoff", "errors.restart.max": "7"})
+    settings = worker.overridden({"errors.restart.max": "2", "errors.restart.poison": "${x:y}"})
+    assert settings.errors_restart_policy == "backoff"
+    assert (settings.errors_restart_max, settings.errors_restart_poison) == (2, 3)
+    assert HealthSettings.of({}).errors_restart_policy == "none"

@@ -3,7 +3,7 @@
 import pytest
 
 from spark_connect_rt.errors import ConnectError, NotAssignedError, NotLeaderError
-from spark_connect_rt.planning.request_routing import Standing, require_leader, require_owner
+from spark_connect_rt.planning.request_routing import GroupStanding, require_leader, require_owner
 from spark_connect_rt.planning.task_configs import (
     checked_count,
     completed_task_config,
@@ -63,7 +63,7 @@ def test_attempts_back_off_to_a_minute() -> None:
 
 
 def test_requests_are_sent_to_the_leader_and_from_there_to_the_owner() -> None:
-    leader, other = Standing(True, "http://me/"), Standing(False, "http://leader/")
+    leader, other = GroupStanding(True, "http://me/"), GroupStanding(False, "http://leader/")
     require_leader(leader, "delete")
     with pytest.raises(NotLeaderError) as not_leader:
         require_leader(other, "delete")

@@ -29,7 +29,9 @@ class OwnPredicate(Predicate):
         "FileStreamSourceConnector",
         "FileStreamSource",
         " FileStreamSource ",
-        "spark_connect_rt.connectors.file_stream_source:FileStreamSourceConnector",
+        "spark_connect_rt.connectors.files.file_stream_source:FileStreamSourceConnector",
+        "spark_connect_rt.connectors.files.file_stream_source.FileStreamSourceConnector",
+        "spark_connect_rt.connectors.file_stream_source:FileStreamSourceConnector",  # before the wings
         "spark_connect_rt.connectors.file_stream_source.FileStreamSourceConnector",
     ],
 )

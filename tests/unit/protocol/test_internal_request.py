@@ -6,7 +6,7 @@ from spark_connect_rt.errors import BadRequestError
 from spark_connect_rt.protocol.internal_request import (
     ALGORITHM_HEADER,
     SIGNATURE_HEADER,
-    Verdict,
+    SignatureVerdict,
     sign,
     verify,
 )
@@ -28,21 +28,21 @@ def test_the_signature_is_the_hmac_of_the_raw_body() -> None:
 
 def test_a_signed_body_verifies_and_another_does_not() -> None:
     headers = {name.upper(): value for name, value in sign(KEY, "HmacSHA256", b"[]").items()}
-    assert verify(KEY, ACCEPTED, headers, b"[]") is Verdict.VALID
-    assert verify(KEY, ACCEPTED, headers, b"[ ]") is Verdict.MISMATCH
-    assert verify(b"other", ACCEPTED, headers, b"[]") is Verdict.MISMATCH
+    assert verify(KEY, ACCEPTED, headers, b"[]") is SignatureVerdict.VALID
+    assert verify(KEY, ACCEPTED, headers, b"[ ]") is SignatureVerdict.MISMATCH
+    assert verify(b"other", ACCEPTED, headers, b"[]") is SignatureVerdict.MISMATCH
 
 
 def test_no_body_is_an_empty_body() -> None:
-    assert verify(KEY, ACCEPTED, sign(KEY, "HmacSHA256", None), b"") is Verdict.VALID
+    assert verify(KEY, ACCEPTED, sign(KEY, "HmacSHA256", None), b"") is SignatureVerdict.VALID
 
 
 def test_the_checks_come_in_javas_order() -> None:
     headers = sign(KEY, "HmacSHA256", b"")
-    assert verify(None, ACCEPTED, {}, b"") is Verdict.MISSING
-    assert verify(None, ACCEPTED, {SIGNATURE_HEADER: "x"}, b"") is Verdict.MISSING
-    assert verify(None, ("HmacSHA512",), headers, b"") is Verdict.ALGORITHM_REFUSED
-    assert verify(None, ACCEPTED, headers, b"") is Verdict.KEY_UNKNOWN
+    assert verify(None, ACCEPTED, {}, b"") is SignatureVerdict.MISSING
+    assert verify(None, ACCEPTED, {SIGNATURE_HEADER: "x"}, b"") is SignatureVerdict.MISSING
+    assert verify(None, ("HmacSHA512",), headers, b"") is SignatureVerdict.ALGORITHM_REFUSED
+    assert verify(None, ACCEPTED, headers, b"") is SignatureVerdict.KEY_UNKNOWN
 
 
 def test_a_signature_that_is_not_base64_is_a_bad_request() -> None:

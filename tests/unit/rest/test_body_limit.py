@@ -8,10 +8,11 @@ from collections.abc import AsyncIterator
 import httpx
 import pytest
 
-from spark_connect_rt.ports.herder import ConfigWritten, InternalKey
+from spark_connect_rt.ports.herder_requests import PatchConfig
+from spark_connect_rt.ports.herder_values import ConfigWritten, InternalKey
 from spark_connect_rt.protocol.internal_request import sign
 from spark_connect_rt.rest.app import create_app
-from spark_connect_rt.rest.body_limit import LIMIT_BYTES, TASKS_LIMIT_BYTES
+from spark_connect_rt.rest.middleware.body_limit import LIMIT_BYTES, TASKS_LIMIT_BYTES
 from tests.unit.rest.conftest import Asked
 from tests.unit.rest.fake_herder import INFO, FakeHerder
 
@@ -42,13 +43,13 @@ def test_no_more_than_the_limit_is_read(herder: FakeHerder, method: str, path: s
     answer, taken = streamed(herder, method, path, 4 * LIMIT_BYTES)
     assert (answer.status_code, answer.json()["error_code"]) == (413, 413)
     assert taken <= LIMIT_BYTES + 2 * len(PIECE)
-    assert herder.calls == []
+    assert herder.requests == []
 
 
 def test_a_length_beyond_the_limit_is_refused_before_anything_is_read(rest: Asked, herder: FakeHerder) -> None:
     answer, taken = streamed(herder, "POST", "/connectors", LIMIT_BYTES, **{"Content-Length": str(LIMIT_BYTES + 1)})
     assert (answer.status_code, taken) == (413, 0)
-    herder.answers["patch_config"] = ConfigWritten(False, INFO)
+    herder.answers[PatchConfig] = ConfigWritten(False, INFO)
     assert rest("PATCH", "/connectors/src/config", b"{}" + b" " * (LIMIT_BYTES - 2)).status_code == 200
 
 

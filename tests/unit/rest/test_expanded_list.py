@@ -6,7 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from spark_connect_rt.ports.herder_requests import SetTargetState
 from spark_connect_rt.rest.expanded_list import ExpandedList
+from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import faults
 from tests.unit.rest.test_over_herders import Workers
@@ -64,16 +66,16 @@ def test_what_did_not_change_is_not_made_again(workers: Workers) -> None:
         until_listed(workers, name, "RUNNING", ["RUNNING"])
     workers.cluster.until_stable()
     asked: list[str] = []
-    info = herder.connector_info
-    herder.connector_info = lambda name: (asked.append(name), info(name))[1]  # type: ignore[method-assign,func-returns-value]
-    listing = ExpandedList(herder)
+    info = herder.views.connector_info
+    herder.views.connector_info = lambda name: (asked.append(name), info(name))[1]  # type: ignore[method-assign,func-returns-value]
+    listing = ExpandedList(herder.views)
     first = listing.body(["b", "a"], ["info", "status"])
     assert asked == ["b", "a"]
     assert listing.body(["b", "a"], ["status", "info"]) == first
     assert asked == ["b", "a"]
     assert listing.body(["a"], ["info"]) != first
     assert asked == ["b", "a", "a"]
-    herder.pause("a").result(15)
+    herder.submit(SetTargetState("a", TargetState.PAUSED)).result(15)
     workers.cluster.until(lambda: workers.cluster.states("a") == {"a": "PAUSED", "a-0": "PAUSED"})
     changed = listing.body(["b", "a"], ["status", "info"])
     assert asked == ["b", "a", "a", "a"]

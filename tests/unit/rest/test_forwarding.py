@@ -6,6 +6,14 @@ import httpx
 import pytest
 
 from spark_connect_rt.errors import NotAssignedError, NotLeaderError, RetriableError, UnreachableError
+from spark_connect_rt.ports.herder_requests import (
+    CreateConnector,
+    DeleteConnector,
+    PutTaskConfigs,
+    RestartConnector,
+    RestartTask,
+    SetTargetState,
+)
 from spark_connect_rt.ports.peer_client import PeerAnswer
 from spark_connect_rt.rest.app import create_app
 from spark_connect_rt.rest.error_mapping import CONFLICT, NO_LEADER, STALE
@@ -48,10 +56,10 @@ def follower(
 ) -> tuple[httpx.Response, FakePeers]:
     """Ask a worker that is not the leader."""
     herder, peers = FakeHerder(), FakePeers(*(answer if isinstance(answer, list) else [answer]))
-    for operation in ("create", "delete", "restart", "put_task_configs"):
-        herder.answers[operation] = NotLeaderError("Only the leader can.", LEADER)
-    herder.answers["restart_task"] = NotAssignedError("Not here.", "http://owner:8083")
-    herder.answers["stop_connector"] = NotLeaderError("Only the leader can.", None)
+    for kind in (CreateConnector, DeleteConnector, RestartConnector, PutTaskConfigs):
+        herder.answers[kind] = NotLeaderError("Only the leader can.", LEADER)
+    herder.answers[RestartTask] = NotAssignedError("Not here.", "http://owner:8083")
+    herder.answers[SetTargetState] = NotLeaderError("Only the leader can.", None)
     return ask(create_app(herder, peers, request_limit_ms=600), method, path, body, **headers), peers
 
 

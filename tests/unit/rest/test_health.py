@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from starlette.testclient import TestClient
 
-from spark_connect_rt.ports.herder import Health
+from spark_connect_rt.ports.herder_values import Health
 from spark_connect_rt.rest.app import create_app
 from tests.unit.rest.fake_herder import FakeHerder
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from spark_connect_rt.ports.herder_requests import SetGroupLoggerLevel, SetLoggerLevel
 from tests.unit.rest.conftest import Asked
 from tests.unit.rest.fake_herder import FakeHerder
 
@@ -20,7 +21,7 @@ def test_a_level_is_set_here_or_everywhere(rest: Asked, herder: FakeHerder) -> N
     assert (here.status_code, here.json()) == (200, ["org.x", "org.x.y"])
     everywhere = rest("PUT", "/admin/loggers/org.x?scope=cluster", b'{"level":"TRACE"}')
     assert (everywhere.status_code, everywhere.content) == (204, b"")
-    assert herder.calls == [("set_logger_level", "org.x", "DEBUG"), ("put_logger_level", "org.x", "TRACE")]
+    assert herder.requests == [SetLoggerLevel("org.x", "DEBUG"), SetGroupLoggerLevel("org.x", "TRACE")]
     assert rest("PUT", "/admin/loggers/org.x?scope=elsewhere", b'{"level":"INFO"}').status_code == 200
 
 

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.ports.herder import ConfigWritten
+from spark_connect_rt.ports.herder_requests import CreateConnector, RestartConnector
+from spark_connect_rt.ports.herder_values import ConfigWritten
 from spark_connect_rt.rest.app import create_app
 from tests.unit.rest.conftest import Asked
 from tests.unit.rest.fake_herder import INFO, STATUS, FakeHerder
@@ -27,9 +28,9 @@ def test_the_number_of_a_task(rest: Asked, number: str, status: int) -> None:
 def test_of_a_repeated_flag_the_first_counts(
     rest: Asked, herder: FakeHerder, first: str, second: str, status: int
 ) -> None:
-    herder.answers["restart"] = STATUS if status == 202 else None
+    herder.answers[RestartConnector] = STATUS if status == 202 else None
     rest("POST", f"/connectors/src/restart?includeTasks={first}&includeTasks={second}")
-    assert herder.calls == [("restart", "src", first == "true", False)]
+    assert herder.requests == [RestartConnector("src", first == "true", False)]
 
 
 @pytest.mark.parametrize(
@@ -38,9 +39,9 @@ def test_of_a_repeated_flag_the_first_counts(
 def test_only_characters_up_to_a_blank_are_cut_from_a_name(
     rest: Asked, herder: FakeHerder, name: str, kept: str
 ) -> None:
-    herder.answers["create"] = ConfigWritten(True, INFO)
+    herder.answers[CreateConnector] = ConfigWritten(True, INFO)
     rest("POST", "/connectors", json.dumps({"name": name, "config": {}}).encode())
-    assert herder.calls[0][1] == kept
+    assert herder.requests[0].name == kept
 
 
 def raw_request(herder: FakeHerder, method: str, raw_path: bytes, messages: list[dict[str, Any]]) -> list[Any]:
@@ -82,7 +83,7 @@ def test_a_client_that_hangs_up_amid_its_body_is_no_error(herder: FakeHerder, ca
     messages = [{"type": "http.request", "body": b"{", "more_body": True}, {"type": "http.disconnect"}]
     with caplog.at_level(logging.WARNING):
         raw_request(herder, "POST", b"/connectors", messages)  # an error would be raised here, for the server to log
-    assert (caplog.records, herder.calls) == ([], [])
+    assert (caplog.records, herder.requests) == ([], [])
 
 
 @pytest.mark.parametrize(

@@ -2,20 +2,32 @@
 
 from __future__ import annotations
 
+import importlib.util
 import re
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
+from jsonschema import Draft202012Validator
 
-from spark_connect_rt.config.connector_config import SOURCE
+from spark_connect_rt.config.connectors.connector_config import SOURCE
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.planning.config_infos import Findings, plugin_infos
-from spark_connect_rt.ports.herder import ConfigWritten, ConnectorOffset, Health
-from spark_connect_rt.rest import openapi_models as models
+from spark_connect_rt.ports.herder_requests import (
+    CreateConnector,
+    DescribePlugin,
+    ModifyOffsets,
+    PatchConfig,
+    PutConfig,
+    ReadOffsets,
+    RestartConnector,
+    ValidateConfig,
+)
+from spark_connect_rt.ports.herder_values import ConfigWritten, ConnectorOffset, Health
 from spark_connect_rt.rest.app import create_admin_app, create_app
-from spark_connect_rt.rest.openapi_operations import OPERATIONS
+from spark_connect_rt.rest.description.openapi_operations import OPERATIONS
 from tests.unit.rest.conftest import Asked, ask
 from tests.unit.rest.fake_herder import INFO, STATUS, FakeHerder
 from tests.unit.rest.test_around_the_api import basic, guard
@@ -123,16 +135,15 @@ def test_the_description_is_true(
     rest: Asked, herder: FakeHerder, document: dict[str, Any], method: str, path: str, body: bytes | None
 ) -> None:
     """The parsed answer is what the description says of its status, field for field."""
-    herder.answers = {
-        "create": ConfigWritten(True, INFO),
-        "put_config": ConfigWritten(False, INFO),
-        "patch_config": ConfigWritten(False, INFO),
-        "offsets": [ConnectorOffset({"filename": "x"}, {"position": 3})],
-        "alter_offsets": "done",
-        "reset_offsets": "done",
-        "plugin_settings": list(SOURCE),
-        "validate_config": plugin_infos("a", list(SOURCE), Findings(SOURCE.validate({"tasks.max": "x"}))),
-        "restart": STATUS if "includeTasks" in path else None,
+    herder.answers |= {
+        CreateConnector: ConfigWritten(True, INFO),
+        PutConfig: ConfigWritten(False, INFO),
+        PatchConfig: ConfigWritten(False, INFO),
+        ReadOffsets: [ConnectorOffset({"filename": "x"}, {"position": 3})],
+        ModifyOffsets: "done",
+        DescribePlugin: list(SOURCE),
+        ValidateConfig: plugin_infos("a", list(SOURCE), Findings(SOURCE.validate({"tasks.max": "x"}))),
+        RestartConnector: STATUS if "includeTasks" in path else None,
     }
     answer = rest(method, path, body)
     operation = operation_at(document, method, path)
@@ -140,10 +151,15 @@ def test_the_description_is_true(
     if "content" not in declared:
         assert answer.content == b""
     elif answer.content:
-        shape = declared["content"]["application/json"]["schema"]["$ref"].rpartition("/")[2]
-        getattr(models, shape).model_validate_json(answer.content, strict=True)
+        assert_described(document, declared, answer)
     else:
         assert answer.status_code in (202, 204)
+
+
+def assert_described(document: dict[str, Any], declared: dict[str, Any], answer: httpx.Response) -> None:
+    """The parsed body is what the description says of the response, and has none but the described fields."""
+    schema = {**declared["content"]["application/json"]["schema"], "components": document["components"]}
+    Draft202012Validator(schema).validate(answer.json())
 
 
 def operation_at(document: dict[str, Any], method: str, path: str) -> dict[str, Any]:
@@ -164,19 +180,25 @@ def operation_at(document: dict[str, Any], method: str, path: str) -> dict[str, 
     ],
 )
 def test_refusals_have_the_described_shape(
-    rest: Asked, herder: FakeHerder, error: Exception | None, body: bytes
+    rest: Asked, herder: FakeHerder, document: dict[str, Any], error: Exception | None, body: bytes
 ) -> None:
-    herder.answers["put_config"] = error
+    herder.answers[PutConfig] = error
     answer = rest("PUT", "/connectors/src/config", body)
-    found = models.Error.model_validate_json(answer.content, strict=True)
-    assert found.error_code == answer.status_code
-    assert found.code.startswith("CRT-")
+    responses = operation_at(document, "PUT", "/connectors/src/config")["responses"]
+    assert_described(document, responses[str(answer.status_code)], answer)
+    assert answer.json()["error_code"] == answer.status_code
+    assert answer.json()["code"].startswith("CRT-")
 
 
 @pytest.mark.parametrize("state", ["starting", "unhealthy"])
-def test_health_has_one_shape_whatever_it_says(rest: Asked, herder: FakeHerder, state: str) -> None:
+def test_health_has_one_shape_whatever_it_says(
+    rest: Asked, herder: FakeHerder, document: dict[str, Any], state: str
+) -> None:
     herder.state = Health(state, "it waits")
-    assert models.WorkerHealth.model_validate_json(rest("GET", "/health").content).status == state
+    answer = rest("GET", "/health")
+    responses = operation_at(document, "GET", "/health")["responses"]
+    assert_described(document, responses[str(answer.status_code)], answer)
+    assert answer.json()["status"] == state
 
 
 def test_the_page_and_all_it_loads_come_from_this_worker(rest: Asked) -> None:
@@ -193,6 +215,15 @@ def test_the_page_and_all_it_loads_come_from_this_worker(rest: Asked) -> None:
     assert len(script.content) > 500_000
     assert rest("GET", "/docs/openapi.py").status_code == 404
     assert rest("POST", "/docs").headers["allow"] == "GET,HEAD,OPTIONS"
+
+
+def test_a_worker_without_the_extra_says_what_the_page_needs(rest: Asked, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = importlib.util.find_spec
+    monkeypatch.setattr(importlib.util, "find_spec", lambda name: None if name == "fastapi_offline" else found(name))
+    for path in ("/docs", "/docs/swagger-ui.css"):
+        answer = rest("GET", path, Accept="*/*")
+        assert answer.status_code == 404
+        assert "pip install 'spark-connect-rt[quickstart]'" in answer.json()["message"]
 
 
 def test_the_page_is_behind_a_login_as_everything_else(tmp_path: Path) -> None:

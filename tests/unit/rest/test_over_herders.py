@@ -69,7 +69,7 @@ class Workers:
 
     def named(self, leads: bool) -> str:
         """Return the name of the leader, or of a worker that does not lead."""
-        return next(name for name, worker in self.cluster.workers.items() if worker.herder.is_leader() is leads)
+        return next(name for name, worker in self.cluster.workers.items() if worker.herder.views.is_leader() is leads)
 
     def ask(self, name: str, method: str, path: str, body: object = None) -> httpx.Response:
         return ask(self.peers.apps[f"{name}:8083"], method, path, None if body is None else json.dumps(body).encode())
@@ -100,7 +100,7 @@ def test_during_a_rebalance_every_read_answers_and_writes_wait_for_its_end(worke
     cluster.until_stable()
     assert workers.ask("w2", "DELETE", "/connectors/a").status_code == 204
     # Nobody joins before its task of a has stopped, and that is blocked: the rebalance stays open.
-    cluster.until(lambda: any(worker.herder.leader_url() is None for worker in cluster.workers.values()))
+    cluster.until(lambda: any(worker.herder.views.progress().leader_url is None for worker in cluster.workers.values()))
     waiting = [workers.begin(name, "POST", "/connectors", {"name": name, "config": source()}) for name in ("w1", "w2")]
     waiting.append(workers.begin("w2", "POST", "/connectors/keep/tasks/0/restart"))
     for name in ("w1", "w2"):
@@ -123,7 +123,7 @@ def test_what_one_worker_answered_every_other_one_knows(workers: Workers) -> Non
     assert workers.ask(leader, "POST", "/connectors", {"name": "a", "config": source()}).status_code == 201
     reads = [workers.begin(follower, "GET", f"/connectors/a{path}") for path in ("", "/config", "/status")]
     pause = workers.begin(follower, "PUT", "/connectors/a/pause")
-    assert workers.cluster.workers[follower].herder.list_connectors() == []
+    assert workers.cluster.workers[follower].herder.views.list_connectors() == []
     log.stalled = False
     log.topic.wake()
     assert [read.result(10).status_code for read in reads] == [200, 200, 200]
@@ -142,7 +142,7 @@ def test_a_worker_that_passed_a_write_on_has_read_it_when_it_answers(workers: Wo
     workers.cluster.until_stable()
     log.stalled = True
     changed = workers.begin(follower, "PUT", "/connectors/a/config", source(note="new"))
-    its_config = workers.cluster.workers[leader].herder.connector_config
+    its_config = workers.cluster.workers[leader].herder.views.connector_config
     workers.cluster.until(lambda: its_config("a").get("note") == "new")
     assert not changed.done()
     log.stalled = False
@@ -175,9 +175,11 @@ def test_the_life_of_a_connector_through_any_worker(asked: str) -> None:
         for name, worker in cluster.workers.items():
             peers.apps[f"{name}:8083"] = create_app(worker.herder, peers)
         herder = next(
-            worker.herder for worker in cluster.workers.values() if worker.herder.is_leader() is (asked == "leader")
+            worker.herder
+            for worker in cluster.workers.values()
+            if worker.herder.views.is_leader() is (asked == "leader")
         )
-        app = peers.apps[herder.worker_id()]
+        app = peers.apps[herder.views.progress().worker_id]
 
         def rest(method: str, path: str, body: object = None) -> httpx.Response:
             return ask(app, method, path, None if body is None else json.dumps(body).encode())

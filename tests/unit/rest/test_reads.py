@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.ports.herder import ConnectorInfo, ConnectorOffset, Health, InstanceState
+from spark_connect_rt.errors import ForbiddenError, NotFoundError
+from spark_connect_rt.ports.herder_requests import CatchUp, ReadOffsets, Request, ResetTopics
+from spark_connect_rt.ports.herder_values import ConnectorInfo, ConnectorOffset, Health, InstanceState, TaskState
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.rest.app import create_app
 from tests.unit.rest.conftest import Asked, ask
@@ -55,7 +56,7 @@ def test_who_asks_right_after_a_write_sees_what_it_led_to(
         written = iter([replace(INFO, tasks=())] * 3)
         task_status = herder.task_status
 
-        def early(task: ConnectorTaskId, written: Any = written, task_status: Any = task_status) -> InstanceState:
+        def early(task: ConnectorTaskId, written: Any = written, task_status: Any = task_status) -> TaskState:
             if next(written, None) is not None:
                 raise NotFoundError("too early")
             return task_status(task)
@@ -121,7 +122,7 @@ def test_progress_is_the_herders_own(rest: Asked) -> None:
 
 
 def test_offsets_print_as_hash_maps(rest: Asked, herder: FakeHerder) -> None:
-    herder.answers["offsets"] = [
+    herder.answers[ReadOffsets] = [
         ConnectorOffset({"kafka_topic": "t", "kafka_partition": 0}, {"kafka_offset": 3}),
         ConnectorOffset(None, None),
     ]
@@ -215,8 +216,8 @@ def test_health(rest: Asked, herder: FakeHerder, state: Health, status: int, tex
 
 def test_topics_may_be_off(rest: Asked, herder: FakeHerder) -> None:
     assert rest("PUT", "/connectors/src/topics/reset").status_code == 202
-    assert herder.calls == [("reset_topics", "src")]
-    herder.tracking = False
+    assert herder.requests == [ResetTopics("src")]
+    herder.tracking, herder.answers[ResetTopics] = False, ForbiddenError("Topic tracking reset is disabled.")
     answer = rest("GET", "/connectors/src/topics")
     assert (answer.status_code, answer.json()["message"]) == (403, "Topic tracking is disabled.")
     answer = rest("PUT", "/connectors/src/topics/reset")
@@ -254,11 +255,12 @@ def test_what_another_worker_just_answered_is_read_before_this_one_says_404(
 ) -> None:
     info = herder.infos.pop("src")
 
-    def catch_up() -> Future[None]:
+    def catch_up(request: Request[Any]) -> Future[Any]:
+        assert request == CatchUp()
         herder.infos["src"] = info
         return answered(None)
 
-    herder.catch_up = catch_up  # type: ignore[method-assign]
+    herder.submit = catch_up  # type: ignore[method-assign]
     assert rest("GET", f"/connectors/src{path}").status_code == 200
 
 
@@ -267,7 +269,7 @@ def test_nothing_is_said_of_connectors_before_the_config_topic_is_read(
     herder: FakeHerder, path: str, status: int
 ) -> None:
     app = create_app(herder)
-    herder.answers["offsets"] = []
+    herder.answers[ReadOffsets] = []
     herder.started, infos, herder.infos = Future(), herder.infos, {}
 
     def come_up() -> None:
@@ -294,7 +296,7 @@ def test_a_worker_that_reads_for_too_long_says_what_it_does(herder: FakeHerder) 
 
 def test_404_is_said_after_one_more_look(herder: FakeHerder, rest: Asked) -> None:
     assert rest("GET", "/connectors/none").status_code == 404
-    assert herder.calls == [("catch_up",)]
+    assert herder.requests == [CatchUp()]
 
 
 def test_metrics_are_prometheus_text(rest: Asked) -> None:

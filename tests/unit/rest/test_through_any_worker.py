@@ -93,7 +93,7 @@ def test_a_level_for_the_cluster_reaches_every_worker_whoever_is_asked(workers: 
     assert levels(workers, "org.x") == {asked: "WARN", other: "DEBUG"}
     late = workers.cluster.add_worker("late")
     workers.cluster.until_stable()
-    assert late.herder.logger_levels().keys() == {"root"}  # as Java: who starts later reads no old levels
+    assert late.herder.views.logger_levels().keys() == {"root"}  # as Java: who starts later reads no old levels
 
 
 def test_no_read_waits_for_a_tick_that_stands_still(workers: Workers) -> None:

@@ -17,14 +17,26 @@ from spark_connect_rt.errors import (
     ShuttingDownError,
     TimedOutError,
 )
-from spark_connect_rt.ports.herder import (
+from spark_connect_rt.ports.herder_requests import (
+    CreateConnector,
+    DeleteConnector,
+    FenceZombies,
+    PatchConfig,
+    PutConfig,
+    PutTaskConfigs,
+    Request,
+    RestartConnector,
+    RestartTask,
+    SetTargetState,
+)
+from spark_connect_rt.ports.herder_values import (
     ConfigWritten,
     ConnectorInfo,
     ConnectorStateInfo,
     Health,
     InstanceState,
     InternalKey,
-    TaskInstanceState,
+    TaskState,
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.internal_request import sign
@@ -40,7 +52,7 @@ def created(name: str = "src") -> ConfigWritten:
 
 
 def test_create(rest: Asked, herder: FakeHerder) -> None:
-    herder.answers["create"] = created()
+    herder.answers[CreateConnector] = created()
     answer = rest("POST", "/connectors", CREATE)
     assert answer.status_code == 201
     assert answer.headers["location"] == "http://h:8083/connectors/src"
@@ -49,8 +61,8 @@ def test_create(rest: Asked, herder: FakeHerder) -> None:
         '"topic":"lines","name":"src"},"tasks":[],"type":"source"}'
     )
     config = {"connector.class": "FileStreamSource", "tasks.max": "1", "name": "src"}
-    assert herder.calls == [("create", "src", config, None)]
-    assert list(herder.calls[0][2]) == list(config)
+    assert herder.requests == [CreateConnector("src", config, None)]
+    assert list(herder.requests[0].config) == list(config)
 
 
 @pytest.mark.parametrize(
@@ -66,17 +78,17 @@ def test_what_a_strangers_page_can_send_is_refused(rest: Asked, herder: FakeHerd
         answer = rest(method, path, body, Content_Type=content_type)
         assert answer.status_code == 415
         assert answer.text == '{"error_code":415,"message":"HTTP 415 Unsupported Media Type"}'
-    assert herder.calls == []
+    assert herder.requests == []
 
 
 def test_a_charset_is_no_matter_and_steering_needs_no_type(rest: Asked, herder: FakeHerder) -> None:
-    herder.answers["create"] = created()
+    herder.answers[CreateConnector] = created()
     assert rest("POST", "/connectors", CREATE, Content_Type="application/json; charset=utf-8").status_code == 201
     assert rest("PUT", "/connectors/src/pause").status_code == 202
 
 
 def test_the_location_is_encoded(rest: Asked, herder: FakeHerder) -> None:
-    herder.answers["create"] = created("odd name/ü:1")
+    herder.answers[CreateConnector] = created("odd name/ü:1")
     answer = rest("POST", "/connectors", CREATE)
     assert answer.headers["location"] == "http://h:8083/connectors/odd%20name%2F%C3%BC:1"
 
@@ -86,10 +98,10 @@ def test_the_location_is_encoded(rest: Asked, herder: FakeHerder) -> None:
     [("STOPPED", TargetState.STOPPED), ("paused", TargetState.PAUSED), ("Running", TargetState.STARTED)],
 )
 def test_create_in_a_state(rest: Asked, herder: FakeHerder, text: str, state: TargetState) -> None:
-    herder.answers["create"] = created()
+    herder.answers[CreateConnector] = created()
     body = json.dumps({"name": " src ", "config": {}, "initial_state": text}).encode()
     assert rest("POST", "/connectors", body).status_code == 201
-    assert herder.calls == [("create", "src", {"name": "src"}, state)]
+    assert herder.requests == [CreateConnector("src", {"name": "src"}, state)]
 
 
 @pytest.mark.parametrize(
@@ -116,7 +128,7 @@ def test_a_body_that_cannot_be_read_is_500_as_in_java(rest: Asked, herder: FakeH
     assert answer.status_code == 500
     assert words in answer.json()["message"]
     assert answer.json()["code"] == "CRT-1032"
-    assert herder.calls == []
+    assert herder.requests == []
 
 
 def test_a_name_inside_that_differs_is_400(rest: Asked) -> None:
@@ -135,57 +147,58 @@ def test_a_null_setting_is_refused(rest: Asked) -> None:
 
 
 def test_scalars_become_text_as_they_were_written(rest: Asked, herder: FakeHerder) -> None:
-    herder.answers["put_config"] = ConfigWritten(False, INFO)
+    herder.answers[PutConfig] = ConfigWritten(False, INFO)
     assert rest("PUT", "/connectors/a/config", b'{"t":true,"f":1.50,"n":12345678901234567890}').status_code == 200
     config = {"t": "true", "f": "1.50", "n": "12345678901234567890", "name": "a"}
-    assert herder.calls == [("put_config", "a", config)]
+    assert herder.requests == [PutConfig("a", config)]
 
 
 def test_put_config_creates_or_replaces(rest: Asked, herder: FakeHerder) -> None:
-    herder.answers["put_config"] = created()
+    herder.answers[PutConfig] = created()
     answer = rest("PUT", "/connectors/src/config", b"{}")
     assert answer.status_code == 201
     assert answer.headers["location"] == "http://h:8083/connectors/src"
-    herder.answers["put_config"] = ConfigWritten(False, INFO)
+    herder.answers[PutConfig] = ConfigWritten(False, INFO)
     answer = rest("PUT", "/connectors/src/config", b"{}")
     assert answer.status_code == 200
     assert "location" not in answer.headers
 
 
 @pytest.mark.parametrize(
-    ("method", "path", "status", "call"),
+    ("method", "path", "status", "wanted"),
     [
-        ("DELETE", "/connectors/src", 204, ("delete", "src")),
-        ("PUT", "/connectors/src/pause", 202, ("pause", "src")),
-        ("PUT", "/connectors/src/resume", 202, ("resume", "src")),
-        ("PUT", "/connectors/src/stop", 204, ("stop_connector", "src")),
-        ("POST", "/connectors/src/restart", 204, ("restart", "src", False, False)),
-        ("POST", "/connectors/src/restart?onlyFailed=no", 204, ("restart", "src", False, False)),
-        ("POST", "/connectors/src/tasks/0/restart", 204, ("restart_task", ConnectorTaskId("src", 0))),
-        ("POST", "/connectors/src/tasks", 204, ("put_task_configs", "src", [{"a": "1"}])),
-        ("PUT", "/connectors/src/fence", 204, ("fence", "src")),
+        ("DELETE", "/connectors/src", 204, DeleteConnector("src")),
+        ("PUT", "/connectors/src/pause", 202, SetTargetState("src", TargetState.PAUSED)),
+        ("PUT", "/connectors/src/resume", 202, SetTargetState("src", TargetState.STARTED)),
+        ("PUT", "/connectors/src/stop", 204, SetTargetState("src", TargetState.STOPPED)),
+        ("POST", "/connectors/src/restart", 204, RestartConnector("src")),
+        ("POST", "/connectors/src/restart?onlyFailed=no", 204, RestartConnector("src")),
+        ("POST", "/connectors/src/tasks/0/restart", 204, RestartTask(ConnectorTaskId("src", 0))),
+        ("POST", "/connectors/src/tasks", 204, PutTaskConfigs("src", [{"a": "1"}])),
+        ("PUT", "/connectors/src/fence", 204, FenceZombies("src")),
     ],
 )
 def test_what_answers_without_a_body(
-    rest: Asked, herder: FakeHerder, method: str, path: str, status: int, call: tuple[Any, ...]
+    rest: Asked, herder: FakeHerder, method: str, path: str, status: int, wanted: Request[Any]
 ) -> None:
     body = b'[{"a":"1"}]' if path.endswith("/tasks") else None
     answer = rest(method, path, body)
     assert (answer.status_code, answer.content) == (status, b"")
     assert "content-type" not in answer.headers
-    assert herder.calls == [call]
+    assert herder.requests == [wanted]
 
 
 def test_restart_with_flags_answers_the_plan(rest: Asked, herder: FakeHerder) -> None:
     restarting = InstanceState("RESTARTING", "h:8083")
-    herder.answers["restart"] = ConnectorStateInfo("src", restarting, (TaskInstanceState(0, restarting),), "sink")
+    task = TaskState(0, "RESTARTING", "h:8083")
+    herder.answers[RestartConnector] = ConnectorStateInfo("src", restarting, (task,), "sink")
     answer = rest("POST", "/connectors/src/restart?includeTasks=TRUE&onlyFailed=true")
     assert answer.status_code == 202
     assert answer.text == (
         '{"name":"src","connector":{"state":"RESTARTING","worker_id":"h:8083"},'
         '"tasks":[{"id":0,"state":"RESTARTING","worker_id":"h:8083"}],"type":"sink"}'
     )
-    assert herder.calls == [("restart", "src", True, True)]
+    assert herder.requests == [RestartConnector("src", True, True)]
 
 
 @pytest.mark.parametrize(
@@ -208,7 +221,7 @@ def test_restart_with_flags_answers_the_plan(rest: Asked, herder: FakeHerder) ->
     ],
 )
 def test_refusals(rest: Asked, herder: FakeHerder, error: Exception, status: int, message: str) -> None:
-    herder.answers["delete"] = error
+    herder.answers[DeleteConnector] = error
     answer = rest("DELETE", "/connectors/src")
     assert answer.status_code == status
     assert answer.headers["content-type"] == "application/json"
@@ -219,7 +232,7 @@ def test_refusals(rest: Asked, herder: FakeHerder, error: Exception, status: int
 
 
 def test_every_problem_of_a_configuration_is_listed(rest: Asked, herder: FakeHerder) -> None:
-    herder.answers["create"] = BadConfigError(
+    herder.answers[CreateConnector] = BadConfigError(
         {
             "tasks.max": [
                 "Invalid value x for configuration tasks.max: Not a number of type INT",
@@ -242,7 +255,7 @@ def test_every_problem_of_a_configuration_is_listed(rest: Asked, herder: FakeHer
 
 
 def test_a_request_that_takes_too_long_says_what_the_worker_does(rest: Asked, herder: FakeHerder) -> None:
-    herder.answers["delete"] = Future()
+    herder.answers[DeleteConnector] = Future()
     herder.state = Health("healthy", "The worker is currently polling the group coordinator.")
     answer = rest("DELETE", "/connectors/src")
     assert answer.status_code == 500
@@ -274,19 +287,19 @@ def test_internal_requests_are_checked(
     answer = rest("POST", "/connectors/src/tasks", b"[]", **headers)
     assert answer.status_code == status
     assert message in answer.json()["message"]
-    assert herder.calls == []
+    assert herder.requests == []
 
 
 def test_a_signed_internal_request_is_served(rest: Asked, herder: FakeHerder) -> None:
     herder.key = InternalKey(required=True, key=KEY)
     assert rest("POST", "/connectors/src/tasks", b"[]", **signed(b"[]")).status_code == 204
     assert rest("PUT", "/connectors/src/fence", **signed(b"")).status_code == 204
-    assert herder.calls == [("put_task_configs", "src", []), ("fence", "src")]
+    assert herder.requests == [PutTaskConfigs("src", []), FenceZombies("src")]
 
 
 def test_a_patch_changes_and_removes_settings(rest: Asked, herder: FakeHerder) -> None:
-    herder.answers["patch_config"] = ConfigWritten(False, INFO)
+    herder.answers[PatchConfig] = ConfigWritten(False, INFO)
     answer = rest("PATCH", "/connectors/src/config", b'{"tasks.max":2,"transforms":null}')
     assert (answer.status_code, answer.json()["name"]) == (200, "src")
-    assert herder.calls == [("patch_config", "src", {"tasks.max": "2", "transforms": None})]
+    assert herder.requests == [PatchConfig("src", {"tasks.max": "2", "transforms": None})]
     assert rest("PATCH", "/connectors/src/config", b"[1]").status_code == 500

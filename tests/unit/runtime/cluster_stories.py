@@ -1,6 +1,7 @@
 """What the cluster tests share: configurations, and what ought to have been emitted."""
 
-from spark_connect_rt.ports.herder import ConfigWritten
+from spark_connect_rt.ports.herder_requests import CreateConnector
+from spark_connect_rt.ports.herder_values import ConfigWritten
 from spark_connect_rt.protocol.subprotocol import is_own_group
 from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
@@ -14,7 +15,7 @@ def source(records: int = 10, tasks: int = 1, **more: str) -> dict[str, str]:
 def create(
     cluster: InProcessCluster, name: str, config: dict[str, str], state: TargetState | None = None
 ) -> ConfigWritten:
-    return cluster.on_leader(lambda herder: herder.create(name, config, state))
+    return cluster.on_leader(lambda herder: herder.submit(CreateConnector(name, config, state)))
 
 
 def emitted(cluster: InProcessCluster) -> list[str]:

@@ -12,7 +12,7 @@ from spark_connect_rt.protocol.subprotocol import (
     decode_assignment,
     encode_metadata,
 )
-from spark_connect_rt.runtime.herder.assigning import Answer, assign_work
+from spark_connect_rt.runtime.herder.steps.assigning import Answer, assign_work
 from spark_connect_rt.state.cluster_config import ClusterConfigState
 from spark_connect_rt.state.config_fold import ConfigFold
 

@@ -11,6 +11,16 @@ from spark_connect_rt.errors import (
     RetriableError,
     ShuttingDownError,
 )
+from spark_connect_rt.ports.herder_requests import (
+    DeleteConnector,
+    PatchConfig,
+    PutConfig,
+    PutTaskConfigs,
+    ReadOffsets,
+    RestartConnector,
+    RestartTask,
+    SetTargetState,
+)
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
@@ -29,9 +39,9 @@ def test_a_created_connector_runs_and_its_offsets_are_stored(cluster: InProcessC
     assert cluster.states("a")["a"] in {"UNASSIGNED", "RUNNING"}  # never 404 after the answer
     cluster.until(lambda: emitted(cluster) == expected("a-0", 250))
     cluster.until(lambda: cluster.states("a") == RUNNING_1)
-    cluster.until(lambda: [o.offset for o in worker.herder.offsets("a").result(5)] == [{"position": 250}])
-    cluster.until(lambda: worker.herder.topics("a") == ("t",))
-    (progress,) = worker.herder.progress().tasks
+    cluster.until(lambda: [o.offset for o in worker.herder.submit(ReadOffsets("a")).result(5)] == [{"position": 250}])
+    cluster.until(lambda: worker.herder.views.topics("a") == ("t",))
+    (progress,) = worker.herder.views.progress().tasks
     assert (progress.records, progress.state, progress.topics) == (250, "RUNNING", ("t",))
     assert progress.records_per_s > 0
 
@@ -43,7 +53,7 @@ def test_a_second_worker_on_the_same_topics_resumes_and_repeats_nothing(cluster:
     cluster.stop_worker("w1")
     worker = cluster.add_worker("w2")
     cluster.until(lambda: worker.running_tasks() == {"a-0"})
-    cluster.on_leader(lambda herder: herder.put_config("a", source(records=35)))
+    cluster.on_leader(lambda herder: herder.submit(PutConfig("a", source(records=35))))
     cluster.until(lambda: emitted(cluster) == expected("a-0", 35))
 
 
@@ -52,11 +62,11 @@ def test_stopping_a_worker_drains_and_reports_unassigned(cluster: InProcessClust
     create(cluster, "a", source(records=5))
     cluster.until(lambda: cluster.states("a") == RUNNING_1)
     cluster.stop_worker("w1")
-    assert worker.herder.health().status == "unhealthy"
+    assert worker.herder.views.health().status == "unhealthy"
     with pytest.raises(ShuttingDownError):
-        worker.herder.delete("a").result(1)
-    status = worker.herder.connector_status("a")
-    assert (status.connector.state, status.tasks[0].instance.state) == ("UNASSIGNED", "UNASSIGNED")
+        worker.herder.submit(DeleteConnector("a")).result(1)
+    status = worker.herder.views.connector_status("a")
+    assert (status.connector.state, status.tasks[0].state) == ("UNASSIGNED", "UNASSIGNED")
     assert cluster.group.member_ids == ()
 
 
@@ -66,9 +76,9 @@ def test_a_failing_task_is_failed_with_its_trace_and_its_neighbour_goes_on(clust
     create(cluster, "a", source(records=10, tasks=2))
     cluster.until(lambda: cluster.states("a") == {"a": "RUNNING", "a-0": "FAILED", "a-1": "RUNNING"})
     cluster.until(lambda: emitted(cluster) == expected("a-1", 10))
-    assert "disk on fire" in (worker.herder.task_status(ConnectorTaskId("a", 0)).trace or "")
+    assert "disk on fire" in (worker.herder.views.task_status(ConnectorTaskId("a", 0)).trace or "")
     faults.raises("a-0.poll", None)
-    cluster.on_leader(lambda herder: herder.restart_task(ConnectorTaskId("a", 0)))
+    cluster.on_leader(lambda herder: herder.submit(RestartTask(ConnectorTaskId("a", 0))))
     cluster.until(lambda: emitted(cluster) == sorted(expected("a-0", 10) + expected("a-1", 10)))
     cluster.until(lambda: cluster.states("a")["a-0"] == "RUNNING")
 
@@ -80,9 +90,9 @@ def test_restart_by_plan_touches_failed_instances_only(cluster: InProcessCluster
     cluster.until(lambda: cluster.states("a") == {"a": "RUNNING", "a-0": "RUNNING", "a-1": "FAILED"})
     starts = faults.calls["a.start"], faults.calls["a-0.start"]
     faults.raises("a-1.poll", None)
-    plan = cluster.on_leader(lambda herder: herder.restart("a", include_tasks=True, only_failed=True))
+    plan = cluster.on_leader(lambda herder: herder.submit(RestartConnector("a", include_tasks=True, only_failed=True)))
     assert plan is not None
-    assert [t.instance.state for t in plan.tasks] == ["RUNNING", "RESTARTING"]
+    assert [t.state for t in plan.tasks] == ["RUNNING", "RESTARTING"]
     assert plan.connector.state == "RUNNING"
     cluster.until(lambda: cluster.states("a")["a-1"] == "RUNNING")
     assert (faults.calls["a.start"], faults.calls["a-0.start"]) == starts
@@ -92,7 +102,7 @@ def test_restart_of_the_connector_alone_starts_it_once_more(cluster: InProcessCl
     cluster.add_worker()
     create(cluster, "a", source())
     cluster.until(lambda: cluster.states("a") == RUNNING_1)
-    assert cluster.on_leader(lambda herder: herder.restart("a", False, False)) is None
+    assert cluster.on_leader(lambda herder: herder.submit(RestartConnector("a", False, False))) is None
     cluster.until(lambda: faults.calls["a.start"] == 2)
     cluster.until(lambda: cluster.states("a") == RUNNING_1)
     assert faults.calls["a-0.start"] == 1
@@ -102,9 +112,9 @@ def test_pause_and_resume(cluster: InProcessCluster) -> None:
     worker = cluster.add_worker()
     create(cluster, "a", source())
     cluster.until(lambda: cluster.states("a") == RUNNING_1)
-    worker.herder.pause("a").result(5)
+    worker.herder.submit(SetTargetState("a", TargetState.PAUSED)).result(5)
     cluster.until(lambda: cluster.states("a") == {"a": "PAUSED", "a-0": "PAUSED"})
-    worker.herder.resume("a").result(5)
+    worker.herder.submit(SetTargetState("a", TargetState.STARTED)).result(5)
     cluster.until(lambda: cluster.states("a") == RUNNING_1)
 
 
@@ -112,10 +122,10 @@ def test_stop_drops_the_tasks_and_resume_makes_them_anew(cluster: InProcessClust
     worker = cluster.add_worker()
     create(cluster, "a", source(tasks=2))
     cluster.until(lambda: cluster.states("a") == {"a": "RUNNING", "a-0": "RUNNING", "a-1": "RUNNING"})
-    cluster.on_leader(lambda herder: herder.stop_connector("a"))
+    cluster.on_leader(lambda herder: herder.submit(SetTargetState("a", TargetState.STOPPED)))
     cluster.until(lambda: cluster.states("a") == {"a": "STOPPED"})
-    cluster.until(lambda: worker.herder.progress().tasks == ())
-    worker.herder.resume("a").result(5)
+    cluster.until(lambda: worker.herder.views.progress().tasks == ())
+    worker.herder.submit(SetTargetState("a", TargetState.STARTED)).result(5)
     cluster.until(lambda: cluster.states("a") == {"a": "RUNNING", "a-0": "RUNNING", "a-1": "RUNNING"})
 
 
@@ -125,7 +135,7 @@ def test_an_initial_state_keeps_the_connector_from_starting(cluster: InProcessCl
     create(cluster, "a", source(), state)
     cluster.until(lambda: cluster.states("a") == {"a": state.value})
     assert faults.calls["a.start"] == 0
-    worker.herder.resume("a").result(5)
+    worker.herder.submit(SetTargetState("a", TargetState.STARTED)).result(5)
     cluster.until(lambda: cluster.states("a") == RUNNING_1)
 
 
@@ -133,7 +143,7 @@ def test_a_changed_configuration_restarts_connector_and_tasks(cluster: InProcess
     cluster.add_worker()
     create(cluster, "a", source(records=5))
     cluster.until(lambda: cluster.states("a") == RUNNING_1)
-    written = cluster.on_leader(lambda herder: herder.put_config("a", source(records=5, note="new")))
+    written = cluster.on_leader(lambda herder: herder.submit(PutConfig("a", source(records=5, note="new"))))
     assert not written.created
     cluster.until(lambda: faults.calls["a.start"] == 2)
     # The task's own configuration is the same; it restarts because the connector's changed (KAFKA-9228).
@@ -146,22 +156,22 @@ def test_fewer_tasks_stop_the_rest_and_remove_their_statuses(cluster: InProcessC
     worker = cluster.add_worker()
     create(cluster, "a", source(tasks=3))
     cluster.until(lambda: len(worker.running_tasks()) == 3)
-    cluster.on_leader(lambda herder: herder.put_config("a", source(tasks=1)))
+    cluster.on_leader(lambda herder: herder.submit(PutConfig("a", source(tasks=1))))
     cluster.until(lambda: cluster.states("a") == RUNNING_1)
     cluster.until(lambda: worker.running_tasks() == {"a-0"})
     with pytest.raises(NotFoundError, match="No status found for task a-2"):
-        worker.herder.task_status(ConnectorTaskId("a", 2))
+        worker.herder.views.task_status(ConnectorTaskId("a", 2))
 
 
 def test_delete_stops_everything_and_a_new_one_of_the_name_may_follow(cluster: InProcessCluster) -> None:
     worker = cluster.add_worker()
     create(cluster, "a", source(records=5))
     cluster.until(lambda: cluster.states("a") == RUNNING_1)
-    cluster.on_leader(lambda herder: herder.delete("a"))
+    cluster.on_leader(lambda herder: herder.submit(DeleteConnector("a")))
     with pytest.raises(NotFoundError, match="No status found for connector a"):
-        worker.herder.connector_status("a")
-    cluster.until(lambda: worker.herder.progress().tasks == ())
-    cluster.until(lambda: worker.herder.topics("a") == ())
+        worker.herder.views.connector_status("a")
+    cluster.until(lambda: worker.herder.views.progress().tasks == ())
+    cluster.until(lambda: worker.herder.views.topics("a") == ())
     live = {record.key: record.value for record in cluster.status_topic.records()}
     assert [key for key, value in live.items() if value is not None] == []
     create(cluster, "a", source(records=7))
@@ -181,11 +191,11 @@ def test_refusals_name_what_is_wrong(cluster: InProcessCluster) -> None:
         create(cluster, "b", {"connector.class": "MemorySource", "records": "many"})
     assert set(refused.value.problems) == {"topic", "records"}
     for request in (
-        lambda herder: herder.delete("x"),
-        lambda herder: herder.pause("x"),
-        lambda herder: herder.stop_connector("x"),
-        lambda herder: herder.restart("x", True, True),
-        lambda herder: herder.restart_task(ConnectorTaskId("a", 9)),
+        lambda herder: herder.submit(DeleteConnector("x")),
+        lambda herder: herder.submit(SetTargetState("x", TargetState.PAUSED)),
+        lambda herder: herder.submit(SetTargetState("x", TargetState.STOPPED)),
+        lambda herder: herder.submit(RestartConnector("x", True, True)),
+        lambda herder: herder.submit(RestartTask(ConnectorTaskId("a", 9))),
     ):
         with pytest.raises(NotFoundError):
             cluster.on_leader(request)
@@ -197,12 +207,12 @@ def test_a_connector_that_cannot_start_is_failed_and_others_run(cluster: InProce
     create(cluster, "bad", source())
     create(cluster, "a", source(records=3))
     cluster.until(lambda: cluster.states("bad") == {"bad": "FAILED"})
-    assert "no licence" in (worker.herder.connector_status("bad").connector.trace or "")
+    assert "no licence" in (worker.herder.views.connector_status("bad").connector.trace or "")
     cluster.until(lambda: emitted(cluster) == expected("a-0", 3))
     with pytest.raises(ConnectError, match=r"^Failed to start connector: bad$"):
-        cluster.on_leader(lambda herder: herder.restart("bad", False, False))
+        cluster.on_leader(lambda herder: herder.submit(RestartConnector("bad", False, False)))
     faults.raises("bad.start", None)
-    cluster.on_leader(lambda herder: herder.restart("bad", False, False))
+    cluster.on_leader(lambda herder: herder.submit(RestartConnector("bad", False, False)))
     cluster.until(lambda: cluster.states("bad") == {"bad": "RUNNING", "bad-0": "RUNNING"})
 
 
@@ -212,7 +222,7 @@ def test_a_failed_connector_comes_back_when_it_is_configured_again_with_the_same
     create(cluster, "bad", source())
     cluster.until(lambda: cluster.states("bad") == {"bad": "FAILED"})
     faults.raises("bad.start", None)
-    cluster.on_leader(lambda herder: herder.put_config("bad", source()))
+    cluster.on_leader(lambda herder: herder.submit(PutConfig("bad", source())))
     cluster.until(lambda: cluster.states("bad") == {"bad": "RUNNING", "bad-0": "RUNNING"})
 
 
@@ -231,7 +241,7 @@ def test_too_many_tasks_fail_the_connector(cluster: InProcessCluster) -> None:
     worker = cluster.add_worker()
     create(cluster, "a", source(split="3"))
     cluster.until(lambda: cluster.states("a") == {"a": "FAILED"})
-    assert "tasks.max is 1" in (worker.herder.connector_status("a").connector.trace or "")
+    assert "tasks.max is 1" in (worker.herder.views.connector_status("a").connector.trace or "")
 
 
 def test_task_configs_that_cannot_be_made_are_tried_again_and_status_and_story_say_why(
@@ -242,48 +252,48 @@ def test_task_configs_that_cannot_be_made_are_tried_again_and_status_and_story_s
     create(cluster, "a", source())
     cluster.until(lambda: faults.calls["a.task_configs"] >= 2)
     assert cluster.states("a") == {"a": "RUNNING"}
-    cluster.until(lambda: "not yet" in (worker.herder.connector_status("a").connector.trace or ""))
-    assert any("a made no task configs" in line.reason for line in worker.herder.story())
+    cluster.until(lambda: "not yet" in (worker.herder.views.connector_status("a").connector.trace or ""))
+    assert any("a made no task configs" in line.reason for line in worker.herder.views.events())
     faults.raises("a.task_configs", None)
     cluster.until(lambda: cluster.states("a") == RUNNING_1)
-    assert worker.herder.connector_status("a").connector.trace is None
+    assert worker.herder.views.connector_status("a").connector.trace is None
 
 
 def test_internal_requests_are_compared_before_they_are_written(cluster: InProcessCluster) -> None:
     worker = cluster.add_worker()
     create(cluster, "a", source())
     cluster.until(lambda: cluster.states("a") == RUNNING_1)
-    stored = [info.config for info in worker.herder.task_infos("a")]
+    stored = [info.config for info in worker.herder.views.task_infos("a")]
     before = len(cluster.config_topic.records())
-    cluster.on_leader(lambda herder: herder.put_task_configs("a", stored))
+    cluster.on_leader(lambda herder: herder.submit(PutTaskConfigs("a", stored)))
     assert len(cluster.config_topic.records()) == before
-    cluster.on_leader(lambda herder: herder.stop_connector("a"))
+    cluster.on_leader(lambda herder: herder.submit(SetTargetState("a", TargetState.STOPPED)))
     with pytest.raises(BadRequestError, match="stopped connector a"):
-        cluster.on_leader(lambda herder: herder.put_task_configs("a", stored))
+        cluster.on_leader(lambda herder: herder.submit(PutTaskConfigs("a", stored)))
 
 
 def test_a_patch_applies_to_what_is_stored_and_is_checked_whole(cluster: InProcessCluster) -> None:
     cluster.add_worker()
     create(cluster, "a", source(records=5, note="old"))
     cluster.until(lambda: cluster.states("a") == RUNNING_1)
-    patched = cluster.on_leader(lambda herder: herder.patch_config("a", {"note": None, "records": "7"}))
+    patched = cluster.on_leader(lambda herder: herder.submit(PatchConfig("a", {"note": None, "records": "7"})))
     assert not patched.created
     assert "note" not in patched.info.config
     assert (patched.info.config["records"], patched.info.config["topic"]) == ("7", "t")
     cluster.until(lambda: emitted(cluster) == expected("a-0", 7))
     with pytest.raises(BadConfigError, match="topic"):
-        cluster.on_leader(lambda herder: herder.patch_config("a", {"topic": None}))
+        cluster.on_leader(lambda herder: herder.submit(PatchConfig("a", {"topic": None})))
     with pytest.raises(NotFoundError, match="Connector x not found"):
-        cluster.on_leader(lambda herder: herder.patch_config("x", {}))
+        cluster.on_leader(lambda herder: herder.submit(PatchConfig("x", {})))
 
 
 def test_two_patches_at_once_are_both_kept(cluster: InProcessCluster) -> None:
     worker = cluster.add_worker()
     create(cluster, "a", source(records=5))
     cluster.until(lambda: cluster.states("a") == RUNNING_1)
-    both = [worker.herder.patch_config("a", {f"note.{number}": "x"}) for number in range(4)]
+    both = [worker.herder.submit(PatchConfig("a", {f"note.{number}": "x"})) for number in range(4)]
     assert not any(answer.result(15).created for answer in both)
-    config = worker.herder.connector_config("a")
+    config = worker.herder.views.connector_config("a")
     assert [config[f"note.{number}"] for number in range(4)] == ["x"] * 4
 
 
@@ -294,6 +304,6 @@ def test_i5_a_stop_waits_for_offsets_that_could_not_be_appended(cluster: InProce
         cluster.offset_topic.fail_next_append(RetriableError("a hiccup"))
     create(cluster, "a", source(records=1))
     cluster.until(lambda: len(emitted(cluster)) == 1)
-    cluster.on_leader(lambda herder: herder.stop_connector("a"))
+    cluster.on_leader(lambda herder: herder.submit(SetTargetState("a", TargetState.STOPPED)))
     # Nothing is tried again for a run that is over, so this one was not.
     cluster.until(lambda: [record.value for record in cluster.offset_topic.records()] == [b'{"position":1}'])

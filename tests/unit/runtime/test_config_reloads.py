@@ -38,7 +38,7 @@ def test_connector_and_tasks_are_made_anew_with_what_is_lent_then() -> None:
         cluster.until(lambda: emitted(cluster) == expected("a-0", 5))
         LENT["records"] = "8"
         cluster.until(lambda: emitted(cluster) == expected("a-0", 8))
-        sentences = [line.reason for worker in cluster.workers.values() for line in worker.herder.story()]
+        sentences = [line.reason for worker in cluster.workers.values() for line in worker.herder.views.events()]
         assert any(said.startswith("a restarts: ") or "; a restarts: " in said for said in sentences)
         assert any("a-0 restarts: " in said for said in sentences)
 

@@ -129,7 +129,7 @@ def cluster() -> Iterator[InProcessCluster]:
 def metrics(cluster: InProcessCluster, group: str) -> dict[str, float]:
     """Return the values of one group, short names; there is one task."""
     (worker,) = cluster.workers.values()
-    return {one.metric.name: one.value for one in worker.herder.metrics() if one.metric.group == group}
+    return {one.metric.name: one.value for one in worker.herder.views.metrics() if one.metric.group == group}
 
 
 def wait_for(cluster: InProcessCluster, **wanted: float) -> None:

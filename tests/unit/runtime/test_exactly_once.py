@@ -10,9 +10,11 @@ from spark_connect_rt.api.connector import ConnectorTransactionBoundaries
 from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.errors import BadConfigError, ConnectError
+from spark_connect_rt.ports.herder_requests import ModifyOffsets, PutConfig, ReadOffsets, RestartTask, SetTargetState
 from spark_connect_rt.ports.transactions import ProducerProperties
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.offset_records import decode_key, decode_value
+from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import LEADER_ID, InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySource, MemorySourceTask, faults
 from spark_connect_rt.testing.memory_fenced_writer import MemoryFencedWriter
@@ -82,7 +84,7 @@ def test_new_task_configurations_fence_every_task_of_the_old_ones(cluster: InPro
         cluster.add_worker(name)
     create(cluster, "a", source(records=50, tasks=3))
     cluster.until(lambda: len(emitted(cluster)) == 150)
-    cluster.on_leader(lambda herder: herder.put_config("a", source(records=80, tasks=2)))
+    cluster.on_leader(lambda herder: herder.submit(PutConfig("a", source(records=80, tasks=2))))
     cluster.until(lambda: len(emitted(cluster)) == 150 + 60)
     assert cluster.transactions.fenced == ["memory-a-0", "memory-a-1", "memory-a-2"]
     cluster.until(lambda: record_of(cluster, "a") == 2)
@@ -95,7 +97,7 @@ def test_one_task_before_and_after_needs_no_round(cluster: InProcessCluster) -> 
     cluster.add_worker("w1")
     create(cluster, "a", source(records=20))
     cluster.until(lambda: len(emitted(cluster)) == 20)
-    cluster.on_leader(lambda herder: herder.put_config("a", source(records=30)))
+    cluster.on_leader(lambda herder: herder.submit(PutConfig("a", source(records=30))))
     cluster.until(lambda: len(emitted(cluster)) == 30)
     assert cluster.transactions.fenced == []
     assert cluster.topics.epochs == {"memory-a-0": 2}
@@ -106,13 +108,13 @@ def test_a_task_that_cannot_be_fenced_has_failed_and_a_restart_tries_again(clust
     create(cluster, "a", source(records=20, tasks=2))
     cluster.until(lambda: len(emitted(cluster)) == 40)
     cluster.transactions.refuse = ConnectError("not authorized")
-    cluster.on_leader(lambda herder: herder.put_config("a", source(records=30, tasks=2)))
+    cluster.on_leader(lambda herder: herder.submit(PutConfig("a", source(records=30, tasks=2))))
     cluster.until(lambda: "FAILED" in cluster.states("a").values())
     failed = [number for number in (0, 1) if cluster.states("a").get(f"a-{number}") == "FAILED"]
-    status = cluster.leader().task_status(ConnectorTaskId("a", failed[0]))
+    status = cluster.leader().views.task_status(ConnectorTaskId("a", failed[0]))
     assert "Failed to perform round of zombie fencing: not authorized" in (status.trace or "")
     for number in failed:
-        cluster.leader().restart_task(ConnectorTaskId("a", number)).result(10)
+        cluster.leader().submit(RestartTask(ConnectorTaskId("a", number))).result(10)
     cluster.until(lambda: len(emitted(cluster)) == 60)
 
 
@@ -133,7 +135,7 @@ def test_a_round_that_meets_the_fence_of_the_config_topic_records_once_the_group
     tries: list[int] = []
     write = store.put_task_count_record
     monkeypatch.setattr(store, "put_task_count_record", lambda name, count: (tries.append(count), write(name, count)))
-    cluster.on_leader(lambda herder: herder.put_config("a", source(records=30, tasks=2)))
+    cluster.on_leader(lambda herder: herder.submit(PutConfig("a", source(records=30, tasks=2))))
     cluster.until(lambda: len(emitted(cluster)) == 60)
     cluster.until(lambda: set(cluster.states("a").values()) == {"RUNNING"})
     assert tries == [2, 2]
@@ -147,10 +149,10 @@ def test_a_fenced_producer_fails_its_task_and_says_so(cluster: InProcessCluster)
     cluster.until(lambda: len(emitted(cluster)) > 1_000)
     cluster.topics.claim("memory-b-0")
     cluster.until(lambda: cluster.states("b").get("b-0") == "FAILED")
-    assert "newer producer" in (cluster.leader().task_status(ConnectorTaskId("b", 0)).trace or "")
+    assert "newer producer" in (cluster.leader().views.task_status(ConnectorTaskId("b", 0)).trace or "")
     written = sorted(int(value.partition(":")[2]) for value in emitted(cluster) if value.startswith("b-0"))
     assert written == list(range(len(written)))
-    cluster.leader().restart_task(ConnectorTaskId("b", 0)).result(10)
+    cluster.leader().submit(RestartTask(ConnectorTaskId("b", 0))).result(10)
     cluster.until(lambda: sum(value.startswith("b-0") for value in emitted(cluster)) > len(written))
     written = sorted(int(value.partition(":")[2]) for value in emitted(cluster) if value.startswith("b-0"))
     assert written == list(range(len(written)))
@@ -163,7 +165,7 @@ def test_a_connectors_own_topic_is_written_in_the_transaction_and_the_workers_fo
     create(cluster, "a", source(records=40, **{"offsets.storage.topic": "own"}))
     cluster.until(lambda: len(emitted(cluster)) == 40)
     cluster.until(lambda: ("a-0", 40) in offsets_in(cluster, "own") and ("a-0", 40) in offsets_in(cluster))
-    (listed,) = cluster.leader().offsets("a").result(10)
+    (listed,) = cluster.leader().submit(ReadOffsets("a")).result(10)
     assert (listed.partition, listed.offset) == ({"task": "a-0"}, {"position": 40})
 
 
@@ -174,17 +176,17 @@ def test_offsets_are_altered_and_reset_in_a_transaction_after_a_round(
     cluster.add_worker("w1")
     create(cluster, "a", source(records=40, tasks=2, **own))
     cluster.until(lambda: len(emitted(cluster)) == 80)
-    cluster.on_leader(lambda herder: herder.stop_connector("a"))
+    cluster.on_leader(lambda herder: herder.submit(SetTargetState("a", TargetState.STOPPED)))
     cluster.until(lambda: set(cluster.states("a")) == {"a"})
-    cluster.on_leader(lambda herder: herder.alter_offsets("a", [({"task": "a-0"}, {"position": 35})]))
+    cluster.on_leader(lambda herder: herder.submit(ModifyOffsets("a", [({"task": "a-0"}, {"position": 35})])))
     assert cluster.transactions.fenced == ["memory-a-0", "memory-a-1"]
     assert ("a-0", 35) in offsets_in(cluster, "own" if own else "offsets")
-    cluster.on_leader(lambda herder: herder.resume("a"))
+    cluster.on_leader(lambda herder: herder.submit(SetTargetState("a", TargetState.STARTED)))
     cluster.until(lambda: len(emitted(cluster)) == 85)
-    cluster.on_leader(lambda herder: herder.stop_connector("a"))
+    cluster.on_leader(lambda herder: herder.submit(SetTargetState("a", TargetState.STOPPED)))
     cluster.until(lambda: set(cluster.states("a")) == {"a"})
-    cluster.on_leader(lambda herder: herder.reset_offsets("a"))
-    cluster.until(lambda: cluster.leader().offsets("a").result(10) == [])
+    cluster.on_leader(lambda herder: herder.submit(ModifyOffsets("a", None)))
+    cluster.until(lambda: cluster.leader().submit(ReadOffsets("a")).result(10) == [])
 
 
 def test_a_connector_says_where_its_transactions_end() -> None:
@@ -195,7 +197,7 @@ def test_a_connector_says_where_its_transactions_end() -> None:
         create(cluster, "a", config)
         kept = [number for number in range(12) if number not in (6, 7, 8)]
         cluster.until(lambda: len(emitted(cluster)) == len(kept))
-        cluster.on_leader(lambda herder: herder.stop_connector("a"))
+        cluster.on_leader(lambda herder: herder.submit(SetTargetState("a", TargetState.STOPPED)))
         cluster.until(lambda: set(cluster.states("a")) == {"a"})
         assert emitted(cluster) == sorted(f"a-0:{number}" for number in kept)  # 12 and 13 were never committed
         assert offsets_in(cluster) == [("a-0", position) for position in (3, 6, 9, 12)]
@@ -220,8 +222,8 @@ def test_an_own_topic_without_transactions_holds_the_offsets_that_count() -> Non
         plain.until(lambda: len(emitted(plain)) == 40)
         plain.until(lambda: ("a-0", 40) in offsets_in(plain, "own") and ("a-0", 40) in offsets_in(plain))
         assert plain.topics.epochs == {}
-        plain.on_leader(lambda herder: herder.stop_connector("a"))
+        plain.on_leader(lambda herder: herder.submit(SetTargetState("a", TargetState.STOPPED)))
         plain.until(lambda: set(plain.states("a")) == {"a"})
-        plain.on_leader(lambda herder: herder.alter_offsets("a", [({"task": "a-0"}, {"position": 38})]))
-        plain.on_leader(lambda herder: herder.resume("a"))
+        plain.on_leader(lambda herder: herder.submit(ModifyOffsets("a", [({"task": "a-0"}, {"position": 38})])))
+        plain.on_leader(lambda herder: herder.submit(SetTargetState("a", TargetState.STARTED)))
         plain.until(lambda: len(emitted(plain)) == 42)

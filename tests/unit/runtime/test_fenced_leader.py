@@ -5,7 +5,9 @@ from collections.abc import Iterator
 import pytest
 
 from spark_connect_rt.errors import NotLeaderError, RetriableError
+from spark_connect_rt.ports.herder_requests import CreateConnector, SetTargetState
 from spark_connect_rt.state.membership import Timing
+from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import LEADER_ID, InProcessCluster
 from spark_connect_rt.testing.memory_connectors import faults
 from spark_connect_rt.testing.memory_fenced_writer import MemoryFencedWriter
@@ -32,7 +34,7 @@ def test_every_worker_computes_the_same_offset_though_markers_take_some(prepared
     last = prepared.config_topic.records()[-1]
     assert {snapshot.offset for snapshot in snapshots} == {last.offset + 1}
     assert prepared.config_topic.ends() == [last.offset + 2]  # the last marker
-    assert prepared.leader().story()
+    assert prepared.leader().views.events()
 
 
 def test_what_any_worker_may_write_is_never_fenced(prepared: InProcessCluster) -> None:
@@ -40,7 +42,7 @@ def test_what_any_worker_may_write_is_never_fenced(prepared: InProcessCluster) -
     follower = prepared.add_worker("w2")
     create(prepared, "a", source(records=3))
     prepared.until(lambda: set(prepared.states("a").values()) == {"RUNNING"} and len(prepared.states("a")) == 2)
-    follower.herder.pause("a").result(5)
+    follower.herder.submit(SetTargetState("a", TargetState.PAUSED)).result(5)
     prepared.until(lambda: set(prepared.states("a").values()) == {"PAUSED"})
 
 
@@ -48,12 +50,12 @@ def test_a_leader_that_was_shut_out_asks_the_group_first_and_then_carries_the_re
     prepared: InProcessCluster,
 ) -> None:
     worker = prepared.add_worker("w1")
-    prepared.until(lambda: worker.herder.internal_key().key is not None)
-    generation = worker.herder.progress().generation
+    prepared.until(lambda: worker.herder.views.internal_key().key is not None)
+    generation = worker.herder.views.progress().generation
     MemoryFencedWriter(prepared.config_topic, LEADER_ID).claim(1)
-    assert worker.herder.create("a", source(records=3), None).result(10).created
-    assert worker.herder.progress().generation > generation
-    assert any("shut this one out of the config topic" in line.reason for line in worker.herder.story())
+    assert worker.herder.submit(CreateConnector("a", source(records=3), None)).result(10).created
+    assert worker.herder.views.progress().generation > generation
+    assert any("shut this one out of the config topic" in line.reason for line in worker.herder.views.events())
     prepared.until(lambda: worker.running_tasks() == {"a-0"})
 
 
@@ -61,17 +63,17 @@ def test_a_zombie_leaders_write_is_never_visible_and_its_request_is_told_the_new
     prepared: InProcessCluster,
 ) -> None:
     zombie = prepared.add_worker("w1")
-    prepared.until(lambda: zombie.herder.internal_key().key is not None)
+    prepared.until(lambda: zombie.herder.views.internal_key().key is not None)
     other = prepared.add_worker("w2")
     prepared.until_stable()
-    assert zombie.herder.is_leader()
+    assert zombie.herder.views.is_leader()
     zombie.member.cut_off()
     prepared.group.expel(zombie.member.state.member_id)
-    prepared.until(lambda: other.herder.is_leader() and other.herder._deps.config_store.may_lead())
-    assert zombie.herder.is_leader()  # so it believes: its session has not run out yet
-    waiting = zombie.herder.create("a", source(records=3), None)
-    prepared.until(lambda: any("shut this one out" in line.reason for line in zombie.herder.story()))
-    assert other.herder.create("b", source(records=3), None).result(10).created
+    prepared.until(lambda: other.herder.views.is_leader() and other.herder._deps.config_store.may_lead())
+    assert zombie.herder.views.is_leader()  # so it believes: its session has not run out yet
+    waiting = zombie.herder.submit(CreateConnector("a", source(records=3), None))
+    prepared.until(lambda: any("shut this one out" in line.reason for line in zombie.herder.views.events()))
+    assert other.herder.submit(CreateConnector("b", source(records=3), None)).result(10).created
     zombie.member.reconnect()
     with pytest.raises(NotLeaderError) as refused:
         waiting.result(10)
@@ -81,7 +83,7 @@ def test_a_zombie_leaders_write_is_never_visible_and_its_request_is_told_the_new
 
 def test_a_claim_that_fails_is_tried_again_and_requests_wait_for_it(prepared: InProcessCluster) -> None:
     worker = prepared.add_worker("w1")
-    prepared.until(lambda: worker.herder.internal_key().key is not None)
+    prepared.until(lambda: worker.herder.views.internal_key().key is not None)
     writer = worker.herder._deps.config_store._writer
     assert isinstance(writer, MemoryFencedWriter)
     claims: list[int] = []
@@ -94,5 +96,5 @@ def test_a_claim_that_fails_is_tried_again_and_requests_wait_for_it(prepared: In
 
     writer.claim = refuse  # type: ignore[method-assign]
     writer.release()
-    assert worker.herder.create("a", source(records=3), None).result(10).created
+    assert worker.herder.submit(CreateConnector("a", source(records=3), None)).result(10).created
     assert len(claims) == 2

@@ -3,6 +3,8 @@
 import pytest
 
 from spark_connect_rt.errors import BadConfigError, TimedOutError
+from spark_connect_rt.ports.herder_requests import DeleteConnector, SetTargetState
+from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import faults
 from tests.unit.runtime.cluster_stories import create, source
@@ -14,11 +16,11 @@ def session_keys(cluster: InProcessCluster) -> int:
 
 def test_the_leader_writes_one_session_key_and_everybody_knows_it(cluster: InProcessCluster) -> None:
     first = cluster.add_worker()
-    cluster.until(lambda: first.herder.internal_key().key is not None)
+    cluster.until(lambda: first.herder.views.internal_key().key is not None)
     second = cluster.add_worker()
     cluster.until_stable()
-    assert first.herder.internal_key() == second.herder.internal_key()
-    assert first.herder.internal_key().required
+    assert first.herder.views.internal_key() == second.herder.views.internal_key()
+    assert first.herder.views.internal_key().required
     assert session_keys(cluster) == 1
 
 
@@ -44,7 +46,7 @@ def test_only_the_sessioned_protocol_signs() -> None:
     with InProcessCluster(worker_config={"connect.protocol": "compatible"}) as cluster:
         worker = cluster.add_worker()
         cluster.until_stable()
-        assert not worker.herder.internal_key().required
+        assert not worker.herder.views.internal_key().required
         assert session_keys(cluster) == 0
 
 
@@ -57,7 +59,7 @@ def test_a_request_that_waits_too_long_says_what_the_worker_was_doing() -> None:
         loop = worker.herder._loop
         loop._requests._limit_ms = 20
         loop._state.resolved = False
-        waiting = worker.herder.delete("a")
+        waiting = worker.herder.submit(DeleteConnector("a"))
         with pytest.raises(TimedOutError, match=r"^Request timed out\. The (worker is|last operation) .*began at 20"):
             waiting.result(10)
         worker.member.reconnect()
@@ -65,8 +67,8 @@ def test_a_request_that_waits_too_long_says_what_the_worker_was_doing() -> None:
 
 def test_health_is_starting_until_the_worker_is_in_the_group(cluster: InProcessCluster) -> None:
     worker = cluster.add_worker()
-    assert worker.herder.health().status in {"starting", "healthy"}
-    cluster.until(lambda: worker.herder.health().status == "healthy")
+    assert worker.herder.views.health().status in {"starting", "healthy"}
+    cluster.until(lambda: worker.herder.views.health().status == "healthy")
 
 
 def test_a_topic_that_cannot_be_used_stops_the_start_and_is_named() -> None:
@@ -76,14 +78,14 @@ def test_a_topic_that_cannot_be_used_stops_the_start_and_is_named() -> None:
     with pytest.raises(BadConfigError, match=r"cleanup\.policy"):
         worker.herder.started.result(10)
     assert worker.herder.stopped.wait(10)
-    assert worker.herder.health().status == "unhealthy"
+    assert worker.herder.views.health().status == "unhealthy"
 
 
 def test_the_story_gives_the_reasons_in_order(cluster: InProcessCluster) -> None:
     worker = cluster.add_worker()
     create(cluster, "a", source())
-    cluster.until(lambda: any("task a-0 is RUNNING" in line.reason for line in worker.herder.story()))
-    told = [line.reason for line in worker.herder.story()]
+    cluster.until(lambda: any("task a-0 is RUNNING" in line.reason for line in worker.herder.views.events()))
+    told = [line.reason for line in worker.herder.views.events()]
     reasons = iter(told)
     for expected in (
         "joins with config offset -1",
@@ -102,9 +104,9 @@ def test_reads_answer_while_a_connector_blocks_its_own_stop(cluster: InProcessCl
     create(cluster, "a", source())
     cluster.until(lambda: worker.running_tasks() == {"a-0"})
     gate = faults.blocks("a.stop")
-    worker.herder.pause("a").result(5)
+    worker.herder.submit(SetTargetState("a", TargetState.PAUSED)).result(5)
     cluster.until(lambda: cluster.states("a")["a-0"] == "PAUSED")
-    assert worker.herder.list_connectors() == ["a"]
+    assert worker.herder.views.list_connectors() == ["a"]
     create(cluster, "b", source())
     cluster.until(lambda: cluster.states("b") == {"b": "RUNNING", "b-0": "RUNNING"})
     gate.set()

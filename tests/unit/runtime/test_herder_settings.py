@@ -2,6 +2,7 @@
 
 from spark_connect_rt.protocol.subprotocol import ConnectProtocol
 from spark_connect_rt.runtime.herder.settings import HerderSettings
+from spark_connect_rt.testing.worker_settings import worker_settings
 
 
 def test_blanks_around_a_value_are_no_part_of_it() -> None:
@@ -10,9 +11,10 @@ def test_blanks_around_a_value_are_no_part_of_it() -> None:
         "topic.tracking.allow.reset": "\tFALSE",
         "inter.worker.key.generation.algorithm": "HmacSHA512 ",
         "inter.worker.signature.algorithm": " HmacSHA512",
+        "inter.worker.verification.algorithms": "HmacSHA256, HmacSHA512 ",
         "connect.protocol": "eager ",
     }
-    settings = HerderSettings.of("w:1", "http://w:1/", raw)
+    settings = HerderSettings.of("w:1", "http://w:1/", worker_settings(raw))
     assert (settings.topic_tracking, settings.topic_tracking_reset) == (False, False)
     assert (settings.key_algorithm, settings.signature_algorithm) == ("HmacSHA512", "HmacSHA512")
     assert settings.key_size_bytes == 64

@@ -10,11 +10,13 @@ import pytest
 
 from spark_connect_rt.api.config_provider import ConfigProvider
 from spark_connect_rt.app.plugin_scan import BUNDLED
+from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.errors import BadRequestError, ConnectError
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports import hidden_values
-from spark_connect_rt.runtime.herder.validation import validated
+from spark_connect_rt.ports.herder_requests import CreateConnector
+from spark_connect_rt.runtime.herder.validation.config_validation import validated
 from spark_connect_rt.spark.executor.hosting import trace_of
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySource
@@ -33,11 +35,15 @@ class Vault(ConfigProvider):
 class Quoting(MemorySource):
     """Quotes its whole address where it fails."""
 
+    def config_def(self) -> ConfigDef:
+        secret = ConfigKey("address.password", Type.PASSWORD, "", Importance.HIGH, "Its password.")
+        return ConfigDef((*super().config_def(), secret))
+
     def task_configs(self, max_tasks: int) -> Sequence[Mapping[str, str]]:  # type: ignore[override]
-        raise ConnectError(f"no route to {self.address}")
+        raise ConnectError(f"no route to {self.address} with {self.password}")
 
     def start(self, config: Mapping[str, str]) -> None:
-        self.address = config["address"]
+        self.address, self.password = config["address"], config.get("address.password")
 
 
 @pytest.fixture
@@ -64,12 +70,17 @@ def test_a_connectors_status_hides_it(resolve: Any) -> None:
     with InProcessCluster({"Quoting": Quoting, "Vault": Vault}, WORKER) as cluster:
         cluster.add_worker("w1")
         cluster.until_stable()
-        config = {"connector.class": "Quoting", "topic": "t", "address": "db://u:${vault::password}@h"}
-        cluster.on_leader(lambda herder: herder.create("a", config, None))
-        cluster.until(lambda: bool(cluster.leader().connector_status("a").connector.trace))
-        trace = cluster.leader().connector_status("a").connector.trace or ""
-        assert "no route to db://u:[hidden]@h" in trace
-        assert PASSWORD not in str([line.reason for line in cluster.leader().story()])
+        config = {
+            "connector.class": "Quoting",
+            "topic": "t",
+            "address": "db://u:${vault::password}@h",
+            "address.password": "plain-text",
+        }
+        cluster.on_leader(lambda herder: herder.submit(CreateConnector("a", config, None)))
+        cluster.until(lambda: bool(cluster.leader().views.connector_status("a").connector.trace))
+        trace = cluster.leader().views.connector_status("a").connector.trace or ""
+        assert "no route to db://u:[hidden]@h with [hidden]" in trace
+        assert PASSWORD not in str([line.reason for line in cluster.leader().views.events()])
 
 
 def test_a_refusal_names_the_reference(resolve: Any) -> None:

@@ -3,8 +3,10 @@
 import pytest
 
 from spark_connect_rt.errors import ShuttingDownError
-from spark_connect_rt.runtime.herder import adopting
+from spark_connect_rt.ports.herder_requests import CreateConnector, DeleteConnector, SetTargetState
+from spark_connect_rt.runtime.herder.steps import adopting
 from spark_connect_rt.state.membership import Timing
+from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog
 from spark_connect_rt.testing.memory_connectors import faults
@@ -19,7 +21,7 @@ def running(cluster: InProcessCluster) -> list[str]:
 
 
 def last_told(cluster: InProcessCluster, name: str, step: str) -> str:
-    lines = [line.reason for line in cluster.workers[name].herder.story() if line.step == step]
+    lines = [line.reason for line in cluster.workers[name].herder.views.events() if line.step == step]
     return lines[-1] if lines else ""
 
 
@@ -30,12 +32,12 @@ def test_work_stops_at_the_session_timeout_though_a_config_write_waits() -> None
         create(cluster, "a", source(records=5))
         cluster.until(lambda: worker.running_tasks() == {"a-0"})
         cluster.config_topic.stall(True)
-        waiting = worker.herder.create("b", source(records=3), None)
+        waiting = worker.herder.submit(CreateConnector("b", source(records=3), None))
         cluster.until(lambda: "writing a config for connector b" in last_told(cluster, "w1", "collect answers"))
         worker.member.cut_off()
-        cluster.until(lambda: worker.herder.progress().tasks == ())
+        cluster.until(lambda: worker.herder.views.progress().tasks == ())
         assert not waiting.done()
-        assert "contact lost" in last_told(cluster, "w1", "hear the group")
+        assert "contact lost" in last_told(cluster, "w1", "read group events")
         worker.member.reconnect()
         cluster.config_topic.stall(False)
         assert waiting.result(10).created
@@ -49,12 +51,12 @@ def test_the_group_rebalances_while_its_leader_waits_for_a_write() -> None:
         create(cluster, "a", source(records=5, tasks=2))
         cluster.until(lambda: first.running_tasks() == {"a-0", "a-1"})
         cluster.config_topic.stall(True)
-        waiting = first.herder.delete("a")
+        waiting = first.herder.submit(DeleteConnector("a"))
         cluster.until(lambda: "removing the config" in last_told(cluster, "w1", "collect answers"))
-        generation = first.herder.progress().generation
+        generation = first.herder.views.progress().generation
         cluster.add_worker("w2")
         cluster.config_topic.stall(False)  # a newcomer reads the topic before it joins
-        cluster.until(lambda: first.herder.progress().generation > generation)
+        cluster.until(lambda: first.herder.views.progress().generation > generation)
         waiting.result(10)
         cluster.until(lambda: emitted(cluster) == sorted(expected("a-0", 5) + expected("a-1", 5)))
         cluster.until(lambda: not any(worker.running_tasks() for worker in cluster.workers.values()))
@@ -64,16 +66,16 @@ def test_a_second_request_waits_for_the_first_write_and_is_judged_by_what_it_lef
     faults.clear()
     with InProcessCluster(timing=PATIENT) as cluster:
         worker = cluster.add_worker("w1")
-        cluster.until(lambda: worker.herder.internal_key().key is not None)  # written before anything is late
+        cluster.until(lambda: worker.herder.views.internal_key().key is not None)  # written before anything is late
         cluster.config_topic.stall(True)
-        first = worker.herder.create("a", source(records=3), None)
+        first = worker.herder.submit(CreateConnector("a", source(records=3), None))
         cluster.until(lambda: "writing a config for connector a" in last_told(cluster, "w1", "collect answers"))
-        second = worker.herder.delete("a")
+        second = worker.herder.submit(DeleteConnector("a"))
         cluster.until(lambda: "1 requests wait for the config topic" in last_told(cluster, "w1", "serve requests"))
         cluster.config_topic.stall(False)
         assert first.result(10).created
         second.result(10)
-        assert worker.herder.list_connectors() == []
+        assert worker.herder.views.list_connectors() == []
 
 
 def test_reads_and_health_answer_while_a_write_waits_and_the_stage_is_named() -> None:
@@ -83,13 +85,13 @@ def test_reads_and_health_answer_while_a_write_waits_and_the_stage_is_named() ->
         create(cluster, "a", source(records=3))
         cluster.until(lambda: worker.running_tasks() == {"a-0"})
         cluster.config_topic.stall(True)
-        waiting = worker.herder.stop_connector("a")
-        cluster.until(lambda: "STOPPED target stage" in worker.herder.health().detail)
-        health = worker.herder.health()
+        waiting = worker.herder.submit(SetTargetState("a", TargetState.STOPPED))
+        cluster.until(lambda: "STOPPED target stage" in worker.herder.views.health().detail)
+        health = worker.herder.views.health()
         assert health.status == "healthy"
         assert "currently writing the STOPPED target stage for connector a to the config topic" in health.detail
-        assert worker.herder.connector_config("a")["topic"] == "t"
-        assert [task.instance.state for task in worker.herder.connector_status("a").tasks] == ["RUNNING"]
+        assert worker.herder.views.connector_config("a")["topic"] == "t"
+        assert [task.state for task in worker.herder.views.connector_status("a").tasks] == ["RUNNING"]
         cluster.config_topic.stall(False)
         waiting.result(10)
         cluster.until(lambda: cluster.states("a") == {"a": "STOPPED"})
@@ -106,7 +108,7 @@ class Behind:
         create(cluster, "a", source(records=3, tasks=4))
         cluster.until(lambda: len(running(cluster)) == 4)
         cluster.until_stable()
-        self.name = next(name for name, worker in cluster.workers.items() if not worker.herder.is_leader())
+        self.name = next(name for name, worker in cluster.workers.items() if not worker.herder.views.is_leader())
         self.worker = cluster.workers[self.name]
         self.held = self.worker.running_tasks()
         log = self.worker.herder._deps.config_store._log
@@ -116,7 +118,7 @@ class Behind:
         create(cluster, "b", source(records=3))
 
     def told(self, step: str, what: str) -> bool:
-        return any(line.step == step and what in line.reason for line in self.worker.herder.story())
+        return any(line.step == step and what in line.reason for line in self.worker.herder.views.events())
 
 
 SOON = {"worker.sync.timeout.ms": "40", "scheduled.rebalance.max.delay.ms": "500"}
@@ -181,10 +183,11 @@ def test_a_leader_that_knows_less_than_a_member_reads_on_before_it_leads_again()
         cluster.until(lambda: len(running(cluster)) == 2)
         cluster.until_stable()
         log_of(cluster, "w1").stalled = True
-        follower.herder.pause("a").result(5)  # any worker may write that; the leader does not see it
+        # Any worker may write that; the leader does not see it.
+        follower.herder.submit(SetTargetState("a", TargetState.PAUSED)).result(5)
         cluster.add_worker("w3")
         refusals = "refuses to assign: the config topic is not read yet"
-        cluster.until(lambda: refusals in [line.reason for line in leader.herder.story()])
+        cluster.until(lambda: refusals in [line.reason for line in leader.herder.views.events()])
         cluster.until(lambda: "joins when the config topic is read" in last_told(cluster, "w1", "keep membership"))
         generation = cluster.group.generation
         log_of(cluster, "w1").stalled = False
@@ -203,11 +206,11 @@ def test_a_leader_that_cannot_read_on_makes_room_for_one_that_can() -> None:
         cluster.until(lambda: len(running(cluster)) == 2)
         cluster.until_stable()
         log_of(cluster, "w1").stalled = True
-        follower.herder.pause("a").result(5)
+        follower.herder.submit(SetTargetState("a", TargetState.PAUSED)).result(5)
         cluster.add_worker("w3")
-        cluster.until(lambda: follower.herder.is_leader() or cluster.workers["w3"].herder.is_leader())
+        cluster.until(lambda: follower.herder.views.is_leader() or cluster.workers["w3"].herder.views.is_leader())
         cluster.until(lambda: leader.running_tasks() == set())
-        follower.herder.resume("a").result(5)
+        follower.herder.submit(SetTargetState("a", TargetState.STARTED)).result(5)
         cluster.until(lambda: running(cluster) == ["a-0", "a-1"])
         log_of(cluster, "w1").stalled = False
         cluster.until_stable()
@@ -217,9 +220,9 @@ def test_a_stop_does_not_wait_for_a_write_and_who_waits_is_told() -> None:
     faults.clear()
     with InProcessCluster(timing=PATIENT) as cluster:
         worker = cluster.add_worker("w1")
-        cluster.until(lambda: worker.herder.internal_key().key is not None)  # written before anything is late
+        cluster.until(lambda: worker.herder.views.internal_key().key is not None)  # written before anything is late
         cluster.config_topic.stall(True)
-        waiting = worker.herder.create("a", source(records=3), None)
+        waiting = worker.herder.submit(CreateConnector("a", source(records=3), None))
         cluster.until(lambda: "writing a config for connector a" in last_told(cluster, "w1", "collect answers"))
         cluster.stop_worker("w1")
         with pytest.raises(ShuttingDownError):

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from spark_connect_rt._version import __version__
+from spark_connect_rt.config.worker.worker_config import RuntimeSettings
 from spark_connect_rt.ports.metric_names import METRICS
 from spark_connect_rt.ports.task_runner import TaskMeasured
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -19,7 +20,7 @@ def values(cluster: InProcessCluster) -> dict[str, float]:
     """Return ``group.name{tags}`` -> value, of the only worker."""
     (worker,) = cluster.workers.values()
     found = {}
-    for one in worker.herder.metrics():
+    for one in worker.herder.views.metrics():
         assert METRICS[one.metric.group, one.metric.name] is one.metric
         assert set(one.metric.tags) <= set(one.tags)
         found[one.metric.name + "".join(f" {name}={tag}" for name, tag in one.tags.items())] = one.value
@@ -80,7 +81,7 @@ def test_a_worker_with_a_source_a_sink_and_a_failed_task(cluster: InProcessClust
     assert 0 < now[f"running-ratio{of_a}"] <= 1
     assert now["epoch"] >= now["completed-rebalances-total"] >= 1
     (worker,) = cluster.workers.values()
-    text = metrics_text(worker.herder.metrics()).decode()
+    text = metrics_text(worker.herder.views.metrics()).decode()
     assert 'kafka_connect_source_task_source_record_poll_total{connector="a",task="0"} 250.0' in text
     assert 'kafka_connect_connector_task_status{connector="bad",status="failed",task="0"} 1.0' in text
 
@@ -112,8 +113,11 @@ def test_counts_go_on_when_a_task_is_hosted_anew_and_old_ones_leave_the_window()
 
 
 def test_the_window_is_javas_two_settings() -> None:
-    assert metrics_window_ms({}) == 60_000
-    assert metrics_window_ms({"metrics.sample.window.ms": "10000", "metrics.num.samples": "3"}) == 30_000
+    assert metrics_window_ms(RuntimeSettings.of({})) == 60_000
+    assert (
+        metrics_window_ms(RuntimeSettings.of({"metrics.sample.window.ms": "10000", "metrics.num.samples": "3"}))
+        == 30_000
+    )
 
 
 def test_shares_of_time() -> None:

@@ -11,8 +11,10 @@ import pytest
 
 from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError, NotLeaderError
 from spark_connect_rt.ports.group_offsets import GroupInUseError
+from spark_connect_rt.ports.herder_requests import CreateConnector, ModifyOffsets, ReadOffsets, SetTargetState
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.protocol.offset_records import encode_key
+from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySink, MemorySource, delivered, faults
 from tests.unit.runtime.cluster_stories import source
@@ -51,9 +53,9 @@ def cluster() -> Iterator[InProcessCluster]:
 def stopped_source(cluster: InProcessCluster, connector_class: str = "MemorySource") -> dict[str, Any]:
     """Run ``a`` to position 5, stop it; return its partition."""
     config = source(records=5) | {"connector.class": connector_class}
-    cluster.on_leader(lambda herder: herder.create("a", config, None))
+    cluster.on_leader(lambda herder: herder.submit(CreateConnector("a", config, None)))
     cluster.until(lambda: reached(cluster, 5))
-    cluster.on_leader(lambda herder: herder.stop_connector("a"))
+    cluster.on_leader(lambda herder: herder.submit(SetTargetState("a", TargetState.STOPPED)))
     cluster.until(lambda: cluster.states("a") == {"a": "STOPPED"})
     cluster.until_stable()  # the stop's last round is over: STOPPED is told before it
     return offsets(cluster)[0][0]
@@ -62,23 +64,23 @@ def stopped_source(cluster: InProcessCluster, connector_class: str = "MemorySour
 def reached(cluster: InProcessCluster, position: int) -> bool:
     """Ask one worker: two are not asked in the same moment, and the source may run."""
     herder = next(iter(cluster.workers.values())).herder
-    known = "a" in herder.list_connectors()
-    return known and [one.offset for one in herder.offsets("a").result(10)] == [{"position": position}]
+    known = "a" in herder.views.list_connectors()
+    return known and [one.offset for one in herder.submit(ReadOffsets("a")).result(10)] == [{"position": position}]
 
 
 def offsets(cluster: InProcessCluster, name: str = "a") -> list[tuple[Any, Any]]:
-    found = [worker.herder.offsets(name).result(10) for worker in cluster.workers.values()]
+    found = [worker.herder.submit(ReadOffsets(name)).result(10) for worker in cluster.workers.values()]
     assert all(one == found[0] for one in found), "what one worker answered every other one knows"
     return [(dict(one.partition or {}), dict(one.offset or {})) for one in found[0]]
 
 
 def test_a_source_goes_on_where_it_was_put(cluster: InProcessCluster) -> None:
     partition = stopped_source(cluster)
-    words = cluster.on_leader(lambda herder: herder.alter_offsets("a", [(partition, {"position": 3})]))
+    words = cluster.on_leader(lambda herder: herder.submit(ModifyOffsets("a", [(partition, {"position": 3})])))
     assert words.startswith(FRAMEWORK.format("altered"))
     assert offsets(cluster) == [(partition, {"position": 3})]
     before = len(cluster.topics.values("t"))
-    next(iter(cluster.workers.values())).herder.resume("a").result(10)
+    next(iter(cluster.workers.values())).herder.submit(SetTargetState("a", TargetState.STARTED)).result(10)
     cluster.until(lambda: reached(cluster, 5))
     assert len(cluster.topics.values("t")) - before == 2
 
@@ -86,13 +88,13 @@ def test_a_source_goes_on_where_it_was_put(cluster: InProcessCluster) -> None:
 def test_a_reset_forgets_every_partition_and_may_be_repeated(cluster: InProcessCluster) -> None:
     partition = stopped_source(cluster, "CarefulSource")
     more = [({"p": 1}, {"position": 1}), ({"p": 2}, {"position": 2}), ({"p": 1}, None)]
-    answer = cluster.on_leader(lambda herder: herder.alter_offsets("a", more))
+    answer = cluster.on_leader(lambda herder: herder.submit(ModifyOffsets("a", more)))
     assert answer == "The offsets for this connector have been altered successfully"
     assert sorted(offsets(cluster), key=str) == sorted(
         [(partition, {"position": 5}), ({"p": 2}, {"position": 2})], key=str
     )
     for _ in range(2):
-        answer = cluster.on_leader(lambda herder: herder.reset_offsets("a"))
+        answer = cluster.on_leader(lambda herder: herder.submit(ModifyOffsets("a", None)))
         assert answer == "The offsets for this connector have been reset successfully"
         assert offsets(cluster) == []
 
@@ -108,46 +110,46 @@ def test_a_reset_forgets_every_partition_and_may_be_repeated(cluster: InProcessC
 def test_what_the_connector_refuses_is_not_written(cluster: InProcessCluster, position: int, words: str) -> None:
     partition = stopped_source(cluster, "CarefulSource")
     with pytest.raises(ConnectError, match=words):
-        cluster.on_leader(lambda herder: herder.alter_offsets("a", [(partition, {"position": position})]))
+        cluster.on_leader(lambda herder: herder.submit(ModifyOffsets("a", [(partition, {"position": position})])))
     assert offsets(cluster) == [(partition, {"position": 5})]
 
 
 def test_an_offset_beyond_64_bits_is_neither_stored_nor_handed_to_a_task(cluster: InProcessCluster) -> None:
     partition = stopped_source(cluster)
-    cluster.on_leader(lambda herder: herder.create("good", source(records=3), None))
+    cluster.on_leader(lambda herder: herder.submit(CreateConnector("good", source(records=3), None)))
     with pytest.raises(ConnectError, match=r"field position contains class java\.math\.BigInteger"):
-        cluster.on_leader(lambda herder: herder.alter_offsets("a", [(partition, {"position": 2**64})]))
+        cluster.on_leader(lambda herder: herder.submit(ModifyOffsets("a", [(partition, {"position": 2**64})])))
     assert offsets(cluster) == [(partition, {"position": 5})]
     # One that stands in the topic all the same fails the task that asks for it, and nobody else.
     cluster.offset_topic.write([(encode_key("a", partition), b'{"position":%d}' % 2**64)])
-    cluster.leader().resume("a").result(10)
+    cluster.leader().submit(SetTargetState("a", TargetState.STARTED)).result(10)
     cluster.until(lambda: cluster.states("a") == {"a": "RUNNING", "a-0": "FAILED"})
-    trace = cluster.leader().task_status(ConnectorTaskId("a", 0)).trace
+    trace = cluster.leader().views.task_status(ConnectorTaskId("a", 0)).trace
     assert "18446744073709551616" in (trace or "")
     cluster.until(lambda: cluster.states("good") == {"good": "RUNNING", "good-0": "RUNNING"})
 
 
 def test_only_the_leader_and_only_of_a_stopped_connector(cluster: InProcessCluster) -> None:
-    cluster.on_leader(lambda herder: herder.create("a", source(), None))
+    cluster.on_leader(lambda herder: herder.submit(CreateConnector("a", source(), None)))
     cluster.until(lambda: cluster.states("a") == {"a": "RUNNING", "a-0": "RUNNING"})
     cluster.until_stable()
-    follower = next(worker.herder for worker in cluster.workers.values() if not worker.herder.is_leader())
+    follower = next(worker.herder for worker in cluster.workers.values() if not worker.herder.views.is_leader())
     with pytest.raises(NotLeaderError):
-        follower.reset_offsets("a").result(10)
+        follower.submit(ModifyOffsets("a", None)).result(10)
     with pytest.raises(NotFoundError, match="Connector none not found"):
-        cluster.on_leader(lambda herder: herder.reset_offsets("none"))
+        cluster.on_leader(lambda herder: herder.submit(ModifyOffsets("none", None)))
     with pytest.raises(BadRequestError, match=STOPPED_ONLY):
-        cluster.on_leader(lambda herder: herder.reset_offsets("a"))
-    follower.pause("a").result(10)
+        cluster.on_leader(lambda herder: herder.submit(ModifyOffsets("a", None)))
+    follower.submit(SetTargetState("a", TargetState.PAUSED)).result(10)
     with pytest.raises(BadRequestError, match=STOPPED_ONLY):
-        cluster.on_leader(lambda herder: herder.alter_offsets("a", [({}, None)]))
+        cluster.on_leader(lambda herder: herder.submit(ModifyOffsets("a", [({}, None)])))
 
 
 def test_changes_of_one_connector_come_one_after_the_other(cluster: InProcessCluster) -> None:
     partition = stopped_source(cluster)
     cluster.until_stable()
     leader = cluster.leader()
-    answers = [leader.alter_offsets("a", [(partition, {"position": n})]) for n in range(1, 5)]
+    answers = [leader.submit(ModifyOffsets("a", [(partition, {"position": n})])) for n in range(1, 5)]
     assert all("altered" in answer.result(10) for answer in answers)
     assert offsets(cluster)[0][1] in [{"position": n} for n in range(1, 5)]
 
@@ -155,23 +157,23 @@ def test_changes_of_one_connector_come_one_after_the_other(cluster: InProcessClu
 def test_a_sinks_group_is_changed_and_a_member_of_it_prevents_that(cluster: InProcessCluster) -> None:
     config = {"connector.class": "MemorySink", "tasks.max": "1", "topics": "in"}
     cluster.write("in", ["one", "two", "three"])
-    cluster.on_leader(lambda herder: herder.create("s", config, None))
+    cluster.on_leader(lambda herder: herder.submit(CreateConnector("s", config, None)))
     cluster.until(lambda: cluster.consumer_groups.committed("connect-s") == {P0: 3})
-    cluster.on_leader(lambda herder: herder.stop_connector("s"))
+    cluster.on_leader(lambda herder: herder.submit(SetTargetState("s", TargetState.STOPPED)))
     cluster.until(lambda: cluster.states("s") == {"s": "STOPPED"})
     at_one = [({"kafka_topic": "in", "kafka_partition": "0"}, {"kafka_offset": 1})]
     zombie = cluster.consumer_groups.member({"group.id": "connect-s"})
     zombie.subscribe(["in"], None, lambda _: None, lambda _: None, lambda _: None)
-    for request in (lambda herder: herder.alter_offsets("s", at_one), lambda herder: herder.reset_offsets("s")):
+    for request in (ModifyOffsets("s", at_one), ModifyOffsets("s", None)):
         with pytest.raises(GroupInUseError, match="get rid of the zombie sink tasks"):
-            cluster.on_leader(request)
+            cluster.on_leader(lambda herder, request=request: herder.submit(request))
     zombie.close()
-    assert "altered" in cluster.on_leader(lambda herder: herder.alter_offsets("s", at_one))
+    assert "altered" in cluster.on_leader(lambda herder: herder.submit(ModifyOffsets("s", at_one)))
     assert offsets(cluster, "s") == [({"kafka_partition": 0, "kafka_topic": "in"}, {"kafka_offset": 1})]
-    assert "altered" in cluster.on_leader(lambda herder: herder.alter_offsets("s", [(at_one[0][0], None)]))
+    assert "altered" in cluster.on_leader(lambda herder: herder.submit(ModifyOffsets("s", [(at_one[0][0], None)])))
     assert offsets(cluster, "s") == []
-    assert "reset" in cluster.on_leader(lambda herder: herder.reset_offsets("s"))
-    cluster.leader().resume("s").result(10)
+    assert "reset" in cluster.on_leader(lambda herder: herder.submit(ModifyOffsets("s", None)))
+    cluster.leader().submit(SetTargetState("s", TargetState.STARTED)).result(10)
     cluster.until(lambda: [record.value for record in delivered["s"]] == ["one", "two", "three"] * 2)
 
 
@@ -186,15 +188,15 @@ def test_a_rebalance_amid_a_change_is_waited_for(cluster: InProcessCluster, monk
         if not disturbed.is_set():
             other.member.cut_off()  # it cannot join: the round lasts
             deps.member.request_rejoin("as told")
-            while leader.is_leader():
+            while leader.views.is_leader():
                 time.sleep(0.01)
             disturbed.set()
         return refresh(timeout_ms)
 
     monkeypatch.setattr(deps.config_store, "refresh", disturbed_refresh)
-    answer = leader.alter_offsets("a", [(partition, {"position": 2})])
+    answer = leader.submit(ModifyOffsets("a", [(partition, {"position": 2})]))
     assert disturbed.wait(10)
-    cluster.until(lambda: any("wait for the rebalance" in line.reason for line in leader.story()))
+    cluster.until(lambda: any("wait for the rebalance" in line.reason for line in leader.views.events()))
     other.member.reconnect()
     assert "altered successfully" in answer.result(20)
     assert offsets(cluster) == [(partition, {"position": 2})]

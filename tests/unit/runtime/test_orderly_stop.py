@@ -1,6 +1,7 @@
 """SIGTERM's way: drain, commit, only then leave; never longer than the graceful limit and what killing takes."""
 
 from spark_connect_rt.planning.work_plan import Life
+from spark_connect_rt.ports.herder_requests import ReadOffsets
 from spark_connect_rt.state.membership import Timing
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from spark_connect_rt.testing.memory_connectors import faults
@@ -10,7 +11,7 @@ PATIENT = Timing(session_ms=10_000, heartbeat_ms=20, rebalance_ms=60_000)
 
 
 def positions(worker: InProcessWorker) -> dict[str, int]:
-    found = worker.herder.offsets("a").result(5)
+    found = worker.herder.submit(ReadOffsets("a")).result(5)
     return {str(o.partition["task"]): int(o.offset["position"]) for o in found if o.partition and o.offset}
 
 

@@ -4,13 +4,23 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import pytest
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.ports.task_runner import TaskEnded, TaskEvent, TaskFailed, TaskKind, TaskLaunch
+from spark_connect_rt.ports.task_runner import (
+    Pause,
+    Start,
+    Stop,
+    TaskCommand,
+    TaskEnded,
+    TaskEvent,
+    TaskFailed,
+    TaskKind,
+    TaskLaunch,
+)
 from spark_connect_rt.ports.threads import MACHINE_THREADS
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.worker.prepared_runner import PreparedRunner
@@ -24,25 +34,19 @@ LAUNCH = TaskLaunch(TASK, 1, 1, TaskKind.SOURCE, "m:C", {}, {}, {})
 class Runner:
     """Notes what the engine is told."""
 
-    told: list[tuple[str, Any]] = field(default_factory=list)
+    told: list[TaskCommand | str] = field(default_factory=list)
     refuses: Exception | None = None
 
     def open(self, on_event: Any, read_offsets: Any) -> None:
-        self.told.append(("open", None))
+        self.told.append("open")
 
-    def start(self, launch: TaskLaunch) -> None:
-        if self.refuses is not None:
+    def do(self, command: TaskCommand) -> None:
+        if isinstance(command, Start) and self.refuses is not None:
             raise self.refuses
-        self.told.append(("start", launch.paused))
-
-    def pause(self, task: ConnectorTaskId) -> None:
-        self.told.append(("pause", task))
-
-    def stop(self, task: ConnectorTaskId, timeout_ms: int) -> None:
-        self.told.append(("stop", task))
+        self.told.append(command)
 
     def close(self, timeout_ms: int) -> None:
-        self.told.append(("close", None))
+        self.told.append("close")
 
 
 class Story:
@@ -53,7 +57,7 @@ class Story:
         self.fault: Exception | None = None
         self.prepared = PreparedRunner(self.engine, lambda _: True, self._prepare, MACHINE_THREADS)  # type: ignore[arg-type]
         self.prepared.open(self.events.append, lambda *_: [])
-        self.prepared.start(LAUNCH)
+        self.prepared.do(Start(LAUNCH))
 
     def _prepare(self, launch: TaskLaunch) -> None:
         assert self.ready.wait(60)
@@ -69,22 +73,22 @@ def story() -> Iterator[Story]:
 
 
 def test_the_engine_gets_the_run_once_it_is_prepared_as_it_was_switched_meanwhile(story: Story) -> None:
-    story.prepared.pause(TASK)
-    assert story.engine.told == [("open", None)]
+    story.prepared.do(Pause(TASK))
+    assert story.engine.told == ["open"]
     story.ready.set()
-    wait_until(lambda: ("start", True) in story.engine.told)
-    story.prepared.stop(TASK, 5)
-    assert story.engine.told[-1] == ("stop", TASK)
+    wait_until(lambda: Start(replace(LAUNCH, paused=True)) in story.engine.told)
+    story.prepared.do(Stop(TASK, 5))
+    assert story.engine.told[-1] == Stop(TASK, 5)
     assert story.events == []
 
 
 def test_a_run_that_is_stopped_while_it_is_prepared_is_over_at_once_and_never_starts(story: Story) -> None:
-    story.prepared.stop(TASK, 5)
+    story.prepared.do(Stop(TASK, 5))
     assert story.events == [TaskEnded(TASK, 1, drained=True)]
-    story.prepared.start(LAUNCH)  # the next one is prepared by a thread of its own
+    story.prepared.do(Start(LAUNCH))  # the next one is prepared by a thread of its own
     story.prepared.close(5)
     assert story.events == [TaskEnded(TASK, 1, drained=True)] * 2
-    assert story.engine.told == [("open", None), ("close", None)]
+    assert story.engine.told == ["open", "close"]
 
 
 @pytest.mark.parametrize("by_engine", [False, True])

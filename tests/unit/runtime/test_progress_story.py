@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.errors import RetriableError
-from spark_connect_rt.ports.herder import TaskProgress
+from spark_connect_rt.ports.herder_values import TaskProgress
+from spark_connect_rt.rest.json_values import as_json
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import delivered, faults
 from tests.unit.runtime.cluster_stories import create, emitted, expected, source
@@ -32,22 +33,22 @@ def cluster() -> Iterator[InProcessCluster]:
 
 
 def progress_of(cluster: InProcessCluster, task: str) -> TaskProgress | None:
-    everything = [one for worker in cluster.workers.values() for one in worker.herder.progress().tasks]
+    everything = [one for worker in cluster.workers.values() for one in worker.herder.views.progress().tasks]
     return next((one for one in everything if str(one.task) == task), None)
 
 
 def stalled(cluster: InProcessCluster, task: str) -> str:
     found = progress_of(cluster, task)
-    return str(found.stalled["reason"]) if found is not None and found.stalled else ""
+    return found.stalled.reason if found is not None and found.stalled else ""
 
 
 def noted(cluster: InProcessCluster, connector: str) -> list[dict[str, Any]]:
-    statuses = [worker.herder.connector_status(connector) for worker in cluster.workers.values()]
-    return [dict(status.tasks[0].instance.notes.get("progress", {})) for status in statuses]
+    statuses = [worker.herder.views.connector_status(connector) for worker in cluster.workers.values()]
+    return [as_json(status.tasks[0].progress) or {} for status in statuses]
 
 
 def told(cluster: InProcessCluster, sentence: str) -> bool:
-    return any(sentence in line.reason for worker in cluster.workers.values() for line in worker.herder.story())
+    return any(sentence in line.reason for worker in cluster.workers.values() for line in worker.herder.views.events())
 
 
 def test_a_put_that_hangs_is_reported_on_every_worker_until_it_returns(cluster: InProcessCluster) -> None:

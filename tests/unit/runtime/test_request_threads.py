@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 from spark_connect_rt.ports.threads import MACHINE_THREADS
-from spark_connect_rt.runtime.herder.request_threads import RequestThreads
+from spark_connect_rt.runtime.herder.requests.request_threads import RequestThreads
 
 
 def test_a_flood_of_requests_waits_for_its_turn_and_all_are_served() -> None:

@@ -11,7 +11,10 @@ import pytest
 
 from spark_connect_rt.config_providers.file import FileConfigProvider
 from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.ports.herder_requests import PutConfig, RestartTask, SetTargetState
 from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.rest.json_values import as_json
+from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import faults
 from tests.unit.runtime.cluster_stories import create, emitted, expected, source
@@ -40,16 +43,16 @@ def notes(cluster: InProcessCluster, of_task: bool = True) -> list[dict[str, Any
     """Return what each worker's status says of the restarts of ``a`` or ``a-0``."""
     found = []
     for worker in cluster.workers.values():
-        if "a" not in worker.herder.list_connectors():
+        if "a" not in worker.herder.views.list_connectors():
             return [{}]
-        status = worker.herder.connector_status("a")
-        instance = status.tasks[0].instance if of_task and status.tasks else status.connector
-        found.append(dict(instance.notes.get("restart", {})))
+        status = worker.herder.views.connector_status("a")
+        instance = status.tasks[0] if of_task and status.tasks else status.connector
+        found.append(as_json(instance.restart) or {})
     return found
 
 
 def told(cluster: InProcessCluster, sentence: str) -> bool:
-    return any(sentence in line.reason for worker in cluster.workers.values() for line in worker.herder.story())
+    return any(sentence in line.reason for worker in cluster.workers.values() for line in worker.herder.views.events())
 
 
 def test_a_task_that_fails_for_a_while_runs_again(cluster: InProcessCluster) -> None:
@@ -134,8 +137,8 @@ def test_a_spent_budget_ends_it_and_a_restart_by_hand_begins_anew(cluster: InPro
     cluster.until(lambda: all("2 restarts within" in note.get("stopped", "") for note in notes(cluster)))
     assert faults.calls["a-0.start"] == 3
     cluster.until(lambda: told(cluster, "a-0 stays FAILED, restart it by hand"))
-    owner = next(worker.herder for worker in cluster.workers.values() if worker.herder.progress().tasks)
-    owner.restart_task(A_0).result(10)
+    owner = next(worker.herder for worker in cluster.workers.values() if worker.herder.views.progress().tasks)
+    owner.submit(RestartTask(A_0)).result(10)
     cluster.until(lambda: faults.calls["a-0.start"] == 6)
     cluster.until(lambda: all("2 restarts within" in note.get("stopped", "") for note in notes(cluster)))
 
@@ -152,7 +155,7 @@ def test_a_new_configuration_begins_anew(cluster: InProcessCluster) -> None:
     config = source(5, **BACKOFF | {"errors.restart.max": "1"})
     create(cluster, "a", config)
     cluster.until(lambda: all("1 restarts within" in note.get("stopped", "") for note in notes(cluster)))
-    cluster.on_leader(lambda herder: herder.put_config("a", {**config, "name": "a", "records": "6"}))
+    cluster.on_leader(lambda herder: herder.submit(PutConfig("a", {**config, "name": "a", "records": "6"})))
     cluster.until(lambda: faults.calls["a-0.start"] == 4)
 
 
@@ -170,8 +173,8 @@ def test_a_task_that_is_paused_meanwhile_waits_for_its_resumption(cluster: InPro
     faults.raises("a-0.poll", ConnectionError("away"))
     create(cluster, "a", source(5, **BACKOFF | slow))
     cluster.until(lambda: all(note.get("attempts", 0) >= 1 for note in notes(cluster)))
-    cluster.on_leader(lambda herder: herder.pause("a"))
+    cluster.on_leader(lambda herder: herder.submit(SetTargetState("a", TargetState.PAUSED)))
     faults.raises("a-0.poll", None)
     cluster.until(lambda: cluster.states("a") == {"a": "PAUSED", "a-0": "PAUSED"})
-    cluster.on_leader(lambda herder: herder.resume("a"))
+    cluster.on_leader(lambda herder: herder.submit(SetTargetState("a", TargetState.STARTED)))
     cluster.until(lambda: emitted(cluster) == expected("a-0", 5))

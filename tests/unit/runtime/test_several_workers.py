@@ -6,9 +6,19 @@ import pytest
 
 from spark_connect_rt.assignors.model import NOTHING
 from spark_connect_rt.errors import NotAssignedError, NotFoundError, NotLeaderError
+from spark_connect_rt.ports.herder_requests import (
+    CreateConnector,
+    DeleteConnector,
+    RestartConnector,
+    RestartTask,
+    SetGroupLoggerLevel,
+    SetLoggerLevel,
+    SetTargetState,
+)
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.runtime.herder import membership
+from spark_connect_rt.runtime.herder.steps import membership
 from spark_connect_rt.state.membership import Timing
+from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from spark_connect_rt.testing.memory_connectors import MemorySource, faults
 from tests.unit.runtime.cluster_stories import create, emitted, expected, offers_javas_names_only, source
@@ -27,7 +37,7 @@ def balanced(cluster: InProcessCluster, tasks: int) -> bool:
 
 
 def follower(cluster: InProcessCluster) -> InProcessWorker:
-    return next(worker for worker in cluster.workers.values() if not worker.herder.is_leader())
+    return next(worker for worker in cluster.workers.values() if not worker.herder.views.is_leader())
 
 
 @pytest.mark.parametrize("protocol", ["sessioned", "compatible", "eager"])
@@ -81,9 +91,9 @@ def test_a_worker_cut_off_from_its_coordinator_stops_its_work_and_comes_back() -
         create(cluster, "a", source(records=10))
         cluster.until(lambda: worker.running_tasks() == {"a-0"})
         worker.member.cut_off()
-        cluster.until(lambda: worker.herder.progress().tasks == ())
-        assert not worker.herder.is_leader()
-        assert worker.herder.list_connectors() == ["a"]  # reads go on
+        cluster.until(lambda: worker.herder.views.progress().tasks == ())
+        assert not worker.herder.views.is_leader()
+        assert worker.herder.views.list_connectors() == ["a"]  # reads go on
         worker.member.reconnect()
         cluster.until(lambda: worker.running_tasks() == {"a-0"})
         assert emitted(cluster) == expected("a-0", 10)
@@ -99,14 +109,14 @@ def test_requests_say_who_must_serve_them() -> None:
         cluster.until_stable()
         leader, other = cluster.leader(), follower(cluster)
         with pytest.raises(NotLeaderError) as refused:
-            other.herder.delete("a").result(5)
-        assert refused.value.leader_url == leader.worker_url()
+            other.herder.submit(DeleteConnector("a")).result(5)
+        assert refused.value.leader_url == leader.views.progress().worker_url
         elsewhere = ConnectorTaskId("a", int(sorted(other.running_tasks())[0].removeprefix("a-")))
         with pytest.raises(NotAssignedError) as sent_on:
-            leader.restart_task(elsewhere).result(5)
-        assert sent_on.value.owner_url == other.herder.worker_url()
-        other.herder.restart_task(elsewhere).result(5)
-        other.herder.pause("a").result(5)  # any worker may
+            leader.submit(RestartTask(elsewhere)).result(5)
+        assert sent_on.value.owner_url == other.herder.views.progress().worker_url
+        other.herder.submit(RestartTask(elsewhere)).result(5)
+        other.herder.submit(SetTargetState("a", TargetState.PAUSED)).result(5)  # any worker may
         cluster.until(lambda: set(cluster.states("a").values()) == {"PAUSED"})
 
 
@@ -119,7 +129,7 @@ def test_a_restart_by_plan_reaches_every_worker() -> None:
         cluster.until(lambda: balanced(cluster, 4))
         cluster.until(lambda: list(cluster.states("a").values()) == ["RUNNING"] * 5)  # a plan is made of statuses
         before = sum(faults.calls[f"a-{n}.start"] for n in range(4))
-        cluster.on_leader(lambda herder: herder.restart("a", include_tasks=True, only_failed=False))
+        cluster.on_leader(lambda herder: herder.submit(RestartConnector("a", include_tasks=True, only_failed=False)))
         cluster.until(lambda: sum(faults.calls[f"a-{n}.start"] for n in range(4)) == before + 4)
         cluster.until(lambda: balanced(cluster, 4))
         cluster.until(lambda: set(cluster.states("a").values()) == {"RUNNING"})
@@ -132,9 +142,9 @@ def test_writes_during_a_rebalance_wait_for_it() -> None:
         gate = faults.blocks("a-0.stop_task")
         create(cluster, "a", source())
         cluster.until(lambda: worker.running_tasks() == {"a-0"})
-        cluster.on_leader(lambda herder: herder.delete("a"))
-        waiting = worker.herder.create("b", source(records=3), None)
-        assert worker.herder.list_connectors() == []
+        cluster.on_leader(lambda herder: herder.submit(DeleteConnector("a")))
+        waiting = worker.herder.submit(CreateConnector("b", source(records=3), None))
+        assert worker.herder.views.list_connectors() == []
         assert not waiting.done()
         gate.set()
         assert waiting.result(10).created
@@ -171,7 +181,7 @@ def test_with_a_java_worker_in_the_group_lost_work_waits_for_its_worker() -> Non
         lost.member.vanish()
         lost.runner.lose_slices()
         del cluster.workers["w3"]
-        cluster.until(lambda: any("delay 300000 ms" in line.reason for line in leader.herder.story()))
+        cluster.until(lambda: any("delay 300000 ms" in line.reason for line in leader.herder.views.events()))
         cluster.until_stable()
         assert set(tasks_of(cluster)) == remaining
         # It leaves: the group is our own again, and what was lost is placed.
@@ -188,10 +198,10 @@ def test_an_orderly_leave_is_taken_over_in_one_round_and_reads_nothing_twice() -
         cluster.add_worker("w2")
         cluster.until(lambda: balanced(cluster, 4))
         cluster.until_stable()
-        generation = leader.herder.progress().generation
+        generation = leader.herder.views.progress().generation
         cluster.stop_worker("w2")
         cluster.until(lambda: len(leader.running_tasks()) == 4)
-        assert leader.herder.progress().generation == generation + 1
+        assert leader.herder.views.progress().generation == generation + 1
         cluster.until(lambda: len(emitted(cluster)) >= 4_000)
         assert emitted(cluster) == sorted(v for n in range(4) for v in expected(f"a-{n}", 1_000))
 
@@ -206,11 +216,13 @@ def test_i1_what_does_not_end_stays_claimed_and_nobody_else_is_given_it(monkeypa
         cluster.until(lambda: len(first.running_tasks()) == 4)
         gates = [faults.blocks(f"a-{number}.stop_task") for number in range(4)]
         cluster.add_worker("w2")
-        cluster.until(lambda: any("rejoins when a-" in line.reason for line in first.herder.story()))
+        cluster.until(lambda: any("rejoins when a-" in line.reason for line in first.herder.views.events()))
         stuck = {str(task) for task in first.herder._loop.worker.unfinished().tasks}
         assert len(stuck) == 2
         third = cluster.add_worker("w3")
-        cluster.until(lambda: third.herder.progress().generation > 0 and third.herder.health().status == "healthy")
+        cluster.until(
+            lambda: third.herder.views.progress().generation > 0 and third.herder.views.health().status == "healthy"
+        )
         elsewhere = {task for name in ("w2", "w3") for task in cluster.workers[name].running_tasks()}
         assert not stuck & elsewhere
         assert stuck <= {str(task) for task in (first.herder._loop._state.held or NOTHING).tasks}
@@ -242,10 +254,10 @@ def test_an_assignment_that_cannot_be_read_is_asked_for_again_and_the_work_goes_
 
         leader.member.sync = garble_once  # type: ignore[method-assign]
         leader.member.request_rejoin("the test wants one")
-        cluster.until(lambda: any("cannot be read" in line.reason for line in other.herder.story()))
+        cluster.until(lambda: any("cannot be read" in line.reason for line in other.herder.views.events()))
         assert other.running_tasks() == held
         starts = [faults.calls[f"a-{number}.start"] for number in range(4)]
-        cluster.until(lambda: other.herder.progress().generation == leader.herder.progress().generation > 3)
+        cluster.until(lambda: other.herder.views.progress().generation == leader.herder.views.progress().generation > 3)
         cluster.until_stable()
         assert other.running_tasks() == held
         assert [faults.calls[f"a-{number}.start"] for number in range(4)] == starts  # nothing moved, nothing ran twice
@@ -256,18 +268,18 @@ def test_a_logger_level_for_the_cluster_reaches_every_worker_and_none_that_start
     with InProcessCluster(timing=PATIENT) as cluster:
         first, second = cluster.add_worker("w1"), cluster.add_worker("w2")
         cluster.until_stable()
-        second.herder.put_logger_level("org.x", "TRACE").result(5)
+        second.herder.submit(SetGroupLoggerLevel("org.x", "TRACE")).result(5)
         cluster.until(lambda: all("org.x" in worker.loggers.levels() for worker in (first, second)))
-        assert first.herder.logger_level("org.x").level == "TRACE"
-        assert second.herder.set_logger_level("org.x", "INFO") == ["org.x"]
-        assert (first.herder.logger_level("org.x").level, second.herder.logger_level("org.x").level) == (
+        assert first.herder.views.logger_level("org.x").level == "TRACE"
+        assert second.herder.submit(SetLoggerLevel("org.x", "INFO")).result(5) == ["org.x"]
+        assert (first.herder.views.logger_level("org.x").level, second.herder.views.logger_level("org.x").level) == (
             "TRACE",
             "INFO",
         )
         late = cluster.add_worker("w3")
         cluster.until_stable()
         with pytest.raises(NotFoundError, match=r"Logger org\.x not found\."):
-            late.herder.logger_level("org.x")
+            late.herder.views.logger_level("org.x")
 
 
 class HangsWhenMade(MemorySource):

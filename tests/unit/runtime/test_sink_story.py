@@ -5,8 +5,10 @@ from collections.abc import Mapping, Set
 from typing import ClassVar
 
 from spark_connect_rt.api.config_provider import ConfigData, ConfigProvider
+from spark_connect_rt.ports.herder_requests import ReadOffsets, RestartTask, SetTargetState
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.state.membership import Timing
+from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import delivered, faults
 from tests.unit.runtime.cluster_stories import create
@@ -33,12 +35,12 @@ def test_a_sink_reads_delivers_and_commits(cluster: InProcessCluster) -> None:
     cluster.until(lambda: values("s") == numbers(range(50)))
     cluster.until(lambda: cluster.consumer_groups.committed("connect-s") == {P0: 50})
     cluster.until(lambda: cluster.states("s") == {"s": "RUNNING", "s-0": "RUNNING"})
-    (offset,) = worker.herder.offsets("s").result(5)
+    (offset,) = worker.herder.submit(ReadOffsets("s")).result(5)
     assert offset.partition == {"kafka_partition": 0, "kafka_topic": "in"}
     assert offset.offset == {"kafka_offset": 50}
-    assert worker.herder.connector_info("s").type == "sink"
-    cluster.until(lambda: worker.herder.topics("s") == ("in",))
-    cluster.until(lambda: worker.herder.progress().tasks[0].lag == 0)
+    assert worker.herder.views.connector_info("s").type == "sink"
+    cluster.until(lambda: worker.herder.views.topics("s") == ("in",))
+    cluster.until(lambda: worker.herder.views.progress().tasks[0].lag == 0)
 
 
 def test_a_stopped_worker_commits_what_is_durable_and_the_next_goes_on_from_there(cluster: InProcessCluster) -> None:
@@ -52,6 +54,23 @@ def test_a_stopped_worker_commits_what_is_durable_and_the_next_goes_on_from_ther
     cluster.add_worker("w2")
     cluster.until(lambda: values("s") == numbers(range(25)))
     assert len(delivered["s"]) == 25
+
+
+def test_a_stopped_connector_shows_its_task_until_what_it_read_is_committed(cluster: InProcessCluster) -> None:
+    cluster.add_worker()
+    cluster.write("in", numbers(range(10)))
+    create(cluster, "s", sink())
+    cluster.until(lambda: cluster.consumer_groups.committed("connect-s") == {P0: 10})
+    gate, calls = faults.blocks("s.put"), faults.calls["s.put"]
+    cluster.write("in", numbers(range(10, 15)))
+    cluster.until(lambda: faults.calls["s.put"] > calls)
+    cluster.on_leader(lambda herder: herder.submit(SetTargetState("s", TargetState.STOPPED)))
+    cluster.until(lambda: cluster.states("s")["s"] == "STOPPED")
+    assert cluster.states("s") == {"s": "STOPPED", "s-0": "RUNNING"}
+    gate.set()
+    cluster.until(lambda: cluster.states("s") == {"s": "STOPPED"})
+    # 15, or 10 where the put that waited was an empty one and the five were not read any more
+    assert cluster.consumer_groups.committed("connect-s") == {P0: len(delivered["s"])}
 
 
 def test_a_new_partition_is_read_without_a_restart(cluster: InProcessCluster) -> None:
@@ -93,10 +112,10 @@ def test_a_failing_put_fails_the_task_and_a_restart_delivers_the_rest(cluster: I
     faults.raises("s.put", OSError("no space left on device"))
     create(cluster, "s", sink())
     cluster.until(lambda: cluster.states("s") == {"s": "RUNNING", "s-0": "FAILED"})
-    assert "no space left" in (worker.herder.task_status(ConnectorTaskId("s", 0)).trace or "")
+    assert "no space left" in (worker.herder.views.task_status(ConnectorTaskId("s", 0)).trace or "")
     assert cluster.consumer_groups.committed("connect-s") == {}
     faults.raises("s.put", None)
-    cluster.on_leader(lambda herder: herder.restart_task(ConnectorTaskId("s", 0)))
+    cluster.on_leader(lambda herder: herder.submit(RestartTask(ConnectorTaskId("s", 0))))
     cluster.until(lambda: values("s") == numbers(range(3)))
 
 
@@ -105,10 +124,10 @@ def test_a_paused_sink_delivers_nothing_until_it_is_resumed(cluster: InProcessCl
     cluster.write("in", numbers(range(3)))
     create(cluster, "s", sink())
     cluster.until(lambda: values("s") == numbers(range(3)))
-    worker.herder.pause("s").result(5)
+    worker.herder.submit(SetTargetState("s", TargetState.PAUSED)).result(5)
     cluster.until(lambda: cluster.states("s") == {"s": "PAUSED", "s-0": "PAUSED"})
     cluster.write("in", numbers(range(3, 6)))
-    worker.herder.resume("s").result(5)
+    worker.herder.submit(SetTargetState("s", TargetState.STARTED)).result(5)
     cluster.until(lambda: values("s") == numbers(range(6)))
     assert len(delivered["s"]) == 6
 

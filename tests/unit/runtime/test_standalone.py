@@ -14,6 +14,16 @@ from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import AlreadyExistsError, ConnectError, NotFoundError
+from spark_connect_rt.ports.clock import SystemClock
+from spark_connect_rt.ports.herder_requests import (
+    CreateConnector,
+    DeleteConnector,
+    FenceZombies,
+    PutConfig,
+    PutTaskConfigs,
+    RestartConnector,
+    RestartTask,
+)
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.settings import HerderSettings
@@ -24,11 +34,12 @@ from spark_connect_rt.stores.config_store import ConfigStore
 from spark_connect_rt.stores.local_log import LocalCompactedLog
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.stores.status_store import StatusStore
-from spark_connect_rt.testing.in_process_cluster import InProcessPeers, MemoryPlugins, SystemClock
+from spark_connect_rt.testing.in_process_cluster import InProcessPeers, MemoryPlugins
 from spark_connect_rt.testing.memory_connectors import MemorySource
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
 from spark_connect_rt.testing.memory_sink_group import MemoryConsumerGroups, MemoryGroupOffsets
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
+from spark_connect_rt.testing.worker_settings import worker_settings
 
 LIMIT_S = 15.0
 SOURCE = {"connector.class": "MemorySource", "tasks.max": "2", "topic": "t"}
@@ -60,12 +71,7 @@ def herder() -> Iterator[StandaloneHerder]:
             "SimpleHeaderConverter": SimpleHeaderConverter,
         }
     )
-    config = {
-        "key.converter": "StringConverter",
-        "value.converter": "StringConverter",
-        "header.converter": "SimpleHeaderConverter",
-        "connect.protocol": "compatible",
-    }
+    config = worker_settings({"header.converter": "SimpleHeaderConverter", "connect.protocol": "compatible"})
     clock, topics = SystemClock(), MemoryTopics()
     groups = MemoryConsumerGroups()
     herder = StandaloneHerder(
@@ -98,57 +104,60 @@ def until(read: Callable[[], object], wanted: object) -> None:
 
 
 def states(herder: StandaloneHerder, name: str) -> tuple[str, list[str]]:
-    status = herder.connector_status(name)
-    return status.connector.state, [task.instance.state for task in status.tasks]
+    status = herder.views.connector_status(name)
+    return status.connector.state, [task.state for task in status.tasks]
 
 
 def test_a_created_connector_is_answered_with_its_tasks(herder: StandaloneHerder) -> None:
-    created = herder.create("a", SOURCE, None).result(LIMIT_S)
+    created = herder.submit(CreateConnector("a", SOURCE, None)).result(LIMIT_S)
     assert created.created
     assert created.info.tasks == (ConnectorTaskId("a", 0), ConnectorTaskId("a", 1))
-    changed = herder.put_config("a", {**SOURCE, "tasks.max": "1"}).result(LIMIT_S)
+    changed = herder.submit(PutConfig("a", {**SOURCE, "tasks.max": "1"})).result(LIMIT_S)
     assert (changed.created, changed.info.tasks) == (False, (ConnectorTaskId("a", 0),))
     with pytest.raises(AlreadyExistsError):
-        herder.create("a", SOURCE, None).result(LIMIT_S)
+        herder.submit(CreateConnector("a", SOURCE, None)).result(LIMIT_S)
     for name, state in (("b", TargetState.PAUSED), ("c", TargetState.STOPPED)):
-        waiting = herder.create(name, SOURCE, state).result(LIMIT_S)
+        waiting = herder.submit(CreateConnector(name, SOURCE, state)).result(LIMIT_S)
         assert waiting.info.tasks == () or state is TargetState.PAUSED
         assert states(herder, name)[0] == state.value
-    herder.delete("a").result(LIMIT_S)
-    assert herder.list_connectors() == ["b", "c"]
+    herder.submit(DeleteConnector("a")).result(LIMIT_S)
+    assert herder.views.list_connectors() == ["b", "c"]
 
 
 def test_a_connector_that_does_not_start_is_its_creation_s_failure(herder: StandaloneHerder) -> None:
     with pytest.raises(ConnectError, match=r"^no such database$"):
-        herder.create("bad", {"connector.class": "FailsSource"}, None).result(LIMIT_S)
+        herder.submit(CreateConnector("bad", {"connector.class": "FailsSource"}, None)).result(LIMIT_S)
     assert states(herder, "bad") == ("FAILED", [])
 
 
 def test_a_restart_is_answered_when_it_is_done(herder: StandaloneHerder) -> None:
-    herder.create("a", SOURCE, None).result(LIMIT_S)
+    herder.submit(CreateConnector("a", SOURCE, None)).result(LIMIT_S)
     until(lambda: states(herder, "a"), ("RUNNING", ["RUNNING", "RUNNING"]))  # a plan is made of statuses
     for _ in itertools.repeat(None, 3):
-        planned = herder.restart("a", include_tasks=True, only_failed=False).result(LIMIT_S)
+        planned = herder.submit(RestartConnector("a", include_tasks=True, only_failed=False)).result(LIMIT_S)
         assert planned is not None
-        told = [planned.connector.state, *(task.instance.state for task in planned.tasks)]
+        told = [planned.connector.state, *(task.state for task in planned.tasks)]
         assert told == ["RESTARTING"] * 3
-        assert herder.progress().connectors == {"a": "RUNNING"}
+        assert herder.views.progress().connectors == {"a": "RUNNING"}
     until(lambda: states(herder, "a"), ("RUNNING", ["RUNNING", "RUNNING"]))  # tasks: once the engine has them
-    untouched = herder.restart("a", include_tasks=True, only_failed=True).result(LIMIT_S)
+    untouched = herder.submit(RestartConnector("a", include_tasks=True, only_failed=True)).result(LIMIT_S)
     assert untouched is not None
-    assert {untouched.connector.state, *(task.instance.state for task in untouched.tasks)} == {"RUNNING"}
-    assert herder.restart("a", include_tasks=False, only_failed=False).result(LIMIT_S) is None
-    herder.restart_task(ConnectorTaskId("a", 1)).result(LIMIT_S)
+    assert {untouched.connector.state, *(task.state for task in untouched.tasks)} == {"RUNNING"}
+    assert herder.submit(RestartConnector("a", include_tasks=False, only_failed=False)).result(LIMIT_S) is None
+    herder.submit(RestartTask(ConnectorTaskId("a", 1))).result(LIMIT_S)
     with pytest.raises(NotFoundError, match=r"^Task a-7 not found$"):
-        herder.restart_task(ConnectorTaskId("a", 7)).result(LIMIT_S)
+        herder.submit(RestartTask(ConnectorTaskId("a", 7))).result(LIMIT_S)
     for include in (True, False):
         with pytest.raises(NotFoundError, match=r"^Unknown connector: none$"):
-            herder.restart("none", include, False).result(LIMIT_S)
+            herder.submit(RestartConnector("none", include, False)).result(LIMIT_S)
 
 
 def test_what_only_workers_of_a_group_may_do_is_refused_in_java_s_words(herder: StandaloneHerder) -> None:
-    assert not herder.internal_key().required
-    for refused, words in ((herder.put_task_configs("a", []), NO_TASK_CONFIGS), (herder.fence("a"), NO_FENCING)):
+    assert not herder.views.internal_key().required
+    for refused, words in (
+        (herder.submit(PutTaskConfigs("a", [])), NO_TASK_CONFIGS),
+        (herder.submit(FenceZombies("a")), NO_FENCING),
+    ):
         with pytest.raises(ConnectError) as error:
             refused.result(0)
         assert str(error.value) == words

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 import pytest
 
 from spark_connect_rt.errors import BadConfigError, ConnectError
-from spark_connect_rt.ports.supervision import Failure, Part, Supervisor, watched
+from spark_connect_rt.ports.supervision import Part, PartFailure, Supervisor, watched
 from spark_connect_rt.runtime.herder import loop
 from spark_connect_rt.runtime.herder.tick import Verdict
 from spark_connect_rt.state.membership import Timing
@@ -93,7 +93,7 @@ def test_a_thread_that_ends_ends_the_worker_and_others_have_its_tasks(
     cluster.until(lambda: lost.supervisor.failure is not None)
     assert lost.supervisor.failure is not None
     assert lost.supervisor.failure.part is part
-    health = lost.herder.health()
+    health = lost.herder.views.health()
     assert (health.status, health.live) == ("unhealthy", False)
     assert str(lost.supervisor.failure) in health.detail
     del cluster.workers["w1"]
@@ -103,7 +103,7 @@ def test_a_thread_that_ends_ends_the_worker_and_others_have_its_tasks(
 
 
 def test_only_the_first_failure_counts_and_who_listens_late_hears_of_it() -> None:
-    supervisor, heard = Supervisor(), list[Failure]()
+    supervisor, heard = Supervisor(), list[PartFailure]()
     supervisor.on_failure(heard.append)
     supervisor.failed(Part.ENGINE, KeyError("x"))
     supervisor.failed(Part.REST, "later")
@@ -151,8 +151,8 @@ def test_a_worker_whose_every_tick_fails_is_not_live(monkeypatch: pytest.MonkeyP
         cluster.until_stable()
         monkeypatch.setattr(worker.herder._loop, "_steps", (("fail", _raise_each_tick),))
         worker.member.wakeup()
-        cluster.until(lambda: not worker.herder.health().live)
-        assert "No tick has gone well" in worker.herder.health().detail
+        cluster.until(lambda: not worker.herder.views.health().live)
+        assert "No tick has gone well" in worker.herder.views.health().detail
 
 
 def _raise_each_tick(now_ms: int) -> Verdict:

@@ -78,7 +78,7 @@ def test_a_sink_gets_what_its_transformations_make_and_offsets_pass_what_they_dr
         {"n": 44, "secret": "", "at": 1},
     ]
     cluster.until(lambda: sum(cluster.consumer_groups.committed("connect-snk").values()) == 5)
-    assert worker.herder.connector_info("snk").type == "sink"
+    assert worker.herder.views.connector_info("snk").type == "sink"
 
 
 def test_a_chain_that_cannot_work_is_refused_before_it_is_written(cluster: InProcessCluster) -> None:

@@ -15,9 +15,10 @@ from spark_connect_rt.planning.config_infos import ConfigInfos
 from spark_connect_rt.plugins.plugin_desc import SOURCE, bundled
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-from spark_connect_rt.runtime.herder.validation import NULL_VALUE, checked_config, validated
+from spark_connect_rt.runtime.herder.validation.config_validation import NULL_VALUE, checked_config, validated
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import MemorySource
+from spark_connect_rt.testing.worker_settings import worker_settings
 
 CONFIG = {"name": "a", "connector.class": "FileStreamSource", "file": "in.txt", "topic": "lines"}
 SECRETS = {"${vault:count}": "not-a-number", "${vault:topic}": "hidden-topic", "${vault:empty}": ""}
@@ -104,8 +105,8 @@ def test_an_override_that_is_no_number_is_a_mistake_of_its_setting(deps: HerderD
 
 
 def test_a_sinks_admin_overrides_are_checked_without_a_dead_letter_queue(deps: HerderDependencies) -> None:
-    raw = {**deps.settings.raw, "connector.client.config.override.policy": "None"}
-    strict = replace(deps, settings=replace(deps.settings, raw=raw))
+    worker = worker_settings({"connector.client.config.override.policy": "None"})
+    strict = replace(deps, settings=replace(deps.settings, worker=worker))
     sink = {
         "name": "a",
         "connector.class": "FileStreamSink",

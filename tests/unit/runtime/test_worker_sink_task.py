@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.errors import ConnectError, FencedError, RetriableError
+from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.ports.sink_group import OnAssigned, OnLost, OnRevoked
-from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
+from spark_connect_rt.ports.task_runner import Assign, Revoke, TaskCommand, TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.runtime.worker.launches import sink_settings
 from spark_connect_rt.runtime.worker.worker_sink_task import SinkSettings, SinkTaskMembership
-from spark_connect_rt.testing.in_process_cluster import SystemClock
 from spark_connect_rt.testing.memory_executor_clients import wait_until
 
 TASK = ConnectorTaskId("s", 0)
@@ -81,14 +81,15 @@ class RecordingRunner:
         self.limits_ms: list[int] = []
         self.refuse: Exception | None = None
 
-    def assign(self, task: ConnectorTaskId, offsets: Mapping[TopicPartition, int]) -> None:
-        if self.refuse:
-            raise self.refuse
-        self.assigned.append(dict(offsets))
-
-    def revoke(self, task: ConnectorTaskId, partitions: Sequence[TopicPartition], timeout_ms: int) -> None:
-        self.limits_ms.append(timeout_ms)
-        self.revoked.append(tuple(partitions))
+    def do(self, command: TaskCommand) -> None:
+        match command:
+            case Assign(_, offsets):
+                if self.refuse:
+                    raise self.refuse
+                self.assigned.append(dict(offsets))
+            case Revoke(_, partitions, timeout_ms):
+                self.limits_ms.append(timeout_ms)
+                self.revoked.append(partitions)
 
 
 class Story:

@@ -10,6 +10,10 @@ from spark_connect_rt.errors import DataError
 from spark_connect_rt.planning.work_plan import Life
 from spark_connect_rt.ports.task_runner import (
     BatchDurable,
+    Pause,
+    Start,
+    Stop,
+    TaskCommand,
     TaskEnded,
     TaskFailed,
     TaskKind,
@@ -36,7 +40,7 @@ class StandingClock:
 class Calls:
     """What the task asked of its worker and of the engine."""
 
-    told: list[tuple[str, Any]] = field(default_factory=list)
+    told: list[TaskCommand] = field(default_factory=list)
     statuses: list[State | None] = field(default_factory=list)
     traces: list[str | None] = field(default_factory=list)
     offsets: list[Any] = field(default_factory=list)
@@ -45,8 +49,8 @@ class Calls:
     durable_at_once: bool = True
     refuse: Exception | None = None
 
-    def __getattr__(self, name: str) -> Callable[..., None]:
-        return lambda *args: self.told.append((name, args))
+    def do(self, command: TaskCommand) -> None:
+        self.told.append(command)
 
     def put_offsets(
         self, connector: str, offsets: Any, on_done: Callable[[Exception | None], None], is_wanted: Callable[[], bool]
@@ -116,7 +120,7 @@ def test_a_run_is_reported_running_paused_and_unassigned() -> None:
     assert task.actual().life is Life.STOPPING
     task.on_event(TaskEnded(TASK, 7, True))
     assert calls.statuses == [State.RUNNING, State.PAUSED, State.UNASSIGNED]
-    assert [name for name, _ in calls.told] == ["start", "pause", "stop"]
+    assert [type(command) for command in calls.told] == [Start, Pause, Stop]
     assert task.actual().life is Life.STOPPED
 
 
@@ -127,7 +131,8 @@ def test_a_durable_batch_is_counted_and_its_offsets_written() -> None:
     task.on_event(durable())
     task.on_event(durable(position=2))
     assert calls.offsets == [("a", [({"f": 1}, {"p": 1})]), ("a", [({"f": 1}, {"p": 2})])]
-    assert task.counters()[:3] == (20, 200, 0)
+    progress = task.progress()
+    assert (progress.records, progress.data_bytes, progress.skipped) == (20, 200, 0)
     assert calls.topics == ["t"]
 
 
@@ -146,7 +151,7 @@ def test_i2_a_zombies_batch_commits_nothing_and_is_logged(
     task.on_event(TaskRunning(TASK, 7))
     task.on_event(zombie)
     assert calls.offsets == []
-    assert task.counters()[0] == 0
+    assert task.progress().records == 0
     assert [caplog.messages[-1].split()[0], caplog.messages[-1].split()[-1]] == ["task=a-0", "refused"]
 
 
@@ -219,7 +224,7 @@ def test_offsets_of_a_forbidden_type_fail_the_task() -> None:
     task.on_event(durable())
     assert calls.statuses == [State.RUNNING, State.FAILED]
     assert "is a list" in (calls.traces[-1] or "")
-    assert ("stop", (TASK, 500)) in calls.told
+    assert Stop(TASK, 500) in calls.told
 
 
 def test_a_sink_task_joins_its_group_when_it_runs_and_leaves_before_it_is_over() -> None:
@@ -257,7 +262,7 @@ def test_what_waits_for_the_last_commit_is_done_before_the_run_is_over_and_only_
 
 def test_an_engine_that_refuses_a_run_fails_the_task_only() -> None:
     class Refusing(Calls):
-        def start(self, launch: TaskLaunch) -> None:
+        def do(self, command: TaskCommand) -> None:
             raise RuntimeError("no session")
 
     calls = Refusing()
@@ -275,7 +280,7 @@ def test_a_membership_that_fails_lets_its_task_drain_and_a_fence_does_not() -> N
     task.membership = FakeMembership()  # type: ignore[assignment]
     task.on_event(TaskRunning(TASK, 7))
     task.fail("no right to the group")
-    assert calls.told == [("stop", (TASK, 500))]
+    assert calls.told == [Stop(TASK, 500)]
     assert calls.statuses == [State.RUNNING, State.FAILED]
     task.fence()
-    assert calls.told[1:] == [("stop", (TASK, 0))]
+    assert calls.told[1:] == [Stop(TASK, 0)]

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import contextlib
+import select
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -145,6 +147,21 @@ def test_a_slice_that_fails_over_a_message_loses_that_half_alone(channel: Contro
     wait_until(lambda: owner.dead == ["reader"])
     assert other.dead == []
     neighbour.client.close()
+
+
+def test_e3_a_half_that_dies_with_something_unread_is_dead_at_once_on_this_machine(
+    channel: ControlChannel, owner: Owner
+) -> None:
+    """Its kernel says "reset" then, not "end": known of this machine's, not of whatever lies on the way to another."""
+    line = Line(ticket(channel))
+    line.send(encode_message(HELLO))
+    wait_until(lambda: "reader" in owner.halves)
+    channel.send(owner.halves["reader"], {"op": "x"})
+    assert select.select([line.sock], [], [], 5)[0]
+    line.sock.close()
+    begun_s, here = time.monotonic(), channel.address.startswith("unix:")
+    wait_until(lambda: owner.dead == ["reader"])
+    assert (time.monotonic() - begun_s < SESSION_MS / 2_000) is here
 
 
 def test_e3_a_channel_that_ends_all_the_same_fails_every_slice(

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 
 import pytest
 
+from spark_connect_rt.ports.task_runner import Start, Stop, TaskEvent, TaskWaiting
+from spark_connect_rt.spark.driver.engine import Engine
+from spark_connect_rt.spark.driver.model import EngineSettings
+from spark_connect_rt.spark.driver.slices import OnSliceEvent, SliceConnected
 from spark_connect_rt.testing.memory_executor_clients import wait_until
-from tests.unit.spark.test_revocations import Story, sink_launch
+from tests.unit.spark.test_revocations import Slice, Slices, Story, sink_launch
 
 
 @pytest.fixture
@@ -19,10 +24,10 @@ def story() -> Iterator[Story]:
 
 def test_neighbours_of_a_run_that_does_not_stop_are_drained_before_its_slot_is_killed(story: Story) -> None:
     stuck = story.start("stuck")
-    story.engine.start(sink_launch("good"))
+    story.engine.do(Start(sink_launch("good")))
     (first,) = story.slices.all
     wait_until(lambda: first.ops().count("start") == 2)
-    story.engine.stop(stuck, 20)
+    story.engine.do(Stop(stuck, 20))
     wait_until(lambda: [one["host"] for one in first.told if one["op"] == "stop"] == [1, 2])
     assert not first.aborted.is_set()
     first.report("ended", host=2)
@@ -39,8 +44,33 @@ def test_e5_nothing_is_hosted_while_the_group_is_out_of_reach(story: Story) -> N
         return reachable[0]
 
     story.engine.live_while(may_vouch)
-    story.engine.start(sink_launch("s"))
+    story.engine.do(Start(sink_launch("s")))
     wait_until(lambda: len(asked) >= 2)
     assert story.slices.all == []
     reachable[0] = True
     wait_until(lambda: [one.ops() for one in story.slices.all] == [["start"]])
+
+
+def test_a_run_that_gets_no_executor_for_long_is_said_to_wait_until_it_is_hosted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gives = threading.Event()
+
+    class Late(Slice):
+        def __init__(self, slice_id: int, on_event: OnSliceEvent) -> None:
+            super().__init__(slice_id, lambda event: on_event(event) if gives.is_set() else None)
+
+    monkeypatch.setattr("tests.unit.spark.test_revocations.Slice", Late)
+    slices, events = Slices(), list[TaskEvent]()
+    engine = Engine(slices, EngineSettings(prewarm=False, housekeeping_ms=10, slot_patience_ms=100))
+    engine.open(events.append, lambda task, partitions: [])
+    engine.do(Start(sink_launch("s")))
+    wait_until(lambda: len(events) == 1)
+    (waiting,) = events
+    assert isinstance(waiting, TaskWaiting)
+    assert 100 <= waiting.waited_ms < 5_000
+    gives.set()
+    slices.on_event(SliceConnected(1))
+    wait_until(lambda: len(events) == 2)
+    assert events[1] == TaskWaiting(waiting.task, waiting.run, 0)
+    engine.close(10)

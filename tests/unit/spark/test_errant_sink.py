@@ -19,7 +19,7 @@ from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.executor.control_wire import decode_offsets
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
 from spark_connect_rt.spark.executor.hosting import load_class
-from spark_connect_rt.spark.executor.sink_lane import SinkLane
+from spark_connect_rt.spark.executor.sinks.sink_lane import SinkLane
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, consume_batch, wait_until
 
 STRING = "spark_connect_rt.converters.string:StringConverter"

@@ -12,12 +12,12 @@ from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.errors import RetriableError
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.executor.commit_times import CommitTimes
 from spark_connect_rt.spark.executor.control_wire import decode_offsets
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, encode_partitions, encode_records
 from spark_connect_rt.spark.executor.hosting import load_class
-from spark_connect_rt.spark.executor.sink_lane import SinkLane
-from spark_connect_rt.spark.executor.sink_offsets import SinkOffsets
+from spark_connect_rt.spark.executor.sinks.commit_times import CommitTimes
+from spark_connect_rt.spark.executor.sinks.sink_lane import SinkLane
+from spark_connect_rt.spark.executor.sinks.sink_offsets import SinkOffsets
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, consume_batch, wait_until
 
 STRING = "spark_connect_rt.converters.string:StringConverter"
@@ -88,7 +88,7 @@ class _Lane:
         return [dict(decode_offsets(one["sink_offsets"])) for one in self.reports if one["op"] == "durable"]
 
     def end(self) -> None:
-        self.give(RowKind.ENDED)
+        self.lane.give(Row(5, RowKind.ENDED))
         self.lane.join(10)
         assert not self.lane.is_alive()
 

@@ -21,7 +21,7 @@ from spark_connect_rt.spark.executor.control_wire import encode_launch
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, encode_records
 from spark_connect_rt.spark.executor.hosting import Switches
 from spark_connect_rt.spark.executor.row_queue import RowQueue
-from spark_connect_rt.spark.executor.source_lane import SourceLane
+from spark_connect_rt.spark.executor.sources.source_lane import SourceLane
 from spark_connect_rt.spark.executor.writer_side import WriterSide
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, wait_until
 
@@ -138,6 +138,63 @@ def test_a_flooded_lane_asks_for_a_rest_and_takes_it_back(monkeypatch: pytest.Mo
     throttles = [r["on"] for r in reports.all if r["op"] == "throttle"]
     assert throttles == [True, False]
     assert one.totals.records == 10
+
+
+class _Flood:
+    """Rows for a lane that takes none yet, from a dispatcher's thread; the driver says nothing."""
+
+    def __init__(self, one: SourceLane, rows: int) -> None:
+        self.given = 0
+        self._lane, self._count = one, rows
+        self.thread = threading.Thread(target=self._give)
+        self.thread.start()
+
+    def _give(self) -> None:
+        for n in range(self._count):
+            self._lane.give(batch_row(5, f"{n}" * 200))
+            self.given += 1
+
+    def rests_at(self, rows: int) -> bool:
+        self.thread.join(0.2)
+        return self.thread.is_alive() and self.given == rows
+
+
+@pytest.fixture
+def small_queue(monkeypatch: pytest.MonkeyPatch) -> int:
+    """Four rows are too much for the queue; returns how many it takes."""
+    row = batch_row(5, "0" * 200).size_bytes()
+    for name, rows in (("UNTHROTTLE_BYTES", 1), ("THROTTLE_BYTES", 2), ("QUEUE_BYTES", 3)):
+        monkeypatch.setattr(lane, name, rows * row + row // 2)
+    return 4
+
+
+def test_a_flooded_lane_holds_the_slot_back_while_the_driver_is_slow(small_queue: int) -> None:
+    one = SourceLane(5, LAUNCH, _Reports(), MemoryExecutorClients())
+    flood = _Flood(one, 10)
+    assert flood.rests_at(small_queue)
+    one.start()
+    flood.thread.join(5)
+    one.give(Row(5, RowKind.ENDED))
+    one.join(5)
+    assert one.totals.records == 10
+
+
+def test_an_abandoned_lane_holds_nobody_back(small_queue: int) -> None:
+    one = SourceLane(5, LAUNCH, _Reports(), MemoryExecutorClients())
+    flood = _Flood(one, 10)
+    assert flood.rests_at(small_queue)
+    one.abandon()
+    flood.thread.join(5)
+    assert flood.given == 10
+
+
+def test_a_lane_that_hangs_holds_its_neighbours_back_once(small_queue: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lane, "QUEUE_PATIENCE_S", 0.3)
+    one = SourceLane(5, LAUNCH, _Reports(), MemoryExecutorClients())
+    flood = _Flood(one, 10)
+    assert flood.rests_at(small_queue)
+    flood.thread.join(1.5)
+    assert flood.given == 10
 
 
 def test_an_abandoned_lane_reports_nothing() -> None:

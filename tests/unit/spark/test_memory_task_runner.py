@@ -11,7 +11,7 @@ import pytest
 
 from spark_connect_rt.errors import ConnectError, RetriableError
 from spark_connect_rt.planning.slot_packing import PackingLimits
-from spark_connect_rt.ports.task_runner import BatchDurable, TaskEnded, TaskFailed, TaskKind, TaskLaunch
+from spark_connect_rt.ports.task_runner import Assign, BatchDurable, Start, TaskEnded, TaskFailed, TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.executor.control_wire import MessageSplitter, encode_message
@@ -213,7 +213,7 @@ def test_a_task_whose_thread_cannot_start_fails_alone(tmp_path: Path, monkeypatc
     def no_thread(_: Any) -> None:
         raise RuntimeError("can't start new thread")
 
-    monkeypatch.setattr("spark_connect_rt.spark.executor.source_host.SourceHost.start", no_thread)
+    monkeypatch.setattr("spark_connect_rt.spark.executor.sources.source_host.SourceHost.start", no_thread)
     bad = worker.start("bad", count="1")
     trace = failure(worker, bad)
     assert "can't start new thread" in trace
@@ -243,8 +243,8 @@ def test_whatever_a_task_throws_its_failure_and_its_end_are_told(
     worker = new_worker(tmp_path, EngineSettings(housekeeping_ms=20))
     kind = TaskKind.SINK if sample == "CollectingSink" else TaskKind.SOURCE
     launch = worker.launch("a", sample, kind)
-    worker.runner.start(launch)
-    worker.runner.assign(launch.task, {TopicPartition("t", 0): 0})
+    worker.runner.do(Start(launch))
+    worker.runner.do(Assign(launch.task, {TopicPartition("t", 0): 0}))
     assert type(error).__name__ in failure(worker, launch)
     worker.ended(launch)
     worker.runner.close(2_000)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import itertools
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spark_connect_rt.errors import RetriableError
-from spark_connect_rt.ports.task_runner import TaskEnded, TaskFailed
+from spark_connect_rt.ports.clock import Clock, SystemClock
+from spark_connect_rt.ports.task_runner import Stop, TaskEnded, TaskFailed
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.spark.driver import engine
 from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.executor.hosting import load_class
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients
@@ -37,18 +37,33 @@ class AwayWorker(Worker):
         return super().read_offsets(task, partitions)
 
 
+class LeapingClock(SystemClock):
+    """A minute passes between any two looks at it."""
+
+    def __init__(self) -> None:
+        self._minutes = itertools.count(0, 60_000)
+
+    def monotonic_ms(self) -> int:
+        return next(self._minutes)
+
+
 @pytest.fixture
-def worker(tmp_path: Path) -> Any:
+def clock() -> Clock:
+    return SystemClock()
+
+
+@pytest.fixture
+def worker(tmp_path: Path, clock: Clock) -> Iterator[AwayWorker]:
     clients = MemoryExecutorClients(find_plugin=load_class)
-    worker = AwayWorker(MemoryTaskRunner(clients, EngineSettings(housekeeping_ms=20)), clients.topics, tmp_path)
+    runner = MemoryTaskRunner(clients, EngineSettings(housekeeping_ms=20), clock=clock)
+    worker = AwayWorker(runner, clients.topics, tmp_path)
     worker.runner.open(worker.on_event, worker.read_offsets)
     yield worker
     worker.runner.close(2_000)
 
 
-def test_a_look_up_is_tried_until_the_topic_is_back(worker: AwayWorker, monkeypatch: pytest.MonkeyPatch) -> None:
-    minutes = itertools.count(0, 60_000)
-    monkeypatch.setattr(engine, "_now_ms", lambda: float(next(minutes)))  # a minute between any two looks
+@pytest.mark.parametrize("clock", [LeapingClock()])
+def test_a_look_up_is_tried_until_the_topic_is_back(worker: AwayWorker) -> None:
     worker.start("a", count="2")
     worker.until(lambda: worker.tries >= 3)
     worker.back.set()
@@ -60,7 +75,7 @@ def test_a_stop_ends_the_wait_and_is_no_failure(worker: AwayWorker) -> None:
     launch = worker.start("a", count="2")
     worker.until(lambda: worker.tries >= 1)
     began_s = time.monotonic()
-    worker.runner.stop(launch.task, 20_000)
+    worker.runner.do(Stop(launch.task, 20_000))
     worker.until(lambda: any(isinstance(event, TaskEnded) for event in worker.events))
     assert time.monotonic() - began_s < 5
     assert [event for event in worker.events if isinstance(event, TaskFailed)] == []

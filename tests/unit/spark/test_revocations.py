@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
 
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.task_runner import (
+    Assign,
     PartitionsReleased,
+    Revoke,
+    Start,
     TaskEnded,
     TaskEvent,
     TaskFailed,
@@ -20,9 +23,9 @@ from spark_connect_rt.ports.task_runner import (
 )
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.engine import Engine
+from spark_connect_rt.spark.driver.formats.spark_sink import SparkSinkTaskHost
 from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.driver.slices import OnSliceEvent, SliceConnected, SliceGone, SliceMessage
-from spark_connect_rt.spark.driver.spark_sink import SparkSinkTaskHost
 from spark_connect_rt.testing.memory_executor_clients import wait_until
 
 P0, P1 = TopicPartition("t", 0), TopicPartition("t", 1)
@@ -64,6 +67,9 @@ class Slices:
     def open(self, on_event: OnSliceEvent) -> None:
         self.on_event = on_event
 
+    def live_while(self, may_vouch: Callable[[], bool]) -> None:
+        self.may_vouch = may_vouch
+
     def launch(self, slice_id: int) -> Slice:
         self.all.append(Slice(slice_id, self.on_event))
         return self.all[-1]
@@ -80,7 +86,7 @@ class Story:
 
     def start(self, name: str) -> ConnectorTaskId:
         launch = sink_launch(name)
-        self.engine.start(launch)
+        self.engine.do(Start(launch))
         wait_until(lambda: any("start" in one.ops() for one in self.slices.all))
         return launch.task
 
@@ -101,10 +107,10 @@ def story() -> Iterator[Story]:
 
 def test_i4_a_partition_that_is_held_beyond_its_deadline_goes_when_its_process_is_dead(story: Story) -> None:
     task = story.start("s")
-    story.engine.assign(task, {P0: 5, P1: 6})
+    story.engine.do(Assign(task, {P0: 5, P1: 6}))
     (first,) = story.slices.all
     first.may_die.clear()
-    story.engine.revoke(task, [P0], 100)
+    story.engine.do(Revoke(task, (P0,), 100))
     assert not first.aborted.wait(0.05)
     assert first.aborted.wait(5)
     assert story.released() == []  # what was killed may write until it is dead
@@ -118,7 +124,7 @@ def test_i4_a_partition_that_is_held_beyond_its_deadline_goes_when_its_process_i
 
 def test_a_partition_released_in_time_kills_nobody(story: Story) -> None:
     task = story.start("s")
-    story.engine.revoke(task, [P0], 60)
+    story.engine.do(Revoke(task, (P0,), 60))
     (first,) = story.slices.all
     wait_until(lambda: "revoke" in first.ops())
     first.report("released", partitions=[("t", 0)])
@@ -130,9 +136,9 @@ def test_the_first_answer_is_not_that_of_the_second_revocation(story: Story) -> 
     """Lost, come back, revoked: the second hosting may be in a put when the first one's release arrives."""
     task = story.start("s")
     (first,) = story.slices.all
-    story.engine.revoke(task, [P0], 60_000)
-    story.engine.assign(task, {P0: 0})
-    story.engine.revoke(task, [P0], 100)
+    story.engine.do(Revoke(task, (P0,), 60_000))
+    story.engine.do(Assign(task, {P0: 0}))
+    story.engine.do(Revoke(task, (P0,), 100))
     wait_until(lambda: first.ops().count("revoke") == 2)
     first.report("released", partitions=[("t", 0)])
     assert first.aborted.wait(5)
@@ -172,11 +178,12 @@ class SparkSink(SparkSinkTaskHost):
 
 def test_i4_a_batch_of_spark_that_holds_a_partition_for_too_long_is_cancelled_first() -> None:
     events: list[TaskEvent] = []
-    sink = SparkSink(sink_launch("s", TaskKind.SPARK_SINK), lambda: None, "", events.append)
-    sink.start()
-    sink.assign({P0: 0})
+    launch = sink_launch("s", TaskKind.SPARK_SINK)
+    sink = SparkSink(launch, lambda: None, "", events.append)
+    sink.do(Start(launch))
+    sink.do(Assign(launch.task, {P0: 0}))
     wait_until(lambda: sink._batches is not None and sink._batches.writes.is_set())  # type: ignore[attr-defined]
-    sink.revoke([P0], 100)
+    sink.do(Revoke(launch.task, (P0,), 100))
     time.sleep(0.03)
     assert not [event for event in events if isinstance(event, PartitionsReleased)]
     wait_until(lambda: bool(events) and isinstance(events[-1], TaskEnded))

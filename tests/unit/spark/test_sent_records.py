@@ -6,7 +6,7 @@ import pyarrow as pa
 
 from spark_connect_rt.api.records import RecordMetadata, SourceBatch, SourceRecord
 from spark_connect_rt.pipeline.delivery_runs import metadata_of, metadata_runs
-from spark_connect_rt.spark.executor.sent_records import SentRecords
+from spark_connect_rt.spark.executor.sources.sent_records import SentRecords
 
 
 def record(number: int) -> SourceRecord:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.spark.driver.session import executor_python_path, session_conf
+from spark_connect_rt.spark.driver.session import engine_conf, executor_python_path, session_conf
 
 CLUSTER = "spark://master:7077"
 
@@ -41,3 +41,10 @@ def test_on_one_machine_executors_have_the_drivers_path(wheel: Path, master: str
 
 def test_speculation_is_never_on_whatever_the_user_asks_for() -> None:
     assert session_conf({"spark.speculation": "true"})["spark.speculation"] == "false"
+
+
+@pytest.mark.parametrize(
+    ("version", "said"), [("4.0.5", None), ("4.1.4", "true"), ("4.2.1", "true"), ("4.3.0", "true")]
+)
+def test_unix_domain_sockets_are_asked_for_where_spark_has_them(version: str, said: str | None) -> None:
+    assert engine_conf(version).get("spark.python.unix.domain.socket.enabled") == said

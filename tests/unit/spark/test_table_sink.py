@@ -9,9 +9,19 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.ports.task_runner import BatchDurable, TaskEnded, TaskEvent, TaskFailed, TaskKind, TaskLaunch
+from spark_connect_rt.ports.task_runner import (
+    Assign,
+    BatchDurable,
+    Start,
+    Stop,
+    TaskEnded,
+    TaskEvent,
+    TaskFailed,
+    TaskKind,
+    TaskLaunch,
+)
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
-from spark_connect_rt.spark.driver.spark_sink import SparkSinkRunner
+from spark_connect_rt.spark.driver.formats.spark_sink import SparkSinkRunner
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, wait_until
 from tests.unit.spark.local_hadoop import LocalFiles, local_session
 
@@ -89,16 +99,16 @@ class Sink:
         self.runs += 1
         self.runner = SparkSinkRunner(f"{__name__}:clients")
         self.runner.open(self.events.append, lambda: self.session)
-        config = {"topics": "t", "path": str(self.path), "flush.interval.ms": "0", **JSON}
-        self.runner.start(TaskLaunch(TASK, self.runs, 1, TaskKind.SPARK_SINK, "", config, config, {}))
-        self.runner.assign(TASK, {P0: offset})
+        config = {"topics": "t", "path": str(self.path), "flush.interval.ms": "1", **JSON}
+        self.runner.do(Start(TaskLaunch(TASK, self.runs, 1, TaskKind.SPARK_SINK, "", config, config, {})))
+        self.runner.do(Assign(TASK, {P0: offset}))
 
     def until(self, kind: type[Any]) -> Any:
         wait_until(lambda: any(isinstance(event, kind) for event in self.events), say=lambda: self.events)
         return next(event for event in self.events if isinstance(event, kind))
 
     def stop(self) -> TaskEnded:
-        self.runner.stop(TASK, 5_000)
+        self.runner.do(Stop(TASK, 5_000))
         ended = self.until(TaskEnded)
         assert isinstance(ended, TaskEnded)
         return ended
@@ -190,6 +200,6 @@ def test_a_run_that_was_given_nothing_forgets_nothing(sink: Sink) -> None:
     sink.runner.open(sink.events.append, lambda: sink.session)
     sink.events.clear()
     config = {"topics": "t", "path": str(sink.path), **JSON}
-    sink.runner.start(TaskLaunch(TASK, 9, 1, TaskKind.SPARK_SINK, "", config, config, {}))
+    sink.runner.do(Start(TaskLaunch(TASK, 9, 1, TaskKind.SPARK_SINK, "", config, config, {})))
     assert sink.stop().on_committed is None
     assert sink.remembered

@@ -16,9 +16,9 @@ from spark_connect_rt.ports.executor_clients import Tell
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.offset_records import decode_value
-from spark_connect_rt.spark.executor import transactional_lane
 from spark_connect_rt.spark.executor.frames import EXACT, BatchHead, Row, RowKind, encode_records
-from spark_connect_rt.spark.executor.transactional_lane import TransactionalLane
+from spark_connect_rt.spark.executor.sources import transactional_lane
+from spark_connect_rt.spark.executor.sources.transactional_lane import TransactionalLane
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, wait_until
 
 LAUNCH = TaskLaunch(ConnectorTaskId("a", 0), 1, 1, TaskKind.SOURCE, "m:C", {}, {}, {}, {"transactional.id": "g-a-0"})

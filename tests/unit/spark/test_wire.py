@@ -16,7 +16,7 @@ from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.slices import ReportedTotals
 from spark_connect_rt.spark.executor import control_wire, frames
 from spark_connect_rt.spark.executor.frames import MARKER_ROW, BatchHead, Row, RowKind
-from spark_connect_rt.spark.executor.sink_rows import without_partitions
+from spark_connect_rt.spark.executor.sinks.sink_rows import without_partitions
 from spark_connect_rt.spark.executor.ticket import SliceTicket
 from spark_connect_rt.testing.memory_executor_clients import consume_batch
 

@@ -11,7 +11,7 @@ from spark_connect_rt.state.membership import (
     Effect,
     IllegalTransitionError,
     Member,
-    Phase,
+    MemberPhase,
     Timing,
     in_contact,
     may_vouch,
@@ -50,15 +50,15 @@ SAMPLES: dict[type, object] = {
 }
 
 
-def member_in(phase: Phase) -> Member:
+def member_in(phase: MemberPhase) -> Member:
     """A member of generation 7, round 3, holding work, with a coordinator."""
     known = phase in IN_GROUP
     return Member(phase, "m", 7, "sessioned", "m", known, holding=known, round=3, last_contact_ms=100)
 
 
-@pytest.mark.parametrize("phase", list(Phase))
+@pytest.mark.parametrize("phase", list(MemberPhase))
 @pytest.mark.parametrize("kind", list(SAMPLES), ids=lambda kind: kind.__name__)
-def test_every_pair_of_phase_and_event(phase: Phase, kind: type) -> None:
+def test_every_pair_of_phase_and_event(phase: MemberPhase, kind: type) -> None:
     before = member_in(phase)
     if (phase, kind) not in NEXT:
         with pytest.raises(IllegalTransitionError, match=f"{kind.__name__} while {phase.value}"):
@@ -82,7 +82,7 @@ def test_no_row_is_for_an_unknown_event() -> None:
 def test_what_the_herder_and_time_may_do_is_never_illegal() -> None:
     # They cannot see the phase change under them; only a second join or sync for the same request is a bug.
     for kind in (ev.RejoinRequested, ev.LeaveRequested, ev.Polled):
-        assert all((phase, kind) in NEXT for phase in Phase)
+        assert all((phase, kind) in NEXT for phase in MemberPhase)
 
 
 def run(member: Member, *events: object) -> tuple[Member, list[Effect]]:
@@ -126,14 +126,14 @@ def test_first_join_with_a_member_id_asked_for() -> None:
 def test_a_broken_connection_keeps_the_generation() -> None:
     member, effects = run(joined(), ev.CoordinatorLost("reset by peer"), ev.CoordinatorFound())
     assert effects == [Effect.FIND_COORDINATOR]
-    assert (member.phase, member.generation, member.holding) == (Phase.STABLE, 1, True)
+    assert (member.phase, member.generation, member.holding) == (MemberPhase.STABLE, 1, True)
     assert must_heartbeat(member)
 
 
 def test_join_and_sync_wait_for_a_coordinator_and_are_sent_again() -> None:
     member, _ = run(joined(), ev.RejoinRequested("config"), ev.CoordinatorLost("gone"))
     member, effects = run(member, ev.JoinOffered(2, OFFER))
-    assert (member.phase, effects) == (Phase.JOINING, [])
+    assert (member.phase, effects) == (MemberPhase.JOINING, [])
     member, effects = run(member, ev.CoordinatorFound())
     assert effects == [Effect.SEND_JOIN]
     member, effects = run(
@@ -193,8 +193,8 @@ def test_a_join_that_answers_an_older_round_is_dropped() -> None:
     assert member.round == 2
     member, _ = run(member, ev.MemberUnknown(1))
     member, effects = run(member, ev.JoinOffered(2, (("sessioned", b"claims work that was stopped"),)))
-    assert (member.phase, effects, member.offer) == (Phase.PREPARING, [], OFFER)
-    assert run(member, ev.JoinOffered(3, OFFER))[0].phase is Phase.JOINING
+    assert (member.phase, effects, member.offer) == (MemberPhase.PREPARING, [], OFFER)
+    assert run(member, ev.JoinOffered(3, OFFER))[0].phase is MemberPhase.JOINING
 
 
 def test_late_answers_of_another_generation_change_nothing() -> None:
@@ -208,14 +208,14 @@ def test_a_rejoin_asked_for_during_a_rebalance_follows_it() -> None:
     member, _ = run(member, ev.JoinOffered(2, OFFER), ev.RejoinRequested("newer than the metadata"))
     member, effects = run(member, ev.JoinedAsFollower(2, "sessioned", "m", "l", 3_000), ev.SyncAnswered(b"", 3_100))
     assert effects == [Effect.SEND_SYNC, Effect.TELL_ASSIGNED, Effect.TELL_JOIN]
-    assert (member.phase, member.rejoin_wanted) == (Phase.PREPARING, False)
+    assert (member.phase, member.rejoin_wanted) == (MemberPhase.PREPARING, False)
     member, effects = run(
         member,
         ev.JoinOffered(3, OFFER),
         ev.JoinedAsFollower(3, "sessioned", "m", "l", 3_000),
         ev.SyncAnswered(b"", 3_200),
     )
-    assert member.phase is Phase.STABLE
+    assert member.phase is MemberPhase.STABLE
 
 
 def test_who_does_not_poll_leaves_and_comes_back_when_it_does() -> None:
@@ -224,7 +224,7 @@ def test_who_does_not_poll_leaves_and_comes_back_when_it_does() -> None:
     assert overdue(member, timing, 61_001, last_poll_ms=1_001) == ev.PollExpired()
     member, effects = run(member, ev.PollExpired())
     assert effects == [Effect.ABANDON, Effect.TELL_CONTACT_LOST, Effect.SEND_LEAVE]
-    assert (member.phase, member.member_id) == (Phase.LAPSED, "")
+    assert (member.phase, member.member_id) == (MemberPhase.LAPSED, "")
     assert overdue(member, timing, 10**9, 0) is None
     member, effects = run(member, ev.Polled(), ev.CoordinatorFound())
     assert effects == [Effect.FIND_COORDINATOR, Effect.TELL_JOIN]
@@ -233,9 +233,9 @@ def test_who_does_not_poll_leaves_and_comes_back_when_it_does() -> None:
 def test_leaving_forgets_the_member_id_and_a_rejoin_starts_anew() -> None:
     member, effects = run(joined(), ev.LeaveRequested("stopping"))
     assert effects == [Effect.ABANDON, Effect.SEND_LEAVE]
-    assert (member.phase, member.member_id, member.generation, member.holding) == (Phase.IDLE, "", -1, False)
+    assert (member.phase, member.member_id, member.generation, member.holding) == (MemberPhase.IDLE, "", -1, False)
     member, effects = run(member, ev.RejoinRequested("config read again"))
-    assert (member.phase, effects) == (Phase.SEARCHING, [Effect.FIND_COORDINATOR])
+    assert (member.phase, effects) == (MemberPhase.SEARCHING, [Effect.FIND_COORDINATOR])
 
 
 def test_leaving_without_a_coordinator_sends_nothing() -> None:
@@ -257,11 +257,11 @@ def test_who_must_heartbeat() -> None:
     assert must_heartbeat(stable)
     assert not must_heartbeat(stable._replace(coordinator_known=False))
     assert not must_heartbeat(stable._replace(member_id=""))
-    assert must_heartbeat(stable._replace(phase=Phase.JOINING))
-    assert not must_heartbeat(stable._replace(phase=Phase.JOINING, holding=False))
-    assert must_heartbeat(stable._replace(phase=Phase.PREPARING, holding=False))
-    assert not must_heartbeat(stable._replace(phase=Phase.PREPARING, holding=False, generation=-1))
-    assert must_heartbeat(stable._replace(phase=Phase.LEADING, holding=False))
+    assert must_heartbeat(stable._replace(phase=MemberPhase.JOINING))
+    assert not must_heartbeat(stable._replace(phase=MemberPhase.JOINING, holding=False))
+    assert must_heartbeat(stable._replace(phase=MemberPhase.PREPARING, holding=False))
+    assert not must_heartbeat(stable._replace(phase=MemberPhase.PREPARING, holding=False, generation=-1))
+    assert must_heartbeat(stable._replace(phase=MemberPhase.LEADING, holding=False))
 
 
 def test_a_waiting_join_of_a_member_without_work_counts_as_contact() -> None:
@@ -276,4 +276,4 @@ def test_a_waiting_join_of_a_member_without_work_counts_as_contact() -> None:
 def test_a_refusal_stops_work_and_is_final() -> None:
     member, effects = run(joined(), ev.Refused("group.id: not authorised"))
     assert effects == [Effect.ABANDON, Effect.TELL_CONTACT_LOST]
-    assert (member.phase, member.reason) == (Phase.REFUSED, "group.id: not authorised")
+    assert (member.phase, member.reason) == (MemberPhase.REFUSED, "group.id: not authorised")

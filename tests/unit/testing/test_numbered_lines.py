@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import orjson
 
-from spark_connect_rt.testing.numbered_lines import (
+from tests.support.numbered_lines import (
     Arrivals,
     Entry,
     duplicates,

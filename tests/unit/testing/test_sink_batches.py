@@ -12,7 +12,7 @@ from spark_connect_rt.api.connector import SinkConnector
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.connectors.file_stream_sink import FileStreamSinkConnector
+from spark_connect_rt.connectors.files.file_stream_sink import FileStreamSinkConnector
 from spark_connect_rt.errors import DataError, RetriableError
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.sink_harness import SinkHarness

@@ -1,0 +1,71 @@
+"""What ``connectrt mirror client`` does: KIP-382's MirrorClient as a command."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+from spark_connect_rt.app.mirror.mirror_cluster import MirroredCluster
+from spark_connect_rt.app.mirror.mirror_maker import maker_config
+from spark_connect_rt.app.stores.store_actions import print_table
+from spark_connect_rt.config.config_def import prefixed
+from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.mirror.client import MirroredTopics, checkpoints
+from spark_connect_rt.mirror.config import CLIENT_NAMES
+from spark_connect_rt.mirror.policy import SOURCE_ALIAS, replication_policy
+
+
+def cluster_settings(raw: Mapping[str, str], alias: str | None, bootstrap: str | None) -> dict[str, str]:
+    """Return the client settings of one cluster: of ``alias`` in a MirrorMaker's file, else of ``bootstrap`` alone.
+
+    Raises BadConfigError: neither is said.
+    """
+    if bootstrap:
+        return {**raw, "bootstrap.servers": bootstrap}
+    if not alias:
+        raise BadConfigError({"--cluster": ["say which cluster of the file, or --bootstrap host:port"]})
+    config = maker_config(raw)
+    if alias not in config.clusters:
+        raise BadConfigError({"--cluster": [f"{alias} is not one of {', '.join(config.clusters)}"]})
+    return config.client_properties(alias)
+
+
+def client_kind(settings: Mapping[str, str], kind: str) -> dict[str, str]:
+    """Return the properties of an ``admin`` or ``consumer`` of a cluster with these settings."""
+    shared = {name: value for name, value in settings.items() if name in CLIENT_NAMES}
+    return {**shared, **prefixed(settings, f"{kind}.")}
+
+
+def show_cluster(settings: Mapping[str, str], source: str | None, group: str | None, as_json: bool) -> int:
+    """Print what the cluster's topics tell; with ``source`` and ``group`` the group's offsets in this cluster too."""
+    if group and not source:
+        raise BadConfigError({"--source": ["whose group it is"]})
+    cluster = MirroredCluster(client_kind(settings, "admin"), client_kind(settings, "consumer"))
+    policy = replication_policy({SOURCE_ALIAS: source, **settings} if source else settings)
+    topics = MirroredTopics(policy, frozenset(cluster.partition_counts()))
+    upstream = sorted(topics.upstream_clusters())
+    told: dict[str, Any] = {
+        "upstream_clusters": {alias: topics.replication_hops(alias) for alias in upstream},
+        "heartbeat_topics": sorted(topics.heartbeat_topics()),
+        "checkpoint_topics": sorted(topics.checkpoint_topics()),
+        "remote_topics": sorted(topics.remote_topics(source)),
+    }
+    if group and source:
+        records = cluster.records(policy.checkpoints_topic(source))
+        found = checkpoints((one.key, one.value) for one in records).get(group, {})
+        told["remote_consumer_offsets"] = {str(one): found[one].downstream_offset for one in sorted(found)}
+    if as_json:
+        sys.stdout.write(json.dumps(told, indent=2) + "\n")
+    else:
+        print_table(("what", "name", "hops or offset"), _rows(told))
+    return 0
+
+
+def _rows(told: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+    rows = []
+    for what, found in told.items():
+        for name in found:
+            rows.append((what.replace("_", " "), name, str(found[name]) if isinstance(found, dict) else ""))
+    return rows

@@ -1,0 +1,141 @@
+"""A dedicated MirrorMaker: every flow of one file in one process (Java ``MirrorMaker``).
+
+Owns what the flows share: the SparkSession, the internal REST server, the order of start and stop, what is shown. As
+many processes as one likes may run with the same file; their workers form one group a flow.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import socket
+import threading
+import time
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from rich.console import Console
+
+from spark_connect_rt.app.logging_setup import set_up_logging
+from spark_connect_rt.app.mirror.mirror_flow import RunningFlow, Surroundings
+from spark_connect_rt.app.mirror.mirror_rest import FlowApplications, internal_servers
+from spark_connect_rt.app.mirror.mirror_view import show
+from spark_connect_rt.app.serving import await_end
+from spark_connect_rt.app.signals import stop_asked
+from spark_connect_rt.app.worker_plugins import providers_of
+from spark_connect_rt.config.worker.listeners import advertised, parse_listeners
+from spark_connect_rt.config.worker.own_settings import EngineSettings, PluginSettings
+from spark_connect_rt.config.worker.worker_config import RestSettings
+from spark_connect_rt.embedded.java import find_java
+from spark_connect_rt.mirror.maker_config import MirrorMakerConfig, SourceAndTarget
+from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
+from spark_connect_rt.ports.herder_values import WorkerProgress
+from spark_connect_rt.rest.server import RestServers
+
+STOP_LIMIT_S = 120.0
+
+log = logging.getLogger(__name__)
+
+
+def maker_config(raw: Mapping[str, str]) -> MirrorMakerConfig:
+    """Return a file's configuration, its config providers ready. Raises BadConfigError."""
+    return MirrorMakerConfig(raw, providers_of(raw).resolve)
+
+
+class SharedSession:
+    """The one SparkSession of a process; built when a flow first asks for it, in that flow's thread."""
+
+    def __init__(self, raw: Mapping[str, str], flows: int) -> None:
+        self._raw = dict(raw)
+        self._flows = flows
+        self._lock = threading.Lock()
+        self._session: Any = None
+
+    def get(self) -> Any:
+        """Return the session."""
+        from spark_connect_rt.spark.driver.session import LOCAL_SLOTS, build_session
+
+        with self._lock:
+            if self._session is None:
+                settings = dict(self._raw)
+                if settings.get("spark.master") == "local[*]":
+                    settings["spark.master"] = f"local[{LOCAL_SLOTS * self._flows}]"  # idle threads, not cores
+                level = EngineSettings.of(settings).connectrt_spark_log_level
+                self._session = build_session(settings, "mirror-maker", level, PluginSettings.of(settings).shipped)
+            return self._session
+
+    def stop(self) -> None:
+        """End Spark, if it was ever begun."""
+        with self._lock:
+            session, self._session = self._session, None
+        if session is None:
+            return
+        try:
+            session.stop()
+        except Exception as error:  # noqa: BLE001 - the JVM may be what ended the flows
+            log.warning("Spark did not stop in order: %s", error)
+
+
+class MirrorMaker:
+    """All flows of a file. ``start`` returns at once; ``stop`` when all have drained."""
+
+    def __init__(self, raw: Mapping[str, str], targets: Collection[str] = ()) -> None:
+        """Take the file's settings; ``targets``: only flows to these. Raises BadConfigError with every problem."""
+        self.config = maker_config(raw)
+        flows = self.config.flows(targets)
+        self._session = SharedSession(raw, len(flows))
+        applications = FlowApplications()
+        self._servers: RestServers | None = None
+        address = None
+        if self.config.internal_rest:
+            rest = RestSettings.of(raw)
+            address = advertised(rest, socket.getfqdn())
+            self._servers = internal_servers(parse_listeners(rest.listeners), raw, applications)
+        around = Surroundings(self.config, self._session.get, applications, address)
+        self.crashed = around.crashed
+        self._flows = [RunningFlow(flow, around) for flow in flows]
+
+    def start(self) -> None:
+        """Start every flow. Raises StartupError: there is no Java, or the listener is taken."""
+        os.environ["JAVA_HOME"] = str(find_java().home)
+        if self._servers is not None:
+            self._servers.start()
+        for one in self._flows:
+            one.start()
+
+    def stop(self) -> None:
+        """Stop every flow, all at the same time, then what they share."""
+        for one in self._flows:
+            one.ask_to_stop()
+        end_s = time.monotonic() + STOP_LIMIT_S
+        for one in self._flows:
+            one.await_stopped(max(0.0, end_s - time.monotonic()))
+        if self._servers is not None:
+            self._servers.stop()
+        self._session.stop()
+
+    def progress(self) -> dict[SourceAndTarget, WorkerProgress | None]:
+        """Return what each flow does now; None: it is not up yet."""
+        return {one.flow: one.progress() for one in self._flows}
+
+    def failures(self) -> list[BaseException]:
+        """Return what flows died of."""
+        return [one.failure for one in self._flows if one.failure is not None]
+
+
+def run_mirror_maker(raw: Mapping[str, str], targets: Collection[str] = ()) -> int:
+    """Run a file's flows until SIGTERM or SIGINT; return the exit code. Raises StartupError when a flow cannot run."""
+    load_pandas_on_demand()
+    ended, console = stop_asked(), Console()
+    quiet = {"connectrt.log.level": "WARNING"} if console.is_terminal else {}  # the table has the screen
+    set_up_logging({**quiet, **raw})
+    maker = MirrorMaker(raw, targets)
+    maker.start()
+    threading.Thread(target=show, args=(maker.progress, console, ended), name="progress", daemon=True).start()
+    try:
+        code = await_end(ended, maker.crashed, "mirror-maker")
+    finally:
+        maker.stop()
+    for failure in maker.failures():
+        raise failure
+    return code

@@ -1,0 +1,262 @@
+"""Settings that every worker has, distributed or standalone (Java ``WorkerConfig``, ``RestServerConfig``)."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.settings_group import SettingsGroup
+from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
+from spark_connect_rt.config.worker.override_policy import known_policy
+from spark_connect_rt.config.worker.response_headers import valid_header_rules
+
+HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
+PLUGIN_VERSION = "Which version of the plug-in: 1.2, a range [1.0,2.0), or latest; not set: the bundled or newest one."
+
+CONVERTERS = ConfigDef(
+    [
+        ConfigKey("key.converter", Type.CLASS, REQUIRED, HIGH, "Converter of keys for connectors that name none."),
+        ConfigKey("value.converter", Type.CLASS, REQUIRED, HIGH, "Converter of values for connectors that name none."),
+        ConfigKey(
+            "header.converter",
+            Type.CLASS,
+            "org.apache.kafka.connect.storage.SimpleHeaderConverter",
+            LOW,
+            "Converter of headers for connectors that name none.",
+        ),
+        *(
+            ConfigKey(f"{kind}.converter.plugin.version", Type.STRING, None, LOW, PLUGIN_VERSION)
+            for kind in ("key", "value", "header")
+        ),
+    ]
+)
+RUNTIME = ConfigDef(
+    [
+        ConfigKey(
+            "bootstrap.servers",
+            Type.LIST,
+            "localhost:9092",
+            HIGH,
+            "Brokers to start from, host:port separated by commas.",
+            non_empty,
+        ),
+        ConfigKey(
+            "client.dns.lookup",
+            Type.STRING,
+            "use_all_dns_ips",
+            MEDIUM,
+            "How clients use names that resolve to several addresses.",
+            one_of("use_all_dns_ips", "resolve_canonical_bootstrap_servers_only"),
+        ),
+        ConfigKey(
+            "task.shutdown.graceful.timeout.ms",
+            Type.LONG,
+            5_000,
+            LOW,
+            "Time that ALL tasks being stopped share to end by themselves, ms; then they are cancelled.",
+        ),
+        ConfigKey(
+            "offset.flush.interval.ms",
+            Type.LONG,
+            60_000,
+            LOW,
+            "Longest time between two commits of a task's offsets, ms. Sources here commit after each batch.",
+        ),
+        ConfigKey("offset.flush.timeout.ms", Type.LONG, 5_000, LOW, "Longest wait for one offset commit, ms."),
+        ConfigKey(
+            "plugin.path",
+            Type.LIST,
+            None,
+            LOW,
+            "Folders of plug-ins, separated by commas: each wheel, package or virtual environment in them is one.",
+        ),
+        ConfigKey(
+            "plugin.discovery",
+            Type.STRING,
+            "hybrid_warn",
+            LOW,
+            "How Java workers find plug-ins; read and ignored here.",
+            one_of("only_scan", "hybrid_warn", "hybrid_fail", "service_load", ignore_case=True),
+        ),
+        ConfigKey("metrics.sample.window.ms", Type.LONG, 30_000, LOW, "Length of one metrics window, ms.", AtLeast(0)),
+        ConfigKey("metrics.num.samples", Type.INT, 2, LOW, "Windows kept per metric.", AtLeast(1)),
+        ConfigKey(
+            "metrics.recording.level",
+            Type.STRING,
+            "INFO",
+            LOW,
+            "Most detailed metrics that are recorded.",
+            one_of("INFO", "DEBUG", "TRACE", ignore_case=True),
+        ),
+        ConfigKey(
+            "metric.reporters",
+            Type.LIST,
+            "org.apache.kafka.common.metrics.JmxReporter",
+            LOW,
+            "Java classes that report metrics; read and ignored here.",
+        ),
+        ConfigKey(
+            "config.providers",
+            Type.LIST,
+            "",
+            LOW,
+            "Aliases of the providers behind ${alias:path:key}; each is set up under config.providers.<alias>.",
+        ),
+        ConfigKey(
+            "connector.client.config.override.policy",
+            Type.STRING,
+            "All",
+            MEDIUM,
+            "Which client settings connectors may override: All, None or Principal.",
+            known_policy,
+        ),
+        ConfigKey(
+            "topic.creation.enable",
+            Type.BOOLEAN,
+            True,
+            LOW,
+            "Create the topics of source connectors that say how (topic.creation.*).",
+        ),
+        ConfigKey("topic.tracking.enable", Type.BOOLEAN, True, LOW, "Record which topics each connector uses."),
+        ConfigKey("topic.tracking.allow.reset", Type.BOOLEAN, True, LOW, "Allow PUT /connectors/{name}/topics/reset."),
+    ]
+)
+REST = ConfigDef(
+    [
+        ConfigKey(
+            "listeners",
+            Type.LIST,
+            "http://:8083",
+            LOW,
+            "URLs the REST API listens on; http or https, an empty host is every interface.",
+            non_empty,
+        ),
+        ConfigKey("rest.advertised.host.name", Type.STRING, None, LOW, "Host other workers reach this one by."),
+        ConfigKey("rest.advertised.port", Type.INT, None, LOW, "Port other workers reach this one by."),
+        ConfigKey(
+            "rest.advertised.listener",
+            Type.STRING,
+            None,
+            LOW,
+            "Which protocol other workers use.",
+            one_of("http", "https", ignore_case=True),
+        ),
+        ConfigKey(
+            "access.control.allow.origin", Type.STRING, "", LOW, "Origins of pages, regular expressions; *: all."
+        ),
+        ConfigKey("access.control.allow.methods", Type.STRING, "", LOW, "Methods that other origins may use."),
+        ConfigKey("admin.listeners", Type.LIST, None, LOW, "URLs for /admin; not set: the listeners, empty: nowhere."),
+        ConfigKey("rest.extension.classes", Type.LIST, "", LOW, "Plug-ins around the REST API, first outermost."),
+        ConfigKey(
+            "response.http.headers.config",
+            Type.STRING,
+            "",
+            LOW,
+            "Headers added to every answer: '[set|add|setDate|addDate] [name]:[value]', separated by commas.",
+            valid_header_rules,
+        ),
+        ConfigKey(
+            "ssl.client.auth",
+            Type.STRING,
+            "none",
+            LOW,
+            "Whether https callers must show a certificate.",
+            one_of("required", "requested", "none"),
+        ),
+    ]
+)
+
+WORKER = RUNTIME + CONVERTERS + REST
+
+
+@dataclass(frozen=True, slots=True)
+class RuntimeSettings(SettingsGroup):
+    """What a worker does for its connectors and tasks."""
+
+    definition: ClassVar[ConfigDef] = RUNTIME
+    task_shutdown_graceful_timeout_ms: int
+    metrics_sample_window_ms: int
+    metrics_num_samples: int
+    connector_client_config_override_policy: str
+    topic_creation_enable: bool
+    topic_tracking_enable: bool
+    topic_tracking_allow_reset: bool
+
+
+@dataclass(frozen=True, slots=True)
+class FlushSettings(SettingsGroup):
+    """When the offsets of tasks are committed."""
+
+    definition: ClassVar[ConfigDef] = RUNTIME
+    offset_flush_interval_ms: int
+    offset_flush_timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class RestSettings(SettingsGroup):
+    """Where the REST API listens, how others reach it, what is around it."""
+
+    definition: ClassVar[ConfigDef] = REST
+    listeners: tuple[str, ...]
+    rest_advertised_host_name: str | None
+    rest_advertised_port: int | None
+    rest_advertised_listener: str | None
+    access_control_allow_origin: str
+    access_control_allow_methods: str
+    admin_listeners: tuple[str, ...] | None  # None: the listeners; empty: nowhere
+    rest_extension_classes: tuple[str, ...]
+    response_http_headers_config: str
+
+
+def worker_converter(config: Mapping[str, str], setting: str) -> str | None:
+    """Return the class that ``key.converter``, ``value.converter`` or ``header.converter`` names, else the default."""
+    default = CONVERTERS[setting].default
+    return config.get(setting) or (None if default is REQUIRED else default)
+
+
+PASSED_ON = (
+    "key.converter.",
+    "value.converter.",
+    "header.converter.",
+    "config.providers.",
+    "producer.",
+    "consumer.",
+    "admin.",
+    "ssl.",
+    "sasl.",
+    "security.",
+    "listeners.https.",
+    "admin.listeners.https.",
+    "metrics.context.",
+    "rest.extension.",
+    "spark.",
+)
+"""Names with these prefixes go on to whom they belong; nothing here can judge them."""
+
+
+def unknown_setting_warnings(definition: ConfigDef, raw: Mapping[str, Any], prefixes: tuple[str, ...]) -> list[str]:
+    """Return one sentence for each setting that nothing reads: probably a misspelling."""
+    return [
+        f"setting {name} is not known and has no effect" + _nearest(name, definition)
+        for name in definition.unknown(raw, prefixes)
+    ]
+
+
+def _nearest(name: str, definition: ConfigDef) -> str:
+    """Return a hint at the known setting that differs least, if one is near."""
+    near = [known for known in definition.names() if _distance(name, known, limit=2) <= 2]
+    return f"; did you mean {near[0]}?" if near else ""
+
+
+def _distance(first: str, second: str, limit: int) -> int:
+    """Return how many letters have to change, counted up to a little over ``limit``."""
+    if abs(len(first) - len(second)) > limit:
+        return limit + 1
+    row = list(range(len(second) + 1))
+    for index, letter in enumerate(first, start=1):
+        before, row[0] = row[0], index
+        for place, other in enumerate(second, start=1):
+            before, row[place] = row[place], min(row[place] + 1, row[place - 1] + 1, before + (letter != other))
+    return row[-1]

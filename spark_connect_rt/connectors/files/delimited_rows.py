@@ -1,0 +1,199 @@
+"""The rows of one CSV or JSON-lines file in order, by the batch; the place behind each batch is where to go on.
+
+A row counts when its line end is there; in a file that is ``whole`` (nobody appends to it) the end of the file is one.
+An unreadable row is reported with file, line and offset, and left out.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import pyarrow as pa
+
+from spark_connect_rt.api.data.schema import Schema
+from spark_connect_rt.connectors.files.file_input import FileInput
+from spark_connect_rt.connectors.files.row_formats import (
+    CsvFormat,
+    JsonLinesFormat,
+    Segment,
+    csv_record,
+    header_names,
+    inferred_types,
+    row_schema,
+    segments,
+)
+from spark_connect_rt.errors import ConnectError, DataError
+
+CHUNK_BYTES = 1 << 20
+ROW_LIMIT_BYTES = 16 << 20
+
+ReportErrant = Callable[[str, Exception, bytes | None], None]
+"""(place, error, the unreadable bytes); raises DataError where errors are not tolerated."""
+
+
+class DelimitedRows:
+    """Reads one file; ``values`` are ``delimited_settings.checked_rows``'."""
+
+    def __init__(
+        self,
+        path: str,
+        values: Mapping[str, Any],
+        position: int,
+        line: int,
+        report_errant: ReportErrant,
+        *,
+        whole: bool = False,
+    ) -> None:
+        """Go to byte ``position``, behind ``line`` lines."""
+        self.line = line
+        self.schema: Schema | None = None  # of a row, known with the first batch
+        self._input = FileInput(path, position)
+        self._values = values
+        self._report_errant = report_errant
+        self._whole = whole
+        self._format: CsvFormat | JsonLinesFormat | None = None
+        self._restarts = 0
+        self._pending: deque[Segment] = deque()
+        self._pending_chunk = b""
+        self._pending_end = 0  # where the chunk ends in the file; its text may have a line end more
+
+    @property
+    def position(self) -> int:
+        """Bytes up to the end of the last row that was handed on."""
+        return self._input.position
+
+    def next(self) -> pa.StructArray | None:
+        """Return the next rows; none of them where a chunk was unreadable; None: there is nothing more (yet).
+
+        Raises DataError: an unreadable row is not tolerated; ConnectError: the file or its header is of no use.
+        """
+        if not self._pending:
+            while (chunk := self._complete_rows()) is None:
+                pass  # a row without end was given up: look behind it
+            if not chunk:
+                return None
+            self._cut(chunk)
+        while self._pending:
+            rows = self._take(self._pending.popleft())
+            if rows is not None:
+                return rows
+        return pa.array([], pa.struct([]))
+
+    def close(self) -> None:
+        """Close the file."""
+        self._input.close()
+
+    def _complete_rows(self) -> bytes | None:
+        """Return the whole records of the next chunk, empty when there are none; None: a row was given up."""
+        available = self._input.available()
+        if self._input.restarts != self._restarts:
+            self._restarts, self.line, self._format = self._input.restarts, 0, None
+        if not available or not self._has_format(available):
+            return b""
+        assert self._format is not None
+        size_bytes = CHUNK_BYTES
+        while True:
+            chunk = self._input.read(size_bytes)
+            at_end = len(chunk) < size_bytes
+            self._pending_end = self.position + len(chunk)
+            if self._whole and at_end and chunk and not chunk.endswith(b"\n"):
+                chunk += b"\n"
+            end = self._format.complete_end(chunk)
+            if end or (at_end and not self._whole) or not chunk:
+                self._input.incomplete_bytes = 0 if end else len(chunk)
+                return chunk[:end]
+            if size_bytes >= ROW_LIMIT_BYTES or at_end:
+                self._give_up_endless(chunk)
+                return None
+            size_bytes *= 4  # one row is longer than the chunk, or a quote is never closed
+
+    def _give_up_endless(self, chunk: bytes) -> None:
+        error = DataError(f"no row end within {len(chunk)} bytes; is a quote never closed?")
+        self._report_errant(self._place(), error, None)
+        self._advance(chunk[: chunk.find(b"\n") + 1] or chunk)
+
+    def _has_format(self, available: int) -> bool:
+        """Learn the columns, from the header if there is one; False while the header is not complete."""
+        if self._format is not None:
+            return True
+        columns: dict[str, str] = self._values["columns"]
+        if self._values["format"] == "jsonl":
+            self._format = JsonLinesFormat(self._inferred(columns, JsonLinesFormat({})))
+        elif not self._values["header"]:
+            self._format = self._csv(columns)
+        else:
+            header = self._read_header()
+            if header is None:
+                self._input.incomplete_bytes = available
+                return False
+            self._format = self._csv({name: columns.get(name, "string") for name in header})
+            missing = [name for name in columns if name not in header]
+            if missing:
+                raise ConnectError(
+                    f"file {self._input.path}: the header has no column {', '.join(missing)} (setting 'schema')"
+                )
+            inferred = self._inferred(columns, self._format)
+            self._format = self._csv({name: inferred.get(name, "string") for name in header})
+        key = self._values["key.field"]
+        if key is not None and key not in self._format.columns:
+            raise ConnectError(f"file {self._input.path}: there is no column {key} (setting 'key.field')")
+        self.schema = row_schema(self._format.columns)
+        return True
+
+    def _inferred(self, columns: Mapping[str, str], rows: CsvFormat | JsonLinesFormat) -> dict[str, str]:
+        """Return ``columns`` and, where that is wanted, those that only the next rows show."""
+        if not self._values["schema.infer"]:
+            return dict(columns)
+        chunk = self._input.read(CHUNK_BYTES)
+        chunk += b"\n" if self._whole and not chunk.endswith(b"\n") else b""
+        try:
+            found = inferred_types(rows, chunk[: rows.complete_end(chunk)])
+        except DataError as error:
+            raise ConnectError(f"file {self._input.path}: {error} (setting 'schema.infer')") from error
+        return {**found, **columns}
+
+    def _csv(self, columns: Mapping[str, str]) -> CsvFormat:
+        return CsvFormat(columns, self._values["delimiter"], tuple(self._values["null.values"]))
+
+    def _read_header(self) -> list[str] | None:
+        """Return the column names, also when reading goes on further down; None: the first row is not complete."""
+        start = self._input.read(CHUNK_BYTES, ahead_bytes=-self._input.position)
+        self._pending_end = len(start)
+        if self._whole and not start.endswith(b"\n"):
+            start += b"\n"
+        found = csv_record(self._values["delimiter"]).match(start)
+        if found is None:
+            return None
+        if not self._input.position:
+            self._advance(found.group())
+        try:
+            return header_names(found.group(), self._values["delimiter"])
+        except DataError as error:
+            raise ConnectError(f"file {self._input.path}: {error}") from error
+
+    def _cut(self, chunk: bytes) -> None:
+        """Queue the chunk's rows: all at once when they are readable, else in segments."""
+        assert self._format is not None
+        self._pending_chunk = chunk
+        try:
+            rows = self._format.parse(chunk) if chunk.strip() else None
+            self._pending.append(Segment(0, len(chunk), rows=rows))
+        except DataError:
+            self._pending.extend(segments(chunk, self._format.record_ends(chunk), self._format.parse))
+
+    def _take(self, segment: Segment) -> pa.StructArray | None:
+        """Move past a segment; return its rows. Raises DataError: unreadable and not tolerated."""
+        text = self._pending_chunk[segment.start : segment.end]
+        if segment.reason is not None:
+            self._report_errant(self._place(), DataError(segment.reason), text)
+        self._advance(text)
+        return segment.rows if segment.rows is not None and len(segment.rows) else None
+
+    def _place(self) -> str:
+        return f"file {self._input.path} line {self.line + 1} offset {self._input.position}"
+
+    def _advance(self, text: bytes) -> None:
+        self._input.advance(min(len(text), self._pending_end - self.position))
+        self.line += text.count(b"\n")

@@ -1,0 +1,271 @@
+"""The files of a directory as records: CSV, JSON lines, Parquet; each file is read once, then left, moved or deleted.
+
+Offsets are ``{"file": path}`` -> ``{"line": lines, "position": bytes}`` or ``{"row": rows}``, each with the file's
+size and time, by which another file of the same name is told. A file is done with only when the stored offset says
+that its last row was handed on: then its rows are in the topic and no restart reads it again.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceConnector, SourceOffset
+from spark_connect_rt.api.data.schema import Schema
+from spark_connect_rt.api.records import SourceBatch, SourceRecord
+from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.connectors.files import directory_settings as settings
+from spark_connect_rt.connectors.files.delimited_file_source import rows_batch
+from spark_connect_rt.connectors.files.delimited_rows import DelimitedRows
+from spark_connect_rt.connectors.files.directory_files import (
+    DirectoryFiles,
+    FoundFile,
+    delete,
+    is_as_found,
+    move_into,
+    rename,
+)
+from spark_connect_rt.connectors.files.parquet_rows import ParquetRows
+from spark_connect_rt.errors import ConnectError, DataError
+from spark_connect_rt.pipeline.arrow_schema import has_maps, python_values
+from spark_connect_rt.protocol.json_text import tellable
+
+FILE, ROW, LINE, POSITION, SIZE, MODIFIED = "file", "row", "line", "position", "size", "modified"
+STORED_CHECK_MS = 1_000  # between questions whether the offsets of files that are read are stored by now
+IDLE_WAIT_MS = 100
+log = logging.getLogger(__name__)
+
+
+class DirectorySourceConnector(SourceConnector):
+    """Any number of tasks; each file belongs to one of them, by a hash of its name."""
+
+    def config_def(self) -> ConfigDef:
+        """Declare the settings."""
+        return settings.CONFIG
+
+    def task_class(self) -> type[Any]:
+        """Return the task."""
+        return DirectorySourceTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """Return a configuration for each task, with its number."""
+        numbers = {settings.TASKS: str(max_tasks)}
+        return [{**self.config, **numbers, settings.TASK: str(task)} for task in range(max_tasks)]
+
+    def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
+        """Check settings against each other."""
+        return settings.problems(config)
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        """Offsets name the last row of each batch."""
+        return ExactlyOnceSupport.SUPPORTED
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
+        """Check the new offsets. Raises ConnectError."""
+        for partition, offset in offsets:
+            if offset is None:
+                continue  # whatever is stored may be forgotten
+            if not isinstance((partition or {}).get(FILE), str):
+                raise ConnectError(f"a source partition must be {{'{FILE}': path}}, got {partition}")
+            wanted = (ROW,) if config.get("format", "csv").lower() == "parquet" else (LINE, POSITION)
+            for name in wanted:
+                _count(offset, name)
+        return True
+
+
+class DirectorySourceTask(SourceTask):
+    """Reads this task's share of the files, one after another."""
+
+    clock: Callable[[], int] = staticmethod(lambda: time.monotonic_ns() // 1_000_000)
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """Take the settings. Raises BadConfigError."""
+        self._values = settings.checked(config)
+        wanted = settings.name_filter(self._values, config)
+        self._files = DirectoryFiles(self._values["directory"], wanted, self._values["file.settle.ms"])
+        self._waiting: deque[tuple[FoundFile, Mapping[str, Any] | None]] = deque()  # with their stored offsets
+        self._reading: _Reading | None = None
+        # Read, or bad from somewhere on, while the last offset is on its way: -> file, that offset, whether it is bad.
+        self._unstored: dict[str, tuple[FoundFile, Mapping[str, Any], bool]] = {}
+        self._done: dict[str, FoundFile] = {}  # read, and left where they are
+        self._look_at_ms = self._check_at_ms = self.clock()
+
+    def poll(self) -> Sequence[SourceRecord | SourceBatch] | None:
+        """Return the next rows of the next file, None when there are none."""
+        self._finish_stored()
+        if self._reading is None and not self._open_next():
+            return None
+        assert self._reading is not None
+        found = self._reading.found
+        try:
+            pieces = self._reading.next()
+        except (DataError, ConnectError) as error:
+            self._give_up(found, error)
+            return None
+        if pieces is None:
+            self._end_of(found, bad=False)
+        return pieces
+
+    def idle_wait_ms(self) -> int:
+        """Return a short wait while there is a file to read."""
+        return 1 if self._reading is not None or self._waiting else IDLE_WAIT_MS
+
+    def stop(self) -> None:
+        """Close the file."""
+        if hasattr(self, "_reading"):
+            self._close()
+
+    def _close(self) -> None:
+        if self._reading is not None:
+            self._reading.close()
+            self._reading = None
+
+    def _open_next(self) -> bool:
+        """Begin the next file; False: there is none."""
+        if not self._waiting:
+            self._look()
+        while self._waiting and self._reading is None:
+            found, offset = self._waiting.popleft()
+            try:
+                self._reading = _Reading(found, self._values, offset, self.context.report_errant)
+            except (DataError, ConnectError) as error:
+                self._give_up(found, error)
+        return self._reading is not None
+
+    def _look(self) -> None:
+        """Queue what is new in the directory, with the stored offsets, asked for at once."""
+        if self.clock() < self._look_at_ms:
+            return
+        self._look_at_ms = self.clock() + self._values["poll.interval.ms"]
+        settled = self._files.settled(self.clock())
+        new = [one for one in settled if self._done.get(one.path) != one and one.path not in self._unstored]
+        self._done = {one.path: one for one in settled if self._done.get(one.path) == one}
+        by_time = self._values["file.order"] == "modified"
+        new.sort(key=lambda one: (one.modified_ms, one.path) if by_time else (0, one.path))
+        if new:
+            offsets = self.context.offset_reader.offsets([{FILE: tellable(one.path)} for one in new])
+            self._waiting.extend(zip(new, offsets, strict=True))
+
+    def _end_of(self, found: FoundFile, *, bad: bool) -> None:
+        """Close the file that is read; what becomes of it waits for the offset of what was handed on of it."""
+        reading, self._reading = self._reading, None
+        if reading is not None:
+            reading.close()
+        if reading is None or reading.last_offset is None:  # nothing was: there is nothing to wait for
+            self._finish(found, bad)
+        else:
+            self._unstored[found.path] = (found, reading.last_offset, bad)
+
+    def _finish_stored(self) -> None:
+        """Be done with files whose last offset is stored."""
+        if not self._unstored or self.clock() < self._check_at_ms:
+            return
+        self._check_at_ms = self.clock() + STORED_CHECK_MS
+        read = list(self._unstored.values())
+        offsets = self.context.offset_reader.offsets([{FILE: tellable(found.path)} for found, *_ in read])
+        for (found, last_offset, bad), stored in zip(read, offsets, strict=True):
+            if stored == last_offset:
+                del self._unstored[found.path]
+                self._finish(found, bad)
+
+    def _finish(self, found: FoundFile, bad: bool) -> None:
+        done, path = self._values["file.done"], found.path
+        if not is_as_found(found):
+            log.warning("file %s was changed after it was read: it is read anew", path)
+            return
+        if bad:
+            move_into(path, self._values["file.error.directory"])
+            return
+        if done == settings.DELETE:
+            delete(path)
+        elif done == settings.MOVE:
+            move_into(path, self._values["file.done.directory"])
+        elif done == settings.RENAME:
+            rename(path, self._values["file.done.suffix"])
+        else:
+            self._done[path] = found
+        log.info("file %s is read: %s", path, done)
+
+    def _give_up(self, found: FoundFile, error: ConnectError) -> None:
+        """Put a bad file aside. Raises DataError: there is no place for it, and it is not tolerated."""
+        if not is_as_found(found):
+            log.warning("file %s went or changed while it was read: %s", found.path, error)
+            self._close()
+            return  # another look shows what it is now
+        if self._values["file.error.directory"]:
+            log.error("file %s goes to %s: %s", found.path, self._values["file.error.directory"], error)
+            self._end_of(found, bad=True)
+            return
+        self._close()
+        if isinstance(error, DataError) and error.stage is not None:
+            raise error  # a row that is not tolerated, reported already
+        self.context.report_errant(f"file {found.path}", error)
+        self._done[found.path] = found
+
+
+class _Reading:
+    """One file on its way."""
+
+    def __init__(
+        self, found: FoundFile, values: Mapping[str, Any], offset: Mapping[str, Any] | None, report_errant: Any
+    ) -> None:
+        self.found = found
+        self.last_offset: Mapping[str, Any] | None = None
+        self._values = values
+        if offset is not None and not _is_of(offset, found):
+            log.warning("file %s is another one than its offset is of: it is read from its beginning", found.path)
+            offset = None
+        self._rows: ParquetRows | DelimitedRows
+        if values["format"] == "parquet":
+            self._rows = ParquetRows(found.path, _count(offset, ROW))
+        else:
+            place = _count(offset, POSITION), _count(offset, LINE)
+            self._rows = DelimitedRows(found.path, values, *place, report_errant, whole=True)
+
+    def next(self) -> Sequence[SourceRecord | SourceBatch] | None:
+        """Return the next rows, empty where they were unreadable; None: that was all."""
+        before = self._rows.row if isinstance(self._rows, ParquetRows) else 0
+        rows = self._rows.next()
+        if rows is None or not len(rows):
+            return None if rows is None else ()
+        key = self._values["key.field"]
+        if key is not None and rows.type.get_field_index(key) < 0:
+            raise ConnectError(f"file {self.found.path}: there is no column {key} (setting 'key.field')")
+        self.last_offset = self._offset()
+        schema = self._rows.schema
+        assert schema is not None
+        batch = rows_batch(self._values, {FILE: tellable(self.found.path)}, self.last_offset, schema, rows)
+        return list(self._records(batch, schema, before)) if has_maps(schema) else [batch]
+
+    def close(self) -> None:
+        self._rows.close()
+
+    def _offset(self) -> dict[str, Any]:
+        rows = self._rows
+        place = {ROW: rows.row} if isinstance(rows, ParquetRows) else {LINE: rows.line, POSITION: rows.position}
+        return {**place, SIZE: self.found.size_bytes, MODIFIED: self.found.modified_ms}
+
+    def _records(self, batch: SourceBatch, schema: Schema, before: int) -> Iterator[SourceRecord]:
+        """Yield the rows of a batch one by one: maps have no column form."""
+        keys: list[Any] = [None] * len(batch.values) if batch.keys is None else batch.keys.to_pylist()
+        for index, (key, value) in enumerate(zip(keys, python_values(batch.values), strict=True), before + 1):
+            offset = {**batch.source_offset, ROW: index}
+            yield SourceRecord(batch.source_partition, offset, batch.topic, value, schema, key, batch.key_schema)
+
+
+def _is_of(offset: Mapping[str, Any], found: FoundFile) -> bool:
+    """Tell whether an offset is of just this file; one that a user wrote may leave out what tells."""
+    here = {SIZE: found.size_bytes, MODIFIED: found.modified_ms}
+    return all(offset.get(name, value) == value for name, value in here.items())
+
+
+def _count(offset: Mapping[str, Any] | None, name: str) -> int:
+    """Return a count of an offset, 0 where there is no offset. Raises ConnectError: it is none."""
+    count = 0 if offset is None else offset.get(name)
+    if isinstance(count, bool) or not isinstance(count, int) or count < 0:
+        raise ConnectError(f"the offset needs '{name}', a whole number that is not negative, got {count!r}")
+    return count

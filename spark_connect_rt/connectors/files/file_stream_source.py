@@ -1,0 +1,175 @@
+"""Lines of a growing file as records (Java ``FileStreamSourceConnector``): same settings, same offsets.
+
+A record is a complete line without its end (LF, CRLF or CR); what follows the last line end waits. Offsets are
+``{"filename": f}`` -> ``{"position": bytes}``, so each resumes where the other stopped.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceConnector, SourceOffset
+from spark_connect_rt.api.data.schema import STRING
+from spark_connect_rt.api.records import SourceBatch, SourceRecord
+from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.validators import non_empty
+from spark_connect_rt.connectors.files.file_input import FileInput, check_positions, stored_position
+from spark_connect_rt.connectors.files.look_pace import LookPace
+from spark_connect_rt.errors import ConnectError
+
+FILE, TOPIC, BATCH_SIZE = "file", "topic", "batch.size"
+FILENAME, POSITION = "filename", "position"
+CHUNK_BYTES = 1 << 20
+LINE_LIMIT_BYTES = 256 << 20
+
+CONFIG = ConfigDef(
+    [
+        ConfigKey(FILE, Type.STRING, None, Importance.HIGH, "File to read; it may appear later and may grow."),
+        ConfigKey(TOPIC, Type.STRING, REQUIRED, Importance.HIGH, "Topic the lines go to.", non_empty),
+        ConfigKey(
+            BATCH_SIZE,
+            Type.INT,
+            2_000,
+            Importance.LOW,
+            "Most lines a poll returns. Only counts when it is set: without it a poll returns about 1 MiB of lines.",
+        ),
+    ]
+)
+
+
+class FileStreamSourceConnector(SourceConnector):
+    """One task, one file."""
+
+    def config_def(self) -> ConfigDef:
+        """Declare the three settings."""
+        return CONFIG
+
+    def task_class(self) -> type[Any]:
+        """Return the task."""
+        return FileStreamSourceTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """Return one configuration: a file is read by one task."""
+        return [dict(self.config)]
+
+    def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
+        """Refuse standard input: tasks run on executors, which have none."""
+        return {} if config.get(FILE) else {FILE: [f"{FILE} must be set: an executor has no standard input to read"]}
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        """Declare it: positions in a file are exact. Reading standard input has none."""
+        return ExactlyOnceSupport.SUPPORTED if config.get(FILE) else ExactlyOnceSupport.UNSUPPORTED
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
+        """Check the new offsets, in Java's words. Raises ConnectError."""
+        check_positions(config, offsets)
+        return True
+
+
+class FileStreamSourceTask(SourceTask):
+    """Reads one file by chunks; a chunk's complete lines are one batch."""
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """Go to where the last run ended. Raises BadConfigError, ConnectError (a useless offset)."""
+        values = CONFIG.parse(config)
+        path = values[FILE]
+        if not path:
+            raise ConnectError(f"{FILE} must be set: an executor has no standard input to read")
+        self._topic: str = values[TOPIC]
+        self._partition = {FILENAME: path}
+        self._limit: int | None = values[BATCH_SIZE] if config.get(BATCH_SIZE) else None
+        (offset,) = self.context.offset_reader.offsets([self._partition])
+        self._input = FileInput(path, stored_position(offset, path))
+        self._pace = LookPace()
+
+    def poll(self) -> Sequence[SourceRecord | SourceBatch] | None:
+        """Return the complete lines of the next chunk as one batch, None when there are none."""
+        chunk, end = self._complete_lines()
+        self._pace.looked(found=end > 0)
+        if not end:
+            return None
+        values, end = split_lines(chunk[:end], self._limit)
+        self._input.advance(end)
+        offset = {POSITION: self._input.position}
+        return [SourceBatch(self._partition, offset, self._topic, values, STRING)]
+
+    def _complete_lines(self) -> tuple[bytes, int]:
+        """Return a chunk from the position on and where its last complete line ends, 0 when it has none."""
+        available = self._input.available()
+        if not available:
+            return b"", 0
+        size_bytes = CHUNK_BYTES
+        while True:
+            chunk = self._input.read(min(size_bytes, available))
+            end = complete_end(chunk)
+            if end or len(chunk) >= available or not chunk:
+                self._input.incomplete_bytes = 0 if end else len(chunk)
+                return chunk, end
+            if size_bytes >= LINE_LIMIT_BYTES:
+                raise ConnectError(
+                    f"file {self._input.path}: the line at byte {self._input.position} has no end within "
+                    f"{LINE_LIMIT_BYTES} bytes"
+                )
+            size_bytes *= 4  # one line is longer than the chunk
+
+    def idle_wait_ms(self) -> int:
+        """Return a short wait while data comes now and then, a longer one while it flows, or after a while without."""
+        return self._pace.wait_ms()
+
+    def stop(self) -> None:
+        """Close the file."""
+        if hasattr(self, "_input"):
+            self._input.close()
+
+
+def complete_end(chunk: bytes) -> int:
+    """Return where the last complete line of the chunk ends, 0 when there is none.
+
+    A CR at the very end is not complete: an LF may follow.
+    """
+    end = chunk.rfind(b"\n") + 1
+    if end == len(chunk):
+        return end
+    return max(end, chunk.rfind(b"\r", end, len(chunk) - 1) + 1)
+
+
+def split_lines(lines: bytes, limit: int | None = None) -> tuple[pa.Array, int]:
+    """Return (the lines without their ends as strings, bytes used); at most ``limit`` lines.
+
+    ``lines`` ends with a line end. Bytes that are not UTF-8 become U+FFFD, as in Java.
+    """
+    if b"\r" in lines:
+        return _split_any_ends(lines, limit)
+    values = pc.split_pattern(_without_last_end(lines), pattern=b"\n").values
+    if limit is not None and len(values) > limit:
+        values = values[:limit]
+        return as_text(values), pc.sum(pc.binary_length(values)).as_py() + limit
+    return as_text(values), len(lines)
+
+
+def _without_last_end(lines: bytes) -> pa.Array:
+    """Return an array of the one element that ``lines`` are without their last byte; a view of them, no copy."""
+    ends = pa.py_buffer(struct.pack("<ii", 0, len(lines) - 1))
+    return pa.Array.from_buffers(pa.binary(), 1, [None, ends, pa.py_buffer(lines)])
+
+
+def _split_any_ends(lines: bytes, limit: int | None) -> tuple[pa.Array, int]:
+    if limit is None:
+        unified = lines.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+        return split_lines(unified)[0], len(lines)
+    kept = lines.splitlines(keepends=True)[:limit]  # bytes.splitlines knows just LF, CRLF and CR
+    return as_text(pa.array([line.rstrip(b"\r\n") for line in kept], pa.binary())), sum(map(len, kept))
+
+
+def as_text(values: pa.Array) -> pa.Array:
+    """Return a binary column as strings, what is not UTF-8 replaced."""
+    try:
+        return pc.cast(values, pa.string())
+    except pa.ArrowInvalid:
+        return pa.array([None if v is None else v.decode("utf-8", "replace") for v in values.to_pylist()], pa.string())

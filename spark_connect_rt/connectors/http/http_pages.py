@@ -1,0 +1,120 @@
+"""Where the HTTP source stands: offsets, the next page, and what of both goes into a request. Pure.
+
+A pass is a request and its further pages. ``fields`` are the offset's values that requests of this pass are made
+with; ``newest`` is what they become when it is over.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+from urllib.parse import urljoin
+
+from spark_connect_rt.errors import ConnectError, DataError
+
+PAGE = "page"
+"""The name in an offset under which an unfinished pass stands, as JSON text."""
+
+_PLACE = re.compile(r"\$\{offset\.([^}]+)\}")
+_LINK = re.compile(r'<([^>]*)>\s*;[^,]*rel="?next"?')
+_MISSING: Any = object()
+
+
+@dataclass(frozen=True, slots=True)
+class PagePosition:
+    """How far the source is. ``next``: the next page's address, cursor or number; None: a new pass begins."""
+
+    fields: Mapping[str, Any] = field(default_factory=dict)
+    newest: Mapping[str, Any] = field(default_factory=dict)
+    next: str | int | None = None
+
+    def offset(self) -> dict[str, Any]:
+        """Return it as a source offset: flat, of plain values."""
+        if self.next is None:
+            return dict(self.newest)
+        return {**self.fields, PAGE: json.dumps({"next": self.next, "newest": dict(self.newest)})}
+
+    def after_page(self, newest: Mapping[str, Any], following: str | int | None) -> PagePosition:
+        """Return where it stands behind a page; without a following one the pass is over."""
+        if following is None:
+            return PagePosition(newest, newest)
+        return replace(self, newest=newest, next=following)
+
+
+def standing_of(offset: Mapping[str, Any] | None, initial: Mapping[str, Any]) -> PagePosition:
+    """Return where a stored offset stands. Raises ConnectError: its page is none."""
+    given = {**initial, **(offset or {})}
+    page = given.pop(PAGE, None)
+    if page is None:
+        return PagePosition(given, given)
+    try:
+        unfinished = json.loads(page)
+        return PagePosition(given, unfinished["newest"], unfinished["next"])
+    except (KeyError, TypeError, ValueError) as error:
+        raise ConnectError(f"the offset's {PAGE} cannot be read: {page!r:.80}") from error
+
+
+def filled(template: str, fields: Mapping[str, Any]) -> str:
+    """Return a template with ``${offset.name}`` replaced; what is not known yet is empty."""
+
+    def put(found: re.Match[str]) -> str:
+        value = fields.get(found.group(1))
+        return "" if value is None else value if isinstance(value, str) else json.dumps(value)
+
+    return _PLACE.sub(put, template)
+
+
+def pointed(tree: Any, pointer: str) -> Any:
+    """Return what a JSON pointer (RFC 6901) points at. Raises DataError: nothing is there."""
+    for raw in pointer.split("/")[1:] if pointer else ():
+        step = raw.replace("~1", "/").replace("~0", "~")
+        found = _MISSING
+        if isinstance(tree, dict):
+            found = tree.get(step, _MISSING)
+        elif isinstance(tree, list) and step.isdigit() and int(step) < len(tree):
+            found = tree[int(step)]
+        if found is _MISSING:
+            raise DataError(f"nothing is at {pointer}")
+        tree = found
+    return tree
+
+
+def optional_at(tree: Any, pointer: str) -> Any:
+    """Return what a pointer points at, None where nothing is."""
+    try:
+        return pointed(tree, pointer)
+    except DataError:
+        return None
+
+
+def records_at(tree: Any, pointer: str) -> list[Any]:
+    """Return the records of a page: an array's elements, or the one object. Raises DataError: nothing is there."""
+    found = pointed(tree, pointer)
+    if found is None:
+        return []
+    return found if isinstance(found, list) else [found]
+
+
+def next_of_link(header: str | None, url: str) -> str | None:
+    """Return the address that a Link header calls ``next`` (RFC 8288)."""
+    found = _LINK.search(header or "")
+    return urljoin(url, found.group(1)) if found else None
+
+
+def taken(known: Mapping[str, Any], pointers: Mapping[str, str], record: Any, *, largest: bool) -> dict[str, Any]:
+    """Return the offset's values after a record: its own, or the larger ones. Raises DataError: no plain value."""
+    values = dict(known)
+    for name, pointer in pointers.items():
+        value = pointed(record, pointer)
+        if value is None or isinstance(value, dict | list):
+            raise DataError(f"what is at {pointer} is no plain value")
+        before = values.get(name)
+        try:
+            keep = largest and before is not None and before > value
+        except TypeError as error:
+            raise DataError(f"{value!r} at {pointer} cannot be compared with {before!r}") from error
+        values[name] = before if keep else value
+    return values

@@ -1,0 +1,230 @@
+"""Records sent to a web service, one request a record or a batch (httpx). At-least-once.
+
+A request without a good answer is made again later with the same records (RetriableError, waiting as the server asks);
+what the server refuses is one record's fault, found by halving the batch.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping, Sequence
+from itertools import groupby
+from typing import Any
+from urllib.parse import quote
+
+from spark_connect_rt.api.connector import SinkConnector
+from spark_connect_rt.api.data.java_text import java_text
+from spark_connect_rt.api.records import SinkRecord
+from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.config.config_def import ConfigDef, Importance
+from spark_connect_rt.config.validators import one_of
+from spark_connect_rt.connectors.http.http_connection import (
+    CONNECTION,
+    URL,
+    PassingFailure,
+    Patience,
+    RefusedRequestError,
+    auth_problems,
+    http_client,
+    number,
+    request,
+    text,
+)
+from spark_connect_rt.converters.json_bytes import dump_json
+from spark_connect_rt.converters.json_values import JsonSettings, to_tree
+from spark_connect_rt.errors import DataError, RetriableError
+from spark_connect_rt.protocol.ids import TopicPartition
+
+Call = tuple[str, str]
+"""(method, address)."""
+
+_METHODS = ("POST", "PUT", "PATCH")
+_IGNORE, _DELETE, _REFUSE = "ignore", "delete", "refuse"
+_NOT_FOUND = (404, 410)
+_PLACE = re.compile(r"\$\{(topic|key|partition|offset|timestamp|value)\}")
+CONFIG = (
+    ConfigDef(
+        [
+            URL,
+            text("http.method", "POST, PUT or PATCH.", "POST", Importance.HIGH, one_of(*_METHODS)),
+            text(
+                "http.body.template",
+                "Body of a record: ${value}, ${key} (as JSON), ${topic}, ${partition}, ${offset}, ${timestamp}.",
+                "${value}",
+                Importance.MEDIUM,
+            ),
+            text("http.content.type", "Content-Type of the body.", "application/json"),
+            number("http.batch.records", "Most records of one request.", 1, 1, Importance.HIGH),
+            text("http.batch.prefix", "What stands before the records of a batch.", "["),
+            text("http.batch.separator", "What stands between them.", ","),
+            text("http.batch.suffix", "What stands behind them.", "]"),
+            text(
+                "http.null.values",
+                "Records without a value: ignore; delete: DELETE the address; refuse: errant.",
+                _IGNORE,
+                Importance.MEDIUM,
+                one_of(_IGNORE, _DELETE, _REFUSE),
+            ),
+        ]
+    )
+    + CONNECTION
+)
+
+
+class HttpSinkConnector(SinkConnector):
+    """Any number of tasks; ``http.url`` may hold ${topic} and ${key}."""
+
+    def config_def(self) -> ConfigDef:
+        """Declare the settings."""
+        return CONFIG
+
+    def task_class(self) -> type[Any]:
+        """Return the task."""
+        return HttpSinkTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """Return the same configuration for every task."""
+        return [dict(self.config) for _ in range(max_tasks)]
+
+    def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
+        """Check the credentials."""
+        return auth_problems(config)
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
+        """Nothing is kept but the group's offsets."""
+        return True
+
+
+class HttpSinkTask(SinkTask):
+    """Sends; what was sent before a failure is not sent again with the same records."""
+
+    clock: Callable[[], float] = staticmethod(time.time)
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """Take the settings. Raises BadConfigError."""
+        self._values = CONFIG.parse(config)
+        self._patience = Patience(self._values)
+        self._sent: set[tuple[str, int, int]] = set()
+        self._hopeless = False
+        self._client = http_client(self._values)
+
+    def open(self, partitions: Sequence[TopicPartition]) -> None:
+        """Begin anew: the same offsets may come again on purpose."""
+        self._sent.clear()
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        """Send the records. Raises RetriableError: later; DataError, ConnectError: refused."""
+        left = [one for one in records if _place(one) not in self._sent]
+        for call, group in groupby(left, self._call):
+            same = list(group)
+            if call is None:
+                continue
+            most = 1 if call[0] == "DELETE" else self._values["http.batch.records"]
+            for at in range(0, len(same), most):
+                self._send(call, same[at : at + most])
+        self._sent.clear()
+
+    def may_put_halves(self) -> bool:
+        """Halves would not be taken either when credentials or address are wrong."""
+        return not self._hopeless
+
+    def _call(self, record: SinkRecord) -> Call | None:
+        """Return how a record is sent, None when it is not. Raises DataError."""
+        method = self._values["http.method"]
+        if record.value is None:
+            wish = self._values["http.null.values"]
+            if wish == _IGNORE:
+                return None
+            if wish == _REFUSE:
+                return _REFUSE, ""
+            method = "DELETE"
+        key = "" if record.key is None else quote(_key_text(record.key), safe="")
+        url = self._values["http.url"].replace("${topic}", quote(record.topic, safe="")).replace("${key}", key)
+        return method, url
+
+    def _send(self, call: Call, records: list[SinkRecord]) -> None:
+        try:
+            if call[0] == _REFUSE:
+                raise DataError("the record has no value (http.null.values=refuse)")
+            self._request(call, records)
+        except PassingFailure as failure:
+            wait_ms = self._patience.wait_ms(failure)
+            self.context.timeout(wait_ms)
+            raise RetriableError(f"{failure}; sent again in {wait_ms} ms") from failure
+        except (DataError, RefusedRequestError) as error:
+            if isinstance(error, RefusedRequestError) and not self._is_of_records(error):
+                self._hopeless = True
+                raise
+            self._find_refused(call, records, error)
+            return
+        self._patience.succeeded()
+        self._sent.update(map(_place, records))
+
+    def _request(self, call: Call, records: Sequence[SinkRecord]) -> None:
+        method, url = call
+        if method == "DELETE":
+            try:
+                request(self._client, method, url, self.clock())
+            except RefusedRequestError as error:
+                if error.status not in _NOT_FOUND:  # what is gone need not be deleted
+                    raise
+            return
+        parts = [self._body(one) for one in records]
+        body = parts[0]
+        if self._values["http.batch.records"] > 1:
+            prefix, separator, suffix = (
+                self._values[f"http.batch.{name}"] for name in ("prefix", "separator", "suffix")
+            )
+            body = f"{prefix}{separator.join(parts)}{suffix}"
+        headers = {"Content-Type": self._values["http.content.type"]}
+        request(self._client, method, url, self.clock(), content=body.encode(), headers=headers)
+
+    def _body(self, record: SinkRecord) -> str:
+        """Return the body of one record. Raises DataError: it has no JSON form."""
+        parts: dict[str, Callable[[], str]] = {
+            "topic": lambda: record.topic,
+            "partition": lambda: str(record.partition),
+            "offset": lambda: str(record.offset),
+            "timestamp": lambda: json.dumps(record.timestamp_ms),
+            "key": lambda: _json(record.key_schema, record.key),
+            "value": lambda: _json(record.value_schema, record.value),
+        }
+        return _PLACE.sub(lambda found: parts[found.group(1)](), self._values["http.body.template"])
+
+    def _is_of_records(self, error: RefusedRequestError) -> bool:
+        """Whether other records may be taken: credentials and a wrong address are nobody's fault but the settings'."""
+        if error.denied or error.status == 405:
+            return False
+        return error.status not in _NOT_FOUND or "${" in self._values["http.url"]
+
+    def _find_refused(self, call: Call, records: list[SinkRecord], error: Exception) -> None:
+        """Send the two halves of a refused batch; give a refused record up. Raises what no reporter takes."""
+        if len(records) > 1:
+            middle = len(records) // 2
+            self._send(call, records[:middle])
+            self._send(call, records[middle:])
+            return
+        reporter = self.context.errant_record_reporter()
+        if reporter is None:
+            raise DataError(str(error)) from error
+        reporter.report(records[0], error)
+        self._sent.update(map(_place, records))
+
+    def stop(self) -> None:
+        """Close the connections."""
+        if hasattr(self, "_client"):
+            self._client.close()
+
+
+def _place(record: SinkRecord) -> tuple[str, int, int]:
+    return record.topic, record.partition, record.offset
+
+
+def _key_text(key: Any) -> str:
+    return key if isinstance(key, str) else java_text(key)
+
+
+def _json(schema: Any, value: Any) -> str:
+    return dump_json(to_tree(schema, value, JsonSettings())).decode()

@@ -1,0 +1,212 @@
+"""Writes checkpoints, and sets the offsets of groups that nobody uses at the target (Java ``MirrorCheckpointTask``).
+
+Nothing is translated before both topics were read to their ends: until then a group could be sent back.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections.abc import Iterator, Mapping, Sequence
+
+from spark_connect_rt.api.data.schema import BYTES
+from spark_connect_rt.api.records import SourceRecord
+from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.errors import ConnectError, DataError
+from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
+from spark_connect_rt.kafka.mirror_admin import MirrorAdmin
+from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
+from spark_connect_rt.mirror.checkpoints import IDLE_STATES, GroupOffset, Translation, offsets_to_set
+from spark_connect_rt.mirror.config import MIRROR_CHECKPOINT, SOURCE, TARGET, interval_ms
+from spark_connect_rt.mirror.filters import topic_filter
+from spark_connect_rt.mirror.flow import Flow
+from spark_connect_rt.mirror.offset_sync_store import OffsetSyncStore
+from spark_connect_rt.mirror.records import Checkpoint, OffsetSync
+from spark_connect_rt.mirror.source_offsets import ONLY_ZERO
+from spark_connect_rt.mirror.task_shares import groups_of
+from spark_connect_rt.ports.group_offsets import GroupInUseError
+from spark_connect_rt.protocol.ids import TopicPartition
+
+POLL_MS, MOST_RECORDS = 50, 5_000
+IDLE_WAIT_MS = 200
+OPEN_AGAIN_S = 1.0  # until a topic is there
+KeyAndValue = tuple[bytes | None, bytes | None]
+log = logging.getLogger(__name__)
+
+
+class MirrorCheckpointTask(SourceTask):
+    """Checkpoints of its groups."""
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """Begin to read what is known; ``poll`` goes on with it."""
+        values = MIRROR_CHECKPOINT.parse(config)
+        self._flow = flow = Flow.of(config)
+        self._groups = groups_of(config)
+        self._last: dict[str, dict[TopicPartition, Checkpoint]] = {group: {} for group in self._groups}
+        self._topics = topic_filter(config)
+        self._clusters = {side: flow.client(side, "admin", f"checkpoint-{side}-admin") for side in (SOURCE, TARGET)}
+        self._offsets = KafkaGroupOffsets(values["admin.timeout.ms"])
+        self._target = MirrorAdmin(self._clusters[TARGET], values["admin.timeout.ms"])
+        self._emit = _Turn(interval_ms(values, "emit.checkpoints"))
+        self._set = _Turn(interval_ms(values, "sync.group.offsets"))
+        at_target = flow.client(TARGET, "consumer", "checkpoints-target-consumer")
+        self._checkpoints: _TopicReader | None = _TopicReader(at_target, flow.checkpoints_topic())
+        side, topic = flow.offset_syncs()
+        self._syncs = _TopicReader(flow.client(side, "consumer", f"offset-syncs-{side}-consumer"), topic)
+        self._translation: Translation | None = None
+
+    def poll(self) -> Sequence[SourceRecord] | None:
+        """Return the checkpoints that are due."""
+        if self._checkpoints is not None:
+            self._read_checkpoints(self._checkpoints)
+            return None
+        if not self._follow_syncs():
+            return None
+        records = list(self._due_checkpoints()) if self._emit.has_come() else None
+        if self._set.has_come():
+            self._set_offsets_of_idle_groups()
+        return records
+
+    def idle_wait_ms(self) -> int:
+        """Return a wait that is short beside any interval."""
+        return IDLE_WAIT_MS
+
+    def stop(self) -> None:
+        """Close the clients."""
+        for one in (getattr(self, "_checkpoints", None), getattr(self, "_syncs", None)):
+            if one is not None:
+                one.close()
+
+    def _read_checkpoints(self, reader: _TopicReader) -> None:
+        """Take in the checkpoints of earlier tasks, so that groups do not go back; leave out what is none."""
+        readable = True
+        try:
+            for key, value in reader.read():
+                self._remember(key, value)
+            if not reader.at_end:
+                return
+        except ConnectError as error:  # as Java, for one without the right to read them
+            readable = False
+            log.warning("checkpoints so far cannot be read, offsets are translated from now on only: %s", error)
+        reader.close()
+        self._checkpoints = None
+        store = OffsetSyncStore(must_read_to_end=not readable)
+        flow = self._flow
+        self._translation = Translation(flow.policy, flow.source_alias, flow.target_alias, self._topics, store)
+
+    def _remember(self, key: bytes | None, value: bytes | None) -> None:
+        try:
+            one = Checkpoint.decode(key, value)
+        except DataError as error:
+            log.warning("a record of %s is left out: %s", self._flow.checkpoints_topic(), error)
+            return
+        if one.group in self._last:
+            self._last[one.group][one.partition] = one
+
+    def _follow_syncs(self) -> bool:
+        """Take in new offset syncs; return whether the topic was read to its end once."""
+        assert self._translation is not None
+        store = self._translation.syncs
+        try:
+            for key, value in self._syncs.read():
+                store.add(OffsetSync.decode(key, value))
+        except ConnectError as error:
+            log.warning("offset syncs are read again soon: %s", error)
+        if self._syncs.at_end:
+            store.loaded()
+        return self._syncs.at_end
+
+    def _due_checkpoints(self) -> Iterator[SourceRecord]:
+        assert self._translation is not None
+        now_ms = time.time_ns() // 1_000_000
+        for group in self._groups:
+            try:
+                committed = self._offsets.committed_with_metadata(self._clusters[SOURCE], group)
+            except ConnectError as error:
+                log.warning("group %s has no checkpoint this time: %s", group, error)
+                continue
+            upstream = {place: GroupOffset(*found) for place, found in committed.items()}
+            for one in self._translation.checkpoints(group, upstream, self._last[group]):
+                self._last[group][one.partition] = one
+                yield self._record(one, now_ms)
+
+    def _record(self, one: Checkpoint, now_ms: int) -> SourceRecord:
+        topic = self._flow.checkpoints_topic()
+        return SourceRecord(one.source_partition(), ONLY_ZERO, topic, one.value(), BYTES, one.key(), BYTES, 0, now_ms)
+
+    def _set_offsets_of_idle_groups(self) -> None:
+        try:
+            states = self._target.groups()
+        except ConnectError as error:
+            log.warning("no group's offsets are set this time: %s", error)
+            return
+        for group in self._groups:
+            if self._last[group] and states.get(group, "DEAD") in IDLE_STATES:
+                self._set_offsets(group)
+
+    def _set_offsets(self, group: str) -> None:
+        """Set a group's offsets at the target forward."""
+        target = self._clusters[TARGET]
+        try:
+            wanted = offsets_to_set(self._last[group], self._offsets.committed(target, group))
+            if wanted:
+                self._offsets.alter(target, group, wanted)
+        except GroupInUseError as error:
+            log.warning("group %s came into use at the target: %s", group, error)
+        except ConnectError as error:
+            log.warning("the offsets of group %s are not set this time: %s", group, error)
+
+
+class _Turn:
+    """When something is due: as soon as it is asked for, then every interval; never if there is none."""
+
+    def __init__(self, wait_ms: int | None) -> None:
+        self._wait_s = None if wait_ms is None else wait_ms / 1000
+        self._due_s = time.monotonic()
+
+    def has_come(self) -> bool:
+        now = time.monotonic()
+        if self._wait_s is None or now < self._due_s:
+            return False
+        self._due_s = now + self._wait_s
+        return True
+
+
+class _TopicReader:
+    """Partition 0 of an internal topic, from its beginning; opened when it is there."""
+
+    def __init__(self, properties: Mapping[str, str], topic: str) -> None:
+        self._properties, self._place = dict(properties), TopicPartition(topic, 0)
+        self._consumer: KafkaBatchConsumer | None = None
+        self._open_at_s = 0.0
+        self._end = 0
+        self.at_end = False  # has been there once
+
+    def read(self) -> Iterator[KeyAndValue]:
+        """Yield what is there now. Raises ConnectError; the next call tries again."""
+        consumer = self._opened()
+        batch = None if consumer is None else consumer.poll(MOST_RECORDS, POLL_MS)
+        if batch is not None:
+            keys = batch.column("key").to_pylist() if "key" in batch.schema.names else [None] * batch.num_rows
+            yield from zip(keys, batch.column("value").to_pylist(), strict=True)
+        if consumer is not None and not self.at_end:
+            self.at_end = consumer.position(self._place) >= self._end
+
+    def _opened(self) -> KafkaBatchConsumer | None:
+        if self._consumer is None and time.monotonic() >= self._open_at_s:
+            self._open_at_s = time.monotonic() + OPEN_AGAIN_S
+            consumer = KafkaBatchConsumer({**self._properties, "auto.offset.reset": "earliest"})
+            try:
+                consumer.assign({self._place: -1})
+                self._end = consumer.end_offsets([self._place])[self._place]
+            except ConnectError:
+                consumer.close()
+                raise
+            self._consumer = consumer
+        return self._consumer
+
+    def close(self) -> None:
+        """Close the client."""
+        if self._consumer is not None:
+            self._consumer.close()
+            self._consumer = None

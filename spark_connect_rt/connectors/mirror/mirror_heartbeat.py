@@ -1,0 +1,80 @@
+"""Heartbeats into the target, which replication carries on: proof that records flow (``MirrorHeartbeatConnector``)."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spark_connect_rt.api.connector import SourceConnector, SourceOffset
+from spark_connect_rt.api.data.schema import BYTES
+from spark_connect_rt.api.records import SourceRecord
+from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.connectors.mirror.mirror_validation import base_problems
+from spark_connect_rt.kafka.mirror_admin import MirrorAdmin
+from spark_connect_rt.mirror.config import MIRROR_HEARTBEAT, TARGET, interval_ms
+from spark_connect_rt.mirror.flow import Flow
+from spark_connect_rt.mirror.records import Heartbeat
+from spark_connect_rt.mirror.source_offsets import ONLY_ZERO, check_offsets
+
+
+class MirrorHeartbeatConnector(SourceConnector):
+    """Has one task write a heartbeat every ``emit.heartbeats.interval.seconds``."""
+
+    def config_def(self) -> ConfigDef:
+        """Declare the settings."""
+        return MIRROR_HEARTBEAT
+
+    def task_class(self) -> type[Any]:
+        """Return the task."""
+        return MirrorHeartbeatTask
+
+    def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
+        """Refuse what cannot be had."""
+        return base_problems(config)
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """Create the topic. Raises ConnectError."""
+        super().start(config)
+        self._values = MIRROR_HEARTBEAT.parse(config)
+        flow = Flow.of(config)
+        admin = MirrorAdmin(flow.client(TARGET, "admin", "heartbeats-target-admin"), self._values["admin.timeout.ms"])
+        admin.create_compacted(flow.policy.heartbeats_topic(), self._values["heartbeats.topic.replication.factor"])
+        admin.close()
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """Return one task's configuration, none where heartbeats are not wanted."""
+        return [] if interval_ms(self._values, "emit.heartbeats") is None else [dict(self.config)]
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
+        """Check the new offsets; nobody resumes there. Raises ConnectError."""
+        check_offsets(offsets, ("sourceClusterAlias", "targetClusterAlias"), numbered=False, only_zero=True)
+        return True
+
+
+class MirrorHeartbeatTask(SourceTask):
+    """Writes heartbeats."""
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """Begin; the first heartbeat comes after one interval."""
+        self._flow = Flow.of(config)
+        self._wait_s = (interval_ms(MIRROR_HEARTBEAT.parse(config), "emit.heartbeats") or 0) / 1000
+        self._due_s = time.monotonic() + self._wait_s
+
+    def poll(self) -> Sequence[SourceRecord] | None:
+        """Return a heartbeat when one is due."""
+        now = time.monotonic()
+        if now < self._due_s:
+            return None
+        self._due_s = max(self._due_s + self._wait_s, now)
+        beat = Heartbeat(self._flow.source_alias, self._flow.target_alias, time.time_ns() // 1_000_000)
+        topic = self._flow.policy.heartbeats_topic()
+        return [
+            SourceRecord(
+                beat.source_partition(), ONLY_ZERO, topic, beat.value(), BYTES, beat.key(), BYTES, 0, beat.timestamp_ms
+            )
+        ]
+
+    def stop(self) -> None:
+        """Nothing is open."""

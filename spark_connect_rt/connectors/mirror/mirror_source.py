@@ -1,0 +1,159 @@
+"""Topics of one cluster on another, with their partitions, settings and ACLs (Java ``MirrorSourceConnector``).
+
+Configurations, task configurations and offsets are Java's byte for byte: connectors move both ways between workers.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceConnector, SourceOffset
+from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.connectors.mirror.mirror_rounds import Rounds, done
+from spark_connect_rt.connectors.mirror.mirror_source_task import MirrorSourceTask
+from spark_connect_rt.connectors.mirror.mirror_validation import source_problems
+from spark_connect_rt.kafka.mirror_admin import MirrorAdmin
+from spark_connect_rt.mirror.config import EMIT_OFFSET_SYNCS, MIRROR_SOURCE, SOURCE, TARGET, interval_ms
+from spark_connect_rt.mirror.filters import TopicSelection, property_filter, topic_filter
+from spark_connect_rt.mirror.flow import Flow, reads_committed
+from spark_connect_rt.mirror.source_offsets import CLUSTER, TOPIC, check_offsets
+from spark_connect_rt.mirror.task_shares import source_tasks
+from spark_connect_rt.mirror.topic_sync import acls_to_sync, missing_partitions, settings_of_new, settings_to_sync
+from spark_connect_rt.protocol.ids import TopicPartition
+
+FIRST_LOOK_AGAIN_MS = 5_000  # until both clusters have answered once
+log = logging.getLogger(__name__)
+
+
+class MirrorSourceConnector(SourceConnector):
+    """Looks after the target's topics and deals the source's partitions to tasks."""
+
+    def config_def(self) -> ConfigDef:
+        """Declare the settings; ``source.cluster.*``, ``target.cluster.*`` and ``consumer.*`` go to the clients."""
+        return MIRROR_SOURCE
+
+    def task_class(self) -> type[Any]:
+        """Return the task."""
+        return MirrorSourceTask
+
+    def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
+        """Refuse what cannot be had, and settings that contradict each other."""
+        return source_problems(config)
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """Look at both clusters, then again now and then. A cluster that does not answer is asked again soon."""
+        super().start(config)
+        values = MIRROR_SOURCE.parse(config)
+        self._partitions: list[TopicPartition] = []
+        self._rounds = Rounds("mirror-source-rounds")
+        if not values["enabled"]:
+            return
+        self._topics = FlowTopics(config, values)
+        if not done("a first look at the topics", self._first_look):
+            self._rounds.add("a first look at the topics", self._look_until_seen, FIRST_LOOK_AGAIN_MS)
+        acls, configs = interval_ms(values, "sync.topic.acls"), interval_ms(values, "sync.topic.configs")
+        self._rounds.add("copying ACLs", self._topics.sync_acls, acls, at_once=True)
+        self._rounds.add("copying settings of topics", self._topics.sync_settings, configs, at_once=True)
+        self._rounds.add("looking for topics", self._look, interval_ms(values, "refresh.topics"))
+        self._rounds.start()
+
+    def stop(self) -> None:
+        """End what is done now and then."""
+        if hasattr(self, "_rounds"):
+            self._rounds.stop()
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """Deal the partitions one by one; no task without any."""
+        return source_tasks(self.config, self._partitions, max_tasks)
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        """Offsets are exact; records are where open and aborted transactions are not read."""
+        return ExactlyOnceSupport.SUPPORTED if reads_committed(config) else ExactlyOnceSupport.UNSUPPORTED
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
+        """Check the new offsets. Raises ConnectError."""
+        check_offsets(offsets, (CLUSTER, TOPIC), numbered=True, only_zero=False)
+        return True
+
+    def _first_look(self) -> None:
+        self._topics.create_offset_syncs_topic()
+        self._partitions, _ = self._topics.look()
+        self._seen = True
+
+    def _look_until_seen(self) -> None:
+        if not hasattr(self, "_seen"):
+            self._first_look()
+            self.context.request_task_reconfiguration()
+
+    def _look(self) -> None:
+        found, made = self._topics.look()
+        if (made or found != self._partitions) and not self._rounds.stopped:
+            log.info("partitions to copy: %d, so far %d", len(found), len(self._partitions))
+            self._partitions = found
+            self.context.request_task_reconfiguration()
+
+
+class FlowTopics:
+    """The topics of a flow in both clusters. One thread."""
+
+    def __init__(self, config: Mapping[str, str], values: Mapping[str, Any]) -> None:
+        """Take the connector's configuration, as text and parsed."""
+        self._flow = flow = Flow.of(config)
+        self._values = values
+        self._settings = property_filter(config)
+        heartbeats = values["heartbeats.replication.enabled"]
+        self._selection = TopicSelection(topic_filter(config), flow.policy, flow.target_alias, heartbeats)
+        self._limit_ms = values["admin.timeout.ms"]
+        self._source = MirrorAdmin(flow.client(SOURCE, "admin", "replication-source-admin"), self._limit_ms)
+        self._target = MirrorAdmin(flow.client(TARGET, "admin", "replication-target-admin"), self._limit_ms)
+        self._copied: set[str] = set()  # topics of the source that are at the target, too
+        self._no_authorizer = False
+
+    def create_offset_syncs_topic(self) -> None:
+        """Create the topic of offset syncs where they are wanted. Raises ConnectError."""
+        if self._values[EMIT_OFFSET_SYNCS]:
+            side, topic = self._flow.offset_syncs()
+            admin = MirrorAdmin(self._flow.client(side, "admin", f"offset-syncs-{side}-admin"), self._limit_ms)
+            admin.create_compacted(topic, self._values["offset-syncs.topic.replication.factor"])
+            admin.close()
+
+    def look(self) -> tuple[list[TopicPartition], bool]:
+        """Return the partitions to copy, and whether the target lacked any; what it lacked is made.
+
+        Raises ConnectError.
+        """
+        source = {name: count for name, count in self._source.topics().items() if name in self._selection}
+        target = self._target.topics()
+        missing = missing_partitions(source, target, self._flow.policy, self._flow.source_alias)
+        known = self._source.settings(missing.topics)
+        new = {
+            name: (source[topic], settings_of_new(known.get(topic, ()), self._settings))
+            for topic, name in missing.topics.items()
+        }
+        self._target.create_topics(new, self._values["replication.factor"])
+        self._target.grow(missing.grown)
+        self._copied = set(source)
+        partitions = [TopicPartition(name, number) for name, count in source.items() for number in range(count)]
+        return sorted(partitions), bool(missing.topics or missing.grown)
+
+    def sync_settings(self) -> None:
+        """Make the settings of remote topics those of their originals. Raises ConnectError."""
+        found = self._source.settings(self._copied)
+        self._target.set_settings(
+            {
+                self._flow.remote_topic(name): settings_to_sync(settings, self._settings)
+                for name, settings in found.items()
+            }
+        )
+
+    def sync_acls(self) -> None:
+        """Copy ACLs; a source without an authorizer has none. Raises ConnectError."""
+        acls = self._source.topic_acls()
+        if acls is not None:
+            wanted = acls_to_sync(acls, self._selection, self._flow.policy, self._flow.source_alias)
+            self._target.create_acls(wanted)
+        elif not self._no_authorizer:
+            self._no_authorizer = True
+            log.info("the source has no authorizer: no ACLs are copied; sync.topic.acls.enabled=false says so")

@@ -1,0 +1,180 @@
+"""Copies partitions byte for byte and says which offset of the target is which of the source (``MirrorSourceTask``).
+
+Batches stay columns all the way; a batch is of one partition. The seam for record batches that are not even taken
+apart is ``poll``: whatever it returns tells its upstream offsets to ``UpstreamOffsets`` and nothing else.
+"""
+
+from __future__ import annotations
+
+import logging
+import time
+from collections import deque
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from spark_connect_rt.api.records import Delivered, SourceBatch
+from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.connectors.mirror.mirror_metrics import MirrorSourceMetrics
+from spark_connect_rt.connectors.topics.kafka_source_task import by_partition, source_batch
+from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.kafka.client_factory import make_producer
+from spark_connect_rt.kafka.reading.consumers import batch_consumer
+from spark_connect_rt.mirror.config import EMIT_OFFSET_SYNCS, MIRROR_SOURCE, SOURCE
+from spark_connect_rt.mirror.flow import Flow
+from spark_connect_rt.mirror.offset_sync_rule import OffsetRun, OffsetSyncQueue
+from spark_connect_rt.mirror.source_offsets import next_offset, source_partition
+from spark_connect_rt.mirror.task_shares import partitions_of
+from spark_connect_rt.protocol.ids import TopicPartition
+
+POLL_MS, IDLE_WAIT_MS = 50, 10
+MOST_RECORDS = 5_000  # of one poll, unless max.poll.records says
+PROMOTE_EACH_S = 5.0  # Java: offset.flush.interval.ms, a minute
+SYNCS_IN_FLIGHT = 10
+LAST_FLUSH_S = 5.0
+SAY_MISSING_EACH_S = 60.0
+# A number where it can be one: nothing is asked, so that a topic deleted meanwhile keeps no task from starting.
+_BEGINNINGS = {"latest": -2, "earliest": 0}
+log = logging.getLogger(__name__)
+
+
+class MirrorSourceTask(SourceTask):
+    """Reads its partitions without a group; offsets are Connect's."""
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """Go behind the stored offsets; a partition without one begins where auto.offset.reset says."""
+        values = MIRROR_SOURCE.parse(config)
+        self._flow = Flow.of(config)
+        properties = self._flow.client(SOURCE, "consumer", "replication-consumer")
+        self._most = int(properties.get("max.poll.records", MOST_RECORDS))
+        self._offsets = UpstreamOffsets()
+        # Behind a transformation nobody can tell which record is which.
+        syncs = values[EMIT_OFFSET_SYNCS] and not config.get("transforms")
+        self._syncs = OffsetSyncWriter(self._flow, values["offset.lag.max"]) if syncs else None
+        self._metrics = MirrorSourceMetrics(self.context.metrics, self._flow, lambda: time.time() * 1_000)
+        self._say_missing_s = 0.0
+        partitions = partitions_of(config)
+        stored = self.context.offset_reader.offsets([self._place(one) for one in partitions])
+        begin = _BEGINNINGS.get(properties["auto.offset.reset"].lower(), -1)
+        self._consumer = batch_consumer(properties)
+        self._consumer.assign({one: next_offset(offset, begin) for one, offset in zip(partitions, stored, strict=True)})
+
+    def poll(self) -> Sequence[SourceBatch] | None:
+        """Return what is there, one batch of columns for each partition."""
+        if self._syncs is not None:
+            self._syncs.write_due()
+        try:
+            batch = self._consumer.poll(self._most, POLL_MS)
+        except NotFoundError as error:  # as in Java: a topic may come back, the others go on meanwhile
+            self._say_missing(str(error))
+            return None
+        if batch is None:
+            return None
+        return [self._copied(partition, rows) for partition, rows in by_partition(batch)]
+
+    def idle_wait_ms(self) -> int:
+        """Return a short wait: ``poll`` waits by itself."""
+        return IDLE_WAIT_MS
+
+    def commit_offsets(self, delivered: Sequence[Delivered]) -> None:
+        """Sync offsets where that is due."""
+        for one in delivered:
+            self._metrics.arrived(one)
+            for partition, run in self._offsets.matched(one):
+                if self._syncs is not None:
+                    self._syncs.take_in(partition, run)
+
+    def stop(self) -> None:
+        """Write the last syncs and close the clients."""
+        if hasattr(self, "_consumer"):
+            self._consumer.close()
+        if getattr(self, "_syncs", None) is not None:
+            self._syncs.close()  # type: ignore[union-attr]
+
+    def _say_missing(self, what: str) -> None:
+        if time.monotonic() >= self._say_missing_s:
+            self._say_missing_s = time.monotonic() + SAY_MISSING_EACH_S
+            log.warning("%s; waiting for it", what)
+
+    def _place(self, partition: TopicPartition) -> dict[str, Any]:
+        return source_partition(self._flow.source_alias, partition)
+
+    def _copied(self, partition: TopicPartition, rows: pa.RecordBatch) -> SourceBatch:
+        remote = TopicPartition(self._flow.remote_topic(partition.topic), partition.partition)
+        self._metrics.read(remote, rows)
+        if self._syncs is not None:
+            self._offsets.add(remote, partition, rows.column("offset"))
+        return source_batch(self._place(partition), remote.topic, rows, partition.partition)
+
+
+class UpstreamOffsets:
+    """The offsets at the source of records under way, to be matched with those at the target in the same order."""
+
+    def __init__(self) -> None:
+        """Start with none."""
+        self._runs: dict[TopicPartition, deque[tuple[TopicPartition, int, int]]] = {}
+
+    def add(self, remote: TopicPartition, partition: TopicPartition, offsets: pa.Array) -> None:
+        """Take in records that are sent to ``remote``, by their offsets in ``partition``."""
+        runs = self._runs.setdefault(remote, deque())
+        first, last = offsets[0].as_py(), offsets[-1].as_py()
+        if last - first + 1 == len(offsets):
+            runs.append((partition, first, len(offsets)))
+        else:  # compacted, or with transactions' markers between them
+            runs.extend((partition, offset, 1) for offset in offsets.to_pylist())
+
+    def matched(self, one: Delivered) -> list[tuple[TopicPartition, OffsetRun]]:
+        """Return (partition at the source, offsets on both sides) of records that arrived."""
+        runs = self._runs.get(TopicPartition(one.topic, one.partition))
+        found, at, left = [], one.offset, one.records
+        while left and runs:
+            partition, first, count = runs.popleft()
+            taken = min(count, left)
+            found.append((partition, OffsetRun(first, at, taken)))
+            at, left = at + taken, left - taken
+            if taken < count:
+                runs.appendleft((partition, first + taken, count - taken))
+        return found
+
+
+class OffsetSyncWriter:
+    """Writes offset syncs: a few at a time, none of them waited for, as in Java. One thread."""
+
+    def __init__(self, flow: Flow, max_lag: int) -> None:
+        """Take the flow and ``offset.lag.max``."""
+        side, self._topic = flow.offset_syncs()
+        properties = flow.client(side, "producer", f"offset-syncs-{side}-producer")
+        self._producer = make_producer(properties, {"on_delivery": self._reported})
+        self._queue = OffsetSyncQueue(max_lag)
+        self._in_flight = 0
+        self._promote_at_s = time.monotonic() + PROMOTE_EACH_S
+
+    def take_in(self, partition: TopicPartition, run: OffsetRun) -> None:
+        """Note records that arrived, and write what is due at once."""
+        for _ in self._queue.take_in(partition, run):
+            self._write()
+
+    def write_due(self) -> None:
+        """Write what waited for room, and now and then what low traffic leaves out of date."""
+        if time.monotonic() >= self._promote_at_s:
+            self._promote_at_s = time.monotonic() + PROMOTE_EACH_S
+            self._queue.promote()
+        self._write()
+
+    def close(self) -> None:
+        """Write everything there is, for a short while."""
+        self._queue.promote()
+        self._write(SYNCS_IN_FLIGHT + len(self._queue))
+        self._producer.flush(LAST_FLUSH_S)
+
+    def _write(self, room: int = SYNCS_IN_FLIGHT) -> None:
+        self._producer.poll(0)
+        while self._in_flight < room and (sync := self._queue.take()) is not None:
+            self._producer.produce(self._topic, sync.value(), sync.key(), 0)
+            self._in_flight += 1
+
+    def _reported(self, error: Any, message: Any) -> None:
+        self._in_flight -= 1
+        if error is not None:
+            log.error("an offset sync could not be written to %s: %s", self._topic, error.str())

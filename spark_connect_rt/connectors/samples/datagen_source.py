@@ -1,0 +1,150 @@
+"""Generated records for trials, demonstrations and tests (``datagen``), the same ones at every run.
+
+Partition ``{"task": t}``, offset ``{"n": next}``: record n of a task is a function of the seed, the task and n.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_connect_rt.api.connector import SourceConnector, SourceOffset
+from spark_connect_rt.api.data.schema import OPTIONAL_STRING
+from spark_connect_rt.api.records import SourceBatch
+from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.validators import AtLeast, non_empty
+from spark_connect_rt.connectors.samples.datagen_values import parse_fields, row_schema, rows
+from spark_connect_rt.connectors.samples.numbered_source import wall_clock_ms
+from spark_connect_rt.connectors.samples.pacing import records_allowed, wait_for_next_ms
+from spark_connect_rt.errors import ConnectError
+
+TASK, NEXT, TASK_SETTING = "task", "n", "datagen.task"
+
+
+def _readable(value: Any) -> str | None:
+    try:
+        parse_fields(value or "")
+    except ValueError as error:
+        return str(error)
+    return None
+
+
+CONFIG = ConfigDef(
+    [
+        ConfigKey("topic", Type.STRING, REQUIRED, Importance.HIGH, "Topic the records go to.", non_empty),
+        ConfigKey(
+            "datagen.schema",
+            Type.STRING,
+            "orders",
+            Importance.HIGH,
+            'orders, users, pageviews, or JSON: {"field": {"kind": "sequence|int|long|double|choice|text|boolean|'
+            'timestamp", ...}}; null_per_mille of any field is how many of 1000 are null.',
+            _readable,
+        ),
+        ConfigKey("datagen.schema.name", Type.STRING, None, Importance.LOW, "Name of the records' schema."),
+        ConfigKey("datagen.seed", Type.LONG, 0, Importance.MEDIUM, "Another seed, other values."),
+        ConfigKey("datagen.key.field", Type.STRING, None, Importance.MEDIUM, "Field whose text is the record's key."),
+        ConfigKey(
+            "datagen.rate",
+            Type.DOUBLE,
+            -1,
+            Importance.MEDIUM,
+            "Records a second of each task; below 0: as fast as they are taken.",
+        ),
+        ConfigKey(
+            "datagen.max.records",
+            Type.LONG,
+            -1,
+            Importance.MEDIUM,
+            "Records of each task, over all its runs; below 0: no end.",
+        ),
+        ConfigKey(
+            "datagen.batch.records", Type.INT, 10_000, Importance.LOW, "Most records that one poll returns.", AtLeast(1)
+        ),
+    ]
+)
+
+
+class DatagenSourceConnector(SourceConnector):
+    """As many tasks as are asked for, each with records of its own."""
+
+    def config_def(self) -> ConfigDef:
+        """Declare the settings."""
+        return CONFIG
+
+    def task_class(self) -> type[Any]:
+        """Return the task."""
+        return DatagenSourceTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """Return the same configuration for every task, with its number."""
+        return [{**self.config, TASK_SETTING: str(task)} for task in range(max_tasks)]
+
+    def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
+        """Check that the key is one of the fields."""
+        key, schema = config.get("datagen.key.field"), config.get("datagen.schema") or "orders"
+        if key is None or _readable(schema) is not None or key in {one.name for one in parse_fields(schema)}:
+            return {}
+        return {"datagen.key.field": [f"{key} is no field of datagen.schema"]}
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
+        """Check the new offsets. Raises ConnectError."""
+        for partition, offset in offsets:
+            if offset is None:
+                continue
+            if partition is None or partition.keys() != {TASK} or offset.keys() != {NEXT}:
+                raise ConnectError(f'offsets of datagen are {{"{TASK}": number}} -> {{"{NEXT}": number}}')
+            for value in (partition[TASK], offset[NEXT]):
+                if isinstance(value, bool) or not isinstance(value, int) or value < 0:
+                    raise ConnectError(f"{value!r} in an offset of datagen is no number from 0 on")
+        return True
+
+
+class DatagenSourceTask(SourceTask):
+    """Generates batches of columns at the rate that is asked for."""
+
+    clock: Callable[[], int] = staticmethod(wall_clock_ms)
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """Go on behind the last record that was sent. Raises BadConfigError."""
+        values = CONFIG.parse(config)
+        self._task = int(config.get(TASK_SETTING, 0))
+        self._fields = parse_fields(values["datagen.schema"])
+        self._schema = row_schema(self._fields, values["datagen.schema.name"])
+        self._topic, self._key = values["topic"], values["datagen.key.field"]
+        self._seed: int = values["datagen.seed"] * 1_000_003 + self._task
+        self._rate: float = values["datagen.rate"]
+        self._most: int = values["datagen.max.records"]
+        self._batch: int = values["datagen.batch.records"]
+        (stored,) = self.context.offset_reader.offsets([{TASK: self._task}])
+        self._next = int((stored or {}).get(NEXT, 0))
+        self._sent, self._began_ms = 0, self.clock()
+
+    def poll(self) -> Sequence[SourceBatch] | None:
+        """Return the records that are due, None when there are none."""
+        allowed = records_allowed(self._rate, self.clock() - self._began_ms)
+        count = self._batch if allowed is None else min(self._batch, allowed - self._sent)
+        if self._most >= 0:
+            count = min(count, self._most - self._next)
+        if count <= 0:
+            return None
+        structs = rows(self._fields, self._seed, self._next, count)
+        self._next += count
+        self._sent += count
+        keys = None if self._key is None else pc.cast(structs.field(self._key), pa.string())
+        key_schema = None if keys is None else OPTIONAL_STRING
+        offset = {NEXT: self._next}
+        return [SourceBatch({TASK: self._task}, offset, self._topic, structs, self._schema, keys, key_schema)]
+
+    def idle_wait_ms(self) -> int:
+        """Return when the next record is due."""
+        if self._most >= 0 and self._next >= self._most:
+            return 100
+        return wait_for_next_ms(self._rate, self.clock() - self._began_ms, self._sent)
+
+    def stop(self) -> None:
+        """There is nothing to close."""

@@ -1,0 +1,129 @@
+"""Numbers from source to sink, each step printed as a line of JSON (Java ``tools.Verifiable*``): for system tests.
+
+Lines go to the executor's standard output, which Spark passes on to its own standard error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from spark_connect_rt.api.connector import SinkConnector
+from spark_connect_rt.api.data.schema import INT32, INT64, STRING, struct_of
+from spark_connect_rt.api.data.struct import Struct
+from spark_connect_rt.api.records import RecordMetadata, SinkRecord, SourceRecord
+from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.connectors.samples.numbered_source import (
+    ID,
+    NAME,
+    SEQNO,
+    NumberedSourceConnector,
+    NumberedSourceTask,
+    integer,
+    say,
+    wall_clock_ms,
+)
+from spark_connect_rt.protocol.ids import TopicPartition
+
+COMPLETE = "complete.record.data"
+COMPLETE_VALUE = struct_of({"name": STRING, "task": INT32, "topic": STRING, "time_ms": INT64, "seqno": INT64})
+
+
+class VerifiableSourceConnector(NumberedSourceConnector):
+    """Each task sends 0, 1, 2 ... with its own number as the key."""
+
+    def task_class(self) -> type[Any]:
+        """Return the task."""
+        return VerifiableSourceTask
+
+
+class VerifiableSourceTask(NumberedSourceTask):
+    """Prints each record when it is made and again when it is acknowledged (``"committed":true``)."""
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """Take the settings; ``complete.record.data=true`` makes values of all that is printed."""
+        super().start(config)
+        self._complete = str(config.get(COMPLETE)).lower() == "true"
+
+    def record(self) -> SourceRecord:
+        """Return the next record."""
+        fields = self._fields()
+        say(fields)
+        value: Any = Struct(COMPLETE_VALUE, fields) if self._complete else self.seqno
+        return SourceRecord(
+            {ID: self.id},
+            {SEQNO: self.seqno},
+            self.topic,
+            value,
+            COMPLETE_VALUE if self._complete else INT64,
+            self.id,
+            INT32,
+        )
+
+    def _fields(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "task": self.id,
+            "topic": self.topic,
+            "time_ms": self.clock(),
+            "seqno": self.seqno,
+        }
+
+    def commit_record(self, record: SourceRecord, metadata: RecordMetadata | None) -> None:
+        """Print that the record is acknowledged."""
+        say({**self._fields(), "seqno": record.source_offset[SEQNO], "committed": True})
+
+
+class VerifiableSinkConnector(SinkConnector):
+    """As many tasks as are asked for, each told its number by ``id``."""
+
+    def config_def(self) -> ConfigDef:
+        """Declare nothing, as Java does."""
+        return ConfigDef()
+
+    def task_class(self) -> type[Any]:
+        """Return the task."""
+        return VerifiableSinkTask
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """Return the same configuration for every task, with its number."""
+        return [{**self.config, ID: str(task)} for task in range(max_tasks)]
+
+
+class VerifiableSinkTask(SinkTask):
+    """Prints each record when it is put and again when its offset is about to be committed (``"flushed":true``)."""
+
+    clock: Callable[[], int] = staticmethod(wall_clock_ms)
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """Take the settings. Raises ConnectError."""
+        self._name = config.get(NAME)
+        self._id = integer(config, ID, type(self).__name__)
+        self._unflushed: dict[TopicPartition, list[dict[str, Any]]] = {}
+
+    def put(self, records: Sequence[SinkRecord]) -> None:
+        """Print the records."""
+        now_ms = self.clock()
+        for record in records:
+            fields = {
+                "name": self._name,
+                "task": record.key,
+                "sinkTask": self._id,
+                "topic": record.topic,
+                "time_ms": now_ms,
+                "seqno": record.value,
+                "offset": record.offset,
+            }
+            say(fields)
+            self._unflushed.setdefault(TopicPartition(record.topic, record.partition), []).append(fields)
+
+    def flush(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """Print what was put since the last flush of these partitions."""
+        now_ms = self.clock()
+        for partition in offsets:
+            for fields in self._unflushed.pop(partition, ()):
+                say({**fields, "time_ms": now_ms, "flushed": True})
+
+    def stop(self) -> None:
+        """There is nothing to close."""

@@ -1,0 +1,116 @@
+"""Values of Connect records in the form a database's driver takes, and whole columns of them as CSV for COPY. Pure."""
+
+from __future__ import annotations
+
+import datetime as dt
+import io
+from collections.abc import Callable, Mapping, Sequence
+from decimal import Decimal
+from typing import Any
+from zoneinfo import ZoneInfo
+
+import orjson
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.csv
+import sqlalchemy as sa
+
+from spark_connect_rt.api.data import logical
+from spark_connect_rt.api.data.schema import Schema, Type
+from spark_connect_rt.api.data.struct import Struct
+from spark_connect_rt.connectors.sql.sql_urls import SQLITE
+
+Convert = Callable[[Any], Any]
+_AS_THEY_ARE = (Type.INT8, Type.INT16, Type.INT32, Type.INT64, Type.FLOAT32, Type.FLOAT64, Type.STRING, Type.BOOLEAN)
+_PLAIN_VALUES = frozenset((int, str, float, bool, type(None)))  # every driver takes them as they are
+_PLAIN_ARROW = (
+    pa.types.is_signed_integer,
+    pa.types.is_floating,
+    pa.types.is_string,
+    pa.types.is_boolean,
+    pa.types.is_null,
+    pa.types.is_union,  # of numbers, some whole, some not
+)
+_SQLITE_TIME = "%Y-%m-%d %H:%M:%S.%f"
+
+
+def conversion(schema: Schema | None, column: sa.types.TypeEngine[Any], zone: ZoneInfo, dialect: str) -> Convert | None:
+    """Return what a field's values go through on their way to a column; None: nothing, they are fine as they are."""
+    if schema is not None and schema.name not in logical.PYTHON_TYPES and schema.type in _AS_THEY_ARE:
+        return None
+    zoned = bool(getattr(column, "timezone", False))
+    is_array = isinstance(column, sa.ARRAY)
+
+    def convert(value: Any) -> Any:
+        if isinstance(value, dt.datetime):
+            value = _moment(value, zone, zoned)
+            return value.strftime(_SQLITE_TIME) if dialect == SQLITE else value
+        if isinstance(value, Struct | Mapping) or (isinstance(value, list | tuple) and not is_array):
+            return orjson.dumps(_tree(value), option=orjson.OPT_NON_STR_KEYS, default=str).decode()
+        if dialect == SQLITE and isinstance(value, dt.date | dt.time | Decimal):
+            return str(value)
+        return bytes(value) if isinstance(value, bytearray | memoryview) else value
+
+    return convert
+
+
+def _moment(value: dt.datetime, zone: ZoneInfo, zoned: bool) -> dt.datetime:
+    """Return a moment for a column with a time zone, or the wall clock's time in ``zone`` for one without."""
+    aware = value if value.tzinfo else value.replace(tzinfo=dt.UTC)
+    return aware if zoned else aware.astimezone(zone).replace(tzinfo=None)
+
+
+def _tree(value: Any) -> Any:
+    if isinstance(value, Struct):
+        return {name: _tree(part) for name, part in value.to_dict().items()}
+    if isinstance(value, Mapping):
+        return {name: _tree(part) for name, part in value.items()}
+    return [_tree(part) for part in value] if isinstance(value, list | tuple) else value
+
+
+def converted_columns(rows: Sequence[Sequence[Any]], conversions: Sequence[Convert | None]) -> list[Sequence[Any]]:
+    """Return the columns of rows, each value in its driver's form."""
+    columns: list[Sequence[Any]] = list(zip(*rows, strict=True))
+    for index, convert in enumerate(conversions):
+        if convert is not None and not _PLAIN_VALUES.issuperset(map(type, columns[index])):
+            columns[index] = [None if value is None else convert(value) for value in columns[index]]
+    return columns
+
+
+def converted_arrays(
+    columns: Sequence[pa.Array], conversions: Sequence[Convert | None]
+) -> list[pa.Array | Sequence[Any]]:
+    """Return flat columns as ``converted_columns`` does; those that are plain stay columns."""
+    made: list[pa.Array | Sequence[Any]] = []
+    for column, convert in zip(columns, conversions, strict=True):
+        if any(is_kind(column.type) for is_kind in _PLAIN_ARROW):
+            # A float of 4 bytes is its value in 8, as it is in a record, and not the text of fewest digits.
+            made.append(column.cast(pa.float64()) if pa.types.is_floating(column.type) else column)
+            continue
+        values = column.to_pylist()
+        made.append(values if convert is None else [None if one is None else convert(one) for one in values])
+    return made
+
+
+def csv_of(columns: Sequence[pa.Array | Sequence[Any]]) -> bytes | None:
+    """Return columns as CSV that PostgreSQL's COPY reads, nothing for null; None: some values have no such form."""
+    try:
+        arrays = [_csv_column(values) for values in columns]
+        table = pa.Table.from_arrays(arrays, names=[f"c{index}" for index in range(len(arrays))])
+        sink = io.BytesIO()
+        pyarrow.csv.write_csv(table, sink, pyarrow.csv.WriteOptions(include_header=False))
+    except (pa.ArrowException, TypeError, ValueError, OverflowError):
+        return None
+    return sink.getvalue()
+
+
+def _csv_column(values: pa.Array | Sequence[Any]) -> pa.Array:
+    array = values if isinstance(values, pa.Array) else pa.array(values)
+    if pa.types.is_union(array.type):  # as Arrow makes one column of such a list
+        whole, fractions = array.field(0), array.field(1)
+        array = whole if fractions.null_count == len(array) else pc.coalesce(fractions, whole.cast(pa.float64()))
+    if pa.types.is_nested(array.type):
+        raise TypeError("arrays have no CSV form")
+    if pa.types.is_binary(array.type):
+        return pa.array([None if value is None else "\\x" + value.hex() for value in values], pa.string())
+    return array.cast(pa.string()) if pa.types.is_null(array.type) or pa.types.is_decimal(array.type) else array

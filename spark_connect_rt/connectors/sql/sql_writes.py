@@ -1,0 +1,143 @@
+"""Writes rows into a table: one statement for many, by insert mode and dialect; PostgreSQL's COPY for large runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+import sqlalchemy as sa
+from sqlalchemy.dialects import postgresql, sqlite
+
+from spark_connect_rt.connectors.sql.sql_batches import ShapeColumns
+from spark_connect_rt.connectors.sql.sql_copy import CopyWords
+from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
+from spark_connect_rt.connectors.sql.sql_queries import as_written
+from spark_connect_rt.connectors.sql.sql_rows import Rows, Shape
+from spark_connect_rt.connectors.sql.sql_sink_config import INSERT, UPDATE, UPSERT
+from spark_connect_rt.connectors.sql.sql_tables import TableId
+from spark_connect_rt.connectors.sql.sql_target import Target
+from spark_connect_rt.connectors.sql.sql_urls import POSTGRESQL
+from spark_connect_rt.connectors.sql.sql_values import Convert, conversion, converted_arrays, converted_columns, csv_of
+from spark_connect_rt.pipeline.backed_off_tries import BackedOffTries
+
+Columns = Sequence[pa.Array | Sequence[Any]]
+UPSERTS: dict[str, Any] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
+"""Dialects that can replace a row by its key, and how."""
+
+
+class Writer:
+    """Writes one task's rows within the transaction that its caller ends. One thread."""
+
+    def __init__(self, database: SqlDatabase, mode: str, batch_size: int, copy_from_rows: int) -> None:
+        """Take the settings; ``mode`` is ``insert.mode``."""
+        self._database = database
+        self._mode = mode
+        self._batch_size = batch_size
+        self._copy_from_rows = copy_from_rows if database.dialect == POSTGRESQL else None
+        self._filled: set[str] = set()
+        self._tries: dict[str, BackedOffTries] = {}
+
+    def begin(self) -> None:
+        """A new transaction: temporary tables are empty."""
+        self._filled.clear()
+
+    def write(self, target: Target, run: Rows) -> None:
+        """Write a run of rows, ``batch.size`` at a time. Raises the driver's errors."""
+        conversions = self._conversions(target, run.shape)
+        for start in range(0, len(run.rows), self._batch_size):
+            rows = run.rows[start : start + self._batch_size]
+            self._write(target.table, run.shape, converted_columns(rows, conversions), len(rows))
+
+    def write_columns(self, target: Target, run: ShapeColumns) -> None:
+        """Write rows that are columns, as ``write``. Raises the driver's errors."""
+        conversions = self._conversions(target, run.shape)
+        count = len(run.columns[0])
+        for start in range(0, count, self._batch_size):
+            columns = [column.slice(start, self._batch_size) for column in run.columns]
+            some = min(self._batch_size, count - start)
+            self._write(target.table, run.shape, converted_arrays(columns, conversions), some)
+
+    def _conversions(self, target: Target, shape: Shape) -> list[Convert | None]:
+        database = self._database
+        return [
+            conversion(schema, target.columns[name], database.zone, database.dialect)
+            for name, schema in zip(shape.columns, shape.schemas, strict=True)
+        ]
+
+    def _write(self, table: TableId, shape: Shape, columns: Columns, count: int) -> None:
+        copies = self._copy_from_rows is not None and count >= self._copy_from_rows
+        if not (copies and self._copy(table, shape, columns)):
+            lists = [column.to_pylist() if isinstance(column, pa.Array) else column for column in columns]
+            self._execute(table, shape, lists)
+
+    def _execute(self, table: TableId, shape: Shape, columns: Sequence[Sequence[Any]]) -> None:
+        names = [f"v{index}" for index in range(len(columns))]
+        parameters = [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+        statement = write_statement(self._database.dialect, table, shape, self._mode)
+        self._database.connection().execute(statement, parameters)
+
+    def _copy(self, table: TableId, shape: Shape, columns: Columns) -> bool:
+        """Write by COPY; False: some value has no form for that, nothing was written."""
+        data = csv_of(columns)
+        if data is None:
+            return False
+        connection = self._database.connection()
+        if not connection.in_transaction():
+            connection.begin()  # it does not see what goes through the driver's own cursor
+        words = CopyWords(table, shape)
+        if self._mode == INSERT and not shape.deletes:
+            self._copy_into(words.copy(direct=True), data)
+        elif not self._went_straight(words, shape, data):
+            self._go_by_stage(words, data)
+        return True
+
+    def _copy_into(self, copy_words: str, data: bytes) -> None:
+        driver: Any = self._database.connection().connection
+        with driver.cursor() as cursor, cursor.copy(copy_words) as copy:
+            copy.write(data)
+
+    def _go_by_stage(self, words: CopyWords, data: bytes) -> None:
+        connection = self._database.connection()
+        connection.execute(as_written(words.make_stage()))
+        if words.stage in self._filled:
+            connection.execute(as_written(words.empty_stage()))
+        self._filled.add(words.stage)
+        self._copy_into(words.copy(direct=False), data)
+        connection.execute(as_written(words.from_stage(self._mode)))
+
+    def _went_straight(self, words: CopyWords, shape: Shape, data: bytes) -> bool:
+        """Upsert by a plain COPY, as no key is in the table; False: it is not to be tried, or one was."""
+        tries = self._tries.setdefault(words.stage, BackedOffTries())
+        if self._mode != UPSERT or shape.deletes or not tries.due():
+            return False
+        connection = self._database.connection()
+        connection.execute(as_written(words.check_upsert()))
+        driver: Any = self._database.engine.dialect.dbapi
+        try:
+            with connection.begin_nested():
+                self._copy_into(words.copy(direct=True), data)
+        except driver.Error:  # if it was not a key, the long way fails as well and says so
+            tries.failed()
+            return False
+        tries.worked()
+        return True
+
+
+def write_statement(dialect: str, table: TableId, shape: Shape, mode: str) -> Any:
+    """Return the statement of one row; its values are the parameters v0, v1 ... in the order of the shape's columns."""
+    target = sa.table(table.name, *map(sa.column, shape.columns), schema=table.schema)
+    values: dict[str, Any] = {name: sa.bindparam(f"v{index}") for index, name in enumerate(shape.columns)}
+    if shape.deletes:
+        return sa.delete(target).where(*(target.c[name] == values[name] for name in shape.keys))
+    others = {name: value for name, value in values.items() if name not in shape.keys}
+    if mode == UPDATE:
+        statement = sa.update(target).where(*(target.c[name] == values[name] for name in shape.keys))
+        return statement.values(others or {name: values[name] for name in shape.keys})
+    if mode != UPSERT:
+        return sa.insert(target).values(values)
+    insert = UPSERTS[dialect](target).values(values)
+    keys = list(shape.keys)
+    if not others:
+        return insert.on_conflict_do_nothing(index_elements=keys)
+    return insert.on_conflict_do_update(index_elements=keys, set_={name: insert.excluded[name] for name in others})

@@ -1,0 +1,171 @@
+"""Topics of another Kafka cluster, byte for byte: keys, values, headers, timestamps and, where wanted, partitions.
+
+Offsets are MirrorMaker's: ``{"cluster": alias, "topic": t, "partition": p}`` -> ``{"offset": of the last record}``.
+A record's number, in a range, is its offset in Kafka.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar
+
+from confluent_kafka import KafkaException
+
+from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceOffset
+from spark_connect_rt.api.ranges import RangeSourceConnector, SourceRange
+from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.config.java_regex import java_pattern
+from spark_connect_rt.connectors.topics import kafka_settings as settings
+from spark_connect_rt.connectors.topics.kafka_source_task import (
+    CLUSTER,
+    DEFAULTS,
+    OFFSET,
+    PARTITION_KEY,
+    PARTITIONS,
+    RANGES,
+    TOPIC_KEY,
+    KafkaSourceTask,
+    last_offset,
+    place_of,
+    range_text,
+)
+from spark_connect_rt.errors import ConnectError, RetriableError
+from spark_connect_rt.kafka.client_factory import make_admin, make_consumer
+from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT, look_up_offsets
+from spark_connect_rt.protocol.ids import TopicPartition
+
+LOOK_TIMEOUT_S = 30.0
+log = logging.getLogger(__name__)
+
+
+class KafkaSourceConnector(RangeSourceConnector):
+    """Deals partitions to tasks; looks for new ones and has them dealt again."""
+
+    format_defaults: ClassVar = dict.fromkeys(settings.CONVERTERS, settings.BYTES)
+
+    def config_def(self) -> ConfigDef:
+        """Declare the settings; ``source.consumer.*`` go to the consumers as they are."""
+        return settings.SOURCE
+
+    def task_class(self) -> type[Any]:
+        """Return the task."""
+        return KafkaSourceTask
+
+    def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
+        """Refuse a source of no topics, of both kinds of them, and converters that are not said."""
+        found = settings.converter_problems(config)
+        if bool(config.get("topics")) == bool(config.get("topics.regex")):
+            found["topics"] = ["either topics or topics.regex must be set"]
+        return found
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """Find the partitions, then look for new ones now and then. Raises ConnectError: no broker answers."""
+        super().start(config)
+        self._values = settings.SOURCE.parse(config)
+        self._partitions = self._look()
+        self._offsets: Any = None  # a client that asks for them, once they are wanted
+        self._ended = threading.Event()
+        threading.Thread(target=self._look_now_and_then, name="kafka-source-watch", daemon=True).start()
+
+    def stop(self) -> None:
+        """End the look-out; one that waits for a broker ends by itself."""
+        if hasattr(self, "_ended"):
+            self._ended.set()
+            if self._offsets is not None:
+                self._offsets.close()
+
+    def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
+        """Deal the partitions one by one; no task without any."""
+        shares = [self._partitions[first::max_tasks] for first in range(min(max_tasks, len(self._partitions)))]
+        return [{**self.config, PARTITIONS: ",".join(map(str, share))} for share in shares]
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        """Offsets name the last record of each batch."""
+        return ExactlyOnceSupport.SUPPORTED
+
+    def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
+        """Check the new offsets. Raises ConnectError."""
+        for partition, offset in offsets:
+            place = partition or {}
+            if not {CLUSTER, TOPIC_KEY, PARTITION_KEY} <= place.keys():
+                raise ConnectError(f"a source partition needs {CLUSTER}, {TOPIC_KEY}, {PARTITION_KEY}, got {place}")
+            if offset is not None:
+                last_offset(offset)
+        return True
+
+    def ranges(self, stored: Sequence[SourceOffset], since_ms: int | None = None) -> list[SourceRange]:
+        """See RangeSourceConnector."""
+        partitions = self._partitions
+        begins, ends = self._found(partitions, FIRST), self._found(partitions, NEXT)
+        numbers = {_key(place): self.number_behind(offset) for place, offset in stored if place and offset}
+        later = {} if since_ms is None else self._found(partitions, max(0, since_ms))
+        missing = ends if self._properties()["auto.offset.reset"].lower() == "latest" else begins
+        keep, form = self._values["partition.keep"], self._values["topic.format"]
+        found = []
+        for one in partitions:
+            place, begin, end = place_of(self._values, one), begins[one], ends[one]
+            first = numbers.get(_key(place), -1)
+            first = first if begin <= first <= end else missing[one]
+            if one in later:
+                first = max(first, end if later[one] < 0 else later[one])
+            number = one.partition if keep else None
+            found.append(SourceRange(place, first, end, settings.target_topic(form, one.topic), number))
+        return found
+
+    def range_tasks(self, ranges: Sequence[SourceRange], max_tasks: int) -> list[dict[str, str]]:
+        """See RangeSourceConnector."""
+        shares = [ranges[first::max_tasks] for first in range(min(max_tasks, len(ranges)))]
+        return [{**self.config, RANGES: ",".join(map(range_text, share))} for share in shares]
+
+    def number_behind(self, offset: Mapping[str, Any]) -> int:
+        """See RangeSourceConnector."""
+        return last_offset(offset) + 1
+
+    def offset_before(self, number: int) -> Mapping[str, Any] | None:
+        """See RangeSourceConnector."""
+        return {OFFSET: number - 1} if number > 0 else None
+
+    def _properties(self) -> dict[str, str]:
+        return {**DEFAULTS, **settings.client_properties(self.config, "source", "consumer")}
+
+    def _found(self, partitions: Sequence[TopicPartition], what: int) -> dict[TopicPartition, int]:
+        if self._offsets is None:
+            self._offsets = make_consumer({"group.id": "unused", **self._properties()}, {})
+        return look_up_offsets(self._offsets, dict.fromkeys(partitions, what), LOOK_TIMEOUT_S)
+
+    def _look_now_and_then(self) -> None:
+        while not self._ended.wait(self._values["refresh.topics.interval.ms"] / 1000):
+            try:
+                found = self._look()
+            except RetriableError as error:
+                log.warning("new partitions are looked for again: %s", error)
+                continue
+            if found != self._partitions and not self._ended.is_set():
+                log.info("partitions to read: %d, so far %d", len(found), len(self._partitions))
+                self._partitions = found
+                self.context.request_task_reconfiguration()
+
+    def _look(self) -> list[TopicPartition]:
+        admin = make_admin(settings.client_properties(self.config, "source", "consumer"))
+        try:
+            topics = admin.list_topics(timeout=LOOK_TIMEOUT_S).topics
+        except KafkaException as error:
+            servers = self._values["source.bootstrap.servers"]
+            raise RetriableError(str(connect_error(error, f"looking for topics at {servers}"))) from error
+        found = [
+            TopicPartition(name, number) for name in filter(self._wanted, topics) for number in topics[name].partitions
+        ]
+        return sorted(found)
+
+    def _wanted(self, topic: str) -> bool:
+        pattern = self._values["topics.regex"]
+        if pattern is None:
+            return topic in self._values["topics"]
+        return not topic.startswith("__") and java_pattern(pattern).fullmatch(topic) is not None
+
+
+def _key(place: Mapping[str, Any]) -> tuple[Any, ...]:
+    return tuple(place.get(name) for name in (CLUSTER, TOPIC_KEY, PARTITION_KEY))

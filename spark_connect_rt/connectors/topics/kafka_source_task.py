@@ -1,0 +1,166 @@
+"""The task of KafkaSource: partitions of a topic, or ranges of them, as columns."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from spark_connect_rt.api.data.schema import OPTIONAL_BYTES
+from spark_connect_rt.api.ranges import SourceRange
+from spark_connect_rt.api.records import SourceBatch
+from spark_connect_rt.api.task import SourceTask
+from spark_connect_rt.connectors.topics import kafka_settings as settings
+from spark_connect_rt.errors import ConnectError, DataError
+from spark_connect_rt.kafka.reading.consumers import batch_consumer
+from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
+from spark_connect_rt.protocol.ids import TopicPartition
+
+CLUSTER, TOPIC_KEY, PARTITION_KEY, OFFSET = "cluster", "topic", "partition", "offset"
+PARTITIONS = "kafka.partitions"  # of a task's configuration: topic-partition, separated by commas
+RANGES = "kafka.ranges"  # the same, of a task that reads ranges: topic-partition:first:end, end "" where it is open
+POLL_MS, IDLE_WAIT_MS = 50, 10
+DEFAULTS = {"auto.offset.reset": "earliest", "isolation.level": "read_committed"}
+
+
+class KafkaSourceTask(SourceTask):
+    """Reads its partitions without a group, or ranges of them; offsets are Connect's."""
+
+    def start(self, config: Mapping[str, str]) -> None:
+        """Go behind the stored offsets; a partition without one begins where auto.offset.reset says."""
+        self._values = settings.SOURCE.parse(config)
+        properties = {**DEFAULTS, **settings.client_properties(config, "source", "consumer")}
+        self._ends: dict[TopicPartition, int] = {}  # of ranges that are being read
+        if RANGES in config:
+            ranges = dict(map(_range_of, config[RANGES].split(",")))
+            starts = {one: first for one, (first, _) in ranges.items()}
+            self._ends = {one: end for one, (_, end) in ranges.items() if end is not None}
+            properties["auto.offset.reset"] = "none"
+        else:
+            starts = self._stored(config[PARTITIONS].split(","), properties["auto.offset.reset"])
+        self._partitions = list(starts)
+        self._consumer = batch_consumer(properties)
+        self._consumer.assign(starts)
+
+    def has_more(self) -> bool:
+        """Tell whether a partition's end lies behind what was handed on: a fetch may be under way.
+
+        Raises DataError: the log ends before a range does.
+        """
+        ends = self._consumer.end_offsets(self._partitions)
+        for one in self._partitions:
+            if ends[one] < self._ends.get(one, 0):
+                raise DataError(f"{one} ends at {ends[one]} now, the range to read at {self._ends[one]}")
+        return any(self._consumer.position(one) < self._ends.get(one, ends[one]) for one in self._partitions)
+
+    def poll(self) -> Sequence[SourceBatch] | None:
+        """Return what is there, a batch of columns for each partition."""
+        batch = self._consumer.poll(self._values["poll.max.records"], POLL_MS)
+        found = [] if batch is None else [self._batch(one, rows) for one, rows in self._within(by_partition(batch))]
+        if self._ends:
+            self._leave_what_is_read()
+        return found
+
+    def idle_wait_ms(self) -> int:
+        """Return a short wait: ``poll`` waits by itself."""
+        return IDLE_WAIT_MS
+
+    def stop(self) -> None:
+        """Close the consumer."""
+        if hasattr(self, "_consumer"):
+            self._consumer.close()
+
+    def _stored(self, partitions: Sequence[str], reset: str) -> dict[TopicPartition, int]:
+        own = [_partition_of(text) for text in partitions]
+        stored = self.context.offset_reader.offsets([place_of(self._values, one) for one in own])
+        begin = {"latest": -2}.get(reset.lower(), -1)
+        return {
+            one: begin if offset is None else last_offset(offset) + 1 for one, offset in zip(own, stored, strict=True)
+        }
+
+    def _within(
+        self, found: Iterator[tuple[TopicPartition, pa.RecordBatch]]
+    ) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+        """Yield the rows that lie before the ends."""
+        for one, rows in found:
+            end = self._ends.get(one)
+            if end is not None and rows.column("offset")[-1].as_py() >= end:
+                rows = rows.filter(pc.less(rows.column("offset"), end))
+            if rows.num_rows:
+                yield one, rows
+
+    def _leave_what_is_read(self) -> None:
+        bounded = [one for one in self._partitions if one in self._ends]
+        read = [one for one in bounded if self._consumer.position(one) >= self._ends[one]]
+        self._consumer.unassign(read)
+        self._partitions = [one for one in self._partitions if one not in read]
+
+    def _batch(self, partition: TopicPartition, rows: pa.RecordBatch) -> SourceBatch:
+        topic = settings.target_topic(self._values["topic.format"], partition.topic)
+        number = partition.partition if self._values["partition.keep"] else None
+        return source_batch(place_of(self._values, partition), topic, rows, number)
+
+
+def place_of(values: Mapping[str, Any], partition: TopicPartition) -> dict[str, Any]:
+    """Return the source partition of a topic's partition."""
+    alias = values["source.cluster.alias"]
+    return {CLUSTER: alias, TOPIC_KEY: partition.topic, PARTITION_KEY: partition.partition}
+
+
+def source_batch(
+    place: Mapping[str, Any], topic: str, rows: pa.RecordBatch, partition: int | None = None
+) -> SourceBatch:
+    """Return the rows of one partition, in consume form, as they go to ``topic``; ``partition`` None: by their keys."""
+    names = rows.schema.names
+    return SourceBatch(
+        place,
+        {OFFSET: rows.column("offset")[-1].as_py()},
+        topic,
+        rows.column("value"),
+        OPTIONAL_BYTES,
+        rows.column("key") if "key" in names else None,
+        OPTIONAL_BYTES,
+        rows.column("timestamp"),
+        partition,
+        rows.column("headers") if "headers" in names else None,
+    )
+
+
+def by_partition(batch: pa.RecordBatch) -> Iterator[tuple[TopicPartition, pa.RecordBatch]]:
+    """Yield the rows of each topic partition of a batch in consume form, in order."""
+    metadata = batch.schema.metadata or {}
+    topics = [metadata[TOPIC].decode()] if TOPIC in metadata else pc.unique(batch.column("topic")).to_pylist()
+    for topic in topics:
+        of_topic = batch if TOPIC in metadata else batch.filter(pc.equal(batch.column("topic"), topic))
+        if PARTITION in metadata:
+            yield TopicPartition(topic, int(metadata[PARTITION])), of_topic
+            continue
+        numbers = of_topic.column("partition")
+        for number in pc.unique(numbers).to_pylist():
+            yield TopicPartition(topic, number), of_topic.filter(pc.equal(numbers, number))
+
+
+def _partition_of(text: str) -> TopicPartition:
+    topic, _, number = text.rpartition("-")
+    return TopicPartition(topic, int(number))
+
+
+def range_text(one: SourceRange) -> str:
+    """Return a range as a task configuration has it."""
+    topic, number = one.partition[TOPIC_KEY], one.partition[PARTITION_KEY]
+    return f"{topic}-{number}:{one.first}:{'' if one.end is None else one.end}"
+
+
+def _range_of(text: str) -> tuple[TopicPartition, tuple[int, int | None]]:
+    partition, first, end = text.split(":")
+    return _partition_of(partition), (int(first), int(end) if end else None)
+
+
+def last_offset(offset: Mapping[str, Any]) -> int:
+    """Return the offset of the last record. Raises ConnectError: it is none."""
+    last = offset.get(OFFSET)
+    if isinstance(last, bool) or not isinstance(last, int) or last < 0:
+        raise ConnectError(f"the '{OFFSET}' of an offset must be a whole number that is not negative, got {last!r}")
+    return last

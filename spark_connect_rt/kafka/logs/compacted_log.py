@@ -1,0 +1,379 @@
+"""A compacted topic as a log with one reader thread (Java ``KafkaBasedLog``).
+
+Owns: one consumer of all partitions without a group, one producer, one thread. Must not: decode anything.
+
+How the end is known: the consumer's next offset per partition is compared with the log end. It moves with each
+record and with each end-of-partition event, which lies behind transaction markers that are never delivered.
+Start offsets are asked for and given as numbers: librdkafka takes 1 s to find "the beginning" by itself.
+End offsets come from the admin client, because a broker answers nothing on a connection whose fetch it holds back.
+The reader thread also collects delivery reports: a new record of our own wakes it when the append was acknowledged.
+
+With a ``LatestLoad`` a start checks the topic and returns; ``read_to_end`` waits for what was there. What it reads
+is delivered at its end, in one batch, without the records that a later one of their key replaces. Of a long topic most
+is read in whole record batches (``bulk_read``), which takes a third of the consumer's time.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Mapping, Sequence
+from typing import Any, cast
+
+from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as _ClientPartition
+
+from spark_connect_rt.config.client_properties import LogClientProperties
+from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
+from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.client_factory import make_consumer, make_producer
+from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.logs.bulk_read import BulkReadEndedError
+from spark_connect_rt.kafka.logs.bulk_read_process import SharedRead
+from spark_connect_rt.kafka.logs.latest_records import Latest
+from spark_connect_rt.kafka.logs.log_load import LOAD_BATCH_COUNT, LOAD_WAIT_S, LatestLoad, to_records
+from spark_connect_rt.planning.log_snapshot import LogFacts
+from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
+from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
+from spark_connect_rt.protocol.ids import TopicPartition
+
+_log = logging.getLogger(__name__)
+
+READ_BATCH_COUNT = 1_000  # more costs time in the garbage collector, less in calls
+IDLE_WAIT_S = 0.1  # the reader wakes at once for records; this bounds how long ``stop`` waits for it
+PENDING_WAIT_S = 0.005  # while an append is not answered yet
+BLOCK_LIMIT_S = 30.0  # an append larger than the producer's queue waits that long for room behind its own records
+STALLED_MS = 30_000  # a start that reads nothing for so long fails
+
+_CONSUMER = {
+    "enable.partition.eof": "true",
+    "queued.min.messages": "50000",
+    "fetch.queue.backoff.ms": "5",  # the default second would halve the speed of a long read
+    "fetch.message.max.bytes": "4194304",
+}
+_PRODUCER = {"linger.ms": "0", "queue.buffering.max.kbytes": "16384"}
+
+
+class _HistoryError(Exception):
+    """The snapshot was of another history."""
+
+
+class _Answer:
+    """Counts the delivery reports of one append, which any thread may serve; the last one answers it."""
+
+    __slots__ = ("_error", "_left", "_lock", "_log", "_on_appended")
+
+    def __init__(self, log: KafkaCompactedLog, count: int, on_appended: OnAppended | None) -> None:
+        self._log = log
+        self._lock = threading.Lock()
+        self._left = count
+        self._error: Exception | None = None
+        self._on_appended = on_appended
+
+    def __call__(self, error: Any, _message: Any) -> None:
+        with self._lock:
+            if error is not None and self._error is None:
+                self._error = connect_error(error, f"appending to {self._log.topic}")
+            self._left -= 1
+            is_last = self._left == 0
+        if is_last:
+            self._log._answer(self._on_appended, self._error)
+
+
+class KafkaCompactedLog:
+    """A CompactedLog on Kafka. ``append``, ``flush`` and ``read_to_end`` from any thread but the reader's."""
+
+    def __init__(
+        self,
+        spec: TopicSpec,
+        admin: KafkaAdmin,
+        clients: LogClientProperties,
+        *,
+        exact_partitions: int | None = None,
+        start_timeout_ms: int = 30_000,
+        load: LatestLoad | None = None,
+        report: Report = report_nowhere,
+    ) -> None:
+        """``report`` hears of it when the reader ends by an error: then nothing of the topic is known any more."""
+        self.topic = spec.name
+        self._report = report
+        self._spec = spec
+        self._admin = admin
+        self._clients = clients
+        self._exact_partitions = exact_partitions
+        self._start_timeout_ms = start_timeout_ms
+        self._load = load
+        self._loading: Mapping[TopicPartition, int] = {}  # the ends at which the load is over; empty: it is
+        self._changed = threading.Condition()
+        self._positions: dict[int, int] = {}  # partition -> next offset to read
+        self._unanswered = 0  # appends
+        self._failed: Exception | None = None  # of the appends since the last flush
+        self._broken: Exception | None = None  # the reader ended by this
+        self._last_error = ""
+        self._stopping = False
+        self._on_records: OnRecords = _ignore
+        self._consumer: Any = None
+        self._producer: Any = None
+        self._thread: threading.Thread | None = None
+
+    def start(self, on_records: OnRecords) -> None:
+        """See the port."""
+        self._admin.check_reachable(self._start_timeout_ms)
+        count = self._admin.ensure_compacted(self._spec, self._exact_partitions, self._start_timeout_ms)
+        partitions = [TopicPartition(self.topic, number) for number in range(count)]
+        beginning = self._admin.earliest_offsets(partitions, self._start_timeout_ms)
+        end = self._admin.end_offsets(partitions, self._start_timeout_ms)
+        self._on_records = on_records
+        self._producer = make_producer(self._clients.producer, {**_PRODUCER, "error_cb": self._note})
+        self._consumer = make_consumer(
+            {"group.id": self.topic, **self._clients.consumer}, {**_CONSUMER, "error_cb": self._note}
+        )
+        self._positions = {one.partition: offset for one, offset in beginning.items()}
+        if self._load is not None:
+            self._positions = self._load.begin(self._facts(beginning, end))
+            self._loading = {} if self._reached(end) else end  # nothing there: nothing to wait for
+        self._thread = threading.Thread(target=self._run, name=f"log-{self.topic}", daemon=True)
+        self._thread.start()
+        if self._load is not None:
+            return
+        try:
+            self._wait_progressing(end)
+        except BaseException:
+            self.stop()
+            raise
+
+    def append(self, records: Sequence[tuple[bytes, bytes | None]], on_appended: OnAppended | None = None) -> None:
+        """See the port. A queue that others have filled refuses at once: the tick and the engine's loop append, too."""
+        if self._stopping or self._producer is None:
+            raise ConnectError(f"topic {self.topic}: the log is stopped")
+        with self._changed:
+            self._unanswered += 1
+        if not records:
+            self._answer(on_appended, None)
+            return
+        answer = _Answer(self, len(records), on_appended)
+        limit_s, has_room = time.monotonic() + BLOCK_LIMIT_S, False
+        for key, value in records:
+            has_room = self._produce(key, value, answer, limit_s if has_room else 0.0)
+
+    def flush(self, timeout_ms: int) -> None:
+        """See the port."""
+        deadline = time.monotonic() + timeout_ms / 1000
+        if self._producer is not None:
+            self._producer.flush(timeout_ms / 1000)
+        with self._changed:
+            while self._unanswered:  # reports may still be in the hands of the reader's thread
+                left_s = deadline - time.monotonic()
+                if left_s <= 0 or not self._changed.wait(left_s):
+                    raise TimedOutError(self._late("acknowledge every append", timeout_ms))
+            failed, self._failed = self._failed, None
+        if failed is not None:
+            raise RetriableError(str(failed)) from failed
+
+    def read_to_end(self, timeout_ms: int) -> None:
+        """See the port."""
+        if loading := self._loading:
+            self._wait_progressing(loading)
+        deadline = time.monotonic() + timeout_ms / 1000
+        self.flush(timeout_ms)
+        left_ms = max(1, int((deadline - time.monotonic()) * 1000))
+        end = self._admin.end_offsets(self._partitions(), left_ms)
+        with self._changed:
+            while not self._reached(end):
+                left_s = deadline - time.monotonic()
+                if left_s <= 0 or not self._changed.wait(left_s):
+                    if self._reached(end):
+                        return
+                    raise TimedOutError(self._late("read to the end", timeout_ms))
+
+    def stop(self) -> None:
+        """See the port."""
+        if self._stopping or self._producer is None:
+            self._stopping = True
+            return
+        self._stopping = True
+        self._producer.flush(5)
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+        if self._unanswered:
+            self._producer.purge()
+            self._producer.flush(1)  # every append is answered, be it with an error
+
+    def _produce(self, key: bytes, value: bytes | None, answer: _Answer, until_s: float) -> bool:
+        """Hand over one record; False: there was no room until then."""
+        while True:
+            try:
+                self._producer.produce(self.topic, value, key, on_delivery=answer)
+            except BufferError:
+                if time.monotonic() >= until_s:
+                    answer(KafkaError(KafkaError._QUEUE_FULL), None)
+                    return False
+                self._producer.poll(0.05)
+            except KafkaException as error:
+                answer(error, None)
+                return True
+            else:
+                return True
+
+    def _answer(self, on_appended: OnAppended | None, error: Exception | None) -> None:
+        if on_appended is not None:
+            on_appended(error)
+        with self._changed:
+            self._unanswered -= 1
+            self._failed = self._failed or error
+            self._changed.notify_all()
+
+    def _wait_progressing(self, end: Mapping[TopicPartition, int]) -> None:
+        with self._changed:
+            while not self._reached(end):
+                if self._stopping:
+                    raise ConnectError(f"topic {self.topic}: the log is stopped")
+                before = dict(self._positions)
+                if not self._changed.wait(STALLED_MS / 1000) and before == self._positions:
+                    raise RetriableError(self._late("read on", STALLED_MS))
+
+    def _reached(self, end: Mapping[TopicPartition, int]) -> bool:
+        if self._broken is not None:
+            raise ConnectError(f"topic {self.topic}: the reader failed: {self._broken}") from self._broken
+        return _reaches(self._positions, end)
+
+    def _assign(self) -> None:
+        self._consumer.assign(
+            [_ClientPartition(self.topic, number, offset) for number, offset in self._positions.items()]
+        )
+
+    def _facts(self, beginning: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]) -> LogFacts:
+        begins, ends = ({one.partition: offset for one, offset in found.items()} for found in (beginning, end))
+        if self._load is None or not self._load.wants_facts:
+            return LogFacts("", self.topic, "", begins, ends, 0)
+        limit_ms = self._start_timeout_ms
+        described = self._admin.describe_topic(self.topic, limit_ms)
+        settings = self._admin.topic_settings(self.topic, limit_ms) or {}  # not allowed to know: no snapshot is young
+        retention_ms = int(settings.get("delete.retention.ms") or 0)
+        topic_id = described.topic_id if described is not None else ""
+        committed = self._clients.consumer.get("isolation.level", "").lower() == "read_committed"
+        return LogFacts(self._admin.cluster_id(limit_ms), self.topic, topic_id, begins, ends, retention_ms, committed)
+
+    def _partitions(self) -> list[TopicPartition]:
+        return [TopicPartition(self.topic, number) for number in self._positions]
+
+    def _late(self, doing: str, timeout_ms: int) -> str:
+        why = f"; the client's last error: {self._last_error}" if self._last_error else ""
+        return f"topic {self.topic}: could not {doing} in {timeout_ms} ms{why}"
+
+    def _note(self, error: Any) -> None:
+        self._last_error = f"{error.str()} ({error.name()})"
+
+    def _run(self) -> None:
+        try:
+            self._read_in_bulk()
+            self._assign()
+            while not self._stopping:
+                messages = self._next_messages()
+                self._producer.poll(0)
+                if messages:
+                    self._take(messages)
+            if self._load is not None and not self._loading:
+                self._load.save()
+        except Exception as error:  # noqa: BLE001 - top of the thread: every waiter hears of it
+            _log.exception("topic %s: the reader failed", self.topic)
+            with self._changed:
+                self._broken = error
+                self._changed.notify_all()
+            self._report(Part.LOG, ConnectError(f"topic {self.topic}: {type(error).__name__}: {error}"))
+        finally:
+            self._consumer.close()
+            with self._changed:
+                self._changed.notify_all()
+
+    def _read_in_bulk(self) -> None:
+        """Read most of a long topic in whole record batches; what is left, and every other topic, is the consumer's."""
+        load, ends = self._load, {one.partition: end for one, end in self._loading.items()}
+        left = sum(max(0, end - self._positions[number]) for number, end in ends.items())
+        if load is None or left < load.bulk_from:
+            return
+
+        def take(number: int, latest: Latest) -> None:
+            self._producer.poll(0)
+            if not load.take_latest(number, latest):
+                raise _HistoryError
+            moved = {number: latest.next_offset}
+            if _reaches({**self._positions, **moved}, self._loading):
+                self._end_load(load)
+            with self._changed:
+                self._positions.update(moved)
+                self._changed.notify_all()
+
+        bulk = SharedRead(self.topic, self._clients.consumer, lambda: self._stopping, load.share_from)
+        try:
+            bulk.run(self._positions, ends, take)
+        except _HistoryError:
+            with self._changed:
+                self._positions = load.restart()
+        except BulkReadEndedError as error:
+            _log.info("%s", error)
+
+    def _end_load(self, load: LatestLoad) -> None:
+        # Before the positions move: who waits for the end must find everything there.
+        if records := load.finish():
+            self._on_records(records)
+        self._loading = {}
+
+    def _next_messages(self) -> Sequence[Any]:
+        if self._loading:  # full batches: each costs as much as handling a hundred messages
+            return cast(Sequence[Any], self._consumer.consume(LOAD_BATCH_COUNT, LOAD_WAIT_S))
+        first = self._consumer.poll(PENDING_WAIT_S if self._unanswered else IDLE_WAIT_S)
+        return [] if first is None else [first, *self._consumer.consume(READ_BATCH_COUNT, 0)]
+
+    def _take(self, messages: Sequence[Any]) -> None:
+        errors = list(map(Message.error, messages))
+        good = messages
+        if any(errors):  # never compare them: KafkaError == None breaks the interpreter
+            good = [one for one, error in zip(messages, errors, strict=True) if error is None]
+        last = dict(zip(map(Message.partition, good), good, strict=True))
+        moved = {partition: message.offset() + 1 for partition, message in last.items()}
+        if len(good) < len(messages):
+            for one in messages:
+                if one.error() is not None:
+                    self._take_event(one, moved)
+        if self._deliver(good, last, moved):
+            with self._changed:
+                self._positions.update(moved)
+                if not self._loading:  # nobody waits for the middle of a load
+                    self._changed.notify_all()
+
+    def _deliver(self, messages: Sequence[Any], last: Mapping[int, Any], moved: Mapping[int, int]) -> bool:
+        """Hand records over, at once or at the end of the load; return False when reading begins anew."""
+        if self._load is None or not self._loading:
+            if messages:
+                records = to_records(messages)
+                self._on_records(records)
+                if self._load is not None:
+                    self._load.follow(records)
+            return True
+        if not self._load.take(messages, last):
+            with self._changed:
+                self._positions = self._load.restart()
+            self._assign()
+            return False
+        if _reaches({**self._positions, **moved}, self._loading):
+            self._end_load(self._load)
+        return True
+
+    def _take_event(self, message: Any, moved: dict[int, int]) -> None:
+        error = message.error()
+        if error.code() == KafkaError._PARTITION_EOF:
+            at = message.offset()
+            moved[message.partition()] = max(at, moved.get(message.partition(), 0))
+        else:
+            self._note(error)
+            _log.warning("topic %s: %s", self.topic, self._last_error)
+
+
+def _reaches(positions: Mapping[int, int], end: Mapping[TopicPartition, int]) -> bool:
+    return all(positions[one.partition] >= offset for one, offset in end.items())
+
+
+def _ignore(records: Sequence[LogRecord]) -> None:
+    """Stand in until ``start`` names the reader."""

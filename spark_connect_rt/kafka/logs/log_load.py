@@ -1,0 +1,179 @@
+"""Reading a long topic for the last record of each key: raw, in C loops, from a snapshot on where there is one.
+
+Owns: what the reader of ``compacted_log`` gathers while it loads, and the snapshot afterwards. Only for topics whose
+records mean nothing together (offsets); the config topic is an order of events and is read record by record.
+One thread at a time: ``begin`` by whoever starts the log, all else by the log's reader.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any
+
+from confluent_kafka import Message
+
+from spark_connect_rt.kafka.logs.bulk_read_process import SHARE_FROM_COUNT
+from spark_connect_rt.kafka.logs.latest_records import Latest
+from spark_connect_rt.planning.log_snapshot import LogFacts
+from spark_connect_rt.ports.compacted_log import LogRecord
+from spark_connect_rt.protocol.checked_lines import checksum
+from spark_connect_rt.protocol.log_snapshot import Bookmark, LogSnapshot
+from spark_connect_rt.stores.log_cache import LogCache
+
+# Messages live for one batch. So many stay in the processor's caches, and below the garbage collector's threshold:
+# 10,000 at a time cost half as much again (CPU, 2,000,000 records).
+LOAD_BATCH_COUNT = 500
+LOAD_WAIT_S = 0.02  # for a batch to be full; the end of the topic is noticed so much later
+WORTH_SAVING_COUNT = 10_000  # records read since the last snapshot
+WORTH_BULK_COUNT = 20_000  # records left to read: the connections it takes cost some 20 ms
+SAVE_EVERY_MS = 600_000  # when there is anything new at all: a killed worker reads no more than this again
+
+_NEW_RECORD = partial(tuple.__new__, LogRecord)
+
+
+def to_records(messages: Sequence[Any]) -> list[LogRecord]:
+    """Return the messages' records; C loops only, since a start may read millions."""
+    columns = zip(
+        map(Message.partition, messages),
+        map(Message.offset, messages),
+        map(Message.key, messages),
+        map(Message.value, messages),
+        [at[1] for at in map(Message.timestamp, messages)],
+        strict=True,
+    )
+    return list(map(_NEW_RECORD, columns))
+
+
+class LatestLoad:
+    """The last record of each key of one topic."""
+
+    def __init__(
+        self,
+        cache: LogCache | None = None,
+        bulk_from: int = WORTH_BULK_COUNT,
+        share_from: int = SHARE_FROM_COUNT,
+    ) -> None:
+        """``cache``: where the snapshot is kept, None: nowhere; so many records are worth a read in whole batches.
+
+        So many more each a process.
+        """
+        self.bulk_from, self.share_from = bulk_from, share_from
+        self._cache = cache
+        self._facts: LogFacts | None = None
+        self._latest: dict[bytes | None, Any] = {}  # key -> message, or record of the snapshot or after the load
+        self._last: dict[int, Any] = {}  # partition -> the last message or record seen
+        self._marks: dict[int, Bookmark] = {}  # where a partition stood before this start read anything of it
+        self._unproven: dict[int, Bookmark] = {}
+        self._unsaved_count = 0
+        self._saved_ms = 0
+
+    @property
+    def wants_facts(self) -> bool:
+        """Return whether ``begin`` needs more of the facts than beginning and end."""
+        return self._cache is not None
+
+    def begin(self, facts: LogFacts) -> dict[int, int]:
+        """Return where to read each partition from."""
+        self._facts = facts
+        snapshot = self._cache.load(facts) if self._cache is not None else None
+        if snapshot is None:
+            self._marks = {number: Bookmark(at) for number, at in facts.beginning.items()}
+        else:
+            self._marks = dict(snapshot.bookmarks)
+            self._latest = {record[2]: LogRecord(*record) for record in snapshot.records}
+            self._unproven = {n: mark for n, mark in self._marks.items() if mark.last_offset is not None}
+        return {number: mark.resume_at for number, mark in self._marks.items()}
+
+    def take(self, messages: Sequence[Any], last: Mapping[int, Any]) -> bool:
+        """Gather messages, ``last`` being the last of each partition.
+
+        Return False when they show that the snapshot was of another history: everything must be read again.
+        """
+        if self._unproven and not self._prove(messages):
+            return False
+        self._latest.update(zip(map(Message.key, messages), messages, strict=True))
+        self._last.update(last)
+        self._unsaved_count += len(messages)
+        return True
+
+    def take_latest(self, partition: int, latest: Latest) -> bool:
+        """Gather the last record of each key of many at once; see ``take``."""
+        if latest.first is None or latest.last is None:
+            return True
+        if self._unproven and not self._prove([latest.first]):
+            return False
+        self._latest.update((record.key, record) for record in latest.records)
+        self._last[partition] = latest.last
+        self._unsaved_count += latest.next_offset - latest.first.offset
+        return True
+
+    def restart(self) -> dict[int, int]:
+        """Forget the snapshot; return where to read each partition from."""
+        assert self._facts is not None
+        if self._cache is not None:
+            self._cache.discard(self._facts, "the log holds other records than it did")
+        self._latest, self._last, self._unproven, self._unsaved_count = {}, {}, {}, 0
+        self._marks = {number: Bookmark(at) for number, at in self._facts.beginning.items()}
+        return dict(self._facts.beginning)
+
+    def finish(self) -> list[LogRecord]:
+        """Return the last record of each key, tombstones included, in the order they were written."""
+        found = list(self._latest.values())
+        kept = [one for one in found if isinstance(one, LogRecord)]
+        records = kept + to_records([one for one in found if not isinstance(one, LogRecord)])
+        # Two spellings of one source partition may lie in two partitions of the topic: only time orders those.
+        records.sort(key=lambda record: (record.timestamp_ms, record.partition, record.offset))
+        self._latest = {record.key: record for record in records if record.value is not None}
+        if self._cache is None:
+            self._latest = {}
+        elif self._unsaved_count >= WORTH_SAVING_COUNT:
+            self.save()
+        return records
+
+    def follow(self, records: Sequence[LogRecord]) -> None:
+        """Keep up with what is read after the load."""
+        if self._cache is None:
+            return
+        for record in records:
+            if record.value is None:
+                self._latest.pop(record.key, None)
+            else:
+                self._latest[record.key] = record
+            self._last[record.partition] = record
+        self._unsaved_count += len(records)
+        if self._cache.now_ms() - self._saved_ms >= SAVE_EVERY_MS:
+            self.save()
+
+    def save(self) -> None:
+        """Write the snapshot, if anything was read since the last one. Only after ``finish``."""
+        if self._cache is None or self._facts is None or not self._unsaved_count:
+            return
+        facts, now_ms = self._facts, self._cache.now_ms()
+        marks = {**self._marks, **{number: _bookmark(one) for number, one in self._last.items()}}
+        records = tuple(self._latest.values())
+        snapshot = LogSnapshot(
+            facts.cluster_id, facts.topic, facts.topic_id, now_ms, marks, records, facts.committed_only
+        )
+        self._cache.save(facts, snapshot)
+        self._unsaved_count, self._saved_ms = 0, now_ms
+
+    def _prove(self, messages: Sequence[Any]) -> bool:
+        """Compare the first record of each partition with the snapshot's last; a later one: that was compacted away."""
+        for message in messages:
+            seen = _record_of(message)
+            mark = self._unproven.pop(seen.partition, None)
+            if mark is not None and seen.offset == mark.last_offset and checksum(seen) != mark.last_checksum:
+                return False
+            if not self._unproven:
+                break
+        return True
+
+
+def _record_of(one: Any) -> LogRecord:
+    return one if isinstance(one, LogRecord) else to_records([one])[0]
+
+
+def _bookmark(last: Any) -> Bookmark:
+    record = _record_of(last)
+    return Bookmark(record.offset + 1, record.offset, checksum(record))

@@ -1,0 +1,131 @@
+"""Every record of a topic, raw, once; and records written as they were, time included. For the ``store`` commands."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from confluent_kafka import KafkaError
+from confluent_kafka import TopicPartition as _ClientPartition
+
+from spark_connect_rt.errors import ConnectError, RetriableError, TimedOutError
+from spark_connect_rt.kafka.admin import KafkaAdmin
+from spark_connect_rt.kafka.client_factory import make_consumer, make_producer
+from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.logs.log_load import to_records
+from spark_connect_rt.ports.compacted_log import LogRecord
+from spark_connect_rt.protocol.checked_lines import RawRecord
+from spark_connect_rt.protocol.ids import TopicPartition
+
+STALLED_MS = 30_000
+_BATCH_COUNT = 10_000
+
+
+class HeadedRecord(NamedTuple):
+    """A record and its headers."""
+
+    record: LogRecord
+    headers: list[tuple[str, bytes | None]]
+
+
+@dataclass(frozen=True, slots=True)
+class TopicPart:
+    """What is to be read of a topic."""
+
+    partitions: Sequence[int]
+    first_offset: int | None = None
+    last_offset: int | None = None
+    since_ms: int | None = None  # records before the first one of this time or later are not read
+
+
+def read_topic(admin: KafkaAdmin, consumer: Mapping[str, str], topic: str, partitions: int) -> list[LogRecord]:
+    """Return all records that were there at the call, in order per partition. Raises RetriableError, TimedOutError."""
+    part = TopicPart(range(partitions))
+    return [one for found in _messages(admin, consumer, topic, part) for one in to_records(found)]
+
+
+def read_with_headers(
+    admin: KafkaAdmin, consumer: Mapping[str, str], topic: str, part: TopicPart
+) -> Iterator[HeadedRecord]:
+    """Yield the records of a part that were there at the call. Raises as ``read_topic``."""
+    for found in _messages(admin, consumer, topic, part):
+        for message, record in zip(found, to_records(found), strict=True):
+            yield HeadedRecord(record, message.headers() or [])
+
+
+def _messages(admin: KafkaAdmin, consumer: Mapping[str, str], topic: str, part: TopicPart) -> Iterator[list[Any]]:
+    client = make_consumer({"group.id": topic, **consumer}, {"enable.partition.eof": "true"})
+    heard_s = time.monotonic()
+    try:
+        positions, ends = _span(admin, client, topic, part)
+        client.assign([_ClientPartition(topic, number, offset) for number, offset in positions.items()])
+        while any(positions[number] < end for number, end in ends.items()):
+            messages = client.consume(_BATCH_COUNT, 0.1)
+            heard_s = time.monotonic() if messages else heard_s
+            if time.monotonic() - heard_s > STALLED_MS / 1000:
+                raise TimedOutError(f"topic {topic}: nothing could be read for {STALLED_MS} ms")
+            yield [one for one in messages if _moved(one, positions) and one.offset() < ends[one.partition()]]
+    finally:
+        client.close()
+
+
+def _span(admin: KafkaAdmin, client: Any, topic: str, part: TopicPart) -> tuple[dict[int, int], dict[int, int]]:
+    """Return by partition where to begin, and the offset to end before."""
+    wanted = [TopicPartition(topic, number) for number in part.partitions]
+    first = part.first_offset or 0
+    positions = {one.partition: max(offset, first) for one, offset in admin.earliest_offsets(wanted).items()}
+    ends = {one.partition: offset for one, offset in admin.end_offsets(wanted).items()}
+    if part.last_offset is not None:
+        ends = {number: min(end, part.last_offset + 1) for number, end in ends.items()}
+    if part.since_ms is not None and wanted:
+        asked = [_ClientPartition(topic, one.partition, max(0, part.since_ms)) for one in wanted]
+        for one in client.offsets_for_times(asked, timeout=STALLED_MS / 1000):
+            since = one.offset if one.offset >= 0 else ends[one.partition]  # none so late
+            positions[one.partition] = max(positions[one.partition], since)
+    return positions, ends
+
+
+def write_topic(producer: Mapping[str, str], topic: str, records: Sequence[RawRecord], timeout_ms: int) -> None:
+    """Append keys, values and times in order, each to the partition of its key. Raises RetriableError."""
+    failures: list[Exception] = []
+
+    def on_delivery(error: Any, _message: Any) -> None:
+        if error is not None:
+            failures.append(connect_error(error, f"writing to {topic}"))
+
+    client = make_producer(producer, {"linger.ms": "5"})
+    for _, _, key, value, timestamp_ms in records:
+        while True:
+            try:
+                client.produce(topic, value, key, timestamp=max(0, timestamp_ms), on_delivery=on_delivery)
+                break
+            except BufferError:
+                client.poll(0.1)
+    left = client.flush(timeout_ms / 1000)
+    if failures or left:
+        raise RetriableError(f"topic {topic}: {failures[0] if failures else f'{left} records were not written'}")
+
+
+def _moved(message: Any, positions: dict[int, int]) -> bool:
+    """Note how far the partition is read; return whether this is a record. Raises ConnectError."""
+    end = end_of_read(message)
+    if end is None:
+        positions[message.partition()] = message.offset() + 1
+        return True
+    positions[message.partition()] = max(end, positions[message.partition()])
+    return False
+
+
+def end_of_read(message: Any) -> int | None:
+    """Return where the partition ends, if that is what the client's message says; None: it is a record.
+
+    Raises ConnectError.
+    """
+    error = message.error()
+    if error is None:
+        return None
+    if error.code() != KafkaError._PARTITION_EOF:
+        raise ConnectError(f"reading {message.topic()}: {error.str()}")
+    return int(message.offset())

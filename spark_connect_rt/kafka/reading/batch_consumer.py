@@ -1,0 +1,206 @@
+"""Kafka records as consume-form Arrow batches.
+
+Owns: one consumer with the partitions it was told, no group. Must not: decode, commit, start threads.
+"Beginning" and "end" are asked for (1 ms, all partitions at once) and assigned as numbers, since librdkafka itself
+takes up to 1 s to look them up.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from operator import itemgetter
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException, Message
+from confluent_kafka import TopicPartition as _ClientPartition
+
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.kafka.client_factory import make_consumer
+from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT, look_up_offsets
+from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
+from spark_connect_rt.protocol.ids import TopicPartition
+
+LOOKUP_TIMEOUT_S = 30.0
+CHUNK_COUNT = 2_000
+_END_OF = {-1: FIRST, -2: NEXT}  # the port's words for the beginning and the end
+_PASSING = (
+    KafkaError._TRANSPORT,
+    KafkaError._ALL_BROKERS_DOWN,
+    KafkaError._RESOLVE,
+    KafkaError._TIMED_OUT,
+)
+
+_SECOND = itemgetter(1)
+
+_DEFAULTS = {
+    "allow.auto.create.topics": "false",  # whoever subscribed may; reading on must not bring back what was deleted
+    "enable.partition.eof": "true",
+    "fetch.queue.backoff.ms": "5",  # the default second would starve a fast reader
+    "fetch.message.max.bytes": "4194304",
+    "queued.max.messages.kbytes": "32768",
+    "max.poll.interval.ms": "86400000",  # no group, so nobody asks how often we poll
+}
+
+
+class KafkaBatchConsumer:
+    """A BatchConsumer on confluent-kafka. One thread."""
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        own = {name: value for name, value in _DEFAULTS.items() if name not in config}
+        if "max.partition.fetch.bytes" in config:
+            own.pop("fetch.message.max.bytes", None)  # the same setting under its other name
+        properties = {"group.id": "unused", **config}
+        properties.pop("group.instance.id", None)
+        self._consumer: Any = make_consumer(properties, own)
+        self._assigned: dict[TopicPartition, int] = {}  # -> where it was assigned, or its end was met since
+        self._problems: dict[TopicPartition, ConnectError] = {}  # not told yet, since rows were read before them
+
+    def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """See the port. A partition already read goes on from the new offset."""
+        self.unassign([one for one in offsets if one in self._assigned])
+        found = self._found(offsets)
+        try:
+            self._consumer.incremental_assign(
+                [_ClientPartition(one.topic, one.partition, found[one]) for one in offsets]
+            )
+        except KafkaException as error:
+            raise connect_error(error, "assigning " + ", ".join(map(str, offsets))) from error
+        self._assigned.update({one: found[one] for one in offsets})
+
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        """See the port."""
+        known = [one for one in partitions if one in self._assigned]
+        if known:
+            self._consumer.incremental_unassign([_ClientPartition(one.topic, one.partition) for one in known])
+            for one in known:
+                del self._assigned[one]
+                self._problems.pop(one, None)
+
+    def poll(self, max_records: int, timeout_ms: int) -> pa.RecordBatch | None:
+        """See the port. Returns as soon as there is one record, with what else is there.
+
+        An error is raised by the call after the one that returned what was read before it: the client's position is
+        behind those rows already, so they would never come again.
+        """
+        self._raise_problem()
+        first = self._consumer.poll(timeout_ms / 1000)
+        if first is None:
+            return None
+        rows = _Rows()
+        messages = [first]
+        while messages:  # by the chunk: a client's message dies young, its bytes stay
+            rows.add(self._good(messages))
+            room = 0 if self._problems else max_records - rows.count
+            messages = self._consumer.consume(min(room, CHUNK_COUNT), 0) if room > 0 else []
+        if not rows.count:
+            self._raise_problem()
+            return None
+        return rows.batch()
+
+    def position(self, partition: TopicPartition) -> int:
+        """See the port."""
+        (found,) = self._consumer.position([_ClientPartition(partition.topic, partition.partition)])
+        return max(int(found.offset), self._assigned[partition])
+
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """See the port."""
+        return look_up_offsets(self._consumer, dict.fromkeys(partitions, NEXT), LOOKUP_TIMEOUT_S)
+
+    def close(self) -> None:
+        """See the port."""
+        self._consumer.close()
+
+    def _found(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the offsets with the two ends replaced by numbers."""
+        ends = {one: _END_OF[offset] for one, offset in offsets.items() if offset in _END_OF}
+        return {**offsets, **look_up_offsets(self._consumer, ends, LOOKUP_TIMEOUT_S)}
+
+    def _raise_problem(self) -> None:
+        for partition in self._problems:
+            raise self._problems.pop(partition)
+
+    def _good(self, messages: Sequence[Any]) -> Sequence[Any]:
+        """Return the messages that are records; take note of the others."""
+        errors = list(map(Message.error, messages))
+        if not any(errors):  # never compare them: KafkaError == None breaks the interpreter
+            return messages
+        for one in messages:
+            self._take_event(one)
+        return [one for one, error in zip(messages, errors, strict=True) if error is None]
+
+    def _take_event(self, message: Any) -> None:
+        """Note the end of a partition, or an error that waiting does not mend."""
+        error = message.error()
+        if error is None or error.code() in _PASSING:
+            return
+        where = TopicPartition(message.topic(), message.partition())
+        if error.code() == KafkaError._PARTITION_EOF:
+            if where in self._assigned:  # lies behind markers and compacted records, which are never delivered
+                self._assigned[where] = max(self._assigned[where], message.offset())
+        elif error.fatal() or not error.retriable():
+            self._problems[where] = connect_error(error, f"reading {where}")
+
+
+class _Rows:
+    """The rows of one poll, by column and chunk.
+
+    C loops only: half of what a loop over records takes. Each chunk goes to Arrow at once, while
+    its bytes are in the processor's cache.
+    """
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._topics: set[str] = set()
+        self._partitions: set[int] = set()
+        self._chunks: dict[str, list[pa.Array]] = {name: [] for name in CONSUME_FIELDS}
+
+    def add(self, messages: Sequence[Any]) -> None:
+        """Append messages that are records."""
+        if not messages:
+            return  # all of them were errors
+        self.count += len(messages)
+        self._places("topic", set(map(Message.topic, messages)), self._topics, Message.topic, messages)
+        self._places("partition", set(map(Message.partition, messages)), self._partitions, Message.partition, messages)
+        self._chunk("offset", list(map(Message.offset, messages)))
+        self._chunk("timestamp", list(map(_SECOND, map(Message.timestamp, messages))))
+        self._chunk("key", list(map(Message.key, messages)))
+        self._chunk("value", list(map(Message.value, messages)))
+        headers: list[Any] = list(map(Message.headers, messages))
+        if any(headers):
+            headers = [one and [{"key": key, "value": value} for key, value in one] for one in headers]
+        self._chunk("headers", headers)
+
+    def batch(self) -> pa.RecordBatch:
+        """Return the consume form; topic and partition stand once in the metadata when all rows share them."""
+        metadata: dict[bytes, bytes] = {}
+        columns = {name: _joined(chunks) for name, chunks in self._chunks.items()}
+        if len(self._topics) == 1:
+            metadata[TOPIC] = next(iter(self._topics)).encode()
+            del columns["topic"]
+        if len(self._partitions) == 1:
+            metadata[PARTITION] = str(next(iter(self._partitions))).encode()
+            del columns["partition"]
+        for name in ("key", "headers"):
+            if columns[name].null_count == self.count:
+                del columns[name]
+        schema = pa.schema([pa.field(name, column.type) for name, column in columns.items()], metadata=metadata)
+        return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
+
+    def _places(self, name: str, here: set[Any], seen: set[Any], read: Any, messages: Sequence[Any]) -> None:
+        """Append a column that nearly always holds one value."""
+        seen.update(here)
+        if len(here) == 1:
+            self._chunks[name].append(pa.repeat(pa.scalar(next(iter(here)), CONSUME_FIELDS[name]), len(messages)))
+        else:
+            self._chunk(name, list(map(read, messages)))
+
+    def _chunk(self, name: str, values: list[Any]) -> None:
+        kind = CONSUME_FIELDS[name]
+        absent = values[0] is None and values.count(None) == len(values)
+        self._chunks[name].append(pa.nulls(len(values), kind) if absent else pa.array(values, kind))
+
+
+def _joined(chunks: list[pa.Array]) -> pa.Array:
+    return chunks[0] if len(chunks) == 1 else pa.concat_arrays(chunks)

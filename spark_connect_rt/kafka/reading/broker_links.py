@@ -1,0 +1,130 @@
+"""Connections to the brokers of a cluster and who leads which partition. All coroutines belong to one loop.
+
+aiokafka's own client is not used: it hides why a broker refuses, never goes back to the bootstrap servers, and lets
+brokers create topics that were deleted. Its connections are.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Collection, Iterator
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+from spark_connect_rt.errors import ConnectError, RetriableError
+from spark_connect_rt.kafka.aiokafka_parts import collect_hosts
+from spark_connect_rt.kafka.connection_problem import refusal_of_error
+from spark_connect_rt.kafka.group_connection import connect
+from spark_connect_rt.kafka.membership.group_link import NETWORK_ERRORS
+from spark_connect_rt.kafka.reading.fetch_settings import FetchSettings
+from spark_connect_rt.kafka.reading.leader_epochs import LeadersRequest, leader_epochs
+from spark_connect_rt.protocol.ids import TopicPartition
+
+FETCH, ASK = "fetch", "ask"  # a broker answers one connection in order, and a fetch may wait
+Address = tuple[str, int]
+
+
+class BrokerLinks:
+    """See the module."""
+
+    def __init__(self, settings: FetchSettings) -> None:
+        self._settings = settings
+        self._connections: dict[tuple[Address, str], Any] = {}
+        self._brokers: dict[int, Address] = {}
+        self._let_in = False
+        self.leaders: dict[TopicPartition, int] = {}
+        self.epochs: dict[TopicPartition, int] = {}  # of these leaders, where brokers tell
+        self._known: set[TopicPartition] = set()
+        self._topic_errors: dict[str, int] = {}
+
+    async def refresh(self, topics: Collection[str]) -> None:
+        """Ask who leads the partitions of these topics.
+
+        Raises:
+            RetriableError: no broker answers.
+            ConnectError: none lets us in.
+        """
+        failure: Exception = OSError("there are no bootstrap servers")
+        for address in self._candidates():
+            try:
+                answer = await self._send(address, ASK, LeadersRequest(sorted(topics)))
+            except NETWORK_ERRORS as error:
+                failure = error if refusal_of_error(failure) is None else failure
+                continue
+            self._take(answer)
+            return
+        raise self._problem(failure)
+
+    async def ask(self, broker: int, request: Any, purpose: str = ASK) -> Any:
+        """Return a broker's answer. Raises as ``refresh``."""
+        address = self._brokers.get(broker)
+        if address is None:
+            raise RetriableError(f"broker {broker} is not known any more")
+        try:
+            return await self._send(address, purpose, request)
+        except NETWORK_ERRORS as error:
+            raise self._problem(error, f"{address[0]}:{address[1]}") from error
+
+    def why_lost(self, partition: TopicPartition) -> int:
+        """Return Kafka's error code of a partition that has no leader."""
+        unknown = KafkaError.LEADER_NOT_AVAILABLE if partition in self._known else KafkaError.UNKNOWN_TOPIC_OR_PART
+        return self._topic_errors.get(partition.topic, int(unknown))
+
+    async def close(self) -> None:
+        """Close every connection."""
+        closing = [connection.close() for connection in self._connections.values()]
+        self._connections.clear()
+        if any(closing):
+            await asyncio.wait([one for one in closing if one is not None], timeout=1.0)
+
+    def _candidates(self) -> Iterator[Address]:
+        known = list(self._brokers.values())
+        random.shuffle(known)
+        yield from known
+        for host, port, _ in collect_hosts(self._settings.servers):
+            if (host, port) not in known:
+                yield host, port
+
+    def _take(self, metadata: Any) -> None:
+        if not metadata.brokers:
+            return
+        self._brokers = {broker[0]: (broker[1], broker[2]) for broker in metadata.brokers}
+        self._topic_errors = {topic[1]: topic[0] for topic in metadata.topics if topic[0]}
+        led_by = {
+            TopicPartition(topic[1], partition[1]): partition[2] for topic in metadata.topics for partition in topic[3]
+        }
+        self._known = set(led_by)
+        self.leaders = {partition: broker for partition, broker in led_by.items() if broker in self._brokers}
+        self.epochs = dict(leader_epochs(metadata))
+
+    async def _send(self, address: Address, purpose: str, request: Any) -> Any:
+        connection = self._connections.get((address, purpose))
+        if connection is None or not connection.connected():
+            connection = self._connections[address, purpose] = await self._opened(address)
+        try:
+            return await connection.send(request)
+        except TimeoutError:
+            connection.close()
+            raise
+
+    async def _opened(self, address: Address) -> Any:
+        settings = self._settings
+        opening = connect(
+            *address,
+            client_id=settings.client_id,
+            request_timeout_ms=settings.request_limit_ms,
+            max_idle_ms=settings.idle_limit_ms,
+            **settings.security,
+        )
+        connection = await asyncio.wait_for(opening, settings.setup_limit_ms / 1000)
+        self._let_in = True
+        return connection
+
+    def _problem(self, error: Exception, where: str = "") -> ConnectError:
+        """Who was let in before is not turned away for good by one answer: rights may be in the making."""
+        refusal = None if self._let_in else refusal_of_error(error)
+        if refusal is not None:
+            return ConnectError(f"{refusal.setting}: {refusal.reason}")
+        return RetriableError(f"{where or self._settings.servers}: {str(error) or type(error).__name__}")

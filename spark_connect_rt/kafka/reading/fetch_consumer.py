@@ -1,0 +1,159 @@
+"""Kafka records as consume-form Arrow batches, from whole record batches: no object is made of a record.
+
+Owns: the order in which answers become rows, and the position of each partition. Its loop runs only inside its
+methods. Must not: decode, commit, start threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import selectors
+import time
+from collections.abc import Coroutine, Mapping, Sequence
+from typing import Any, TypeVar
+
+import pyarrow as pa
+
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.kafka.reading.fetch_settings import fetch_settings
+from spark_connect_rt.kafka.reading.fetched_rows import as_one, fetched_rows
+from spark_connect_rt.kafka.reading.fetcher import TICK_S, Fetcher, PartitionAnswer, PartitionReading
+from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT
+from spark_connect_rt.protocol.ids import TopicPartition
+
+LOOKUP_TIMEOUT_S = 30.0
+LOOP_EACH_S = 0.3  # its timers want to be seen to, and bytes that came in while it was being left
+ENOUGH_ROWS = 500  # fewer go on together with the next partition's
+_END_OF = {-1: FIRST, -2: NEXT}  # the port's words for the beginning and the end
+_T = TypeVar("_T")
+
+
+class FetchConsumer:
+    """A BatchConsumer on aiokafka's connections. One thread."""
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        """Take Java's properties, all of which ``fetch_settings`` honours. Raises BadConfigError."""
+        self._settings = fetch_settings(config)
+        self._selector = selectors.DefaultSelector()
+        self._loop = asyncio.SelectorEventLoop(self._selector)
+        self._ran_s = 0.0
+        self._fetcher = Fetcher(self._settings)
+        self._rows: _Rows | None = None  # of the answer that is being returned
+
+    def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
+        """See the port. A partition already read goes on from the new offset."""
+        self.unassign(list(offsets))
+        ends = {one: _END_OF[offset] for one, offset in offsets.items() if offset in _END_OF}
+        found = {**offsets, **(self._run(self._fetcher.look_up(ends, LOOKUP_TIMEOUT_S)) if ends else {})}
+        self._fetcher.readings.update({one: PartitionReading(found[one], found[one]) for one in offsets})
+
+    def unassign(self, partitions: Sequence[TopicPartition]) -> None:
+        """See the port."""
+        self._fetcher.forget(partitions)
+        if self._rows is not None and not self._is_read(self._rows.answer):
+            self._rows = None
+
+    def poll(self, max_records: int, timeout_ms: int) -> pa.RecordBatch | None:
+        """See the port. Returns as soon as there is one record, with what else is there."""
+        until_s = time.monotonic() + timeout_ms / 1000
+        while True:
+            rows = self._taken(max_records)
+            if rows:
+                return as_one(rows)
+            if self._is_quiet(until_s):
+                return None
+            self._run(self._fetcher.fill(max(0.0, until_s - time.monotonic())))
+            if not self._fetcher.answers and until_s - time.monotonic() < TICK_S:
+                return None
+
+    def position(self, partition: TopicPartition) -> int:
+        """See the port."""
+        return self._fetcher.readings[partition].position
+
+    def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
+        """See the port."""
+        return self._run(self._fetcher.look_up(dict.fromkeys(partitions, NEXT), LOOKUP_TIMEOUT_S))
+
+    def close(self) -> None:
+        """See the port."""
+        if not self._loop.is_closed():
+            self._run(self._fetcher.close())
+            self._loop.close()
+
+    def _is_quiet(self, until_s: float) -> bool:
+        """Wait for a sign from a broker without the loop, which costs several times as much; False: run the loop."""
+        if not self._fetcher.only_waits() or until_s - self._ran_s > LOOP_EACH_S:
+            return False
+        return not self._selector.select(max(0.0, until_s - time.monotonic()))
+
+    def _run(self, work: Coroutine[Any, Any, _T]) -> _T:
+        self._ran_s = time.monotonic()
+        return self._loop.run_until_complete(work)
+
+    def _taken(self, max_records: int) -> list[pa.RecordBatch]:
+        """Return the next rows of answers that are there."""
+        taken: list[pa.RecordBatch] = []
+        room = max_records
+        while room > 0 and max_records - room < ENOUGH_ROWS:
+            rows = self._next_rows()
+            if rows is None:
+                break
+            try:
+                batch = rows.next(room)
+            except DataError:  # never passed over: what comes before it is returned first, then it is met again
+                self._ask_again(rows.answer)
+                if taken:
+                    break
+                raise
+            if batch is None:
+                self._rows = None
+            else:
+                taken.append(batch)
+                room -= batch.num_rows
+        return taken
+
+    def _next_rows(self) -> _Rows | None:
+        """Return rows of a partition that is still read as it was when they were asked for."""
+        while self._rows is None or not self._is_read(self._rows.answer):
+            if not self._fetcher.answers:
+                self._rows = None
+                break
+            self._rows = _Rows(self._fetcher.answers.popleft(), self._settings.check_crcs)
+        return self._rows
+
+    def _ask_again(self, answer: PartitionAnswer) -> None:
+        position = answer.reading.position
+        self._fetcher.readings[answer.partition] = PartitionReading(position, position)
+
+    def _is_read(self, answer: PartitionAnswer) -> bool:
+        return self._fetcher.readings.get(answer.partition) is answer.reading
+
+
+class _Rows:
+    """The rows of one answer, taken apart chunk by chunk."""
+
+    def __init__(self, answer: PartitionAnswer, check_crcs: bool) -> None:
+        self.answer = answer
+        self._chunks = fetched_rows(
+            answer.partition, answer.reading.position, answer.batches, answer.aborted, check_crcs
+        )
+        self._rows: pa.RecordBatch | None = None
+        self._behind = 0  # it
+
+    def next(self, limit: int) -> pa.RecordBatch | None:
+        """Return the next rows and move the partition's position behind them; None: that was all. Raises DataError."""
+        reading = self.answer.reading
+        while self._rows is None:
+            chunk = next(self._chunks, None)
+            if chunk is None:
+                reading.fetch_at = reading.position if reading.fetch_at is None else reading.fetch_at
+                return None
+            self._rows, self._behind = chunk
+            if self._rows is None:
+                reading.position = self._behind
+        rest = self._rows.num_rows
+        size = math.ceil(rest / math.ceil(rest / limit))  # no small remainder
+        rows, self._rows = self._rows.slice(0, size), self._rows.slice(size) if size < rest else None
+        reading.position = self._behind if self._rows is None else self._rows.column("offset")[0].as_py()
+        return rows

@@ -1,0 +1,334 @@
+"""Fetch requests: one under way per broker, for all partitions it leads that are read. One loop.
+
+The request that follows an answer is sent before the answer is taken apart, so both sides are busy. Unread are at most
+one answer of each broker and the one behind it. What a partition's answer cannot be matched to any more, since it was
+given up or is read from elsewhere, is dropped.
+
+A partition whose leader is of another epoch is read on only when the new one has the same log up to there (KIP-320):
+an unclean election may have cut it. Requests name the epoch, so that no broker answers for another one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import time
+from collections import defaultdict, deque
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from confluent_kafka import KafkaError
+
+from spark_connect_rt.errors import NotFoundError, RetriableError
+from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.reading.broker_links import FETCH, BrokerLinks
+from spark_connect_rt.kafka.reading.fetch_settings import FetchSettings, backoff_s
+from spark_connect_rt.kafka.reading.leader_epochs import (
+    UNKNOWN,
+    EpochEnd,
+    EpochEndsRequest,
+    FencedFetchRequest,
+    epoch_ends,
+)
+from spark_connect_rt.kafka.reading.offset_lookup import FIRST, NEXT
+from spark_connect_rt.kafka.reading.offset_requests import look_up
+from spark_connect_rt.kafka.records.record_batches import last_batch
+from spark_connect_rt.protocol.ids import TopicPartition
+
+TICK_S = 0.001  # a wait may end that much early
+UNKNOWN_LIMIT_S = 30.0  # until a partition that no broker knows counts as deleted
+_RESET_LIMIT_S = 1.0
+_STEPS_OF_AN_ANSWER = 6  # of the loop, from bytes on the socket to a task that is done
+_ABORTED = 5  # where an answer's partition holds its aborted transactions, from version 5 on
+_OUT_OF_RANGE = 1
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True, eq=False)
+class PartitionReading:
+    """How far one partition is read, from one assignment of it on."""
+
+    position: int  # of the next row to return
+    fetch_at: int | None  # what to ask for next; None: the answer that is there tells
+    failures: int = 0
+    retry_s: float = 0.0
+    epoch: int = UNKNOWN  # of the last batch before ``fetch_at``
+    leader_epoch: int = UNKNOWN  # of the leader whose log was found to be the same up to ``fetch_at``
+    unknown_s: float | None = None  # since when no broker knows it
+
+
+_Doubted = dict[TopicPartition, tuple[PartitionReading, int]]
+"""Partitions whose leader changed: how they are read, and the epoch of the new one."""
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionAnswer:
+    """What one broker answered for one partition."""
+
+    partition: TopicPartition
+    reading: PartitionReading
+    batches: bytes
+    aborted: list[tuple[int, int]] | None
+
+
+class Fetcher:
+    """See the module. Times s of the monotonic clock."""
+
+    def __init__(self, settings: FetchSettings) -> None:
+        self._settings = settings
+        self._links = BrokerLinks(settings)
+        self._under_way: dict[int, asyncio.Task[Any]] = {}
+        self._asked: dict[int, dict[TopicPartition, PartitionReading]] = {}
+        self._checks: dict[int, tuple[asyncio.Task[Any], _Doubted]] = {}  # by broker
+        self._refreshing: asyncio.Task[None] | None = None
+        self._refreshed_s = -1e9
+        self._outdated = False
+        self._failures: dict[int | None, int] = defaultdict(int)  # in a row, by broker; None: of metadata
+        self._retry_s: dict[int | None, float] = {}
+        self.readings: dict[TopicPartition, PartitionReading] = {}  # those that had something go to the end
+        self.answers: deque[PartitionAnswer] = deque()
+
+    async def fill(self, limit_s: float) -> None:
+        """Return when there is an answer with something in it, or the time is up.
+
+        Raises ConnectError: what waiting does not mend.
+        """
+        until_s, has_waited = time.monotonic() + limit_s, False
+        while True:
+            self._send_due()
+            left_s = until_s - time.monotonic()
+            if self.answers or (has_waited and left_s < TICK_S):
+                break
+            await self._any_done(max(0.0, left_s))
+            await self._take_done()
+            has_waited = True
+        for _ in range(_STEPS_OF_AN_ANSWER):  # a request goes out only now, and what has come in becomes an answer
+            await asyncio.sleep(0)
+
+    def only_waits(self) -> bool:
+        """Tell whether every partition is asked for and nothing else is to be done."""
+        asked = sum(map(len, self._asked.values()))
+        has_more = self.answers or self._refreshing or any(task.done() for task in self._under_way.values())
+        return not has_more and 0 < asked == len(self.readings)
+
+    def forget(self, partitions: Sequence[TopicPartition]) -> None:
+        """Read these no more; what was answered of them is dropped, too: a paused reader keeps nothing."""
+        for one in partitions:
+            self.readings.pop(one, None)
+        self.answers = deque(answer for answer in self.answers if self.readings.get(answer.partition) is answer.reading)
+
+    async def look_up(self, ends: dict[TopicPartition, int], limit_s: float) -> dict[TopicPartition, int]:
+        """See ``offset_requests.look_up``."""
+        return await look_up(self._links, ends, self._settings.committed_only, limit_s)
+
+    async def close(self) -> None:
+        """End what is under way."""
+        tasks = self._tasks()
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        await self._links.close()
+
+    def _send_due(self) -> None:
+        """Ask every broker that owes no answer."""
+        now_s = time.monotonic()
+        self._refresh_if_due(now_s)
+        wanted: dict[int, dict[TopicPartition, PartitionReading]] = defaultdict(dict)
+        doubted: dict[int, _Doubted] = defaultdict(dict)
+        for partition, reading in self.readings.items():
+            leader = self._links.leaders.get(partition)
+            if leader is not None and reading.fetch_at is not None and reading.retry_s <= now_s:
+                epoch = self._links.epochs.get(partition, UNKNOWN)
+                if epoch != reading.leader_epoch and UNKNOWN not in (epoch, reading.epoch):
+                    doubted[leader][partition] = (reading, epoch)
+                    continue
+                reading.leader_epoch = epoch
+                wanted[leader][partition] = reading
+        for broker, readings in doubted.items():
+            self._check(broker, readings, now_s)
+        for broker, partitions in wanted.items():
+            if broker not in self._under_way and self._retry_s.get(broker, 0.0) <= now_s:
+                self._asked[broker] = partitions
+                asking = self._links.ask(broker, self._request(partitions), FETCH)
+                self._under_way[broker] = asyncio.get_running_loop().create_task(asking)
+
+    def _check(self, broker: int, doubted: _Doubted, now_s: float) -> None:
+        """Ask a new leader whether its log is the one read so far, once what the last one answered is in."""
+        asked = [reading for partitions in self._asked.values() for reading in partitions.values()]
+        settled = {place: one for place, one in doubted.items() if one[0] not in asked}
+        if settled and broker not in self._checks and self._retry_s.get(broker, 0.0) <= now_s:
+            request = EpochEndsRequest({place: (epoch, one.epoch) for place, (one, epoch) in settled.items()})
+            self._checks[broker] = asyncio.get_running_loop().create_task(self._links.ask(broker, request)), settled
+
+    def _refresh_if_due(self, now_s: float) -> None:
+        lost = not self.readings.keys() <= self._links.leaders.keys()
+        old = now_s - self._refreshed_s > self._settings.metadata_age_ms / 1000
+        due = self.readings and (lost or old or self._outdated)
+        if due and self._refreshing is None and self._retry_s.get(None, 0.0) <= now_s:
+            self._outdated = False
+            topics = {partition.topic for partition in self.readings}
+            self._refreshing = asyncio.get_running_loop().create_task(self._links.refresh(topics))
+
+    def _request(self, partitions: dict[TopicPartition, PartitionReading]) -> FencedFetchRequest:
+        settings, topics = self._settings, dict[str, list[tuple[int, Any, int]]]()
+        epochs: dict[tuple[str, int], int] = {}
+        for one, reading in partitions.items():
+            epochs[one.topic, one.partition] = reading.leader_epoch
+            topics.setdefault(one.topic, []).append((one.partition, reading.fetch_at, settings.partition_bytes))
+        committed = int(settings.committed_only)
+        return FencedFetchRequest(
+            settings.wait_ms,
+            settings.least_bytes,
+            settings.most_bytes,
+            committed,
+            list(topics.items()),
+            epochs=epochs,
+        )
+
+    def _tasks(self) -> list[asyncio.Task[Any]]:
+        checks = [task for task, _ in self._checks.values()]
+        return [*self._under_way.values(), *checks, *([self._refreshing] if self._refreshing else [])]
+
+    async def _any_done(self, limit_s: float) -> None:
+        """Wait for an answer, for the time when one may be asked for again, at most for ``limit_s``."""
+        tasks = self._tasks()
+        now_s = time.monotonic()
+        retries_s = [*self._retry_s.values(), *(reading.retry_s for reading in self.readings.values())]
+        waits_s = [limit_s, *(retry_s - now_s for retry_s in retries_s if retry_s > now_s)]
+        if tasks:
+            await asyncio.wait(tasks, timeout=min(waits_s), return_when=asyncio.FIRST_COMPLETED)
+        else:
+            await asyncio.sleep(min(waits_s))
+
+    async def _take_done(self) -> None:
+        if self._refreshing is not None and self._refreshing.done():
+            task, self._refreshing = self._refreshing, None
+            if self._succeeded(task, None):
+                self._refreshed_s = time.monotonic()
+                self._look_for_lost()
+        for broker in [broker for broker, (task, _) in self._checks.items() if task.done()]:
+            task, doubted = self._checks.pop(broker)
+            if self._succeeded(task, broker):
+                await self._take_ends(epoch_ends(task.result()), doubted)
+            else:
+                self._outdated = True
+        for broker in [broker for broker, task in self._under_way.items() if task.done()]:
+            task, asked = self._under_way.pop(broker), self._asked.pop(broker)
+            if self._succeeded(task, broker):
+                await self._take(task.result(), asked)
+            else:
+                self._outdated = True
+
+    def _succeeded(self, task: asyncio.Task[Any], broker: int | None) -> bool:
+        """Raises ConnectError of another kind than RetriableError."""
+        with contextlib.suppress(RetriableError):
+            task.result()
+            self._failures.pop(broker, None)
+            self._retry_s.pop(broker, None)
+            return True
+        self._failures[broker] += 1
+        self._retry_s[broker] = time.monotonic() + backoff_s(self._settings.reconnect_ms, self._failures[broker])
+        return False
+
+    def _look_for_lost(self) -> None:
+        """Give partitions without a leader some time: a failover, or metadata under way; raise when it is up."""
+        lost = {one: reading for one, reading in self.readings.items() if one not in self._links.leaders}
+        for partition, reading in lost.items():
+            self._refused(partition, reading, self._links.why_lost(partition))
+        if lost:
+            self._retry_s[None] = time.monotonic() + backoff_s(self._settings.retry_ms, 1)
+
+    async def _take(self, answer: Any, asked: dict[TopicPartition, PartitionReading]) -> None:
+        for place, fields in _parts(answer):
+            reading, code, batches = asked.get(place), fields[1], fields[-1]
+            if reading is None or self.readings.get(place) is not reading:
+                continue
+            if code == _OUT_OF_RANGE:
+                await self._reset(place, reading)
+            elif code:
+                self._refused(place, reading, code)
+            elif batches:
+                assert reading.fetch_at is not None, place
+                last = last_batch(batches)
+                if last is not None and last.next_offset > reading.fetch_at:
+                    reading.fetch_at, reading.epoch = last.next_offset, last.leader_epoch
+                else:
+                    reading.fetch_at = None
+                reading.failures, reading.unknown_s = 0, None
+                aborted = fields[_ABORTED] if self._settings.committed_only else None
+                self.answers.append(PartitionAnswer(place, reading, batches, aborted))
+                self.readings[place] = self.readings.pop(place)
+
+    async def _take_ends(self, ends: dict[TopicPartition, EpochEnd], doubted: _Doubted) -> None:
+        """Read on where the new leader has the same log; else go back to where it is another one, as Java."""
+        for place, (reading, leader_epoch) in doubted.items():
+            end = ends.get(place, EpochEnd(KafkaError.UNKNOWN_LEADER_EPOCH, UNKNOWN, UNKNOWN))
+            if self.readings.get(place) is not reading or reading.fetch_at is None:
+                continue
+            if end.error_code:
+                self._refused(place, reading, end.error_code)
+            elif UNKNOWN in (end.leader_epoch, end.end_offset):
+                log.warning("%s: its leader knows nothing of epoch %d that was read", place, reading.epoch)
+                await self._reset(place, reading)
+            elif end.end_offset < reading.fetch_at:
+                self._go_back(place, reading, end, leader_epoch)
+            else:
+                reading.leader_epoch = leader_epoch
+
+    def _go_back(self, place: TopicPartition, reading: PartitionReading, end: EpochEnd, leader_epoch: int) -> None:
+        """Read what the log holds now in the place of what was cut off; what was answered of that is dropped."""
+        position = min(reading.position, end.end_offset)
+        text = (
+            f"the log was cut at offset {end.end_offset} by an unclean election; it was read up to {reading.position}"
+        )
+        if position < reading.position and self._settings.reset == "none":
+            raise connect_error(KafkaError(KafkaError._AUTO_OFFSET_RESET, text), f"reading {place}")
+        log.warning("%s: %s, going on at %d", place, text, position)
+        self.readings[place] = PartitionReading(position, position, epoch=end.leader_epoch, leader_epoch=leader_epoch)
+
+    async def _reset(self, partition: TopicPartition, reading: PartitionReading) -> None:
+        """Go on where auto.offset.reset says: what was to be read is gone."""
+        if self._settings.reset == "none":
+            error = KafkaError(KafkaError._AUTO_OFFSET_RESET, f"no record at offset {reading.fetch_at}")
+            raise connect_error(error, f"reading {partition}")
+        end = FIRST if self._settings.reset == "earliest" else NEXT
+        try:
+            found = await self.look_up({partition: end}, _RESET_LIMIT_S)
+        except (RetriableError, NotFoundError):
+            self._wait(reading)
+        else:
+            self.readings[partition] = PartitionReading(found[partition], found[partition])
+
+    def _refused(self, partition: TopicPartition, reading: PartitionReading, code: int) -> None:
+        """Ask for the leader anew and wait a little; raise what that does not mend."""
+        problem = connect_error(KafkaError(code), f"reading {partition}")
+        now_s = time.monotonic()
+        if isinstance(problem, NotFoundError):
+            reading.unknown_s = reading.unknown_s or now_s
+            if now_s - reading.unknown_s > UNKNOWN_LIMIT_S:
+                raise problem
+        elif not isinstance(problem, RetriableError) and code not in _PASSING:
+            raise problem
+        self._outdated = True
+        self._wait(reading)
+
+    def _wait(self, reading: PartitionReading) -> None:
+        reading.failures += 1
+        reading.retry_s = time.monotonic() + backoff_s(self._settings.retry_ms, reading.failures)
+
+
+_PASSING = {  # of a partition that changes hands
+    KafkaError.REPLICA_NOT_AVAILABLE,
+    KafkaError.KAFKA_STORAGE_ERROR,
+    KafkaError.FENCED_LEADER_EPOCH,
+    KafkaError.UNKNOWN_LEADER_EPOCH,
+    KafkaError.OFFSET_NOT_AVAILABLE,
+}
+
+
+def _parts(answer: Any) -> Iterator[tuple[TopicPartition, Any]]:
+    for topic, partitions in answer.topics or ():
+        for fields in partitions:
+            yield TopicPartition(topic, fields[0]), fields

@@ -1,0 +1,168 @@
+"""Columns in produce form -> the bytes of a record batch (magic 2), without a loop over records.
+
+Owns: the layout of a batch and of the records in it (Java ``DefaultRecordBatch``, ``DefaultRecord``), and how much
+space a record takes. Numbers become varints column by column in numpy; Arrow lays the pieces of the records one behind
+the other. Must not: know partitions, leaders or connections. Pure.
+
+Measured with keys and values of 100 bytes: 0.2 us a record, and 0.3 ms a batch; values alone, as most sources' are,
+a fifth of that (``value_records``). aiokafka's builder, a record at a time, takes 0.45 us and next to nothing for a
+batch, so it serves the few.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from crc32c import crc32c
+
+from spark_connect_rt.kafka.aiokafka_parts import DefaultRecordBatchBuilder, codec
+from spark_connect_rt.kafka.records.value_records import Pieces, value_records
+from spark_connect_rt.kafka.records.varint_columns import (
+    Numbers,
+    binary_column,
+    ends_of,
+    numbers_of,
+    varint_sizes,
+    varints,
+)
+
+BATCH_OVERHEAD = 61
+_MOST_OVERHEAD = 21 + 3 * 5  # length, attributes, timestamp and offset; then the lengths of key, value and headers
+_MOST_OF_HEADER = 2 * 5  # the lengths of its key and its value
+
+_HEAD = struct.Struct(">qiibI")  # base offset, length of what follows it, leader epoch, magic, CRC of what follows it
+_BODY = struct.Struct(">hiqqqhii")  # attributes, last delta, first and last time, producer (id, epoch, sequence), count
+_NO_EPOCH, _MAGIC, _NO_PRODUCER = -1, 2, (-1, -1, -1)
+_LENGTH_ENDS = 12
+_FEW_BYTES = 64 << 10
+
+_CODECS = {
+    "gzip": (1, codec.gzip_encode, 6),  # the levels are Java's defaults
+    "snappy": (2, lambda data, _: codec.snappy_encode(data), 0),
+    "lz4": (3, codec.lz4_encode, 9),
+    "zstd": (4, codec.zstd_encode, 3),
+}
+CODECS = ("none", *_CODECS)
+
+_NULL = pa.scalar(None, pa.binary())
+_NOTHING = pa.scalar(b"", pa.binary())
+_NO_HEADERS = pa.scalar(b"\0", pa.binary())
+
+
+@dataclass(frozen=True, slots=True)
+class Compression:
+    """``compression.type`` and its level; None: Java's default of the type."""
+
+    kind: str = "none"
+    level: int | None = None
+
+
+def record_bytes(rows: pa.RecordBatch) -> Numbers:
+    """Return how many bytes each row takes in a batch at most, as Java ``estimateSizeInBytesUpperBound`` does."""
+    sizes = np.full(rows.num_rows, _MOST_OVERHEAD, np.int64)
+    for name in ("key", "value"):
+        if name in rows.schema.names:
+            sizes += np.maximum(_lengths(rows.column(name), rows.num_rows), 0)
+    if "headers" in rows.schema.names:
+        counts, each = _headers(rows.column("headers"))
+        parts = (np.maximum(_lengths(each.field(part), len(each)), 0) for part in (0, 1))
+        ends = np.concatenate(([0], np.cumsum(sum(parts) + _MOST_OF_HEADER)))
+        sizes += np.diff(ends[np.concatenate(([0], np.cumsum(counts)))])
+    return sizes
+
+
+def record_batch(rows: pa.RecordBatch, now_ms: int, compression: Compression) -> bytes:
+    """Return a batch of these records, at least one, of one partition; the broker gives them their offsets.
+
+    Args:
+        rows: columns key, value, headers and timestamp of the produce form; others are not looked at.
+        now_ms: the timestamp of rows without one.
+        compression: of what follows the batch's head.
+    """
+    columns = dict(zip(rows.schema.names, rows.columns, strict=True))
+    times = _times(columns.get("timestamp"), rows.num_rows, now_ms)
+    kind, records = 0, (_few_records if rows.nbytes < _FEW_BYTES else _many_records)(columns, times)
+    if compression.kind != "none":
+        kind, encode, usual = _CODECS[compression.kind]
+        records = [encode(b"".join(records), usual if compression.level is None else compression.level)]
+    count = rows.num_rows
+    body = _BODY.pack(kind, count - 1, int(times[0]), int(times.max()), *_NO_PRODUCER, count)
+    length = _HEAD.size - _LENGTH_ENDS + len(body) + sum(map(len, records))
+    crc = reduce(lambda crc, piece: crc32c(piece, crc), records, crc32c(body))
+    return b"".join((_HEAD.pack(0, length, _NO_EPOCH, _MAGIC, crc), body, *records))
+
+
+def _times(column: pa.Array | None, count: int, now_ms: int) -> Numbers:
+    if column is None:
+        return np.full(count, now_ms, np.int64)
+    return numbers_of(column.fill_null(now_ms))
+
+
+def _few_records(columns: dict[str, pa.Array], times: Numbers) -> Pieces:
+    """Return what ``_many_records`` does, by aiokafka's builder."""
+    builder = DefaultRecordBatchBuilder(_MAGIC, 0, 0, *_NO_PRODUCER, batch_size=2**31 - 1)
+    nulls = [None] * len(times)
+    key, value, headers = (
+        columns[name].to_pylist() if name in columns else nulls for name in ("key", "value", "headers")
+    )
+    for offset, (time_ms, *record, some) in enumerate(zip(times.tolist(), key, value, headers, strict=True)):
+        builder.append(offset, time_ms, *record, [(one["key"], one["value"]) for one in some or ()])
+    return [memoryview(builder.build())[BATCH_OVERHEAD:]]
+
+
+def _many_records(columns: dict[str, pa.Array], times: Numbers) -> Pieces:
+    """Return the records of a batch: length, attributes (0), deltas of time and offset, key, value, headers."""
+    if all(column.null_count == len(times) for name, column in columns.items() if name in ("key", "headers")):
+        pieces = value_records(columns["value"], times - times[0]) if "value" in columns else None
+        if pieces is not None:
+            return pieces
+    return [_records(columns, times)]
+
+
+def _records(columns: dict[str, pa.Array], times: Numbers) -> pa.Buffer:
+    count = len(times)
+    key, value, headers = (columns.get(name, _NULL) for name in ("key", "value", "headers"))
+    key_lengths, value_lengths = _lengths(key, count), _lengths(value, count)
+    tails = _NO_HEADERS if headers is _NULL else _header_tails(headers)
+    firsts = (np.zeros(count, np.int64), times - times[0], np.arange(count), key_lengths)
+    sizes = sum(varint_sizes(one) for one in (*firsts, value_lengths)) + _lengths(tails, count)
+    sizes += np.maximum(key_lengths, 0) + np.maximum(value_lengths, 0)
+    rows = _joined(varints(sizes, *firsts), key, varints(value_lengths), value, tails)
+    return rows.buffers()[2].slice(0, int(ends_of(rows)[-1]))
+
+
+def _header_tails(headers: pa.Array) -> pa.Array:
+    """Return, for each record, the number of its headers and the headers (null: none)."""
+    counts, each = _headers(headers)
+    if not len(each):
+        return pa.repeat(_NO_HEADERS, len(headers))
+    keys, values = each.field(0).cast(pa.binary()), each.field(1)
+    lengths = _lengths(keys, len(each)), _lengths(values, len(each))
+    one_by_one = _joined(varints(lengths[0]), keys, varints(lengths[1]), values)
+    ends = ends_of(one_by_one)[np.concatenate(([0], np.cumsum(counts)))]
+    return _joined(varints(counts), binary_column(ends, one_by_one.buffers()[2]))
+
+
+def _headers(column: pa.Array) -> tuple[Numbers, pa.StructArray]:
+    """Return how many headers each record has, and all of them."""
+    return numbers_of(pc.list_value_length(column).fill_null(0)), column.flatten()
+
+
+def _joined(*columns: pa.Array | pa.Scalar) -> pa.Array:
+    """Return, for each row, what the columns hold of it, one behind the other; null is nothing."""
+    return pc.binary_join_element_wise(*columns, _NOTHING, null_handling="replace", null_replacement="")
+
+
+def _lengths(column: pa.Array | pa.Scalar, count: int) -> Numbers:
+    """Return how long each value is; -1: null."""
+    if isinstance(column, pa.Scalar):
+        return np.full(count, len(column.as_py()) if column.is_valid else -1, np.int64)
+    lengths = np.diff(ends_of(column)).astype(np.int64)
+    if column.null_count:
+        lengths[numbers_of(column.is_null()).astype(np.bool_)] = -1
+    return lengths

@@ -1,0 +1,251 @@
+"""Record batches -> Arrow columns, all records of an answer at once.
+
+Owns: where each record's key, value and headers lie. A program of AwkwardForth (a machine in C++ for columnar parsing
+of record formats) reads what can only be read in order, the lengths; numpy computes the rest for all records at once;
+Arrow copies keys and values out. A quarter of the time that one object a record takes. Pure.
+Every length is checked before it is used: the checksum is the broker's, but what it covers is any producer's.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, fields
+from functools import partial
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from awkward_cpp.lib._ext import ForthMachine64
+from crc32c import crc32c
+
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.kafka.aiokafka_parts import codec
+from spark_connect_rt.kafka.records.record_batches import Batch, CommittedBatches, marker_aborts, whole_batches
+from spark_connect_rt.pipeline.columns import HEADERS_TYPE
+
+CHUNK_BYTES = 1024 * 1024  # of records taken apart at once: they should stay in the processor's cache
+_LEAST_RECORD = 7  # bytes: each of its parts in one
+_LEAST_HEADER = 2
+_DECODERS = {1: codec.gzip_decode, 2: codec.snappy_decode, 3: codec.lz4_decode, 4: codec.zstd_decode}
+_Ints = np.ndarray[Any, np.dtype[Any]]
+
+# For each batch: where its records begin and how many there are.
+_RECORDS = """
+input data  input batches
+output ends int32  output deltas int64  output keys int32
+batches i-> stack 0 do
+  batches i-> stack data seek
+  batches i-> stack 0 do
+    data zigzag-> stack  data pos +  dup ends <- stack  ( where the record ends )
+    1 data skip  3 data #zigzag-> deltas                ( attributes; timestamp, offset, the key's length )
+    data pos keys <- stack
+    data seek
+  loop
+loop
+"""
+# For each record: where its headers begin and how many there can be.
+_HEADERS = """
+input data  input records
+output counts int32  output names int32  output values int32  output ends int32
+records i-> stack 0 do
+  records i-> stack data seek
+  data zigzag-> stack  dup counts <- stack
+  dup records i-> stack > if halt then
+  0 do
+    data zigzag-> stack  dup 0 < if halt then
+    data pos dup names <- stack  over + names <- stack  data skip
+    data zigzag-> stack  dup values <- stack  data pos values <- stack
+    dup 0 > if data skip else drop then
+  loop
+  data pos ends <- stack
+loop
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Where records lie in ``data``; every array has an element for each of them. A length of -1 is a null."""
+
+    data: _Ints
+    offsets: _Ints
+    timestamps: _Ints  # ms since the epoch
+    keys: _Ints
+    key_lengths: _Ints
+    values: _Ints
+    value_lengths: _Ints
+    headers: _Ints  # of their count
+    ends: _Ints
+
+    def those(self, which: _Ints) -> Records:
+        """Return some of them, by a mask or in ascending order."""
+        return Records(self.data, *(getattr(self, field.name)[which] for field in fields(self)[1:]))
+
+    def key_column(self) -> pa.Array:
+        """Return the keys; binary."""
+        return _binary(self.data, self.keys, self.key_lengths)
+
+    def value_column(self) -> pa.Array:
+        """Return the values; binary."""
+        return _binary(self.data, self.values, self.value_lengths)
+
+    def headers_column(self) -> pa.Array | None:
+        """Return the headers, None: there are none. Raises DataError."""
+        with_headers = self.data[self.headers] != 0
+        if not with_headers.any():
+            return None
+        return _headers(self.those(with_headers), with_headers)
+
+
+def records_of(
+    position: int, batches: bytes, aborted: Iterable[tuple[int, int]] | None, check_crcs: bool = True
+) -> Iterator[tuple[Records | None, int]]:
+    """Yield the records that count from ``position`` on, chunk by chunk, and the offset behind each chunk.
+
+    Args:
+        position: the offset that was asked for; a batch may begin before it.
+        batches: record batches of the present format, the last one perhaps cut off.
+        aborted: (producer id, first offset) of the aborted transactions in them; None: they count, too.
+        check_crcs: whether to compare the checksums.
+
+    Raises:
+        DataError: a batch is damaged or of a codec that is not known. What was yielded before stays good.
+    """
+    transactions, chunk, size, at = CommittedBatches(aborted), list[tuple[Batch, Any]](), 0, position
+    told, view = position, memoryview(batches)
+    for batch in whole_batches(batches):
+        if check_crcs and crc32c(view[batch.checked_by()]) != batch.crc:
+            raise DataError(f"the record batch at offset {batch.base_offset} is damaged (CRC)")
+        counts = transactions.counts(batch, batch.is_control, partial(marker_aborts, batches, batch))
+        if counts and batch.record_count and batch.next_offset > position:
+            body = _body(view[batch.records : batch.end], batch)
+            chunk.append((batch, body))
+            size += len(body)
+        at = max(at, batch.next_offset)
+        if size >= CHUNK_BYTES:
+            yield _records(chunk, position), at
+            chunk, size, told = [], 0, at
+    if at > told:
+        yield _records(chunk, position) if chunk else None, at
+
+
+def _body(records: memoryview, batch: Batch) -> Any:
+    if batch.codec == 0:
+        body: Any = records
+    elif batch.codec in _DECODERS:
+        try:
+            body = _DECODERS[batch.codec](records)
+        except Exception as error:
+            raise _damaged(batch, f"compression: {error}") from error
+    else:
+        raise _damaged(batch, f"compression {batch.codec} is not known")
+    if not 0 < batch.record_count <= len(body) // _LEAST_RECORD:
+        raise _damaged(batch, f"{batch.record_count} records in {len(body)} bytes")
+    return body
+
+
+def _records(chunk: list[tuple[Batch, Any]], position: int) -> Records:
+    """Take a chunk apart."""
+    heads = [batch for batch, _ in chunk]
+    data = np.frombuffer(chunk[0][1] if len(chunk) == 1 else b"".join(body for _, body in chunk), np.uint8)
+    counts = np.array([head.record_count for head in heads])
+    batch_ends = np.cumsum([len(body) for _, body in chunk])
+    starts = np.concatenate(([0], batch_ends[:-1]))
+    total, lasts = int(counts.sum()), np.cumsum(counts) - 1
+    ends, deltas, keys = _run(
+        _RECORDS,
+        {"data": data, "batches": np.stack((starts, counts), axis=1).ravel()},
+        len(heads),
+        {"ends": total, "deltas": 3 * total, "keys": total},
+        heads[0],
+    )
+    begins = np.concatenate(([0], ends[:-1]))
+    _check(bool((ends[lasts] == batch_ends).all() and (keys > begins).all()), heads[0])
+    time_deltas, offset_deltas, key_lengths = deltas.reshape(-1, 3).T
+    key_ends = keys + np.maximum(key_lengths, 0)
+    _check(bool(((key_ends >= keys) & (key_ends < ends)).all()), heads[0])
+    value_lengths, values = _varints(data, key_ends, heads[0])
+    headers = values + np.maximum(value_lengths, 0)
+    _check(bool((headers < ends).all()), heads[0])
+    _check(bool(((data[headers] != 0) | (headers + 1 == ends)).all()), heads[0])
+    if any(head.has_append_time for head in heads):
+        time_deltas = time_deltas * np.repeat([not head.has_append_time for head in heads], counts)
+    times = [head.max_timestamp if head.has_append_time else head.first_timestamp for head in heads]
+    offsets = np.repeat([head.base_offset for head in heads], counts) + offset_deltas
+    timestamps = np.repeat(times, counts) + time_deltas
+    found = Records(data, offsets, timestamps, keys, key_lengths, values, value_lengths, headers, ends)
+    wanted = offsets >= position
+    return found if wanted.all() else found.those(wanted)
+
+
+def _run(program: str, inputs: dict[str, _Ints], count: int, sizes: dict[str, int], batch: Batch | None) -> list[_Ints]:
+    """Return the outputs of a program, each of which must have its size; ``count`` goes before the second input."""
+    (name, data), (rows_name, rows) = inputs.items()
+    machine = ForthMachine64(program, output_initial_size=max(16, *sizes.values()) + 1)
+    try:
+        machine.run({name: data, rows_name: np.concatenate(([count], rows)).astype(np.int32)})
+    except ValueError as error:  # "read beyond", "varint too big" ...
+        raise _damaged(batch, str(error).partition("\n")[0]) from error
+    return [np.asarray(machine.output(name)) for name in sizes]
+
+
+def _varints(data: _Ints, at: _Ints, batch: Batch) -> tuple[_Ints, _Ints]:
+    """Return the signed numbers that stand at these places, and where they end."""
+    first = data[at]
+    found, ends = (first & 0x7F).astype(np.int64), at + 1
+    going_on, shift = np.flatnonzero(first & 0x80), 7
+    while len(going_on):
+        _check(shift < 35, batch)
+        more = data.take(ends[going_on], mode="clip")
+        found[going_on] |= (more & 0x7F).astype(np.int64) << shift
+        ends[going_on] += 1
+        going_on, shift = going_on[(more & 0x80) != 0], shift + 7
+    return (found >> 1) ^ -(found & 1), ends
+
+
+def _binary(data: _Ints, at: _Ints, lengths: _Ints) -> pa.Array:
+    """Return the pieces of ``data`` that begin at ascending places; null where a length is negative."""
+    nulls = lengths < 0
+    if nulls.all():
+        return pa.nulls(len(at), pa.binary())
+    bounds = np.empty(2 * len(at), np.int32)
+    bounds[0::2] = at
+    bounds[1::2] = at + np.where(nulls, 0, lengths)
+    # Every second one is what lies between two pieces.
+    pieces = pa.Array.from_buffers(
+        pa.binary(), max(0, len(bounds) - 1), [None, pa.py_buffer(bounds), pa.py_buffer(data)]
+    )
+    return pieces.take(pa.array(np.arange(0, len(bounds), 2), mask=nulls if nulls.any() else None))
+
+
+def _headers(records: Records, with_headers: _Ints) -> pa.Array:
+    """Return a list for each element of ``with_headers``; ``records`` are those that it says have some."""
+    most = (records.ends - records.headers) // _LEAST_HEADER
+    places = np.stack((records.headers, most), axis=1).ravel()
+    sizes = dict.fromkeys(("counts", "names", "values", "ends"), len(most))
+    counts, names, values, ends = _run(_HEADERS, {"data": records.data, "records": places}, len(most), sizes, None)
+    if not ((counts > 0).all() and (ends == records.ends).all()):
+        raise _damaged(None, "the headers of a record")
+    value_lengths, value_at = values.reshape(-1, 2).T
+    name_at, name_ends = names.reshape(-1, 2).T
+    try:
+        keys = _binary(records.data, name_at, name_ends - name_at).cast(pa.string())
+    except pa.ArrowInvalid as error:
+        raise _damaged(None, "the name of a header is not UTF-8") from error
+    pairs = pa.StructArray.from_arrays(
+        [keys, _binary(records.data, value_at, value_lengths)], fields=list(HEADERS_TYPE.value_type)
+    )
+    in_all = np.zeros(len(with_headers) + 1, np.int32)
+    in_all[1:][with_headers] = counts
+    return pa.ListArray.from_arrays(
+        pa.array(np.cumsum(in_all, dtype=np.int32)), pairs, type=HEADERS_TYPE, mask=pa.array(~with_headers)
+    )
+
+
+def _check(is_good: bool, batch: Batch) -> None:
+    if not is_good:
+        raise _damaged(batch, "a length in it")
+
+
+def _damaged(batch: Batch | None, why: str) -> DataError:
+    place = f"the record batch at offset {batch.base_offset} or one behind it" if batch else "a record batch"
+    return DataError(f"{place} is damaged: {why}")

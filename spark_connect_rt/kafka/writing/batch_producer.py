@@ -1,0 +1,207 @@
+"""Kafka records by the Arrow batch: one tight produce() loop over a column.
+
+Owns: which columns a batch really has (a loop for each common shape), back-pressure, the first failure.
+Must not: convert values, keep batches, start threads.
+
+Order and speed (measured into a local broker on two cores, 1 M records of 100 bytes, acks=all): one request in
+flight without idempotence - Connect's own default for source tasks - makes 1.1-1.3 M records/s and 0.90 CPU s, the
+idempotent producer with five in flight 0.95-1.15 M and 1.1-1.2. So Connect's default stays, and order holds across
+retries; ``producer.override.enable.idempotence=true`` is honoured. A report for failures alone costs nothing
+measurable; one for every record a third of the speed. The buffer's size hardly matters: 100,000 records suffice.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import KafkaException
+
+from spark_connect_rt.api.records import Delivered, RecordMetadata
+from spark_connect_rt.config.client_settings import client_setting
+from spark_connect_rt.errors import ConnectError, TimedOutError
+from spark_connect_rt.kafka.client_factory import make_producer
+from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
+from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
+from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS, TELLS_RECORDS
+
+FULL_WAIT_S = 0.05  # one wait for room; ends early when a report arrives
+ANY_PARTITION = -1
+NOW = 0  # librdkafka's timestamp for a record that brings none
+
+_ONLY_ERRORS = {"delivery.report.only.error": True}
+_NO_HEADERS: list[Any] = []
+_Send = Callable[[Iterator[Any]], tuple[Any] | None]
+
+
+class KafkaBatchProducer:
+    """A BatchProducer on confluent-kafka. One thread.
+
+    After a failed delivery every call raises it: what else was in flight is unknown, so make a new producer.
+    ``produce`` raises DataError for a row that can never be sent and TimedOutError after ``max.block.ms`` without
+    room; the rows before it may be in the topic.
+    """
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        self._max_block_s = client_setting("producer", "max.block.ms", config) / 1000
+        self._failure: ConnectError | None = None
+        self._last_error = ""
+        self._runs = DeliveryRuns()
+        self._metadata: list[RecordMetadata | None] = []
+        tells = TELLS_OFFSETS.items() <= config.items()
+        self._tells_records = TELLS_RECORDS.items() <= config.items()
+        reports: dict[str, Any] = {"on_delivery": self._reported} if tells else {"on_delivery": self._failed}
+        if not tells and not self._tells_records:
+            reports |= _ONLY_ERRORS
+        properties = {name: value for name, value in config.items() if name not in {**TELLS_OFFSETS, **TELLS_RECORDS}}
+        self._producer: Any = make_producer(properties, {**reports, "error_cb": self._note})
+
+    def produce(self, batch: pa.RecordBatch) -> None:
+        """See the port."""
+        self._producer.poll(0)
+        self._raise_failure()
+        columns = {name: batch.column(i).to_pylist() for i, name in enumerate(batch.schema.names)}
+        metadata = batch.schema.metadata or {}
+        topic = metadata[TOPIC].decode() if TOPIC in metadata else None
+        send = self._producer.produce
+        given = set(columns) if PARTITION not in metadata and not self._tells_records else set[str]()
+        if topic is not None and given == {"value"}:
+            self._send_all(partial(_send_values, send, topic), iter(columns["value"]))
+        elif topic is not None and given == {"key", "value"}:
+            pairs = zip(columns["value"], columns["key"], strict=True)
+            self._send_all(partial(_send_pairs, send, topic), pairs)
+        else:
+            rows = _rows(columns, topic, int(metadata.get(PARTITION, ANY_PARTITION)), batch.num_rows)
+            self._send_all(partial(_send_rows, self._send_told if self._tells_records else send), rows)
+
+    def flush(self, timeout_ms: int) -> None:
+        """See the port."""
+        left = self._producer.flush(timeout_ms / 1000)
+        self._raise_failure()
+        if left:
+            raise TimedOutError(f"{left} records not acknowledged in {timeout_ms} ms{self._why()}")
+
+    def delivered(self) -> list[Delivered]:
+        """See the port."""
+        return self._runs.take()
+
+    def metadata(self) -> list[RecordMetadata | None]:
+        """See the port."""
+        taken, self._metadata = self._metadata, []
+        return taken
+
+    def close(self) -> None:
+        """See the port."""
+        self._producer.purge()
+        self._producer.flush(1)
+
+    def _send_all(self, send: _Send, rows: Iterator[Any]) -> None:
+        try:
+            while (refused := send(rows)) is not None:
+                full_since = time.monotonic()
+                while refused is not None:  # the row that found no room goes first
+                    self._wait_for_room(full_since)
+                    refused = send(iter(refused))
+        except KafkaException as error:
+            raise connect_error(error, "producing a record") from error
+
+    def _wait_for_room(self, full_since: float) -> None:
+        self._producer.poll(FULL_WAIT_S)
+        self._raise_failure()
+        if time.monotonic() - full_since > self._max_block_s:
+            raise TimedOutError(
+                f"no room in the producer's buffer for max.block.ms={self._max_block_s * 1000:.0f}{self._why()}"
+            )
+
+    def _why(self) -> str:
+        return f"; the client's last error: {self._last_error}" if self._last_error else ""
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+    def _send_told(self, topic: str, value: Any, key: Any, partition: int, **more: Any) -> None:
+        """Queue a record whose whereabouts are kept at its place among all. Raises BufferError."""
+        metadata = self._metadata
+        self._producer.produce(topic, value, key, partition, on_delivery=self._placed(metadata, len(metadata)), **more)
+        metadata.append(None)
+
+    def _placed(self, metadata: list[RecordMetadata | None], index: int) -> Callable[[Any, Any], None]:
+        def reported(error: Any, message: Any) -> None:
+            if error is not None:
+                self._failed(error, message)
+                return
+            kind, timestamp_ms = message.timestamp()
+            stamp = timestamp_ms if kind else None
+            metadata[index] = RecordMetadata(message.topic(), message.partition(), message.offset(), stamp)
+
+        return reported
+
+    def _reported(self, error: Any, message: Any) -> None:
+        if error is None:
+            self._runs.note(message.topic(), message.partition(), message.offset())
+        else:
+            self._failed(error, message)
+
+    def _failed(self, error: Any, message: Any) -> None:
+        if self._failure is None:
+            self._failure = connect_error(error, f"producing to {message.topic()}-{message.partition()}")
+
+    def _note(self, error: Any) -> None:
+        self._last_error = f"{error.str()} ({error.name()})"
+
+
+def _send_values(send: Callable[..., None], topic: str, values: Iterator[bytes | None]) -> tuple[Any] | None:
+    """Queue values until they end (None) or there is no room (the value refused, in a tuple)."""
+    for value in values:
+        try:
+            send(topic, value)
+        except BufferError:
+            return (value,)
+    return None
+
+
+def _send_pairs(send: Callable[..., None], topic: str, pairs: Iterator[Any]) -> tuple[Any] | None:
+    """Queue (value, key) pairs; as ``_send_values``."""
+    for pair in pairs:
+        try:
+            send(topic, *pair)
+        except BufferError:
+            return (pair,)
+    return None
+
+
+def _send_rows(send: Callable[..., None], rows: Iterator[Any]) -> tuple[Any] | None:
+    """Queue rows of every column; as ``_send_values``."""
+    for row in rows:
+        topic, value, key, partition, timestamp_ms, headers = row
+        pairs = [(one["key"], one["value"]) for one in headers] if headers else _NO_HEADERS
+        try:
+            send(
+                topic,
+                value,
+                key,
+                ANY_PARTITION if partition is None else partition,
+                timestamp=NOW if timestamp_ms is None else timestamp_ms,
+                headers=pairs,
+            )
+        except BufferError:
+            return (row,)
+    return None
+
+
+def _rows(columns: Mapping[str, list[Any]], topic: str | None, partition: int, count: int) -> Iterator[Any]:
+    nothing: list[Any] = [None] * count
+    return zip(
+        columns.get("topic", [topic] * count),
+        columns.get("value", nothing),
+        columns.get("key", nothing),
+        columns.get("partition", [partition] * count),
+        columns.get("timestamp", nothing),
+        columns.get("headers", nothing),
+        strict=True,
+    )

@@ -1,0 +1,136 @@
+"""Kafka records by the Arrow batch, laid out as record batches without a loop over records.
+
+Of every producer with settings that ``column_settings`` understands: librdkafka takes one call for each record, and
+one report where offsets are to be known, which costs several times what the layout of columns does. Owns: the thread
+with the event loop, the buffer's bound, the first failure. Must not: lay out, choose partitions, send
+(``ColumnSender``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+import time
+from collections.abc import Callable
+
+import pyarrow as pa
+from confluent_kafka import KafkaError
+
+from spark_connect_rt.api.records import Delivered, RecordMetadata
+from spark_connect_rt.errors import ConnectError, TimedOutError
+from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.records.record_batch_columns import BATCH_OVERHEAD, record_bytes
+from spark_connect_rt.kafka.writing.column_inbox import Produced
+from spark_connect_rt.kafka.writing.column_sender import ColumnSender
+from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
+from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
+from spark_connect_rt.protocol.ids import TopicPartition
+
+CLOSE_LIMIT_S = 5.0
+log = logging.getLogger(__name__)
+
+
+class ColumnProducer:
+    """A BatchProducer on aiokafka's client. One thread; another one is its own.
+
+    Raises as ``KafkaBatchProducer`` does, but for a row whose partition does not exist: that fails the delivery.
+    """
+
+    def __init__(self, settings: ColumnSettings, clock_s: Callable[[], float] = time.time) -> None:
+        """Take what ``column_settings`` returned, and the time since the epoch, for records that bring none."""
+        self._settings = settings
+        self._clock_s = clock_s
+        self._changed = threading.Condition()  # of the following
+        self._records = self._bytes = 0  # under way
+        self._runs = DeliveryRuns()
+        self._failure: ConnectError | None = None
+        self._runner = asyncio.Runner()
+        self._loop = self._runner.get_loop()
+        self._sender = ColumnSender(settings, self._delivered)
+        self._sending = self._loop.create_task(self._sender.run())
+        self._thread = threading.Thread(target=self._run, name="column-producer", daemon=True)
+        self._thread.start()
+
+    def produce(self, batch: pa.RecordBatch) -> None:
+        """See the port."""
+        if not batch.num_rows:
+            return
+        sizes = record_bytes(batch)
+        if sizes.max() + BATCH_OVERHEAD > self._settings.request_bytes:
+            raise connect_error(KafkaError(KafkaError.MSG_SIZE_TOO_LARGE), "producing a record")
+        size, limit_ms = int(sizes.sum()), self._settings.max_block_ms
+        if not self._wait(lambda: self._bytes + size <= max(self._settings.buffer_bytes, size), limit_ms):
+            raise TimedOutError(f"no room in the producer's buffer for max.block.ms={limit_ms}{self._why()}")
+        until_s = self._loop.time() + self._settings.delivery_timeout_ms / 1000
+        produced = Produced(batch, int(self._clock_s() * 1000), until_s)
+        with self._changed:
+            if self._failure is not None:
+                raise self._failure
+            self._records += batch.num_rows
+            self._bytes += size
+            self._loop.call_soon_threadsafe(self._sender.put, produced)  # it is closed only behind a failure
+
+    def flush(self, timeout_ms: int) -> None:
+        """See the port."""
+        if not self._wait(lambda: not self._records, timeout_ms):
+            raise TimedOutError(f"{self._records} records not acknowledged in {timeout_ms} ms{self._why()}")
+
+    def delivered(self) -> list[Delivered]:
+        """See the port."""
+        with self._changed:
+            return self._runs.take()
+
+    def metadata(self) -> list[RecordMetadata | None]:
+        """See the port: this one is not made for tasks that want to know it of each record."""
+        return []
+
+    def close(self) -> None:
+        """See the port."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._sending.cancel)
+            self._thread.join(CLOSE_LIMIT_S)
+
+    def _wait(self, fact: Callable[[], bool], limit_ms: int) -> bool:
+        """Wait for a fact; return whether it came. Raises the first failure."""
+        with self._changed:
+            limit_s = min(limit_ms / 1000, threading.TIMEOUT_MAX)
+            came = self._changed.wait_for(lambda: self._failure is not None or fact(), limit_s)
+            if self._failure is not None:
+                raise self._failure
+            return came
+
+    def _why(self) -> str:
+        return f"; the client's last error: {self._sender.last_error}" if self._sender.last_error else ""
+
+    # -- the loop's thread
+
+    def _run(self) -> None:
+        with self._runner:
+            try:
+                self._runner.run(_outcome(self._sending))
+            except asyncio.CancelledError:
+                pass  # closed
+            except Exception as error:  # noqa: BLE001 - the top of the thread
+                self._fail(error)
+
+    def _delivered(self, place: TopicPartition, offset: int, records: int, size: int) -> None:
+        with self._changed:
+            if self._settings.tells_offsets:
+                self._runs.note(place.topic, place.partition, offset, records)
+            self._records -= records
+            self._bytes -= size
+            self._changed.notify_all()
+
+    def _fail(self, error: Exception) -> None:
+        while isinstance(error, ExceptionGroup):
+            error = error.exceptions[0]
+        if not isinstance(error, ConnectError):
+            log.exception("the producer ended", exc_info=error)
+        with self._changed:
+            self._failure = error if isinstance(error, ConnectError) else ConnectError(f"producing: {error!r}")
+            self._changed.notify_all()
+
+
+async def _outcome(task: asyncio.Task[None]) -> None:
+    await task

@@ -1,0 +1,234 @@
+"""Sends columns as record batches through aiokafka's producer: the half of ``ColumnProducer`` on the event loop.
+
+Owns: rows that wait for their partition, one batch of each partition under way, trying again. aiokafka owns the
+connections, the leaders and the requests; it gives a batch up after request.timeout.ms, then it is sent from here once
+more. Order within a partition holds: its next batch is laid out when the one before is acknowledged, of all the
+rows that came meanwhile.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections import deque
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+from aiokafka import AIOKafkaProducer
+from aiokafka.errors import (
+    KafkaConnectionError,
+    KafkaError,
+    KafkaTimeoutError,
+    MessageSizeTooLargeError,
+    RecordListTooLargeError,
+    UnknownTopicOrPartitionError,
+)
+from confluent_kafka import KafkaError as NamedError
+
+from spark_connect_rt.errors import TimedOutError
+from spark_connect_rt.kafka.aiokafka_parts import ReadyBatch
+from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.records.record_batch_columns import record_batch, record_bytes
+from spark_connect_rt.kafka.records.record_places import TopicPlaces, by_place, unplaced_topics
+from spark_connect_rt.kafka.records.varint_columns import Numbers
+from spark_connect_rt.kafka.writing.column_inbox import Inbox, Produced, joined
+from spark_connect_rt.kafka.writing.column_requests import Requests, client_error, close
+from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
+from spark_connect_rt.protocol.ids import TopicPartition
+
+RECONNECT_S = 1.0
+_TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
+
+
+@dataclass(frozen=True, slots=True)
+class _Rows:
+    """Rows of one partition."""
+
+    columns: pa.RecordBatch
+    sizes: Numbers
+    now_ms: int
+    until_s: float
+
+    def slice(self, first: int, end: int | None = None) -> _Rows:
+        columns = self.columns.slice(first, None if end is None else end - first)
+        return _Rows(columns, self.sizes[first:end], self.now_ms, self.until_s)
+
+
+_Ready = tuple[_Rows, ReadyBatch]
+
+
+class ColumnSender:
+    """See the module. Everything but the making on the loop's thread."""
+
+    def __init__(self, settings: ColumnSettings, on_delivered: Callable[[TopicPartition, int, int, int], None]) -> None:
+        """Take what to call with (partition, first offset, records, their size as ``record_bytes`` says)."""
+        self.last_error = ""
+        self._settings = settings
+        self._on_delivered = on_delivered
+        self._produced = Inbox()
+        self._waiting: dict[TopicPartition, deque[_Rows]] = {}
+        self._requests = Requests(settings.request_bytes)
+        self._producer: Any = None
+
+    def put(self, produced: Produced) -> None:
+        """Send these rows behind all before them."""
+        self._produced.put(produced)
+
+    async def run(self) -> None:
+        """Send until cancelled. Raises ExceptionGroup of the first ConnectError."""
+        try:
+            self._producer = await self._connected()
+            async with asyncio.TaskGroup() as partitions:
+                while True:
+                    for place in await self._arrived(await self._produced.take()):
+                        partitions.create_task(self._send_waiting(place))
+        finally:
+            if self._producer is not None:
+                await close(self._producer)
+
+    async def _connected(self) -> Any:
+        while True:
+            producer = AIOKafkaProducer(**self._settings.client)
+            try:
+                await producer.start()
+            except BaseException as error:
+                await close(producer)
+                if not isinstance(error, KafkaConnectionError):
+                    raise
+                self.last_error = repr(error)
+                await asyncio.sleep(RECONNECT_S)
+            else:
+                return producer
+
+    async def _arrived(self, produced: Produced) -> list[TopicPartition]:
+        """Have rows wait for their partition; return the partitions for which none waited and none is under way."""
+        unplaced = {topic: await self._places(topic) for topic in unplaced_topics(produced.batch)}
+        idle = []
+        for place, columns in by_place(produced.batch, unplaced):
+            if place not in self._waiting:
+                self._waiting[place] = deque()
+                idle.append(place)
+            rows = _Rows(columns, record_bytes(columns), produced.now_ms, produced.until_s)
+            self._waiting[place].append(rows)
+        return idle
+
+    async def _places(self, topic: str) -> TopicPlaces:
+        """Return where rows of a topic may go; those without a key to a partition with a leader, if any has one."""
+        partitions = await self._partitions(topic)
+        led = self._producer.client.cluster.available_partitions_for_topic(topic)
+        return TopicPlaces(len(partitions), random.choice(sorted(led or partitions)))
+
+    async def _send_waiting(self, place: TopicPartition) -> None:
+        """Send a partition's rows until none are left."""
+        waiting = self._waiting[place]
+        ready: _Ready | None = None
+        while waiting or ready:
+            under_way = ready or self._laid_out(_taken(waiting, self._settings.batch_bytes))
+            async with asyncio.TaskGroup() as group:
+                sending = group.create_task(self._send(place, *under_way))
+                await asyncio.wait((sending, under_way[1].requested), return_when=asyncio.FIRST_COMPLETED)
+                # The broker has work now: the next batch is made meanwhile, unless more rows may still join it.
+                ready = self._full_batch(waiting)
+        del self._waiting[place]
+
+    def _full_batch(self, waiting: deque[_Rows]) -> _Ready | None:
+        limit = self._settings.batch_bytes
+        return self._laid_out(_taken(waiting, limit)) if _fill(waiting, limit) else None
+
+    def _laid_out(self, rows: _Rows) -> _Ready:
+        content = record_batch(rows.columns, rows.now_ms, self._settings.compression)
+        return rows, ReadyBatch(content, len(rows.sizes))
+
+    async def _send(self, place: TopicPartition, rows: _Rows, batch: ReadyBatch) -> None:
+        count, doing = len(rows.sizes), f"producing to {place}"
+        try:
+            async with asyncio.timeout_at(rows.until_s):
+                offset = await self._acknowledged(place, batch)
+        except TimeoutError as error:
+            limit = f"delivery.timeout.ms={self._settings.delivery_timeout_ms}"
+            raise TimedOutError(f"{doing}: no answer in {limit}; last error: {self.last_error or None}") from error
+        except _TOO_LARGE as error:
+            if count == 1:
+                raise client_error(error, doing) from error
+            for half in (rows.slice(0, count // 2), rows.slice(count // 2)):  # the topic's limit is less than ours
+                await self._send(place, *self._laid_out(half))
+        except KafkaError as error:
+            raise client_error(error, doing) from error
+        else:
+            self._on_delivered(place, offset, count, int(rows.sizes.sum()))
+
+    async def _acknowledged(self, place: TopicPartition, batch: ReadyBatch) -> int:
+        """Return the offset of the first record. Raises KafkaError: to try again is no use; ConnectError."""
+        while True:
+            await self._check(place)
+            leader = self._producer.client.cluster.leader_for_partition(place)
+            try:
+                async with self._requests.room(leader, batch.size()):
+                    sent = await self._producer.send_batch(batch, place.topic, partition=place.partition)
+                    sent.add_done_callback(_heard)  # also when nobody waits for it any more
+                    return int((await asyncio.shield(sent)).offset)
+            except KafkaError as error:
+                if not (error.retriable or isinstance(error, KafkaTimeoutError)):
+                    raise
+                self.last_error = repr(error)
+            await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
+
+    async def _check(self, place: TopicPartition) -> None:
+        """Raise DataError when there is no such partition, also by the newest metadata."""
+        if place.partition not in await self._partitions(place.topic):
+            await self._refreshed()
+            if place.partition not in await self._partitions(place.topic):
+                raise connect_error(NamedError(NamedError._UNKNOWN_PARTITION), f"producing to {place}")
+
+    async def _partitions(self, topic: str) -> set[int]:
+        """Return the topic's partitions; waits while no broker answers. Raises NotFoundError, ConnectError."""
+        while True:
+            try:
+                partitions: set[int] = await self._producer.partitions_for(topic)
+                return partitions
+            except KafkaError as error:
+                unreachable = isinstance(error, UnknownTopicOrPartitionError) and not await self._refreshed(1)
+                if not unreachable:
+                    raise client_error(error, f"producing to {topic}") from error
+
+    async def _refreshed(self, most: int | None = None) -> bool:
+        """Ask a broker for the metadata until one answers, or so many times."""
+        while not await self._producer.client.force_metadata_update():
+            most = None if most is None else most - 1
+            if most == 0:
+                return False
+            await asyncio.sleep(self._settings.retry_backoff_ms / 1000)
+        return True
+
+
+def _heard(sent: asyncio.Future[Any]) -> None:
+    if not sent.cancelled():
+        sent.exception()
+
+
+def _fill(waiting: Iterable[_Rows], batch_bytes: int) -> bool:
+    """Tell whether rows make a batch, or more."""
+    size = 0
+    return any((size := size + int(rows.sizes.sum())) >= batch_bytes for rows in waiting)
+
+
+def _taken(waiting: deque[_Rows], most_bytes: int) -> _Rows:
+    """Take rows with the same columns from the front, a batch of them, at least one."""
+    taken, size = list[_Rows](), 0
+    while waiting and (not taken or waiting[0].columns.schema.equals(taken[0].columns.schema)):
+        first = waiting.popleft()
+        fit = int(np.searchsorted(np.cumsum(first.sizes), most_bytes - size, side="right"))
+        fit = fit if taken else max(fit, 1)
+        if fit < len(first.sizes):
+            waiting.appendleft(first.slice(fit))
+            taken += [first.slice(0, fit)] if fit else []
+            break
+        taken.append(first)
+        size += int(first.sizes.sum())
+    if len(taken) == 1:
+        return taken[0]
+    columns, sizes = joined([one.columns for one in taken]), np.concatenate([one.sizes for one in taken])
+    return _Rows(columns, sizes, taken[0].now_ms, taken[0].until_s)

@@ -1,0 +1,117 @@
+"""Which producers' properties ``ColumnProducer`` honours, and what they mean to it. Pure.
+
+Whatever is not understood here is ``KafkaBatchProducer``'s, which knows every property or says that it has no effect.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spark_connect_rt.config.client_settings import client_setting
+from spark_connect_rt.kafka.client_config import SECURITY_USED
+from spark_connect_rt.kafka.group_security import connection_arguments
+from spark_connect_rt.kafka.records.record_batch_columns import BATCH_OVERHEAD, CODECS, Compression
+from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS
+
+_JAVAS = (
+    "buffer.memory",
+    "connections.max.idle.ms",
+    "delivery.timeout.ms",
+    "max.block.ms",
+    "max.request.size",
+    "metadata.max.age.ms",
+    "request.timeout.ms",
+    "retry.backoff.ms",
+)
+_DEFAULTS = {
+    **{name: client_setting("producer", name) for name in _JAVAS},
+    "batch.size": 1_000_000,  # not Java's: what is joined here has arrived already, so a large one delays nobody
+    "linger.ms": 0,  # any: rows that come while others are under way are joined, and nobody waits longer
+    "max.in.flight.requests.per.connection": 1,  # any: there is one
+}
+_TEXTS: Mapping[str, tuple[str, ...]] = {
+    "acks": ("all", "-1", "1"),
+    "compression.type": CODECS,
+    "enable.idempotence": ("false",),
+    "security.protocol": ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"),
+    "sasl.mechanism": ("plain", "scram-sha-256", "scram-sha-512", "oauthbearer"),
+}
+_LEVELS = {f"compression.{kind}.level": range(1, most + 1) for kind, most in (("gzip", 9), ("lz4", 12), ("zstd", 22))}
+_COUNTS = range(2**63)
+_OTHERS = SECURITY_USED | {"bootstrap.servers", "client.id", "key.serializer", "value.serializer", *TELLS_OFFSETS}
+
+
+@dataclass(frozen=True, slots=True)
+class ColumnSettings:
+    """What a ColumnProducer goes by."""
+
+    client: Mapping[str, Any]  # arguments of AIOKafkaProducer
+    batch_bytes: int
+    request_bytes: int
+    buffer_bytes: int
+    max_block_ms: int
+    delivery_timeout_ms: int
+    retry_backoff_ms: int
+    compression: Compression
+    tells_offsets: bool  # of what is delivered
+
+
+def not_honoured(config: Mapping[str, str]) -> list[str]:
+    """Return the properties that a ColumnProducer does not honour, or not with what they are set to; sorted."""
+    texts = _texts(config)
+    numbers = {**dict.fromkeys(_DEFAULTS, _COUNTS), **_LEVELS}
+    others = {name for name in config if name not in _TEXTS and name not in numbers and name not in _OTHERS}
+    others |= {name for name, text in texts.items() if text not in _TEXTS[name]}
+    others |= {name for name in numbers if name in config and not _within(config[name], numbers[name])}
+    if "enable.idempotence" not in texts:
+        others.add("enable.idempotence")  # Java's default is an idempotent producer
+    if texts.get("security.protocol", "").startswith("sasl") and "sasl.mechanism" not in texts:
+        others.add("sasl.mechanism")  # GSSAPI, by default
+    return sorted(others)
+
+
+def _texts(config: Mapping[str, str]) -> dict[str, str]:
+    return {name: text.strip().lower() for name, text in config.items() if name in _TEXTS}
+
+
+def _within(text: str, allowed: range) -> bool:
+    try:
+        return int(text) in allowed
+    except ValueError:
+        return False
+
+
+def column_settings(config: Mapping[str, str]) -> ColumnSettings | None:
+    """Return what to make a ColumnProducer with; None: something is ``not_honoured``.
+
+    Raises BadConfigError: a key store, mechanism or login module that cannot be had.
+    """
+    if not_honoured(config):
+        return None
+    texts = _texts(config)
+    numbers = {name: int(config.get(name, usual)) for name, usual in _DEFAULTS.items()}
+    kind = texts.get("compression.type", "none")
+    level = config.get(f"compression.{kind}.level")
+    client = {
+        "bootstrap_servers": config.get("bootstrap.servers", ""),
+        "client_id": config.get("client.id") or None,
+        "acks": 1 if texts.get("acks") == "1" else "all",
+        "connections_max_idle_ms": numbers["connections.max.idle.ms"],
+        "metadata_max_age_ms": numbers["metadata.max.age.ms"],
+        "request_timeout_ms": numbers["request.timeout.ms"],
+        "retry_backoff_ms": numbers["retry.backoff.ms"],
+        **connection_arguments(config),
+    }
+    return ColumnSettings(
+        client,
+        batch_bytes=max(min(numbers["batch.size"], numbers["max.request.size"]) - BATCH_OVERHEAD, 0),
+        request_bytes=numbers["max.request.size"],
+        buffer_bytes=numbers["buffer.memory"],
+        max_block_ms=numbers["max.block.ms"],
+        delivery_timeout_ms=numbers["delivery.timeout.ms"],
+        retry_backoff_ms=numbers["retry.backoff.ms"],
+        compression=Compression(kind, None if level is None else int(level)),
+        tells_offsets=TELLS_OFFSETS.items() <= config.items(),
+    )

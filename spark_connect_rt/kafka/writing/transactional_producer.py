@@ -1,0 +1,118 @@
+"""Kafka records by the batch, in transactions (KIP-618).
+
+Owns: one transactional producer, and the answer to "was it fenced": librdkafka says so in one of several calls, later
+ones only that the producer is broken. Must not: decide where transactions end.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+import pyarrow as pa
+from confluent_kafka import KafkaError, KafkaException
+
+from spark_connect_rt.errors import ConnectError, FencedError, TimedOutError
+from spark_connect_rt.kafka.error_mapping import connect_error, is_code, kafka_error
+from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
+
+FENCED = "CRT-1061"
+_FENCING = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "FENCED_INSTANCE_ID")
+
+
+class KafkaTransactionalProducer(KafkaBatchProducer):
+    """A TransactionalProducer on confluent-kafka. One thread."""
+
+    def __init__(self, config: Mapping[str, str]) -> None:
+        """Take Java properties, ``transactional.id`` among them."""
+        self._id = config["transactional.id"]
+        self._fenced_by: str | None = None
+        super().__init__(config)
+
+    def claim(self, timeout_ms: int) -> None:
+        """See the port."""
+        self._patiently(self._producer.init_transactions, timeout_ms, "claiming")
+
+    def begin(self) -> None:
+        """See the port."""
+        with self._explained("beginning a transaction of"):
+            self._producer.begin_transaction()
+
+    def produce(self, batch: pa.RecordBatch) -> None:
+        """See the port."""
+        with self._explained("producing as"):
+            super().produce(batch)
+
+    def commit(self, timeout_ms: int) -> None:
+        """See the port."""
+        self._patiently(self._producer.commit_transaction, timeout_ms, "committing a transaction of")
+
+    def abort(self, timeout_ms: int) -> None:
+        """See the port."""
+        # It purges by itself what is queued. Doing so before it leaves a gap in the sequence numbers: the broker then
+        # refuses the next transaction, if one was committed before.
+        self._patiently(self._producer.abort_transaction, timeout_ms, "aborting a transaction of")
+        self._failure = None  # it was of what is dropped now
+
+    def _patiently(self, call: Callable[[float], None], timeout_ms: int, doing: str) -> None:
+        """Make a call that may be made again as long as Kafka says so."""
+        end_s = time.monotonic() + timeout_ms / 1000
+        while True:
+            left_s = max(0.1, end_s - time.monotonic())
+            try:
+                with self._explained(doing):
+                    call(left_s)
+                    return
+            except _AgainError as error:
+                if time.monotonic() >= end_s:
+                    raise TimedOutError(f"{doing} {self._id}: {error}") from error
+
+    @contextmanager
+    def _explained(self, doing: str) -> Iterator[None]:
+        """Turn errors into ours; whoever was fenced is told so, whatever the call says."""
+        try:
+            yield
+        except KafkaException as error:
+            inner = kafka_error(error)
+            self._hear()
+            if self._is_fenced(inner):
+                raise self._fenced(inner) from error
+            if inner.retriable():
+                raise _AgainError(inner.str()) from error
+            raise self._failure or connect_error(error, f"{doing} {self._id}") from error
+        except ConnectError as error:
+            if self._is_fenced(error.__cause__ or error):
+                raise self._fenced(error) from error
+            raise
+
+    def _hear(self) -> None:
+        """Have ``_failed`` and ``_note`` called; the client raises here what is fatal."""
+        try:
+            self._producer.poll(0)
+        except KafkaException as error:
+            self._note(kafka_error(error))
+
+    def _is_fenced(self, error: Any) -> bool:
+        told = self._fenced_by is not None or is_code(error, *_FENCING)
+        return told or isinstance(error, FencedError) or isinstance(self._failure, FencedError)
+
+    def _fenced(self, error: Any) -> FencedError:
+        why = self._fenced_by or (error.str() if isinstance(error, KafkaError) else str(error))
+        return FencedError(
+            f"The producer with transactional id {self._id} is fenced: a newer run of this task has begun elsewhere, "
+            f"or its transaction was open for longer than transaction.timeout.ms. Nothing of the open transaction is "
+            f"visible to readers of committed data. If the task runs nowhere else, restart it; if it happens again, "
+            f"raise producer.override.transaction.timeout.ms or use transaction.boundary=poll ({why})",
+            code=FENCED,
+        )
+
+    def _note(self, error: Any) -> None:
+        super()._note(error)
+        if is_code(error, *_FENCING):
+            self._fenced_by = error.str()
+
+
+class _AgainError(ConnectError):
+    """Kafka says that the same call may succeed."""

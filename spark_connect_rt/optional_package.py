@@ -1,0 +1,36 @@
+"""Packages of the extras: imported when something needs them, refused in words that name the extra."""
+
+from __future__ import annotations
+
+import importlib
+import importlib.util
+from pathlib import Path
+from typing import Any
+
+from spark_connect_rt.errors import ConnectError
+
+_CODES = {"quickstart": "CRT-1087", "registry": "CRT-1102"}
+
+
+def optional_module(name: str, extra: str, user: str) -> Any:
+    """Return the module ``name`` of the extra; ``user`` (a plural) is what needs it, as the message names it.
+
+    Raises ConnectError with the extra's code: it is not installed, or something that it imports is not.
+    """
+    try:
+        return importlib.import_module(name)
+    except ImportError as error:
+        raise _missing(error.name, extra, user) from error
+
+
+def package_folder(name: str, extra: str, user: str) -> Path:
+    """Return the folder of a package whose files alone are wanted: nothing is imported. See ``optional_module``."""
+    spec = importlib.util.find_spec(name)
+    if spec is None or spec.origin is None:
+        raise _missing(name, extra, user)
+    return Path(spec.origin).parent
+
+
+def _missing(name: str | None, extra: str, user: str) -> ConnectError:
+    words = f"{user} need more packages ({name}): pip install 'spark-connect-rt[{extra}]'"
+    return ConnectError(words, code=_CODES[extra])

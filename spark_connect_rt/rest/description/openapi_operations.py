@@ -1,0 +1,171 @@
+"""What each operation of the REST API takes and answers, as data: the source of /openapi.json.
+
+Owns: parameters, bodies, every status that an operation may answer with. Paths are written as the routes have them; a
+test holds the two against each other, and another one asks every operation for what is not declared here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from spark_connect_rt.ports.herder_values import (
+    ConnectorInfo,
+    ConnectorStateInfo,
+    PluginInfo,
+    TaskInfo,
+    TaskState,
+    WorkerProgress,
+)
+from spark_connect_rt.ports.loggers import LEVELS, LoggerLevel
+from spark_connect_rt.rest import shapes
+from spark_connect_rt.rest.config_shapes import CheckedConfig, ConfigKeyInfo
+
+Shape = Any
+"""A dataclass of the ports or of rest/shapes.py, or a list or dict of these."""
+
+
+@dataclass(frozen=True, slots=True)
+class QueryParameter:
+    """A parameter that may be left out; ``repeats``: given more than once, each adds to the others."""
+
+    name: str
+    description: str
+    schema: Mapping[str, Any]
+    repeats: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Operation:
+    """One method on one path. ``answers``: status -> what it holds (None: nothing); ``refusals``: status -> why."""
+
+    id: str
+    answers: Mapping[int, Shape | None]
+    refusals: Mapping[int, str] = field(default_factory=dict)
+    body: Shape | None = None
+    parameters: tuple[QueryParameter, ...] = ()
+
+
+UNREADABLE = "The body is not the JSON that is needed (500 as Java answers; code CRT-1032)."
+_LATE = "It could not be done in time, the worker that must do it is not reached, or an error nobody foresaw."
+_NOT_FOUND = {404: "There is no such connector or task."}
+_INVALID = {400: "The configuration is refused; every problem is listed."}
+_REBALANCING = {409: "A rebalance did not end in time, or nobody leads the group."}
+_LEADER = _NOT_FOUND | _REBALANCING
+_TRACKING = {403: "Topic tracking, or its reset, is disabled."}
+
+ALWAYS = {
+    406: "Something other than JSON is accepted.",
+    415: "The body's content type is not JSON.",
+    500: _LATE,
+}
+"""What any operation may be refused with."""
+
+_FLAG = {"type": "boolean", "default": False}
+_FORWARD = QueryParameter(
+    "forward", "Set by workers that pass a request on: true the first time, false the second.", {"type": "boolean"}
+)
+_EXPAND = QueryParameter(
+    "expand", "Show each connector's status, its info, or both.", {"enum": ["status", "info"]}, repeats=True
+)
+_INCLUDE_TASKS = QueryParameter("includeTasks", "Restart the tasks as well.", _FLAG)
+_ONLY_FAILED = QueryParameter("onlyFailed", "Restart only what has FAILED.", _FLAG)
+_SCOPE = QueryParameter(
+    "scope", "This worker, or every worker of the group.", {"enum": ["worker", "cluster"], "default": "worker"}
+)
+_EVERY_KIND = QueryParameter("connectorsOnly", "Leave out all but connectors.", {"type": "boolean", "default": True})
+_VERSION = QueryParameter("version", "Of the plug-in; none: the newest.", {"type": "string"})
+_LEVEL_NAMES = ", ".join(LEVELS)
+
+_CONNECTOR = "/connectors/{connector}"
+_TASK = f"{_CONNECTOR}/tasks/{{task}}"
+
+OPERATIONS: Mapping[tuple[str, str], Operation] = {
+    ("GET", "/"): Operation("getWorkerVersion", {200: shapes.WorkerVersion}),
+    ("GET", "/health"): Operation(
+        "getHealth",
+        {200: shapes.WorkerHealth, 503: shapes.WorkerHealth, 500: shapes.WorkerHealth},
+    ),
+    ("GET", "/health/live"): Operation("getLiveness", {200: shapes.WorkerHealth, 500: shapes.WorkerHealth}),
+    ("GET", "/health/ready"): Operation("getReadiness", {200: shapes.WorkerHealth, 503: shapes.WorkerHealth}),
+    ("GET", "/connectors"): Operation(
+        "listConnectors", {200: list[str] | dict[str, shapes.ExpandedConnector]}, parameters=(_EXPAND,)
+    ),
+    ("POST", "/connectors"): Operation(
+        "createConnector",
+        {201: ConnectorInfo},
+        _INVALID | {409: "The name is taken, a rebalance did not end in time, or nobody leads the group."},
+        shapes.NewConnector,
+        (_FORWARD,),
+    ),
+    ("GET", _CONNECTOR): Operation("getConnector", {200: ConnectorInfo}, _NOT_FOUND),
+    ("DELETE", _CONNECTOR): Operation("deleteConnector", {204: None}, _LEADER, parameters=(_FORWARD,)),
+    ("GET", f"{_CONNECTOR}/config"): Operation("getConnectorConfig", {200: dict[str, str]}, _NOT_FOUND),
+    ("PUT", f"{_CONNECTOR}/config"): Operation(
+        "putConnectorConfig",
+        {200: ConnectorInfo, 201: ConnectorInfo},
+        _INVALID | _REBALANCING | {404: "There is no such path: the name is empty."},
+        dict[str, shapes.Setting],
+        (_FORWARD,),
+    ),
+    ("PATCH", f"{_CONNECTOR}/config"): Operation(
+        "patchConnectorConfig", {200: ConnectorInfo}, _INVALID | _LEADER, dict[str, shapes.Setting | None], (_FORWARD,)
+    ),
+    ("GET", f"{_CONNECTOR}/status"): Operation("getConnectorStatus", {200: ConnectorStateInfo}, _NOT_FOUND),
+    ("GET", f"{_CONNECTOR}/topics"): Operation("getConnectorTopics", {200: dict[str, shapes.Topics]}, _TRACKING),
+    ("PUT", f"{_CONNECTOR}/topics/reset"): Operation("resetConnectorTopics", {202: None}, _TRACKING),
+    ("GET", f"{_CONNECTOR}/offsets"): Operation("getConnectorOffsets", {200: shapes.ConnectorOffsets}, _LEADER),
+    ("PATCH", f"{_CONNECTOR}/offsets"): Operation(
+        "alterConnectorOffsets",
+        {200: shapes.Message},
+        {400: "The connector is not STOPPED, or an offset is none."} | _LEADER,
+        shapes.WantedOffsets,
+        (_FORWARD,),
+    ),
+    ("DELETE", f"{_CONNECTOR}/offsets"): Operation(
+        "resetConnectorOffsets",
+        {200: shapes.Message},
+        {400: "The connector is not STOPPED."} | _LEADER,
+        parameters=(_FORWARD,),
+    ),
+    ("PUT", f"{_CONNECTOR}/pause"): Operation("pauseConnector", {202: None}, _LEADER),
+    ("PUT", f"{_CONNECTOR}/resume"): Operation("resumeConnector", {202: None}, _LEADER),
+    ("PUT", f"{_CONNECTOR}/stop"): Operation("stopConnector", {204: None}, _LEADER, parameters=(_FORWARD,)),
+    ("POST", f"{_CONNECTOR}/restart"): Operation(
+        "restartConnector",
+        {202: ConnectorStateInfo, 204: None},
+        _LEADER,
+        parameters=(_INCLUDE_TASKS, _ONLY_FAILED, _FORWARD),
+    ),
+    ("GET", f"{_CONNECTOR}/tasks"): Operation("listTasks", {200: list[TaskInfo]}, _NOT_FOUND),
+    ("GET", f"{_TASK}/status"): Operation("getTaskStatus", {200: TaskState}, _NOT_FOUND),
+    ("POST", f"{_TASK}/restart"): Operation("restartTask", {204: None}, _LEADER, parameters=(_FORWARD,)),
+    ("GET", "/connector-plugins"): Operation("listPlugins", {200: list[PluginInfo]}, parameters=(_EVERY_KIND,)),
+    ("GET", "/connector-plugins/{plugin}/config"): Operation(
+        "getPluginConfig",
+        {200: list[ConfigKeyInfo]},
+        {400: "The version is none, or the kind has no settings.", 404: "There is no such plug-in."},
+        parameters=(_VERSION,),
+    ),
+    ("PUT", "/connector-plugins/{plugin}/config/validate"): Operation(
+        "validateConfig",
+        {200: CheckedConfig},
+        {400: "No connector class, an unknown one, or another than the path names.", 404: "There is no such path."},
+        dict[str, shapes.Setting | None],
+    ),
+    ("GET", "/admin/loggers"): Operation("listLoggers", {200: dict[str, LoggerLevel]}),
+    ("GET", "/admin/loggers/{logger}"): Operation(
+        "getLogger", {200: LoggerLevel}, {404: "The logger has no level of its own."}
+    ),
+    ("PUT", "/admin/loggers/{logger}"): Operation(
+        "setLogger",
+        {200: list[str], 204: None},
+        {400: "No level is given.", 404: f"The level is none of {_LEVEL_NAMES}."},
+        shapes.WantedLevel,
+        (_SCOPE,),
+    ),
+    ("GET", "/admin/story"): Operation("getStory", {200: shapes.WorkerEvents}),
+    ("GET", "/admin/progress"): Operation("getProgress", {200: WorkerProgress}),
+    ("GET", "/admin/plugins"): Operation("getPluginReport", {200: shapes.PluginReport}),
+}

@@ -1,0 +1,54 @@
+"""Values of the ports as JSON has them: the one serializer of the REST API.
+
+Owns: dataclass -> object, by the metadata that ports/json_shape.py puts beside its fields; a named tuple is an object,
+too. Bytes are made of it by protocol/json_text.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import fields, is_dataclass
+from functools import cache
+from typing import Any
+
+_PLAIN = frozenset({str, int, float, bool, type(None)})
+
+
+def as_json(value: Any) -> Any:
+    """Return dicts, lists and plain values, fields and keys in their order; what has no JSON form stays as it is."""
+    kind: Any = type(value)
+    return value if kind in _PLAIN else _writer_of(kind)(value)
+
+
+@cache
+def _writer_of(kind: Any) -> Callable[[Any], Any]:
+    if is_dataclass(kind):
+        return _fields_writer(kind)
+    if hasattr(kind, "_fields"):
+        return lambda value: _object(dict(zip(kind._fields, value, strict=True)))
+    if issubclass(kind, Mapping):
+        return _object
+    if issubclass(kind, list | tuple):
+        return lambda value: [as_json(one) for one in value]
+    return lambda value: value
+
+
+def _object(value: Mapping[str, Any]) -> Mapping[str, Any]:
+    if type(value) is dict and _PLAIN.issuperset(map(type, value.values())):
+        return value  # a configuration: lists of connectors hold thousands of them
+    return {key: as_json(one) for key, one in value.items()}
+
+
+def _fields_writer(kind: Any) -> Callable[[Any], dict[str, Any]]:
+    shown = [(one.name, one.metadata.get("alias", one.name), "exclude_if" in one.metadata) for one in fields(kind)]
+    plain = _PLAIN
+
+    def write(value: Any) -> dict[str, Any]:
+        found = {}
+        for name, key, may_be_left_out in shown:
+            part = getattr(value, name)
+            if part or not may_be_left_out:
+                found[key] = part if type(part) in plain else as_json(part)
+        return found
+
+    return write

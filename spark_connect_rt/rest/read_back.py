@@ -1,0 +1,28 @@
+"""Configurations and offsets in the order in which Java prints those that it read back: that of its HashMap."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from spark_connect_rt.ports.herder_values import ConnectorInfo, ConnectorOffset, TaskInfo
+from spark_connect_rt.protocol.java_hash_order import in_java_hash_order
+
+
+def read_back(found: ConnectorInfo) -> ConnectorInfo:
+    """Return a connector with its configuration in that order; the answer to a write keeps the writer's."""
+    return ConnectorInfo(found.name, in_java_hash_order(found.config), found.tasks, found.type)
+
+
+def read_back_task(found: TaskInfo) -> TaskInfo:
+    """Return a task with its configuration in that order."""
+    return TaskInfo(found.id, in_java_hash_order(found.config))
+
+
+def read_back_offset(found: ConnectorOffset) -> ConnectorOffset:
+    """Return partition and offset with their fields in that order."""
+    return ConnectorOffset(_ordered(found.partition), _ordered(found.offset))
+
+
+def _ordered(values: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    return None if values is None else in_java_hash_order(values)

@@ -1,0 +1,123 @@
+"""Shapes of bodies that only the REST API knows; those of the herder's answers are ports/herder_values.py.
+
+Owns: names and order of fields. Requests are read by request_body.py; their shapes stand here for the description.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from spark_connect_rt.ports.herder_values import ConnectorInfo, ConnectorOffset, ConnectorStateInfo, HerderEvent
+from spark_connect_rt.ports.json_shape import JsonShape, described, left_out, one_of
+from spark_connect_rt.state.target_state import TargetState
+
+INITIAL_STATES = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
+Setting = str | int | float | bool
+"""A setting's value in a request; numbers and booleans become the text that was sent."""
+
+
+@dataclass(frozen=True, slots=True)
+class Error(JsonShape):
+    """A refusal: Kafka Connect's two fields, and what this product adds."""
+
+    error_code: int = field(metadata=described("The HTTP status."))
+    message: str
+    code: str | None = field(default=None, metadata=left_out("Stable code of the error.", pattern="^CRT-[0-9]{4}$"))
+    hint: str | None = field(default=None, metadata=left_out("What to do about it."))
+    problems: Mapping[str, Sequence[str]] | None = field(default=None, metadata=left_out("Setting -> what is wrong."))
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerVersion(JsonShape):
+    """The Connect version that the worker speaks, and its Kafka cluster."""
+
+    version: str
+    commit: str
+    kafka_cluster_id: str = field(metadata=described("Empty while it is not known."))
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerHealth(JsonShape):
+    """Whether this worker can be used, and what it does."""
+
+    status: str = field(metadata=one_of(("healthy", "starting", "unhealthy")))
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class NewConnector(JsonShape):
+    """A connector to create, with its initial state."""
+
+    name: str
+    config: Mapping[str, Setting]
+    initial_state: str | None = field(
+        default=None, metadata=described("Any case; none: RUNNING.", enum=[*INITIAL_STATES, None])
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class ExpandedConnector(JsonShape):
+    """A connector of the list with what ``expand`` asked for."""
+
+    status: ConnectorStateInfo | None = field(default=None, metadata=left_out("With expand=status."))
+    info: ConnectorInfo | None = field(default=None, metadata=left_out("With expand=info."))
+
+
+@dataclass(frozen=True, slots=True)
+class Topics(JsonShape):
+    """Names of the topics that a connector used."""
+
+    topics: Sequence[str]
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorOffsets(JsonShape):
+    """The offsets of a connector, one for each partition."""
+
+    offsets: Sequence[ConnectorOffset]
+
+
+@dataclass(frozen=True, slots=True)
+class WantedOffset(JsonShape):
+    """A partition and where to go on; an offset of null forgets the partition."""
+
+    partition: Mapping[str, Any] | None
+    offset: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class WantedOffsets(JsonShape):
+    """Offsets to write to a stopped connector."""
+
+    offsets: Sequence[WantedOffset] = field(metadata=described("Partitions to change.", minItems=1))
+
+
+@dataclass(frozen=True, slots=True)
+class Message(JsonShape):
+    """What was done, in Java's words."""
+
+    message: str
+
+
+@dataclass(frozen=True, slots=True)
+class WantedLevel:
+    """The level to set; other fields are passed over."""
+
+    level: str = field(metadata=described("TRACE, DEBUG, INFO, WARN, ERROR, FATAL, OFF or ALL; any case."))
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerEvents(JsonShape):
+    """What the herder did or waited for, oldest first."""
+
+    story: Sequence[HerderEvent]
+
+
+@dataclass(frozen=True, slots=True)
+class PluginReport(JsonShape):
+    """Every plug-in by its metadata, and those that cannot be used."""
+
+    plugins: Sequence[Mapping[str, Any]] = ()
+    broken: Sequence[Mapping[str, Any]] = ()

@@ -1,0 +1,246 @@
+"""What each request does once it is its turn on the tick thread (Java ``DistributedHerder``'s request bodies).
+
+Every method decides who must serve (planning.request_routing), has the config topic written beside the tick, and
+answers from what was read back. The order of effects is that of Java's request bodies:
+clients see it in what the topics hold when a request is cut short.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from typing import Any, TypeVar, assert_never
+
+from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, FencedError, NotFoundError
+from spark_connect_rt.planning.request_routing import require_leader, require_owner
+from spark_connect_rt.planning.restart_plan import RestartRequest, plan_restart
+from spark_connect_rt.ports.herder_requests import (
+    CreateConnector,
+    DeleteConnector,
+    FenceZombies,
+    ModifyOffsets,
+    PutConfig,
+    PutTaskConfigs,
+    RestartConnector,
+    RestartTask,
+    SetGroupLoggerLevel,
+    SetTargetState,
+    TickRequest,
+)
+from spark_connect_rt.ports.herder_values import ConfigWritten, ConnectorStateInfo
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
+from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
+from spark_connect_rt.runtime.herder.steps.publishing import Publishing
+from spark_connect_rt.runtime.herder.steps.reconciling import Reconciling
+from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
+from spark_connect_rt.runtime.herder.views import ConnectorViews
+from spark_connect_rt.state.target_state import TargetState
+
+T = TypeVar("T")
+
+
+class ConnectorRequests:
+    """All on the tick thread."""
+
+    def __init__(
+        self,
+        deps: HerderDependencies,
+        state: GroupState,
+        views: ConnectorViews,
+        publishing: Publishing,
+        reconciling: Reconciling,
+        calls: TopicCalls,
+        fencing: ZombieFencing,
+        offsets: OffsetRequests,
+    ) -> None:
+        self._deps = deps
+        self._store = deps.config_store
+        self._state = state
+        self._views = views
+        self._publishing = publishing
+        self._reconciling = reconciling
+        self._calls = calls
+        self._fencing = fencing
+        self._offsets = offsets
+
+    def serve(self, request: TickRequest) -> Any:  # noqa: C901 - a table: one line for each request
+        """Return the answer or a Future of it; raise the error that is the answer."""
+        match request:
+            case CreateConnector(name, config, initial_state):
+                return self._create(name, config, initial_state)
+            case PutConfig(name, config):
+                return self._put_config(name, config)
+            case DeleteConnector(name):
+                return self._delete(name)
+            case SetTargetState(name, TargetState.STOPPED):
+                return self._stop_connector(name)
+            case SetTargetState(name, target):
+                return self._set_target_state(name, target)
+            case RestartConnector(name, False, False):
+                return self._restart_connector(name)
+            case RestartConnector(name, include_tasks, only_failed):
+                return self._restart_by_plan(RestartRequest(name, include_tasks, only_failed))
+            case RestartTask(task):
+                return self._restart_task(task)
+            case ModifyOffsets(name, offsets):
+                return self._offsets.modify(name, offsets)
+            case PutTaskConfigs(name, configs):
+                return self._put_task_configs(name, configs)
+            case FenceZombies(name):
+                return self._fence(name)
+            case SetGroupLoggerLevel(namespace, level):
+                return self._set_logger_level(namespace, level)
+            case _:
+                assert_never(request)
+
+    def _create(self, name: str, config: Mapping[str, str], initial_state: TargetState | None) -> Future[ConfigWritten]:
+        """Create; the target state is written first, so that nothing starts by mistake."""
+        self._require_leader(f"create connector {name}")
+        if self._store.snapshot().contains(name):
+            raise AlreadyExistsError(f"Connector {name} already exists")
+        return self._write_config(name, config, initial_state, created=True)
+
+    def _put_config(self, name: str, config: Mapping[str, str]) -> Future[ConfigWritten]:
+        """Create or replace."""
+        self._require_leader(f"configure connector {name}")
+        created = not self._store.snapshot().contains(name)
+        return self._write_config(name, config, None, created)
+
+    def config_to_patch(self, name: str) -> Mapping[str, str]:
+        """Return the raw configuration that a patch applies to; the leader's, as it decides."""
+        self._require_leader(f"patch connector {name}")
+        self._require_known(name, f"Connector {name} not found")
+        return self._views.connector_config(name)
+
+    def replace_config(
+        self, name: str, before: Mapping[str, str], config: Mapping[str, str]
+    ) -> Future[ConfigWritten] | None:
+        """Replace the configuration if it still is ``before``; None: it changed since, patch that one."""
+        return None if self.config_to_patch(name) != before else self._write_config(name, config, None, created=False)
+
+    def _delete(self, name: str) -> Future[None]:
+        """Tombstone it; tasks stop in the rebalance that follows."""
+        self._require_leader(f"delete connector {name}")
+        self._require_known(name, f"Connector {name} not found")
+        stage = f"removing the config for connector {name} from the config topic"
+        return self._write(stage, lambda: self._store.remove_connector_config(name), _nothing)
+
+    def _set_target_state(self, name: str, target: TargetState) -> Future[None]:
+        """Pause or resume; any worker may."""
+        self._require_known(name, f"Unknown connector {name}")
+        stage = f"writing the {target.value} target state for connector {name} to the config topic"
+        return self._write(stage, lambda: self._store.put_target_state(name, target), _nothing)
+
+    def _set_logger_level(self, namespace: str, level: str) -> Future[None]:
+        """Have every worker set a level; any worker may."""
+        stage = f"writing level {level} of logger {namespace} to the config topic"
+        return self._write(stage, lambda: self._store.put_logger_level(namespace, level), _nothing)
+
+    def _stop_connector(self, name: str) -> Future[None]:
+        """Write an empty task set and STOPPED."""
+        self._require_leader(f"stop connector {name}")
+        self._require_known(name, f"Unknown connector {name}")
+        stage = f"writing the STOPPED target stage for connector {name} to the config topic"
+        return self._write(stage, lambda: self._store.put_stopped(name), _nothing)
+
+    def _restart_connector(self, name: str) -> Future[None]:
+        """Restart the Connector instance alone; answered once the new one runs."""
+        self._require_known(name, f"Unknown connector: {name}")
+        held = self._state.held
+        owned = held is not None and name in held.connectors
+        owner_url = self._state.owner_urls.get(name)
+        require_owner(self._state.standing, owned, owner_url, f"restart connector {name}")
+        return self._restart_item(name)
+
+    def _restart_task(self, task: ConnectorTaskId) -> Future[None]:
+        """Restart one task; answered once the new run is handed to the engine."""
+        snapshot = self._store.snapshot()
+        self._require_known(task.connector, f"Unknown connector: {task.connector}")
+        if task not in snapshot.tasks(task.connector):
+            raise NotFoundError(f"Unknown task: {task}")
+        held = self._state.held
+        owned = held is not None and task in held.tasks
+        require_owner(self._state.standing, owned, self._state.owner_urls.get(task), f"restart task {task}")
+        return self._restart_item(task)
+
+    def _restart_by_plan(self, request: RestartRequest) -> Future[ConnectorStateInfo]:
+        """Plan, write the request for every worker to act on, answer the plan (KIP-745)."""
+        name = request.connector
+        self._require_leader(f"restart connector {name}")
+        self._require_known(name, f"Unknown connector: {name}")
+        status_store = self._deps.status_store
+        plan = plan_restart(request, status_store.connector(name), status_store.tasks(name))
+        if plan is None:
+            raise NotFoundError(f"Status for connector {name} not found")
+        planned = self._views.planned_status(plan)
+        return self._write(
+            f"writing restart request for connector {name} to the config topic",
+            lambda: self._store.put_restart_request(name, request.include_tasks, request.only_failed),
+            lambda: planned,
+        )
+
+    def _put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> Future[None] | None:
+        """Write a follower's generated set, unless it is what is stored already."""
+        self._require_leader(f"write task configs of {name}")
+        self._require_known(name, f"Connector {name} not found")
+        snapshot = self._store.snapshot()
+        if snapshot.target_state(name) is TargetState.STOPPED and configs:
+            raise BadRequestError(f"Cannot submit non-empty set of task configs for stopped connector {name}")
+        if not self._publishing.changed(name, configs, snapshot):
+            return None
+        stage = f"writing {len(configs)} task configs for connector {name} to the config topic"
+        return self._write(stage, lambda: self._store.put_task_configs(name, configs), _nothing)
+
+    def _fence(self, name: str) -> Future[None]:
+        """Shut out older producers of a source connector's tasks, where there may be any (KIP-618)."""
+        require_leader(self._state.standing, f"fence connector {name}")
+        self._require_known(name, f"Connector {name} not found")
+        if self._views.connector_type(name) != "source":
+            raise BadRequestError(f"Connector {name} is not a source connector")
+        return self._fencing.fence(name)
+
+    def _restart_item(self, item: str | ConnectorTaskId) -> Future[None]:
+        self._state.restarts = self._state.restarts.plus(item)
+        answer: Future[None] = Future()
+        self._reconciling.when_restarted(item, answer)
+        return answer
+
+    def _write_config(
+        self, name: str, config: Mapping[str, str], target: TargetState | None, created: bool
+    ) -> Future[ConfigWritten]:
+        return self._write(
+            f"writing a config for connector {name} to the config topic",
+            lambda: self._store.put_connector_config(name, config, target),
+            lambda: ConfigWritten(created, self._views.connector_info(name)),
+        )
+
+    def _write(self, stage: str, write: Callable[[], None], answer: Callable[[], T]) -> Future[T]:
+        """Write beside the tick; answer once it was read back. FencedError: nothing was written."""
+        promised: Future[T] = Future()
+
+        def done(error: Exception | None, _now_ms: int) -> None:
+            if isinstance(error, FencedError):
+                self._state.stop_leading()
+            try:
+                if error is not None:
+                    raise error
+                promised.set_result(answer())
+            except Exception as failure:  # noqa: BLE001 - the request's failure is its answer
+                promised.set_exception(failure)
+
+        self._calls.begin(stage, write, done)
+        return promised
+
+    def _require_leader(self, what: str) -> None:
+        require_leader(self._state.standing, what)
+
+    def _require_known(self, name: str, message: str) -> None:
+        if not self._store.snapshot().contains(name):
+            raise NotFoundError(message)
+
+
+def _nothing() -> None:
+    return None

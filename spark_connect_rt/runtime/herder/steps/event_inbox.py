@@ -1,0 +1,127 @@
+"""Events of config readers and connectors, applied by the tick: restarts, generated task configs, levels.
+
+Configuration itself is not taken from events: every step reads the snapshot. Java ``DistributedHerder``'s
+ConfigUpdateListener and ``processRestartRequests``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections import deque
+from collections.abc import Callable
+
+from spark_connect_rt.planning.restart_plan import RestartRequest, most_impactful, plan_restart
+from spark_connect_rt.ports.loggers import LEVELS
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.steps.publishing import Publishing
+from spark_connect_rt.runtime.herder.tick import Verdict
+from spark_connect_rt.runtime.worker.events import (
+    LifeChanged,
+    ReconfigurationRequested,
+    ReloadDue,
+    TaskConfigsFailed,
+    TaskConfigsGenerated,
+    WorkerEvent,
+)
+from spark_connect_rt.runtime.worker.worker import Worker
+from spark_connect_rt.state.config_fold import ConfigEvent, LoggerLevelUpdated, RestartRequested, TaskConfigsUpdated
+from spark_connect_rt.state.target_state import TargetState
+
+log = logging.getLogger(__name__)
+
+
+class EventInbox:
+    """The step ``apply events``, and the inbox it empties."""
+
+    def __init__(
+        self,
+        deps: HerderDependencies,
+        state: GroupState,
+        worker: Worker,
+        publishing: Publishing,
+        wakeup: Callable[[], None],
+    ) -> None:
+        self._deps = deps
+        self._state = state
+        self._worker = worker
+        self._publishing = publishing
+        self._wakeup = wakeup
+        self._inbox: deque[WorkerEvent | ConfigEvent] = deque()
+
+    def put(self, event: WorkerEvent | ConfigEvent) -> None:
+        """Take an event from any thread."""
+        self._inbox.append(event)
+        self._wakeup()
+
+    def apply(self, now_ms: int) -> Verdict:
+        """Apply everything in the inbox, in order of arrival; restarts of one connector count once."""
+        restarts: list[RestartRequest] = []
+        reasons: list[str] = []
+        while self._inbox:
+            event = self._inbox.popleft()
+            if isinstance(event, RestartRequested):
+                restarts.append(RestartRequest(event.name, event.include_tasks, event.only_failed))
+            else:
+                reasons.append(self._take(event, now_ms))
+        for request in most_impactful(restarts).values():
+            reasons.append(self._restart(request))
+        return Verdict("; ".join(dict.fromkeys(filter(None, reasons))))
+
+    def _take(self, event: WorkerEvent | ConfigEvent, now_ms: int) -> str:
+        reason = ""
+        match event:
+            case LoggerLevelUpdated(namespace, level):
+                reason = self._set_logger_level(namespace, level)
+            case ReconfigurationRequested(connector):
+                self._worker.generate_task_configs(connector)
+            case TaskConfigsGenerated() as generated:
+                self._publishing.take(generated, now_ms)
+            case TaskConfigsFailed(connector, error):
+                reason = self._publishing.generate_again(connector, error, now_ms)
+            case LifeChanged(what):
+                reason = what
+            case ReloadDue(item, key):
+                reason = self._reload(item, key)
+            case TaskConfigsUpdated(name, ()):
+                reason = self._left_without_tasks(name)
+            case _:
+                reason = "the configuration changed"
+        return reason
+
+    def _reload(self, item: str | ConnectorTaskId, key: object) -> str:
+        runs = self._worker.connectors().get(item) if isinstance(item, str) else self._worker.tasks().get(item)
+        if runs is None or runs.key != key:
+            return ""  # made again meanwhile
+        self._state.restarts = self._state.restarts.plus(item)
+        return f"{item} restarts: what a config provider answered is too old"
+
+    def _left_without_tasks(self, name: str) -> str:
+        """Ask a connector that should run: a stop whose second record did not arrive took its tasks away."""
+        if self._deps.config_store.snapshot().target_state(name) is TargetState.STARTED:
+            self._worker.generate_task_configs(name)
+        return "the configuration changed"
+
+    def _set_logger_level(self, namespace: str, level: str) -> str:
+        if self._deps.loggers is None or level.upper() not in LEVELS:
+            return f"level {level} of logger {namespace} is not known here"
+        self._deps.loggers.set_level(namespace, level.upper(), self._deps.clock.now_ms())
+        return f"logger {namespace} is at {level.upper()} now"
+
+    def _restart(self, request: RestartRequest) -> str:
+        store, name = self._deps.status_store, request.connector
+        plan = plan_restart(request, store.connector(name), store.tasks(name))
+        held = self._state.held
+        if plan is None or plan.empty() or held is None:
+            return f"restart of {name}: nothing to restart"
+        mine: list[str | ConnectorTaskId] = []
+        if plan.restart_connector and name in held.connectors:
+            self._worker.report_restarting(None, name)
+            mine.append(name)
+        for task in (ConnectorTaskId(name, number) for number in plan.tasks):
+            if task in held.tasks:
+                self._worker.report_restarting(task, name)
+                mine.append(task)
+        self._state.restarts = self._state.restarts.plus(*mine)
+        return f"restart of {name}: {len(mine)} of its instances are here"

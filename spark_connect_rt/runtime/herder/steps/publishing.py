@@ -1,0 +1,177 @@
+"""Generated task configurations on their way into the config topic: written by the leader, handed to it by others.
+
+Runs on the tick thread; the write and the HTTP request to the leader run beside it. Java
+``reconfigureConnectorTasksWithExponentialBackoffRetries``.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from spark_connect_rt.errors import FencedError
+from spark_connect_rt.planning.task_configs import retry_delay_ms, task_configs_changed
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.steps.forwarding import Forwarding
+from spark_connect_rt.runtime.herder.tick import Verdict
+from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
+from spark_connect_rt.runtime.worker.events import TaskConfigsGenerated
+from spark_connect_rt.runtime.worker.worker import Worker
+from spark_connect_rt.state.cluster_config import ClusterConfigState
+from spark_connect_rt.state.target_state import TargetState
+
+REPAIR_PAUSE_MS = 1_000  # until what was written is read here; the leader may have seen nothing left to write
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Pending:
+    """One connector's generated set, not known to be written yet; ``generated`` None: generate it again."""
+
+    generated: TaskConfigsGenerated | None
+    due_ms: int
+    attempt: int = 0
+    sent: bool = False
+
+
+class Publishing:
+    """The step ``publish task configs``."""
+
+    def __init__(
+        self, deps: HerderDependencies, state: GroupState, worker: Worker, forwarding: Forwarding, calls: TopicCalls
+    ) -> None:
+        self._deps = deps
+        self._state = state
+        self._worker = worker
+        self._forwarding = forwarding
+        self._calls = calls
+        self._pending: dict[str, _Pending] = {}
+        self._repaired_ms: dict[str, int] = {}  # when a connector's stored set was last found to be incomplete
+
+    def take(self, generated: TaskConfigsGenerated, now_ms: int) -> None:
+        """Take a connector's answer; a newer one replaces an older one."""
+        self._pending[generated.connector] = _Pending(generated, now_ms)
+
+    def generate_again(self, connector: str, error: str, now_ms: int) -> str:
+        """The connector failed to answer: ask again later; return a sentence about it."""
+        before = self._pending.get(connector)
+        attempt = before.attempt if before else 0
+        delay_ms = retry_delay_ms(attempt)
+        log.warning("connector=%s task configs: %s; again in %d ms", connector, error, delay_ms)
+        self._pending[connector] = _Pending(None, now_ms + delay_ms, attempt + 1)
+        return f"{connector} made no task configs, is asked again in {delay_ms} ms: {error}"
+
+    def publish(self, now_ms: int) -> Verdict:
+        """Write or hand in what is due."""
+        self._take_answers(now_ms)
+        if not self._state.resolved or self._state.stopping:
+            return Verdict(f"{len(self._pending)} task sets wait for the group" if self._pending else "")
+        self._mend_task_sets(now_ms)
+        reasons = []
+        for name, pending in list(self._pending.items()):
+            if pending.due_ms <= now_ms and not pending.sent:
+                reasons.append(self._publish_one(name, pending, now_ms))
+        due = [p.due_ms for p in self._pending.values() if not p.sent and p.due_ms > now_ms]
+        return Verdict("; ".join(filter(None, reasons)), min(due, default=None))
+
+    def _mend_task_sets(self, now_ms: int) -> None:
+        """Have every connector of ours generate its task set again if not every worker reads the one that is stored.
+
+        Java leaves such a set as it is: a worker that starts after a compaction is given tasks it knows nothing of.
+        """
+        snapshot, held = self._deps.config_store.snapshot(), self._state.held
+        for name in snapshot.inconsistent | snapshot.overtaken:
+            if held is None or name not in held.connectors or snapshot.target_state(name) is not TargetState.STARTED:
+                continue
+            if now_ms - self._repaired_ms.get(name, -REPAIR_PAUSE_MS) >= REPAIR_PAUSE_MS:
+                self._repaired_ms[name] = now_ms
+                self._pending.setdefault(name, _Pending(None, now_ms))
+
+    def _publish_one(self, name: str, pending: _Pending, now_ms: int) -> str:
+        snapshot = self._deps.config_store.snapshot()
+        held = self._state.held
+        if held is None or name not in held.connectors or not snapshot.contains(name):
+            del self._pending[name]
+            return ""
+        if pending.generated is None:
+            pending.due_ms = now_ms + 60_000  # the answer replaces this entry
+            self._worker.generate_task_configs(name)
+            return f"generates task configs of {name} again"
+        why = self._why_changed(pending.generated, snapshot)
+        if why is None:
+            del self._pending[name]
+            return ""
+        configs = pending.generated.configs
+        if self._state.is_leader:
+            return self._write(name, pending, why)
+        pending.sent = True
+        leader_url = self._state.standing.leader_url or ""
+        self._forwarding.hand_in(leader_url, name, configs, self._signing_key(snapshot))
+        return f"hands {len(configs)} task configs of {name} to the leader: {why}"
+
+    def _why_changed(self, generated: TaskConfigsGenerated, snapshot: ClusterConfigState) -> str | None:
+        name = generated.connector
+        current = snapshot.connector_config(name)
+        if current is None or dict(current) != dict(generated.connector_config):
+            return None  # made from an older configuration; the restarted connector answers again
+        if snapshot.target_state(name) is TargetState.STOPPED:
+            return None
+        return self.changed(name, generated.configs, snapshot)
+
+    def changed(self, name: str, configs: Sequence[Mapping[str, str]], snapshot: ClusterConfigState) -> str | None:
+        """Return why the stored set must be rewritten, None when it need not be."""
+        if name in snapshot.inconsistent:
+            return "the stored task set is incomplete"
+        if name in snapshot.overtaken:
+            return "the stored task set would be lost by a compaction"
+        return task_configs_changed(
+            configs,
+            snapshot.connector_task_configs(name),
+            snapshot.connector_config(name),
+            snapshot.applied_config(name),
+        )
+
+    def _write(self, name: str, pending: _Pending, why: str) -> str:
+        store = self._deps.config_store
+        if self._calls.busy or not store.may_lead():
+            return ""  # the end of what is under way wakes the tick
+        assert pending.generated is not None
+        configs = pending.generated.configs
+        pending.sent = True
+
+        def done(error: Exception | None, now_ms: int) -> None:
+            if isinstance(error, FencedError):
+                self._state.stop_leading()
+            if self._pending.get(name) is not pending:
+                return  # the connector has answered again
+            if error is None:
+                del self._pending[name]
+            else:
+                self._again(name, pending, str(error), now_ms)
+
+        stage = f"writing {len(configs)} task configs for connector {name} to the config topic"
+        self._calls.begin(stage, lambda: store.put_task_configs(name, configs), done)
+        return f"writes {len(configs)} task configs of {name}: {why}"
+
+    def _take_answers(self, now_ms: int) -> None:
+        for answer in self._forwarding.answers():
+            pending = self._pending.get(answer.connector)
+            if pending is None or not pending.sent:
+                continue
+            if answer.error is None:
+                del self._pending[answer.connector]
+            else:
+                self._again(answer.connector, pending, answer.error, now_ms)
+
+    def _again(self, name: str, pending: _Pending, error: str, now_ms: int) -> None:
+        delay_ms = retry_delay_ms(pending.attempt)
+        log.warning("connector=%s task configs not published: %s; again in %d ms", name, error, delay_ms)
+        pending.sent = False
+        pending.attempt += 1
+        pending.due_ms = now_ms + delay_ms
+
+    def _signing_key(self, snapshot: ClusterConfigState) -> bytes | None:
+        key = snapshot.session_key
+        return key.key if key and self._state.protocol.version >= 2 else None

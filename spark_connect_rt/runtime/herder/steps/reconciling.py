@@ -1,0 +1,170 @@
+"""The step that makes what runs equal what ought to run. Level-triggered: it compares, it does not remember.
+
+Owns the hand-over rules: nothing new starts while a rebalance is under way or due, a run starts only after the
+previous one ended (planning.work_plan), stops never wait for anything.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from dataclasses import dataclass, field
+
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.planning.rebalance_plan import (
+    applied_config,
+    needs_rebalance,
+    status_after_stop,
+    wanted_connectors,
+    wanted_tasks,
+)
+from spark_connect_rt.planning.work_plan import Actual, LastPlan, Life, Wanted, WorkActions
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.tick import Verdict
+from spark_connect_rt.runtime.worker.launches import TaskSpec
+from spark_connect_rt.runtime.worker.worker import Worker
+from spark_connect_rt.runtime.worker.worker_connector import ConnectorPlan
+from spark_connect_rt.state.cluster_config import ClusterConfigState
+from spark_connect_rt.state.connector_status import State
+from spark_connect_rt.state.target_state import TargetState
+
+Item = str | ConnectorTaskId
+
+
+@dataclass(slots=True)
+class _Wanted:
+    """What ought to run; computed again only when a fact changed."""
+
+    facts: tuple[object, ...] = ()
+    connectors: Mapping[str, Wanted] = field(default_factory=dict)
+    tasks: Mapping[ConnectorTaskId, Wanted] = field(default_factory=dict)
+
+
+class Reconciling:
+    """The step ``reconcile work``: starts and stops what the assignment and target states ask for."""
+
+    def __init__(self, deps: HerderDependencies, state: GroupState, worker: Worker) -> None:
+        self._deps = deps
+        self._state = state
+        self._worker = worker
+        self._exactly_once = deps.settings.worker.group.exactly_once
+        self._wanted = _Wanted()
+        self._connector_plan: LastPlan[str] = LastPlan()
+        self._task_plan: LastPlan[ConnectorTaskId] = LastPlan()
+        self._restarted: list[tuple[Item, Future[None]]] = []
+
+    def when_restarted(self, item: Item, answer: Future[None]) -> None:
+        """Answer once the item's new incarnation runs, or is wanted no more; a connector's once its start returned.
+
+        The future raises ConnectError when the connector's start failed, as in Java.
+        """
+        self._restarted.append((item, answer))
+
+    def reconcile(self, now_ms: int) -> Verdict:
+        """Stop, switch and start what must be."""
+        snapshot = self._deps.config_store.snapshot()
+        wanted = self._wanted_now(snapshot)
+        due = needs_rebalance(self._state.adopted, snapshot)
+        may_start = self._state.resolved and due is None and not self._state.stopping
+        connectors = self._connector_plan.of(wanted.connectors, self._worker.connectors(), may_start)
+        tasks = self._task_plan.of(wanted.tasks, self._worker.tasks(), may_start)
+        if not connectors.nothing():
+            self._run_connectors(connectors, wanted.connectors, snapshot)
+        if not tasks.nothing():
+            self._run_tasks(tasks, wanted.tasks, snapshot)
+        self._worker.begin_tasks()
+        self._answer_restarts(wanted)
+        sentence = "" if connectors.settled() and tasks.settled() else _sentence(connectors, tasks)
+        return Verdict(sentence, self._worker.abandon_overdue())
+
+    def nothing_runs(self) -> bool:
+        """Return whether everything on this worker has ended."""
+        over = (Life.STOPPED, Life.FAILED)
+        everything: list[Actual] = [*self._worker.connectors().values(), *self._worker.tasks().values()]
+        return all(actual.life in over for actual in everything)
+
+    def _wanted_now(self, snapshot: ClusterConfigState) -> _Wanted:
+        state = self._state
+        facts = (snapshot, state.held, state.restarts)
+        same = len(self._wanted.facts) == len(facts) and all(
+            before is now for before, now in zip(self._wanted.facts, facts, strict=True)
+        )
+        if not same:
+            self._wanted = _Wanted(
+                facts,
+                wanted_connectors(state.held, snapshot, state.restarts, self._wanted.connectors),
+                wanted_tasks(state.held, snapshot, state.restarts, exactly_once=self._exactly_once),
+            )
+        return self._wanted
+
+    def _run_connectors(
+        self, actions: WorkActions[str], wanted: Mapping[str, Wanted], snapshot: ClusterConfigState
+    ) -> None:
+        actual = self._worker.connectors()
+        for name in actions.stop:
+            status = status_after_stop(name, wanted.get(name), actual[name].key, snapshot)
+            self._worker.stop_connector(name, status)
+        for name in actions.forget:
+            self._worker.forget_connector(name)
+        for name in actions.switch:
+            self._worker.switch_connector(name, bool(wanted[name].mode))
+        for name in actions.start:
+            config = snapshot.connector_config(name)
+            if config is not None:
+                stopped = snapshot.target_state(name) is TargetState.STOPPED
+                plan = ConnectorPlan(name, config, wanted[name].key, bool(wanted[name].mode), stopped)
+                self._worker.start_connector(plan)
+
+    def _run_tasks(
+        self,
+        actions: WorkActions[ConnectorTaskId],
+        wanted: Mapping[ConnectorTaskId, Wanted],
+        snapshot: ClusterConfigState,
+    ) -> None:
+        actual = self._worker.tasks()
+        self._worker.stop_tasks({t: status_after_stop(t, wanted.get(t), actual[t].key, snapshot) for t in actions.stop})
+        for task in actions.forget:
+            self._worker.forget_task(task)
+        for task in actions.switch:
+            self._worker.switch_task(task, bool(wanted[task].mode))
+        for task in actions.start:
+            config = snapshot.task_config(task) or {}
+            spec = TaskSpec(task, config, applied_config(task.connector, snapshot), bool(wanted[task].mode))
+            self._worker.start_task(spec, wanted[task].key)
+
+    def _answer_restarts(self, wanted: _Wanted) -> None:
+        if not self._restarted:
+            return
+        actual: dict[Item, Actual] = dict(self._worker.connectors().items())
+        actual.update(self._worker.tasks().items())
+        keys: dict[Item, Wanted] = dict(wanted.connectors.items())
+        keys.update(wanted.tasks.items())
+        still_waiting = []
+        for item, answer in self._restarted:
+            runs_anew = item in actual and item in keys and actual[item].key == keys[item].key
+            state = self._worker.connector_state(item) if runs_anew and isinstance(item, str) else None
+            if state is State.FAILED:
+                answer.set_exception(ConnectError(f"Failed to start connector: {item}"))
+            elif (runs_anew and state is not State.UNASSIGNED) or item not in keys:
+                answer.set_result(None)
+            else:
+                still_waiting.append((item, answer))
+        self._restarted = still_waiting
+
+
+def _sentence(connectors: WorkActions[str], tasks: WorkActions[ConnectorTaskId]) -> str:
+    counted: list[tuple[str, Callable[[WorkActions[str] | WorkActions[ConnectorTaskId]], int]]] = [
+        ("stops", lambda a: len(a.stop)),
+        ("switches", lambda a: len(a.switch)),
+        ("starts", lambda a: len(a.start)),
+        ("waits for the end of", lambda a: len(a.waiting)),
+        ("holds back", lambda a: len(a.held_back)),
+    ]
+    parts = [
+        f"{verb} {count(connectors)} connectors and {count(tasks)} tasks"
+        for verb, count in counted
+        if count(connectors) or count(tasks)
+    ]
+    return ", ".join(parts)

@@ -1,0 +1,145 @@
+"""Tasks of this worker that have no run: those whose connector is still being asked, and those that failed before one.
+
+What a task is (source or sink, its class, its version) only its connector's code knows, and that may block: it is
+imported and asked on a thread of its own, once for all tasks of the connector that wait for it. The tick comes back
+for what is known. A connector that never answers keeps its own tasks waiting, until they are stopped.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import traceback
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from spark_connect_rt.planning.work_plan import Actual, Life
+from spark_connect_rt.ports.threads import Threads
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.runtime.worker.launches import ConnectorFacts, TaskSpec
+
+log = logging.getLogger(__name__)
+
+Ask = Callable[[Mapping[str, str]], ConnectorFacts]
+"""Makes a connector of this configuration and asks it; may block, raises what the connector's code raises."""
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """A task whose connector has answered. ``facts`` None: it failed, ``trace`` says how."""
+
+    spec: TaskSpec
+    key: Any
+    facts: ConnectorFacts | None
+    trace: str
+
+
+@dataclass(slots=True)
+class _Question:
+    """One connector, asked once. Written by its thread, read by the tick once ``answered``."""
+
+    config: Mapping[str, str]
+    facts: ConnectorFacts | None = None
+    trace: str = ""
+    answered: bool = False
+
+
+@dataclass(slots=True)
+class _Unstarted:
+    spec: TaskSpec
+    actual: Actual
+    trace: str = ""
+
+
+class TaskStarts:
+    """The tick's; ``actuals`` may be read by any thread."""
+
+    def __init__(self, ask: Ask, threads: Threads, changed: Callable[[str], None]) -> None:
+        """``changed`` hears that ``actuals`` are others, and in a sentence what the tick should come back for.
+
+        It is also called on the thread that asks a connector.
+        """
+        self._ask = ask
+        self._threads = threads
+        self._changed = changed
+        self._lock = threading.Lock()
+        self._tasks: dict[ConnectorTaskId, _Unstarted] = {}
+        self._questions: dict[str, _Question] = {}
+
+    def add(self, spec: TaskSpec, key: Any) -> None:
+        """Have a task's connector asked; it is among ``take_known`` afterwards."""
+        with self._lock:
+            self._tasks[spec.task] = _Unstarted(spec, Actual(key, spec.paused, Life.ALIVE))
+        self._changed("")
+        connector, config = spec.task.connector, spec.connector_config
+        question = self._questions.get(connector)
+        if question is None or question.config != config:
+            self._questions[connector] = question = _Question(config)
+            self._threads.start(f"task-class-{connector}", lambda: self._find_out(connector, question))
+
+    def take_known(self) -> Iterator[Known]:
+        """Yield what is known now, in the order it was added; it is no more among these. To be called at every tick."""
+        for task, one in list(self._tasks.items()):
+            question = self._questions.get(task.connector)
+            if one.actual.life is Life.ALIVE and question is not None and question.answered:
+                with self._lock:
+                    del self._tasks[task]
+                yield Known(one.spec, one.actual.key, question.facts, question.trace)
+        self._forget_questions()
+
+    def failed(self, spec: TaskSpec, key: Any, trace: str) -> None:
+        """Keep a task that cannot have a run."""
+        with self._lock:
+            self._tasks[spec.task] = _Unstarted(spec, Actual(key, spec.paused, Life.FAILED), trace)
+        self._changed("")
+
+    def actuals(self) -> dict[ConnectorTaskId, Actual]:
+        """Return how they stand."""
+        with self._lock:
+            return {task: one.actual for task, one in self._tasks.items()}
+
+    def trace_of(self, task: ConnectorTaskId) -> str | None:
+        """Return why a task FAILED, None when it did not, or is not among these."""
+        one = self._tasks.get(task)
+        return one.trace if one is not None and one.actual.life is Life.FAILED else None
+
+    def switch(self, task: ConnectorTaskId, paused: bool) -> bool:
+        """Pause or resume a task; False: it is not among these."""
+        one = self._tasks.get(task)
+        if one is not None:
+            one.spec, one.actual = replace(one.spec, paused=paused), replace(one.actual, mode=paused)
+            self._changed("")
+        return one is not None
+
+    def stop(self, task: ConnectorTaskId) -> bool:
+        """Stop waiting for a task's connector; False: the task does not wait here."""
+        one = self._tasks.get(task)
+        if one is None or one.actual.life is not Life.ALIVE:
+            return False
+        one.actual = replace(one.actual, life=Life.STOPPED)
+        self._changed(f"{task} stopped before a run began")
+        return True
+
+    def stop_all(self) -> None:
+        """Stop waiting for every connector."""
+        for task in list(self._tasks):
+            self.stop(task)
+
+    def forget(self, task: ConnectorTaskId) -> None:
+        """Drop a task that is over."""
+        with self._lock:
+            self._tasks.pop(task, None)
+
+    def _forget_questions(self) -> None:
+        """Whoever starts next asks once more: also one whose connector never answered the last time."""
+        waited_for = {task.connector for task, one in self._tasks.items() if one.actual.life is Life.ALIVE}
+        self._questions = {name: one for name, one in self._questions.items() if name in waited_for}
+
+    def _find_out(self, connector: str, question: _Question) -> None:
+        try:
+            question.facts = self._ask(question.config)
+        except Exception:  # noqa: BLE001 - the connector's code: its failure is that of the tasks
+            question.trace = traceback.format_exc()
+        question.answered = True
+        self._changed(f"tasks of {connector} can start")

@@ -1,0 +1,197 @@
+"""How one batch of rows gets into its table: staged files (exactly once), Delta (exactly once), or plain append.
+
+Owns: the write itself and what the table remembers of offsets. Knows nothing of tasks, groups or threads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Protocol
+
+from spark_connect_rt.config.config_def import prefixed
+from spark_connect_rt.config.connectors.spark_source_config import OPTION_PREFIX
+from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.spark.driver.formats.table_files import Declared, TableFiles
+
+FILE_FORMATS = ("parquet", "json", "csv", "orc")
+DELTA_WRITER = "connectrt.writer"
+DELTA_BATCH = "connectrt.batch"
+DELTA_FORGOTTEN = "connectrt.forgotten"
+Ranges = Mapping[TopicPartition, tuple[int, int]]
+
+
+class TableWriter(Protocol):
+    """Appends batches to one table."""
+
+    def recover(self) -> Ranges:
+        """Finish what a crash left half done; return the offset ranges of the last batch the table holds."""
+
+    def append(self, frame: Any, batch: str, ranges: Ranges) -> None:
+        """Write the rows of ``frame``; when it returns they are in the table."""
+
+    def holds(self, batch: str) -> bool:
+        """Tell whether the table has a batch whose ``append`` raised; one that is half there is finished first."""
+
+    def forget(self) -> None:
+        """The last batch's offsets are committed in the group: its record is no longer needed."""
+
+    def forget_all(self) -> None:
+        """Remember nothing of any task of this connector; after ``recover``, and while no task of it runs."""
+
+
+class FileTableWriter:
+    """Parquet, JSON, CSV, ORC under a path: staged, declared, moved."""
+
+    def __init__(
+        self, spark: Any, format_name: str, path: str, task: ConnectorTaskId, options: Mapping[str, str]
+    ) -> None:
+        self._files = TableFiles(spark, path, task.connector, task.task)
+        self._task = str(task.task)
+        self._format = format_name
+        self._options = dict(options)
+
+    def recover(self) -> Ranges:
+        """Move the files of a declared batch, delete staged ones that never were declared."""
+        declared = self._files.declared()
+        own = declared.get(self._task)
+        self._files.drop_leftovers(own.staging if own else None)
+        ranges: dict[TopicPartition, tuple[int, int]] = {}
+        for task, batch in declared.items():
+            self._files.finish(batch, task)
+            ranges.update(batch.ranges)
+        return ranges
+
+    def append(self, frame: Any, batch: str, ranges: Ranges) -> None:
+        """Stage, declare, move."""
+        frame.write.format(self._format).options(**self._options).mode("overwrite").save(
+            self._files.staging_path(batch)
+        )
+        declared = Declared(batch, ranges)
+        self._files.declare(declared)
+        self._files.finish(declared)
+
+    def holds(self, batch: str) -> bool:
+        """Once it is declared; then its files are moved."""
+        declared = self._files.own()
+        if declared is None or declared.staging != batch:
+            return False
+        self._files.finish(declared)
+        return True
+
+    def forget(self) -> None:
+        """Drop the manifest."""
+        self._files.forget()
+
+    def forget_all(self) -> None:
+        """Drop the manifests of all tasks."""
+        self._files.forget_all()
+
+
+class DeltaTableWriter:
+    """Delta through the ``deltalake`` package: one commit adds the rows and, in its metadata, their offsets.
+
+    The rows of a batch pass through the driver as Arrow; ``batch.max.records`` bounds them.
+    """
+
+    def __init__(self, path: str, connector: str) -> None:
+        self._path = path.removeprefix("file://")
+        self._writer = connector
+
+    def recover(self) -> Ranges:
+        """Return the ranges that this connector's newest commits name."""
+        ranges: dict[TopicPartition, tuple[int, int]] = {}
+        for batch in self._batches():
+            ranges = {**batch.ranges, **ranges}
+        return ranges
+
+    def _batches(self) -> Iterator[Declared]:
+        """Yield this connector's, newest first, back to where its offsets were altered: older ones do not count."""
+        from deltalake import DeltaTable
+
+        if not DeltaTable.is_deltatable(self._path):
+            return
+        for commit in DeltaTable(self._path).history(limit=100):
+            if commit.get(DELTA_WRITER) == self._writer:
+                if DELTA_FORGOTTEN in commit:
+                    return
+                yield Declared.from_json(commit[DELTA_BATCH])
+
+    def append(self, frame: Any, batch: str, ranges: Ranges) -> None:
+        """Write one Delta commit."""
+        from deltalake import CommitProperties, write_deltalake
+
+        metadata = {DELTA_WRITER: self._writer, DELTA_BATCH: Declared(batch, ranges).to_json()}
+        write_deltalake(
+            self._path,
+            frame.toArrow(),
+            mode="append",
+            schema_mode="merge",
+            commit_properties=CommitProperties(custom_metadata=metadata),
+        )
+
+    def holds(self, batch: str) -> bool:
+        """Whether a commit names it."""
+        return any(one.staging == batch for one in self._batches())
+
+    def forget(self) -> None:
+        """Nothing: the metadata stays in the Delta log."""
+
+    def forget_all(self) -> None:
+        """Commit no rows, and in the metadata that older commits' offsets do not count."""
+        from deltalake import CommitProperties, DeltaTable, write_deltalake
+
+        if not DeltaTable.is_deltatable(self._path):
+            return
+        nothing = DeltaTable(self._path).to_pyarrow_dataset().schema.empty_table()
+        metadata = {DELTA_WRITER: self._writer, DELTA_FORGOTTEN: "true"}
+        properties = CommitProperties(custom_metadata=metadata)
+        write_deltalake(self._path, nothing, mode="append", commit_properties=properties)
+
+
+class PlainTableWriter:
+    """Any other Spark format (jdbc, iceberg, ...): append; a crash between write and commit repeats the batch."""
+
+    def __init__(self, format_name: str, target: Mapping[str, str], options: Mapping[str, str]) -> None:
+        self._format = format_name
+        self._target = dict(target)
+        self._options = dict(options)
+
+    def recover(self) -> Ranges:
+        """Nothing is known."""
+        return {}
+
+    def append(self, frame: Any, batch: str, ranges: Ranges) -> None:
+        """Append through Spark's own writer."""
+        writer = frame.write.format(self._format).options(**self._options).mode("append")
+        if "table" in self._target:
+            writer.saveAsTable(self._target["table"])
+        elif "path" in self._target:
+            writer.save(self._target["path"])
+        else:
+            writer.save()
+
+    def holds(self, batch: str) -> bool:
+        """Nobody knows."""
+        return False
+
+    def forget(self) -> None:
+        """Nothing to forget."""
+
+    def forget_all(self) -> None:
+        """Nothing to forget."""
+
+
+def writer_for(spark: Any, config: Mapping[str, str], task: ConnectorTaskId) -> TableWriter:
+    """Return the writer that a sink's ``spark.format``, ``path`` and ``table`` ask for."""
+    format_name = config.get("spark.format", "parquet").lower()
+    options = prefixed(config, OPTION_PREFIX)
+    if format_name in FILE_FORMATS and config.get("path"):
+        return FileTableWriter(spark, format_name, config["path"], task, options)
+    if format_name == "delta" and config.get("path") and not _spark_knows_delta(spark):
+        return DeltaTableWriter(config["path"], task.connector)
+    target = {key: config[key] for key in ("table", "path") if config.get(key)}
+    return PlainTableWriter(format_name, target, options)
+
+
+def _spark_knows_delta(spark: Any) -> bool:
+    return "DeltaSparkSessionExtension" in spark.conf.get("spark.sql.extensions", "")

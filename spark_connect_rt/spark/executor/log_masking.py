@@ -1,0 +1,45 @@
+"""What an executor's Python process writes to standard error, without secrets (the driver: app/logging_setup.py)."""
+
+from __future__ import annotations
+
+import logging
+import sys
+import threading
+
+from spark_connect_rt.config.secret_settings import secrets_in
+from spark_connect_rt.ports import hidden_values
+from spark_connect_rt.ports.task_runner import TaskLaunch
+
+log = logging.getLogger(__name__)
+
+
+def hide_secrets(launch: TaskLaunch) -> None:
+    """Hide what the settings of this launch hold; what config providers give is hidden when they are asked."""
+    configs = (
+        launch.config,
+        launch.connector_config,
+        launch.worker_config,
+        launch.client_config,
+        launch.dead_letter_producer,
+        launch.dead_letter_admin,
+        launch.topic_admin,
+    )
+    hidden_values.remember(secrets_in(configs, launch.secret_settings))
+
+
+def mask_logs() -> None:
+    """Hide secrets in every log line of this process, and in the error that ends a thread of a plug-in's."""
+    root = logging.getLogger()
+    if not root.handlers:  # Python's last resort would write warnings as they are
+        root.addHandler(logging.StreamHandler(sys.stderr))
+    for handler in root.handlers:
+        if not isinstance(handler.formatter, hidden_values.MaskingFormatter):
+            handler.setFormatter(hidden_values.MaskingFormatter(handler.formatter))
+    threading.excepthook = _thread_ended
+
+
+def _thread_ended(ended: threading.ExceptHookArgs) -> None:
+    if ended.exc_type is SystemExit or ended.exc_value is None:
+        return
+    name = ended.thread.name if ended.thread else "?"
+    log.error("thread %s ended by an error", name, exc_info=ended.exc_value)

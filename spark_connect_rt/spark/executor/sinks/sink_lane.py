@@ -1,0 +1,400 @@
+"""Runs one sink task in a slot's writer process (Java ``WorkerSinkTask``, its delivery half).
+
+Owns the task's life (start, open, put, pre_commit, close, stop, all on one thread) and which offsets may be
+committed. It commits nothing itself: it reports, the driver's group member commits under its generation.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import Counter
+from contextlib import ExitStack
+
+import pyarrow as pa
+
+from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.config.worker.own_settings import OF_SINKS_ONLY, REFUSALS_MAX
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.pipeline.dead_letters import ReportSettings
+from spark_connect_rt.pipeline.retry_tolerance import RetryInterrupted, Waiting
+from spark_connect_rt.pipeline.sink_pipeline import SinkConverted, SinkPipeline
+from spark_connect_rt.ports.executor_clients import ExecutorClients
+from spark_connect_rt.ports.task_runner import TaskLaunch
+from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.spark.executor.control_wire import encode_offsets
+from spark_connect_rt.spark.executor.errant_reports import (
+    ErrantReports,
+    SinkErrantReporter,
+    ensure_dead_letter_queue,
+)
+from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, decode_partitions, decode_records
+from spark_connect_rt.spark.executor.hosting import load_class, monotonic_ms
+from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
+from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
+from spark_connect_rt.spark.executor.sinks.commit_times import CommitTimes
+from spark_connect_rt.spark.executor.sinks.put_delivery import Outcome, PutDelivery
+from spark_connect_rt.spark.executor.sinks.sink_context import TaskContext
+from spark_connect_rt.spark.executor.sinks.sink_offsets import SinkOffsets
+from spark_connect_rt.spark.executor.sinks.sink_rows import first_offsets, without_partitions
+
+PUT_EMPTY_EACH_S = 1.0  # tasks that buffer by time expect empty puts, as Java's poll loop makes them
+RETRY_FIRST_S, RETRY_LAST_S = 0.1, 5.0
+log = logging.getLogger(__name__)
+
+
+class SinkLane(Lane):
+    """One sink task, hosted."""
+
+    step_name = ""  # the waits between two puts are nobody's call
+
+    def __init__(self, host: int, launch: TaskLaunch, report: Report, clients: ExecutorClients) -> None:
+        super().__init__(host, launch, report)
+        self._clients = clients
+        self._context = TaskContext(MeteredPluginMetrics(self.meter))
+        self._task: SinkTask | None = None
+        self._reports: ErrantReports | None = None
+        self._offsets = SinkOffsets()
+        self._rewound: frozenset[TopicPartition] = frozenset()  # by a failed commit, while a batch is in hand
+        self._records = self._data_bytes = self._skipped = 0  # put and not yet reported
+        self._commits = CommitTimes()
+        self._put_s = now_s()  # when the task was called last
+        self._call_at_s: float | None = None  # when it asked to be called again
+        self._hurry = threading.Event()  # a revocation or the end waits: retries must not hold it up
+        self._leaving_lock = threading.Lock()
+        self._revoked: Counter[TopicPartition] = Counter()  # REVOKED rows that are queued
+        self._leaving: frozenset[TopicPartition] = frozenset()  # the partitions in them; another object with each row
+        self._released: frozenset[TopicPartition] = frozenset()  # ahead of their REVOKED row
+        self._put_without = self._leaving  # what had left when the batch in hand was cut
+        self._ending = False
+
+    def give(self, row: Row) -> None:
+        """Queue a row; news that must not wait behind a retried batch is noted at once."""
+        if row.kind is RowKind.REVOKED:
+            with self._leaving_lock:
+                self._revoked.update(_partitions(row))
+                self._leaving = frozenset(self._revoked)
+        self._ending = self._ending or row.kind is RowKind.ENDED
+        super().give(row)
+        if row.kind in (RowKind.REVOKED, RowKind.ENDED):
+            self._hurry.set()
+
+    def abandon(self) -> None:
+        """Give up at once, also a retried put."""
+        self._ending = True
+        super().abandon()
+        self._hurry.set()
+
+    def begin(self) -> None:
+        """Make and start the task."""
+        worker_config = self._clients.resolve(self.launch.worker_config, self.launch.worker_config)
+        connector_config = self._clients.resolve(self.launch.connector_config, self.launch.worker_config)
+        settings = ReportSettings.from_config(connector_config)
+        self._pipeline = SinkPipeline.from_config(
+            connector_config,
+            worker_config,
+            self._clients.plugin,
+            Waiting(monotonic_ms, self._wait_ms),
+            keeps_originals=settings.reports,
+        )
+        self._flush_timeout_ms = self.launch.flush.offset_flush_timeout_ms
+        self._commits = CommitTimes(self.launch.flush.offset_flush_interval_ms / 1000)
+        self._reports = self._open_reports(settings)
+        self._task = load_class(self.launch.task_class)()
+        task_config = self._clients.resolve(self.launch.config, self.launch.worker_config)
+        self._context.take_config(task_config)
+        self._task.context = self._context
+        most_refusals: int = OF_SINKS_ONLY.parse(connector_config)[REFUSALS_MAX]
+        self._delivery = PutDelivery(
+            self.launch.task, self._task, self._pipeline, self._reports, most_refusals, self._must_not_wait, self.meter
+        )
+        self._task.start(task_config)
+        if not self.launch.paused:  # else the feed's PAUSED row says so
+            self.report("running")
+
+    def _open_reports(self, settings: ReportSettings) -> ErrantReports:
+        launch, resolve = self.launch, self._clients.resolve
+        admin = resolve(launch.dead_letter_admin, launch.worker_config)
+        ensure_dead_letter_queue(self._clients, settings, admin)
+        producer = resolve(launch.dead_letter_producer, launch.worker_config)
+        reports = ErrantReports(launch.task, settings, self._clients, producer, self.meter)
+        if settings.reports:
+            self._context.reporter = SinkErrantReporter(reports, self._pipeline)
+        return reports
+
+    def on_row(self, row: Row) -> None:
+        """Serve data, or pass on changes behind what came before them."""
+        assert self._task is not None
+        match row.kind:
+            case RowKind.BATCH:
+                self._put(row)
+                self.meter.moved("taken", BatchHead.decode(row.head).records)
+            case RowKind.ASSIGNED:
+                self._context.reads_anew(_partitions(row))
+                self._open(_partitions(row))
+            case RowKind.REVOKED:
+                self._let_go(_partitions(row))
+            case RowKind.PAUSED:
+                self._commit()
+                self.report("paused")
+            case RowKind.RUNNING:
+                self.report("running")
+
+    def _open(self, partitions: frozenset[TopicPartition]) -> None:
+        assert self._task is not None
+        new = partitions - self._context.partitions
+        self._context.partitions |= new
+        if new:
+            self._task.open(sorted(new))
+            self._obey()
+
+    def _put(self, row: Row) -> None:
+        """Deliver what was read; a task that takes columns gets each partition for itself."""
+        assert row.data is not None
+        batch = decode_records(row.data)
+        for part in self._delivery.parts(batch):
+            self._put_part(self._wanted(part), row.data.size * part.num_rows // max(1, batch.num_rows))
+
+    def _put_part(self, batch: pa.RecordBatch, data_bytes: int) -> None:
+        """Deliver one batch; tried again for as long as the task asks, or until its partitions leave."""
+        wait_s, by_records = RETRY_FIRST_S, False
+        self._rewound = frozenset()
+        while not self._ending:  # what is not put is read again by the next owner
+            leaving = self._leaving
+            self._release(leaving - self._released)  # a target that refuses must not hold them
+            batch = without_partitions(batch, leaving | self._rewound)
+            if not batch.num_rows:
+                return
+            converted = self._convert(batch, by_records)
+            if converted is None:
+                continue
+            self._delivery.forget()
+            self._put_without, rewound = leaving, self._rewound
+            while not self._must_not_wait():
+                outcome = self._delivery.deliver(converted)
+                if outcome is Outcome.TAKEN:
+                    self._offsets.took(batch, converted.next_offsets)
+                    self._took(converted, data_bytes)
+                    return
+                if outcome is Outcome.BY_RECORDS:
+                    by_records = True
+                    break
+                self._obey()
+                if self._rewound is not rewound:
+                    break
+                self._hurry.wait(self._until_called_s(wait_s))
+                self._hurry.clear()
+                wait_s = min(RETRY_LAST_S, wait_s * 2)
+
+    def _wanted(self, batch: pa.RecordBatch) -> pa.RecordBatch:
+        """Return the batch without partitions that the task paused or moved: they are read again."""
+        unwanted = self._context.unwanted()
+        for partition, first_offset in first_offsets(batch, unwanted).items():
+            self._context.dropped(partition, first_offset)
+        return without_partitions(batch, unwanted)
+
+    def _until_called_s(self, otherwise_s: float) -> float:
+        """Return how long to wait, as the task asked once, else ``otherwise_s``."""
+        call_at_s, self._call_at_s = self._call_at_s, None
+        return otherwise_s if call_at_s is None else max(0.0, call_at_s - now_s())
+
+    def _obey(self) -> None:
+        """Do what the task asked for in its last call."""
+        self._steer()
+        if self._context.take_commit():
+            self._commit()
+
+    def _steer(self) -> None:
+        self._offsets.moved(self._context.take_rewinds())
+        hold, seek = self._context.take_steering()
+        if hold or seek:
+            held = [(tp.topic, tp.partition) for tp in sorted(hold)]
+            self.report("steer", hold=held, seek=[(tp.topic, tp.partition, at) for tp, at in sorted(seek.items())])
+        timeout_s = self._context.take_timeout_s()
+        if timeout_s is not None:
+            self._call_at_s = now_s() + timeout_s
+
+    def _must_not_wait(self) -> bool:
+        return self._ending or self._leaving is not self._put_without
+
+    def _convert(self, batch: pa.RecordBatch, by_records: bool) -> SinkConverted | None:
+        """Convert a batch; None: something could not wait for an attempt, look at the batch anew."""
+        assert self._reports is not None
+        if not by_records and (columns := self._delivery.columns(batch)) is not None:
+            return columns
+        try:
+            converted = self._pipeline.convert(batch)
+        except RetryInterrupted:
+            self._pipeline.take_errants()  # found again when the batch is
+            self._hurry.clear()
+            return None
+        except DataError:
+            self._reports.tell(self._pipeline.take_errants())  # as Java: also the one that fails the task
+            self._reports.flush(self._flush_timeout_ms)
+            raise
+        self._reports.tell(converted.errants)
+        return converted
+
+    def _took(self, converted: SinkConverted, data_bytes: int) -> None:
+        self._records += converted.count - self._delivery.refused
+        self._data_bytes += data_bytes
+        self._skipped += converted.skipped + self._delivery.refused
+        self._put_s = now_s()
+        self._commits.put(self._put_s)
+        self._obey()
+        if self._commits.due_in_flow(now_s()):
+            self._commit()
+
+    def _wait_ms(self, wait_ms: int) -> bool:
+        """Wait between attempts at converting one record; False when a revocation or the end waits."""
+        hurried = self._hurry.wait(wait_ms / 1000)
+        self.meter.count_attempt(again=not hurried)
+        return not hurried
+
+    def on_reader_idle(self) -> None:
+        """Commit soon: nothing more is on the way."""
+        if self._commits.idle(now_s()):
+            self._commit()
+
+    def on_time(self) -> None:
+        """Let the task look at its clock, also while it holds offsets back; commit if due."""
+        now = now_s()
+        if now >= self._call_due_s():
+            self._put_s, self._call_at_s = now, None
+            if self._task is not None and self._context.partitions:
+                self._delivery.put([])
+                self._obey()
+        if self._commits.due(now):
+            self._commit()
+
+    def _call_due_s(self) -> float:
+        empty_s = self._put_s + PUT_EMPTY_EACH_S
+        return empty_s if self._call_at_s is None else min(empty_s, self._call_at_s)
+
+    def wait_s(self) -> float | None:
+        """Wait until the next commit or the next empty put."""
+        due_s, commit_at_s = self._call_due_s(), self._commits.at_s
+        return max(0.0, (due_s if commit_at_s is None else min(due_s, commit_at_s)) - now_s())
+
+    def _commit(self) -> None:
+        """Ask the task what is safe and report it; what is not yet safe is asked again a second later."""
+        if self._commits.dirty:
+            self._report_safe(self._ask(self._context.partitions, closing=False))
+
+    def _ask(self, partitions: frozenset[TopicPartition], *, closing: bool) -> dict[TopicPartition, int] | None:
+        """Return what the task says is safe of these; None: it was not asked, or failed.
+
+        Nothing is safe before every dead letter is acknowledged. ``closing``: they go. An error of the task's fails
+        nothing, as in Java: all since the last commit is read again, of what goes by its next owner.
+        """
+        assert self._task is not None
+        assert self._reports is not None
+        asked = self._offsets.of(partitions)
+        if not asked:
+            return None
+        self._commits.asked(now_s())
+        if not self._reports.flush(self._flush_timeout_ms):
+            return None
+        try:
+            with self.meter.call("pre_commit"):
+                answered = self._task.pre_commit(asked)
+        except Exception:  # noqa: BLE001 - whatever it is, as in Java
+            self._commit_failed(closing=closing)
+            return None
+        self._steer()
+        return self._offsets.safe(answered)
+
+    def _commit_failed(self, *, closing: bool) -> None:
+        """Have everything since the last commit read again; not of what closes (Java ``commitOffsets``)."""
+        self.meter.count("pre_commit.failed")
+        if closing:
+            log.warning("task=%s: offset commit failed during close", self.launch.task, exc_info=True)
+            return
+        log.exception("task=%s: offset commit failed, rewinding to the last committed offsets", self.launch.task)
+        self._steer()  # where the task itself wants to go, it goes
+        back = self._offsets.behind()
+        self._context.offset(back)
+        self._steer()
+        self._rewound = self._rewound.union(back)
+        self._records = self._data_bytes = 0
+        self._commits.failed(now_s())
+
+    def _report_safe(self, safe: dict[TopicPartition, int] | None) -> None:
+        assert self._reports is not None
+        if safe is None or not self._reports.flush(self._flush_timeout_ms):  # pre_commit may have reported some
+            return
+        self._commits.answered(all_safe=self._offsets.all_safe(safe))
+        if changed := self._offsets.reported(safe):
+            self._report_offsets(changed)
+
+    def _report_offsets(self, offsets: dict[TopicPartition, int]) -> None:
+        records, self._records = self._records, 0
+        data_bytes, self._data_bytes = self._data_bytes, 0
+        skipped, self._skipped = self._skipped, 0
+        if self._context.reporter is not None:
+            reported = self._context.reporter.take_count()
+            records, skipped = max(0, records - reported), skipped + reported
+        self.report_durable(
+            records,
+            bytes=data_bytes,
+            skipped=skipped,
+            rows=1,
+            topics=sorted({tp.topic for tp in offsets}),
+            sink_offsets=encode_offsets(offsets),
+        )
+
+    def _release(self, partitions: frozenset[TopicPartition]) -> None:
+        """Flush, report, close, in Java's order; also partitions that were never open are reported."""
+        assert self._task is not None
+        if not partitions:
+            return
+        held = partitions & self._context.partitions
+        self._close(held)
+        self._offsets.gone(held)
+        self._released |= partitions
+        self.report("released", partitions=[(tp.topic, tp.partition) for tp in sorted(partitions)])
+
+    def _let_go(self, partitions: frozenset[TopicPartition]) -> None:
+        """The REVOKED row: nothing of these partitions is behind it; they may come back anew."""
+        self._release(partitions - self._released)
+        self._released -= partitions
+        with self._leaving_lock:
+            self._revoked -= Counter(partitions)  # counted: another revocation of the same may be queued
+            self._leaving = frozenset(self._revoked)
+
+    def drain(self) -> None:
+        """Commit what was put and close every partition."""
+        self._close(self._context.partitions)
+
+    def close_failed(self) -> None:
+        """Commit what was put before the failure and close every partition (Java ``closeAllPartitions``)."""
+        if self._task is not None:
+            self._close(self._context.partitions)
+
+    def _close(self, held: frozenset[TopicPartition]) -> None:
+        """Ask, close, report, in Java's order: a close that fails commits nothing. Nothing of it is done twice."""
+        assert self._task is not None
+        safe: dict[TopicPartition, int] | None = None
+        try:
+            safe = self._ask(held, closing=True)
+        finally:  # as Java: what could not be committed is closed, too
+            try:
+                if held:
+                    self._task.close(sorted(held))
+            finally:
+                self._context.gone(held)
+        self._report_safe(safe)
+
+    def finish(self) -> None:
+        """Stop the task; its partitions are closed."""
+        task, self._task = self._task, None
+        with ExitStack() as last_first:
+            if self._reports is not None:
+                last_first.callback(self._reports.close, self._flush_timeout_ms)
+            if task is not None:
+                last_first.callback(self._pipeline.close)
+                last_first.callback(task.stop)
+
+
+def _partitions(row: Row) -> frozenset[TopicPartition]:
+    return frozenset(TopicPartition(topic, partition) for topic, partition in decode_partitions(row.head))

@@ -1,0 +1,166 @@
+"""Writes one source task's batches to Kafka and reports them durable (Java ``AbstractWorkerSourceTask``, sending).
+
+Owns one producer, made at the first batch: idle tasks have none, and a failed delivery is certainly this task's.
+A batch is durable when ``flush`` returned; under load flushes are spaced, when the reader is idle they are prompt.
+"""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+import orjson
+
+from spark_connect_rt.config.client_settings import client_setting
+from spark_connect_rt.errors import TimedOutError
+from spark_connect_rt.pipeline.delivery_runs import metadata_runs
+from spark_connect_rt.ports.executor_clients import BatchProducer, ExecutorClients, Tell
+from spark_connect_rt.ports.task_runner import TaskLaunch
+from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, decode_records
+from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
+from spark_connect_rt.spark.executor.sources.new_topics import NewTopics
+
+FLUSH_EACH_S = 0.25  # under load: longest age of an unflushed batch
+FLUSH_APART_S = 0.05  # reader idle: flush at once unless the last flush was this recently
+LAST_FLUSH_MS = 300  # of a stop whose time is up: what the broker has is most likely acknowledged by then
+log = logging.getLogger(__name__)
+
+
+class SourceLane(Lane):
+    """Producer lane of one source task."""
+
+    def __init__(self, host: int, launch: TaskLaunch, report: Report, clients: ExecutorClients) -> None:
+        super().__init__(host, launch, report)
+        self._clients = clients
+        self._producer: BatchProducer | None = None
+        self._new_topics = NewTopics(launch, clients)
+        self._tell = Tell.NOTHING
+        self._pending = Pending()
+        self._flush_at_s: float | None = None
+        self._flushed_s = 0.0
+        self._timeout_ms: int = client_setting("producer", "delivery.timeout.ms")
+
+    def begin(self) -> None:
+        """Nothing yet: the producer is made when there is something to produce."""
+
+    def on_row(self, row: Row) -> None:
+        """Produce a batch, or pass on RUNNING and PAUSED behind what came before them."""
+        if row.kind is RowKind.BATCH:
+            self._produce(row)
+        elif row.kind in (RowKind.RUNNING, RowKind.PAUSED):
+            self.drain()
+            self.report(row.kind.name.lower())
+
+    def _produce(self, row: Row) -> None:
+        head = BatchHead.decode(row.head)
+        if row.data is not None:
+            self._new_topics.ensure(head.topics)
+            self._open_producer(head.tell).produce(decode_records(row.data))
+        self._pending.add(head, row.data.size if row.data is not None else 0)
+        now = now_s()
+        if self._flush_at_s is None:
+            self._flush_at_s = now + FLUSH_EACH_S
+        if now >= self._flush_at_s:
+            self.drain()
+
+    def _open_producer(self, tell: Tell) -> BatchProducer:
+        if self._producer is None:
+            config = self._clients.resolve(self.launch.client_config, self.launch.worker_config)
+            self._timeout_ms = client_setting("producer", "delivery.timeout.ms", config)
+            self._tell = tell
+            self._producer = self._clients.producer({**config, **tell.properties})
+        return self._producer
+
+    def on_reader_idle(self) -> None:
+        """Flush now, or soon if a flush was only just made (else each small row would cost one)."""
+        if self._flush_at_s is not None:
+            self._flush_at_s = min(self._flush_at_s, self._flushed_s + FLUSH_APART_S)
+            if now_s() >= self._flush_at_s:
+                self.drain()
+
+    def on_time(self) -> None:
+        """The oldest unflushed batch is due."""
+        self.drain()
+
+    def wait_s(self) -> float | None:
+        """Wait for ever when nothing is pending."""
+        return None if self._flush_at_s is None else max(0.0, self._flush_at_s - now_s())
+
+    def drain(self) -> None:
+        """Flush, then report everything pending as one durable batch."""
+        if self._flush_at_s is None:
+            return
+        self._flush_at_s = None
+        if self._producer is not None and not self._flushed(self._producer):
+            return
+        self._flushed_s = now_s()
+        pending, self._pending = self._pending, Pending()
+        self.report_durable(pending.records, **pending.fields(), **self._whereabouts())
+
+    def _flushed(self, producer: BatchProducer) -> bool:
+        """Flush; False: a stop cannot wait for it. What is pending is never reported then, and comes again."""
+        if self._end_by_s is None:
+            producer.flush(self._timeout_ms)
+            return True
+        try:
+            producer.flush(min(self._timeout_ms, max(LAST_FLUSH_MS, int((self._end_by_s - now_s()) * 1000))))
+        except TimedOutError as error:
+            log.warning("task=%s stops in a hurry, records may come twice: %s", self.launch.task, error)
+            self._dropped, self._pending = True, Pending()
+            return False
+        return True
+
+    def _whereabouts(self) -> dict[str, Any]:
+        if self._producer is None:
+            return {}
+        if self._tell is Tell.RECORDS:
+            return {"metadata": metadata_runs(self._producer.metadata())}
+        return {"delivered": list(map(tuple, self._producer.delivered()))}
+
+    def finish(self) -> None:
+        """Close the producer; what is not flushed is given up, it will be read again."""
+        if self._producer is not None:
+            self._producer.close()
+            self._producer = None
+
+
+class Pending:
+    """Batches produced and not yet durable; per source partition only the last offset matters."""
+
+    def __init__(self) -> None:
+        self.records = 0
+        self._data_bytes = 0
+        self.skipped = 0
+        self._rows = 0
+        self._topics: set[str] = set()
+        self._offsets: dict[bytes, tuple[Any, Any]] = {}
+
+    def add(self, head: BatchHead, data_bytes: int) -> None:
+        """Take in one BATCH row."""
+        self.records += head.records
+        self._data_bytes += data_bytes
+        self.skipped += head.skipped
+        self._rows += 1
+        self._topics.update(head.topics)
+        for partition, offset in head.source_offsets:
+            key = orjson.dumps(partition, option=orjson.OPT_SORT_KEYS)
+            self._offsets[key] = (partition, offset)
+
+    def drop_records(self) -> None:
+        """Their transaction was aborted: only how far the source is stays."""
+        self.records = self._data_bytes = self.skipped = 0
+        self._topics.clear()
+
+    def source_offsets(self) -> list[tuple[Any, Any]]:
+        """Return the last (source partition, source offset) of each partition."""
+        return list(self._offsets.values())
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fields of the durable report."""
+        return {
+            "bytes": self._data_bytes,
+            "skipped": self.skipped,
+            "rows": self._rows,
+            "topics": sorted(self._topics),
+            "source_offsets": self.source_offsets(),
+        }

@@ -1,0 +1,63 @@
+"""What the Spark at hand lacks of what this package uses, by its version: the one place that asks for the version.
+
+Pure, and importable on driver and executors alike. The oldest Spark is 4.0, the first with the writers of slices
+(``DataSourceArrowWriter``).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+import pyspark
+
+VERSION: str = pyspark.__version__
+OLDEST = (4, 0)
+OLDEST_JAVA = 17
+
+
+@dataclass(frozen=True, slots=True)
+class Feature:
+    """Something that Spark has since a minor version; ``off``: what a user misses before, empty: nothing."""
+
+    since: tuple[int, int]
+    off: str
+
+
+UNIX_SOCKETS = Feature((4, 1), "unix domain sockets to Python processes (TCP on loopback instead)")
+PUSHED_FILTERS = Feature((4, 1), "filters handed to format connectrt (Spark applies them all)")
+STREAM_ARROW_WRITERS = Feature((4, 1), "")
+STREAM_LIMITS = Feature((4, 2), "limits of micro-batches of format connectrt (availableNow is one batch)")
+ZONE_OF_ARROW_TYPES = Feature((4, 2), "")
+JAVA_23 = Feature((4, 2), "")
+FEATURES = (UNIX_SOCKETS, PUSHED_FILTERS, STREAM_ARROW_WRITERS, STREAM_LIMITS, ZONE_OF_ARROW_TYPES, JAVA_23)
+
+
+def minor_of(version: str) -> tuple[int, int]:
+    """Return (major, minor) of ``4.0.1``, of a vendor's ``4.0.1-amzn-0``, of ``4.2.0.dev1``.
+
+    Raises ValueError: that is no version.
+    """
+    found = re.match(r"(\d+)\.(\d+)", version)
+    if found is None:
+        raise ValueError(f"{version!r} is no version of Spark")
+    return int(found[1]), int(found[2])
+
+
+def has(feature: Feature, version: str = VERSION) -> bool:
+    """Tell whether Spark of this version has a feature."""
+    return minor_of(version) >= feature.since
+
+
+def runs_on_java(major: int, version: str = VERSION) -> bool:
+    """Tell whether Spark of this version runs on a Java.
+
+    Before 4.2 its Hadoop calls ``Subject.getSubject``, which Java 23 took away; every 4.x asks for 17.
+    """
+    return major >= OLDEST_JAVA and (major < 23 or has(JAVA_23, version))
+
+
+def what_is_off(version: str = VERSION) -> str:
+    """Return the log line that names what a user of this version misses; empty: nothing."""
+    missing = [one.off for one in FEATURES if one.off and not has(one, version)]
+    return f"Spark {version} is without: {'; '.join(missing)}" if missing else ""

@@ -1,0 +1,22 @@
+"""A worker's settings for tests: what must be set is set, everything else is as a test says, or the default."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spark_connect_rt.config.worker.distributed_config import parse_distributed
+from spark_connect_rt.config.worker.worker_settings import Resolve, WorkerConfig
+
+LEAST = {
+    "group.id": "g",
+    "config.storage.topic": "configs",
+    "offset.storage.topic": "offsets",
+    "status.storage.topic": "statuses",
+    "key.converter": "StringConverter",
+    "value.converter": "StringConverter",
+}
+
+
+def worker_settings(given: Mapping[str, str] | None = None, resolve: Resolve = dict) -> WorkerConfig:
+    """Return a distributed worker's settings. Raises BadConfigError."""
+    return parse_distributed({**LEAST, **(given or {})}, resolve)

@@ -1,0 +1,63 @@
+"""A worker's settings are parsed once, in ``config``: nothing else knows their defaults, and none is parsed in vain."""
+
+from __future__ import annotations
+
+import ast
+import importlib
+import pkgutil
+from dataclasses import fields
+from functools import cache
+from pathlib import Path
+
+from spark_connect_rt import config
+from spark_connect_rt.config.client_settings import CLIENTS, client_config_def
+from spark_connect_rt.config.settings_group import SettingsGroup
+from spark_connect_rt.config.worker.distributed_config import DISTRIBUTED
+from spark_connect_rt.config.worker.standalone_config import STANDALONE, StandaloneConfig
+from spark_connect_rt.config.worker.storage_config import StorageTopic
+
+PACKAGE = Path(__file__).parents[3] / "spark_connect_rt"
+OF_WORKERS = {*DISTRIBUTED.names(), *STANDALONE.names()}
+OF_CLIENTS = {name for client in CLIENTS for name in client_config_def(client).names()}
+# Below these folders such a name is a property of one client, which the worker's settings were made into already.
+CLIENT_FOLDERS = ("kafka", "security", "connectors", "mirror", "schema_registry", "testing")
+
+
+@cache
+def trees() -> dict[Path, ast.Module]:
+    return {path.relative_to(PACKAGE): ast.parse(path.read_text(encoding="utf-8")) for path in PACKAGE.rglob("*.py")}
+
+
+def second_readings(path: Path, tree: ast.AST) -> list[str]:
+    """Return where a worker's setting is taken out of texts with a default, or made a number."""
+    own = OF_WORKERS - OF_CLIENTS if path.parts[0] in CLIENT_FOLDERS else OF_WORKERS
+    found = []
+    for call in (node for node in ast.walk(tree) if isinstance(node, ast.Call)):
+        if isinstance(call.func, ast.Attribute) and call.func.attr == "get" and len(call.args) == 2:
+            taken = call.args[:1]
+        elif isinstance(call.func, ast.Name) and call.func.id in ("int", "float"):
+            taken = [inner for one in call.args for inner in ast.walk(one)]
+        else:
+            continue
+        if any(isinstance(one, ast.Constant) and one.value in own for one in taken):
+            found.append(f"{path}:{call.lineno}")
+    return found
+
+
+def test_no_setting_of_a_worker_is_read_a_second_time_with_a_default_of_its_own() -> None:
+    outside = ((path, tree) for path, tree in trees().items() if path.parts[0] != "config")
+    assert [place for path, tree in outside for place in second_readings(path, tree)] == []
+
+
+def test_the_check_finds_a_default_and_a_number() -> None:
+    source = 'a = raw.get("group.id", "g")\nb = int(raw["session.timeout.ms"])\nc = raw.get("producer.acks", "1")\n'
+    assert second_readings(Path("app/x.py"), ast.parse(source)) == ["app/x.py:1", "app/x.py:2"]
+
+
+def test_every_field_of_a_group_is_read_somewhere() -> None:
+    for module in pkgutil.iter_modules(config.__path__):
+        importlib.import_module(f"{config.__name__}.{module.name}")
+    groups = [*SettingsGroup.__subclasses__(), StorageTopic, StandaloneConfig]
+    assert len(groups) > 10
+    read = {node.attr for tree in trees().values() for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    assert [f"{kind.__name__}.{one.name}" for kind in groups for one in fields(kind) if one.name not in read] == []

@@ -1,0 +1,73 @@
+"""How often a growing file is looked at: a line now and then is not late, a flow is no flood of tiny batches."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_connect_rt.connectors.files.look_pace import LookPace
+
+
+class Story:
+    """A file that grows at an even pace, and a task that looks at it as its pace says."""
+
+    def __init__(self, lines_per_s: float) -> None:
+        self.now_s = 0.0
+        self.pace = LookPace(lambda: self.now_s)
+        self._lines_per_s = lines_per_s
+        self._read = 0
+        self.batches = 0
+        self.late_s: list[float] = []
+
+    def goes_on(self, seconds: float) -> None:
+        end_s = self.now_s + seconds
+        while self.now_s < end_s:
+            written = int(self.now_s * self._lines_per_s)
+            found = written > self._read
+            if found:
+                self.late_s += [self.now_s - n / self._lines_per_s for n in range(self._read + 1, written + 1)]
+                self.batches += 1
+                self._read = written
+            self.pace.looked(found)
+            self.now_s += 0.001 if found else self.pace.wait_ms() / 1000
+
+    def forget(self) -> None:
+        self.batches, self.late_s = 0, []
+
+
+@pytest.mark.parametrize("lines_per_s", [0.5, 1.0, 1.9])
+def test_lines_now_and_then_are_found_at_once_for_ever(lines_per_s: float) -> None:
+    story = Story(lines_per_s)
+    story.goes_on(10.0)
+    story.forget()
+    story.goes_on(600.0)
+    assert max(story.late_s) <= 0.1
+    assert story.batches == len(story.late_s)
+
+
+@pytest.mark.parametrize("lines_per_s", [4.7, 61.3])
+def test_a_flow_makes_few_batches_and_no_line_is_later_than_half_a_second(lines_per_s: float) -> None:
+    story = Story(lines_per_s)
+    story.goes_on(60.0)
+    story.forget()
+    story.goes_on(60.0)
+    assert 105 <= story.batches <= 160
+    assert max(story.late_s) <= 0.53
+
+
+def test_a_burst_is_found_at_once() -> None:
+    story = Story(60.0)
+    story.goes_on(0.7)
+    assert max(story.late_s) <= 0.1
+
+
+def test_who_has_waited_long_is_calm_and_has_its_burst_again() -> None:
+    story = Story(60.0)
+    story.goes_on(60.0)
+    story.pace.looked(found=True)
+    assert story.pace.wait_ms() > 100
+    for _ in range(200):
+        story.pace.looked(found=False)
+    assert story.pace.wait_ms() == 100
+    story.now_s += 60.0
+    story.pace.looked(found=True)
+    assert story.pace.wait_ms() == 20

@@ -1,0 +1,57 @@
+"""What ``/health`` says of a worker that lives and cannot work: out of its group, or without executors."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from starlette.testclient import TestClient
+
+from spark_connect_rt.ports.task_runner import TaskWaiting
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.rest.app import create_app
+from spark_connect_rt.state.membership import Timing
+from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
+from tests.unit.runtime.cluster_stories import create, source
+
+TIMING = Timing(session_ms=500, heartbeat_ms=50, rebalance_ms=5_000)
+
+
+@pytest.fixture
+def cluster() -> Iterator[InProcessCluster]:
+    with InProcessCluster(timing=TIMING) as running:
+        yield running
+
+
+def statuses(worker: InProcessWorker) -> tuple[int, int, int, str]:
+    """Return the statuses of /health, /health/ready and /health/live, and what the first says."""
+    with TestClient(create_app(worker.herder)) as client:
+        health, ready, live = (client.get(path) for path in ("/health", "/health/ready", "/health/live"))
+    return health.status_code, ready.status_code, live.status_code, health.json()["message"]
+
+
+def test_a_worker_that_its_group_keeps_out_says_so_and_is_not_ready(cluster: InProcessCluster) -> None:
+    worker = cluster.add_worker("w", {"rebalance.timeout.ms": "700"})
+    cluster.until(lambda: statuses(worker)[:3] == (200, 200, 200))
+    worker.member.cut_off()
+    cluster.until(lambda: statuses(worker)[:3] == (500, 503, 200))
+    assert "Out of the group for " in statuses(worker)[3]
+    assert "the coordinator cannot be reached" in statuses(worker)[3]
+    worker.member.reconnect()
+    cluster.until(lambda: statuses(worker)[:3] == (200, 200, 200))
+
+
+def test_a_worker_whose_tasks_wait_for_executors_says_so_and_may_still_be_asked(cluster: InProcessCluster) -> None:
+    worker = cluster.add_worker("w")
+    create(cluster, "a", source(records=5))
+    cluster.until(lambda: worker.running_tasks() == {"a-0"})
+    task = ConnectorTaskId("a", 0)
+    run = worker.herder._loop.worker._tasks[task].launch.run
+    worker.runner._on_event(TaskWaiting(task, run, 75_000))
+    cluster.until(lambda: statuses(worker)[:3] == (500, 200, 200))
+    assert "Tasks that wait for an executor: 1; a-0 for 7" in statuses(worker)[3]
+    status = worker.herder.views.connector_status("a").tasks[0]
+    assert status.progress is not None
+    assert status.progress.reason == "it waits for an executor"
+    worker.runner._on_event(TaskWaiting(task, run, 0))
+    cluster.until(lambda: statuses(worker)[:3] == (200, 200, 200))

@@ -1,0 +1,275 @@
+"""Makes the pages of docs/reference named in PAGES from declarations.
+
+``python -m tools.reference_docs`` writes them; tests/unit/tools/test_reference_docs.py fails when a
+committed page says something else than the declarations.
+"""
+
+from __future__ import annotations
+
+import inspect
+import sys
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+from spark_connect_rt.api.converter import CONVERTER_TYPE
+from spark_connect_rt.api.transformation import Transformation
+from spark_connect_rt.app.exit_codes import EXIT_CODES
+from spark_connect_rt.app.plugin_scan import bundled_plugins
+from spark_connect_rt.config import validators
+from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Password, text_of
+from spark_connect_rt.config.connectors import connector_config
+from spark_connect_rt.config.unserved_settings import in_this_version
+from spark_connect_rt.config.worker import (
+    health_config,
+    override_policy,
+    own_settings,
+    standalone_config,
+    worker_config,
+)
+from spark_connect_rt.config.worker.connection_config import CLIENTS
+from spark_connect_rt.config.worker.group_config import GROUP, SESSION_KEYS
+from spark_connect_rt.config.worker.standalone_config import STANDALONE
+from spark_connect_rt.config.worker.storage_config import STORAGE
+from spark_connect_rt.mirror.maker_config import MAKER
+from spark_connect_rt.ports.metric_names import METRICS
+from spark_connect_rt.rest.metrics import prometheus_name
+from spark_connect_rt.transforms import settings as transform_settings
+from spark_connect_rt.transforms.columns.by_columns import has_column_form
+
+FOLDER = Path("docs/reference")
+_MADE_BY = "<!-- Made by `python -m tools.reference_docs`; change the declaration, not this page. -->"
+_WORDS_OF_CHECKS: dict[Any, str] = {
+    validators.anything: "",
+    validators.non_empty: "not empty",
+    validators.no_control_characters: "not empty, no control characters",
+    validators.unique: "no alias twice",
+    validators.java_regex: "a regular expression",
+    transform_settings.non_empty_list: "not empty",
+    transform_settings.non_empty_text: "not empty",
+    transform_settings.valid_regex: "a regular expression",
+    override_policy.known_policy: "a policy: All, None, Principal",
+}
+_WORKER_SECTIONS = (
+    ("Group", GROUP),
+    ("Internal topics", STORAGE),
+    ("Converters", worker_config.CONVERTERS),
+    ("Runtime", worker_config.RUNTIME),
+    ("REST API", worker_config.REST),
+    ("Signed requests between workers", SESSION_KEYS),
+    ("Connections to Kafka", CLIENTS),
+    ("Engine (only here, not in Java)", own_settings.ENGINE),
+    ("Failed and motionless work (only here, not in Java): for connectors that say nothing", health_config.HEALTH),
+    ("Quickstart (only here, not in Java)", own_settings.QUICKSTART),
+)
+_WORKER_PREFIXES = (
+    ("key.converter.*, value.converter.*, header.converter.*", "Settings of that converter."),
+    ("config.providers.<alias>.class, .param.*", "Class and settings of one config provider."),
+    ("producer.*", "Kafka producer settings for source tasks and dead letter queues."),
+    ("consumer.*", "Kafka consumer settings for sink tasks."),
+    ("admin.*", "Kafka admin settings for connectors."),
+    ("ssl.*, sasl.*", "How the worker's own clients reach Kafka. Tasks see only what has their prefix."),
+    ("config.storage.*, offset.storage.*, status.storage.*", "Topic settings for the creation of that topic."),
+    ("spark.*", "Passed to the SparkSession, but for the few that the engine sets itself."),
+)
+_MIRROR_PREFIXES = (
+    ("A.*", "Of cluster A: what its clients need, and of every worker that works there, the worker's settings."),
+    ("A.producer.*, A.consumer.*, A.admin.*", "Of these clients of cluster A."),
+    ("A->B.*", "Of that flow's connectors; wins over the same name without it."),
+    ("(a connector's setting)", "Of the connectors of all flows."),
+    ("(security.protocol, ssl.*, sasl.*)", "Of all clients of all clusters."),
+    ("offset.storage.*, config.storage.*, status.storage.*", "Of all workers: their topics."),
+    ("key.converter.*, value.converter.*, header.converter.*", "Of all workers; better left alone: bytes stay bytes."),
+    ("task*, worker*, replication.policy*", "Of all workers."),
+    ("config.providers.<alias>.class, .param.*", "Class and settings of one config provider."),
+    ("listeners, rest.advertised.*, listeners.https.*", "Of the internal REST server of the process."),
+    ("spark.*, connectrt.*, plugin.path", "Of the process and all its flows (only here, not in Java)."),
+)
+_CONNECTOR_PREFIXES = (
+    ("key.converter.*, value.converter.*, header.converter.*", "Settings of a converter that the connector names."),
+    ("transforms.<alias>.type, .predicate, .negate", "Class of a transformation; the predicate that decides."),
+    ("predicates.<alias>.type", "Class of a predicate."),
+    ("topic.creation.<group>.include, .exclude", "Which topics belong to the group: regular expressions."),
+    ("topic.creation.<group>.replication.factor, .partitions", "How they are created; -1: the broker's default."),
+    ("producer.override.*, consumer.override.*, admin.override.*", "Kafka client settings of this connector."),
+)
+
+
+def settings_table(keys: Iterable[ConfigKey]) -> str:
+    """Return one Markdown row a setting, in order of declaration."""
+    rows = ["| Setting | Type | Default | Values | Importance | Meaning |", "|---|---|---|---|---|---|"]
+    for key in keys:
+        cells = (f"`{key.name}`", key.type.value.lower(), _default(key), _values(key), key.importance.value.lower())
+        rows.append("| " + " | ".join((*cells, _meaning(key))) + " |")
+    return "\n".join(rows) + "\n"
+
+
+def worker_settings() -> str:
+    """Return the page of everything a distributed worker's file may hold."""
+    parts = [
+        f"# Worker settings\n\n{_MADE_BY}\n\n"
+        "What the properties file of a distributed worker may hold. Names, defaults and meaning are Kafka Connect's,\n"
+        "so a Java worker's file works here. Every wrong setting is reported at once; an unknown one is a warning.\n"
+    ]
+    parts += [f"## {title}\n\n{settings_table(definition)}" for title, definition in _WORKER_SECTIONS]
+    return "\n".join([*parts, "## Names by prefix\n\n" + _prefix_table(_WORKER_PREFIXES)])
+
+
+def standalone_settings() -> str:
+    """Return the page of what a standalone worker's file may hold."""
+    parts = [
+        f"# Settings of a standalone worker\n\n{_MADE_BY}\n\n"
+        "What the properties file of a worker without a group may hold. Names, defaults and meaning are Kafka\n"
+        "Connect's, so a Java worker's file works here. Names by prefix are those of a\n"
+        "[distributed worker](worker_settings.md), but for the `*.storage.*` of topics.\n",
+        f"## Offsets\n\n{settings_table(standalone_config.OWN)}",
+    ]
+    shared = [(title, keys) for title, keys in _WORKER_SECTIONS if all(name in STANDALONE for name in keys.names())]
+    return "\n".join([*parts, *(f"## {title}\n\n{settings_table(keys)}" for title, keys in shared)])
+
+
+def connector_settings() -> str:
+    """Return the page of the settings of connectors: common ones first, then those of each bundled connector."""
+    common, ours, health = connector_config.COMMON, own_settings.CONNECTOR, health_config.HEALTH
+    parts = [
+        f"# Connector settings\n\n{_MADE_BY}\n\n"
+        "What the configuration of a connector may hold, beside the settings of its own class.\n",
+        f"## Every connector\n\n{settings_table(common)}",
+        f"## Source connectors\n\n{settings_table(_without(connector_config.SOURCE, common + ours + health))}",
+        f"## Sink connectors\n\n{settings_table(_without(connector_config.SINK, common + ours + health))}",
+        f"## Execution (only here, not in Java)\n\n{settings_table(ours)}",
+        f"## Failed and motionless work (only here, not in Java)\n\n{settings_table(health)}",
+        "## Names by prefix\n\n" + _prefix_table(_CONNECTOR_PREFIXES),
+    ]
+    return "\n".join([*parts, *_bundled_connectors()])
+
+
+def transformations() -> str:
+    """Return the page of the bundled transformations, predicates and converters with their settings."""
+    parts = [
+        f"# Transformations, predicates, converters\n\n{_MADE_BY}\n\n"
+        "The bundled ones, by Java's class names. `$Key` and `$Value` work on either side of a record, with the same\n"
+        "settings. A transformation with a column form takes a whole Arrow batch of a source at once where that gives\n"
+        "exactly what its rows would.\n"
+    ]
+    plugins = bundled_plugins()
+    for kind in ("transformation", "predicate", "converter"):
+        parts.append(f"## {kind.capitalize()}s\n")
+        for one in plugins.list(connectors_only=False):
+            if one.type == kind and not one.java_class.endswith("$Key"):
+                parts.append(_plugin_section(one.java_class, one.cls))
+    return "\n".join(parts)
+
+
+def _plugin_section(java_class: str, cls: type[Any]) -> str:
+    title = java_class.replace("$Value", "$Key`, `$Value")
+    note = " Has a column form." if issubclass(cls, Transformation) and has_column_form(cls) else ""
+    purpose = (inspect.getdoc(cls.__mro__[1] if "$" in java_class else cls) or "").splitlines()[0]
+    keys = [key for key in cls().config_def() if key.name != CONVERTER_TYPE.name]  # said by the worker
+    table = settings_table(keys) if len(keys) else "No settings.\n"
+    return f"### `{title}`\n\n{_cell(purpose)}{note}\n\n{table}"
+
+
+def mirror_maker_settings() -> str:
+    """Return the page of what a dedicated MirrorMaker's file may hold."""
+    return (
+        f"# Settings of a dedicated MirrorMaker\n\n{_MADE_BY}\n\n"
+        "What connect-mirror-maker.properties may hold: Kafka's file works here. `A` and `B` stand for aliases.\n"
+        "The connectors' own settings are on [their page](connector_settings.md), the workers' on\n"
+        "[theirs](worker_settings.md).\n\n"
+        f"{settings_table(MAKER)}\n## Names by prefix\n\n{_prefix_table(_MIRROR_PREFIXES)}"
+    )
+
+
+def exit_codes() -> str:
+    """Return the page of the process's exit codes."""
+    rows = "\n".join(f"| {code} | {_cell(meaning)} |" for code, meaning in sorted(EXIT_CODES.items()))
+    return f"# Exit codes\n\n{_MADE_BY}\n\n| Code | The process |\n|---|---|\n{rows}\n"
+
+
+def metrics() -> str:
+    """Return the page of everything ``/admin/metrics`` may say."""
+    rows = [
+        f"| `{prometheus_name(one.group, one.name)}` | {', '.join(one.tags) or ' '} | {_cell(one.doc)} |"
+        for one in METRICS.values()
+    ]
+    return (
+        f"# Metrics\n\n{_MADE_BY}\n\n"
+        "`GET /admin/metrics` of each worker answers them as Prometheus reads them: those of the connectors and tasks\n"
+        "that run there. Names are Kafka Connect's, in the form that common rules of the JMX exporter give them.\n"
+        "Averages, the greatest and rates are over `metrics.sample.window.ms` times `metrics.num.samples`; a state or\n"
+        "a name is a label, with the value 1. Only what was counted is said: a task that never polled has no poll\n"
+        "time. Executors tell about once a second. What a task counts itself (`context.metrics`, KIP-877) is here,\n"
+        "too: `kafka_connect_plugins_NAME_count` and so on, with the tags of its task before its own.\n\n"
+        "| Metric | Labels | Meaning |\n|---|---|---|\n" + "\n".join(rows) + "\n\n"
+        "Which of Java's are not here, and why: [limits.md](../explanation/limits.md).\n"
+    )
+
+
+PAGES: dict[str, Callable[[], str]] = {
+    "worker_settings.md": worker_settings,
+    "standalone_settings.md": standalone_settings,
+    "connector_settings.md": connector_settings,
+    "mirror_maker_settings.md": mirror_maker_settings,
+    "exit_codes.md": exit_codes,
+    "metrics.md": metrics,
+    "transformations.md": transformations,
+}
+
+
+def write_pages(folder: Path = FOLDER) -> None:
+    """Write every page into ``folder``."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, render in PAGES.items():
+        (folder / name).write_text(render(), encoding="utf-8")
+
+
+def _bundled_connectors() -> list[str]:
+    plugins = bundled_plugins()
+    found = sorted(plugins.list(connectors_only=True), key=lambda plugin: plugin.java_class.rpartition(".")[2])
+    parts = []
+    for plugin in found:
+        keys = plugins.class_of(plugin.java_class)().config_def()
+        parts.append(f"## {plugin.java_class.rpartition('.')[2]} ({plugin.type})\n\n{settings_table(keys)}")
+    return parts
+
+
+def _without(definition: ConfigDef, less: ConfigDef) -> list[ConfigKey]:
+    return [key for key in definition if key.name not in less]
+
+
+def _prefix_table(rows: Sequence[tuple[str, str]]) -> str:
+    lines = [f"| `{names.replace(', ', '`, `')}` | {meaning} |" for names, meaning in rows]
+    return "\n".join(["| Names | What they are |", "|---|---|", *lines]) + "\n"
+
+
+def _meaning(key: ConfigKey) -> str:
+    note = in_this_version(key.name)
+    return _cell(f"{key.doc} *In this version: {note}.*" if note else key.doc)
+
+
+def _default(key: ConfigKey) -> str:
+    if key.required:
+        return "**required**"
+    if isinstance(key.default, Password):
+        return "hidden"
+    text = text_of(key.default)
+    return "not set" if text is None else f"`{text}`" if text else "empty"
+
+
+def _values(key: ConfigKey) -> str:
+    words = _WORDS_OF_CHECKS.get(key.check)
+    if words is None:  # a plain function has no words of its own, and its repr holds an address
+        words = "" if inspect.isfunction(key.check) else str(key.check)
+    return _cell(words)
+
+
+def _cell(text: str) -> str:
+    """Return text that a cell shows as it is; ``[a] [b]`` would be a link."""
+    return (
+        text.replace("&", "&amp;").replace("<", "&lt;").replace("|", "\\|").replace("\n", " ").replace("] [", "] &#91;")
+    )
+
+
+if __name__ == "__main__":
+    write_pages(*map(Path, sys.argv[1:2]))
