@@ -93,9 +93,9 @@ class LateRunner:
         """See the port."""
         self._call(lambda runner: runner.open(on_event, read_offsets))
 
-    def live_while(self, may_vouch: Callable[[], bool]) -> None:
+    def live_while(self, holds_lease: Callable[[], bool]) -> None:
         """See the port."""
-        self._call(lambda runner: runner.live_while(may_vouch))
+        self._call(lambda runner: runner.live_while(holds_lease))
 
     def do(self, command: TaskCommand) -> None:
         """See the port."""

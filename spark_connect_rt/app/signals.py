@@ -24,7 +24,7 @@ def stop_asked(second_ends: bool = True) -> threading.Event:
     """
     asked, counted = threading.Event(), threading.Event()
 
-    def heard(number: int, _frame: FrameType | None) -> None:
+    def on_signal(number: int, _frame: FrameType | None) -> None:
         asked.set()
         if number == signal.SIGHUP:
             leave_closed_terminal()
@@ -38,7 +38,7 @@ def stop_asked(second_ends: bool = True) -> threading.Event:
         os._exit(SIGNAL_EXIT_BASE + number)
 
     for number in (signal.SIGTERM, signal.SIGINT, *_hang_up()):
-        signal.signal(number, heard)
+        signal.signal(number, on_signal)
     return asked
 
 
@@ -48,7 +48,7 @@ def unwind_when_asked() -> None:
     Main thread only. A second SIGTERM ends the process as it stands.
     """
 
-    def heard(number: int, _frame: FrameType | None) -> None:
+    def on_signal(number: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         if number == signal.SIGHUP:
@@ -56,7 +56,7 @@ def unwind_when_asked() -> None:
         raise SystemExit(SIGNAL_EXIT_BASE + number)
 
     for number in (signal.SIGTERM, *_hang_up()):
-        signal.signal(number, heard)
+        signal.signal(number, on_signal)
 
 
 def leave_closed_terminal() -> None:

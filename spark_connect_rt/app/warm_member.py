@@ -99,9 +99,9 @@ class WarmMember:
         """See the port."""
         return self._member.in_contact()
 
-    def may_vouch(self) -> bool:
+    def holds_lease(self) -> bool:
         """See the port."""
-        return self._member.may_vouch()
+        return self._member.holds_lease()
 
     def fenced(self) -> None:
         """See the port."""

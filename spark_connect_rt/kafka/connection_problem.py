@@ -65,8 +65,8 @@ def tls_refusal(error: ssl.SSLError) -> Refusal | None:
     if isinstance(error, ssl.SSLCertVerificationError):
         setting, reason = _VERIFY.get(error.verify_code, _UNTRUSTED)
         return Refusal(setting, f"{reason}: {error.verify_message}")
-    told = getattr(error, "reason", None) or ""
-    return next((Refusal(*said) for mark, said in _ALERTS.items() if mark in told), None)
+    reason = getattr(error, "reason", None) or ""
+    return next((Refusal(*said) for mark, said in _ALERTS.items() if mark in reason), None)
 
 
 def probe_tls(properties: Mapping[str, str]) -> Refusal | None:

@@ -14,7 +14,7 @@ from spark_connect_rt.kafka.aiokafka_parts import AIOKafkaConnection, OAuthAuthe
 _KVSEP = b"\x01"
 
 
-class _HearingAuthenticator(OAuthAuthenticator):  # type: ignore[misc]
+class _RefusalReadingAuthenticator(OAuthAuthenticator):  # type: ignore[misc]
     async def step(self, payload: bytes | None) -> tuple[bytes, bool] | None:
         if self._token_sent and payload:
             return _KVSEP, True
@@ -27,7 +27,7 @@ class GroupConnection(AIOKafkaConnection):  # type: ignore[misc]
 
     def authenticator_oauth(self) -> Any:
         """Return the exchange of OAUTHBEARER."""
-        return _HearingAuthenticator(sasl_oauth_token_provider=self._sasl_oauth_token_provider)
+        return _RefusalReadingAuthenticator(sasl_oauth_token_provider=self._sasl_oauth_token_provider)
 
 
 async def connect(host: str, port: int, **arguments: Any) -> GroupConnection:

@@ -243,10 +243,10 @@ class KafkaSinkGroup:
         else:
             consumer.unassign()
 
-    def _calling(self, told: Callable[[], None]) -> None:
+    def _calling(self, callback: Callable[[], None]) -> None:
         """Run a callback; an error waits until librdkafka has its answer."""
         try:
-            told()
+            callback()
         except BaseException as error:  # noqa: BLE001 - raised again from poll or close
             self._raised = error
 

@@ -86,11 +86,11 @@ class GroupMember(Protocol):
         False also when ContactLost is not polled yet: a worker that was frozen finds out before it is told.
         """
 
-    def may_vouch(self) -> bool:
+    def holds_lease(self) -> bool:
         """Return whether contact is so fresh that executors may be told to live on (E5). Any thread."""
 
     def fenced(self) -> None:
-        """Hear that the work of before ContactLost was ended: only then ``may_vouch`` can hold again (E5)."""
+        """Hear that the work of before ContactLost was ended: only then ``holds_lease`` can hold again (E5)."""
 
     def leave(self, reason: str) -> None:
         """Send LeaveGroup and forget the member id; ``request_rejoin`` starts anew. Waits a little."""

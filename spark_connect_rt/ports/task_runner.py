@@ -218,7 +218,7 @@ class TaskRunner(Protocol):
     def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
         """Begin; launches made before the cluster is up wait for it. Called once."""
 
-    def live_while(self, may_vouch: Callable[[], bool]) -> None:
+    def live_while(self, holds_lease: Callable[[], bool]) -> None:
         """Tell executors to live on, and start or mend anything, only while this holds (E5). Before ``open``."""
 
     def do(self, command: TaskCommand) -> None:

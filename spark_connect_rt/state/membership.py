@@ -231,7 +231,7 @@ def in_contact(member: Member, timing: Timing, now_ms: int) -> bool:
     return member.holding and now_ms - member.last_contact_ms < timing.lease_ms
 
 
-def may_vouch(member: Member, timing: Timing, now_ms: int, last_poll_ms: int) -> bool:
+def holds_lease(member: Member, timing: Timing, now_ms: int, last_poll_ms: int) -> bool:
     """Return whether this member may tell others that its work goes on (E5).
 
     Its executors believe it for a while after it falls silent. So it speaks only while its own last contact is no

@@ -227,16 +227,16 @@ class OffsetStore:
         with self._lock:
             self._in_flight = None
             more = bool(self._pending.puts or self._pending.waiting)  # put meanwhile
-            told = batch.waiting
+            notified = batch.waiting
             self._note_outcome(batch, error)
             if isinstance(error, RetriableError) and batch.puts:
-                patient = [one for one in told if one.waits_on()]
-                told = [one for one in told if one not in patient]
+                patient = [one for one in notified if one.waits_on()]
+                notified = [one for one in notified if one not in patient]
                 self._pending.waiting = patient + self._pending.waiting
                 self._retry = self._retry or self._threads.later(RETRY_WAIT_MS, self._try_again)
         if error is not None:
             _log.warning("%d source offsets were not written: %s", len(batch.puts), error)
-        for one in told:
+        for one in notified:
             one.on_done(error)
         with self._lock:
             self._lock.notify_all()

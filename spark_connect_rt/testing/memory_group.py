@@ -31,8 +31,8 @@ from spark_connect_rt.state.membership import (
     Member,
     MemberPhase,
     Timing,
+    holds_lease,
     in_contact,
-    may_vouch,
     must_heartbeat,
     overdue,
     step,
@@ -298,9 +298,9 @@ class MemoryGroupMember:
         """Return whether what was assigned is certainly still this member's."""
         return in_contact(self.state, self.timing, self._group.now_ms())
 
-    def may_vouch(self) -> bool:
+    def holds_lease(self) -> bool:
         """Return whether contact is so fresh that executors may be told to live on."""
-        return may_vouch(self.state, self.timing, self._group.now_ms(), self._polled_ms())
+        return holds_lease(self.state, self.timing, self._group.now_ms(), self._polled_ms())
 
     def fenced(self) -> None:
         """Take note that nothing of the work before ContactLost runs any more."""
@@ -373,8 +373,8 @@ class MemoryGroupMember:
         elif effect is Effect.TELL_CONTACT_LOST:
             self._inbox.tell(ContactLost(state.reason))
         elif isinstance(event, happened.JoinedAsLeader):
-            told = AssignmentRequired(state.generation, state.protocol, state.leader_id, event.members)
-            self._inbox.tell(told, state.generation)
+            request = AssignmentRequired(state.generation, state.protocol, state.leader_id, event.members)
+            self._inbox.tell(request, state.generation)
         elif isinstance(event, happened.SyncAnswered):
             ids = (state.member_id, state.leader_id)
             self._inbox.tell(Assigned(state.generation, state.protocol, *ids, event.assignment))

@@ -207,7 +207,7 @@ class MemorySinkGroup:
         if not self._joined:
             return
         if self.expelled:
-            self._hear_loss()
+            self._take_loss()
         with self._groups.changed:
             group = self._groups._group(self.group)
             asked = group.generation
@@ -217,7 +217,7 @@ class MemorySinkGroup:
                 if group.generation == asked:
                     group.ready.add(self)
                     self._groups._deal(group)
-        self._hear_assignment(group)
+        self._take_assignment(group)
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """See the port."""
@@ -253,7 +253,7 @@ class MemorySinkGroup:
             self._tell_revoked(list(self._held))
             self._held = []
 
-    def _hear_loss(self) -> None:
+    def _take_loss(self) -> None:
         lost, self._held = self._held, []
         if lost:
             self._tell_lost(lost)
@@ -261,7 +261,7 @@ class MemorySinkGroup:
         with self._groups.changed:
             self._groups._join(self)
 
-    def _hear_assignment(self, group: _Group) -> None:
+    def _take_assignment(self, group: _Group) -> None:
         with self._groups.changed:
             if group.dealt is None or self not in group.dealt or self._generation == group.generation:
                 return

@@ -42,8 +42,8 @@ class ThreadSlice:
         self._error: str | None = None
         self._aborted = self._ending = self._gone = False
         self._totals = ReportedTotals()
-        self._reader = ReaderSide(clients, self._hear)
-        self._writer = WriterSide(clients, self._hear)
+        self._reader = ReaderSide(clients, self._on_message)
+        self._writer = WriterSide(clients, self._on_message)
         self._thread = threading.Thread(target=self._run, name=f"slice-{slice_id}", daemon=True)
         self._thread.start()
 
@@ -68,13 +68,13 @@ class ThreadSlice:
         """Wait for its end."""
         self._thread.join(limit_s)
 
-    def _hear(self, message: Mapping[str, Any]) -> None:
-        heard = _through_the_wire(message)
+    def _on_message(self, message: Mapping[str, Any]) -> None:
+        received = _through_the_wire(message)
         with self._lock:
             if self._aborted:
                 return
-            self._totals.hear(heard)
-            self._on_event(SliceMessage(self.slice_id, heard))
+            self._totals.count(received)
+            self._on_event(SliceMessage(self.slice_id, received))
 
     def _run(self) -> None:
         self._on_event(SliceConnected(self.slice_id))
@@ -104,7 +104,7 @@ class ThreadSliceLauncher:
         """Begin."""
         self._on_event = on_event
 
-    def live_while(self, may_vouch: Callable[[], bool]) -> None:
+    def live_while(self, holds_lease: Callable[[], bool]) -> None:
         """Threads of this process need no telling."""
 
     def launch(self, slice_id: int) -> ThreadSlice:

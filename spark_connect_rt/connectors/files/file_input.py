@@ -33,7 +33,7 @@ class FileInput:
         self.restarts = 0
         self._descriptor = -1
         self._identity: tuple[int, int] | None = None
-        self._missing_told = False
+        self._missing_reported = False
 
     def available(self) -> int:
         """Return how many bytes lie past the position; 0 when there is nothing new, or no file (yet).
@@ -93,13 +93,13 @@ class FileInput:
             raise self._refused(error) from error
         opened = os.fstat(self._descriptor)
         self._identity = (opened.st_dev, opened.st_ino)
-        self._missing_told = False
+        self._missing_reported = False
 
     def _available_without_name(self) -> int:
         """The name is gone: read on what is open (rotation), else wait for the file."""
-        if self._descriptor < 0 and not self._missing_told:
+        if self._descriptor < 0 and not self._missing_reported:
             log.warning("file %s does not exist: waiting for it", self.path)
-            self._missing_told = True
+            self._missing_reported = True
         return self._left_bytes()
 
     def _left_bytes(self) -> int:

@@ -144,5 +144,5 @@ def _state(error: sa.exc.DBAPIError) -> str:
 
 def _words(error: sa.exc.SQLAlchemyError) -> str:
     """Return the driver's own words, without the statement and its values."""
-    told = error.orig if isinstance(error, sa.exc.StatementError) and error.orig is not None else error
-    return f"{type(told).__name__}: {told}".strip()
+    cause = error.orig if isinstance(error, sa.exc.StatementError) and error.orig is not None else error
+    return f"{type(cause).__name__}: {cause}".strip()

@@ -76,12 +76,12 @@ class SharedRead:
         answers: Answers = queue.SimpleQueue()  # of all of them
         reading = len(others)
 
-        def told(number: int, latest: Latest) -> None:
+        def on_own_latest(number: int, latest: Latest) -> None:
             on_latest(number, latest)
             while not answers.empty():
-                heard(answers.get())
+                on_answer(answers.get())
 
-        def heard(answer: Answer | None) -> None:
+        def on_answer(answer: Answer | None) -> None:
             nonlocal reading
             if answer is None:
                 reading -= 1
@@ -93,10 +93,10 @@ class SharedRead:
                 theirs = {number: ends[number] for number in numbers}
                 processes.append(BulkReadProcess(self._topic, self._consumer, positions, theirs, answers))
             read = BulkRead(self._topic, self._consumer, self._is_over)
-            read.run(positions, {number: ends[number] for number in own}, told)
+            read.run(positions, {number: ends[number] for number in own}, on_own_latest)
             while reading and not self._is_over():
                 with contextlib.suppress(queue.Empty):
-                    heard(answers.get(timeout=_LOOK_UP_S))
+                    on_answer(answers.get(timeout=_LOOK_UP_S))
         except OSError as error:
             raise BulkReadEndedError(f"topic {self._topic} is read on record by record: {error}") from error
         finally:

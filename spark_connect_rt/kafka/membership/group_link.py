@@ -124,7 +124,7 @@ class CoordinatorSearch:
                         del asked[task]
                         return link
                     refusal = refusal or _refusal(error)
-                    failures.append(f"{asked.pop(task)}: {_told(error)}")
+                    failures.append(f"{asked.pop(task)}: {_describe(error)}")
         finally:
             await _give_up(asked)
         if refusal is not None:
@@ -183,5 +183,5 @@ def _refusal(error: BaseException) -> Refusal | None:
     raise error
 
 
-def _told(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     return str(error) or type(error).__name__

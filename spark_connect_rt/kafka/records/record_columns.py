@@ -111,7 +111,7 @@ def records_of(
         DataError: a batch is damaged or of a codec that is not known. What was yielded before stays good.
     """
     transactions, chunk, size, at = CommittedBatches(aborted), list[tuple[Batch, Any]](), 0, position
-    told, view = position, memoryview(batches)
+    yielded_to, view = position, memoryview(batches)
     for batch in whole_batches(batches):
         if check_crcs and crc32c(view[batch.checked_by()]) != batch.crc:
             raise DataError(f"the record batch at offset {batch.base_offset} is damaged (CRC)")
@@ -123,8 +123,8 @@ def records_of(
         at = max(at, batch.next_offset)
         if size >= CHUNK_BYTES:
             yield _records(chunk, position), at
-            chunk, size, told = [], 0, at
-    if at > told:
+            chunk, size, yielded_to = [], 0, at
+    if at > yielded_to:
         yield _records(chunk, position) if chunk else None, at
 
 

@@ -309,6 +309,6 @@ def _worker_dependencies(
         resolve=deps.resolve,
         topic_tracking=settings.topic_tracking,
         threads=deps.threads,
-        may_vouch=lambda: deps.supervisor.failure is None and deps.member.may_vouch(),
+        holds_lease=lambda: deps.supervisor.failure is None and deps.member.holds_lease(),
         task_stop_limit_ms=settings.task_shutdown_graceful_timeout_ms,
     )

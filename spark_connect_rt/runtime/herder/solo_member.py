@@ -69,7 +69,7 @@ class SoloMember:
         """See the port: nobody can take work from it."""
         return True
 
-    def may_vouch(self) -> bool:
+    def holds_lease(self) -> bool:
         """Return True: nobody else could get the work."""
         return True
 

@@ -50,9 +50,9 @@ class PreparedRunner:
         self._on_event = on_event
         self._runner.open(on_event, read_offsets)
 
-    def live_while(self, may_vouch: Callable[[], bool]) -> None:
+    def live_while(self, holds_lease: Callable[[], bool]) -> None:
         """See the port."""
-        self._runner.live_while(may_vouch)
+        self._runner.live_while(holds_lease)
 
     def do(self, command: TaskCommand) -> None:
         """Keep a launch back until it is prepared, and act on what it is told meanwhile; pass on the rest."""

@@ -24,7 +24,7 @@ class StartCounts:
         self._attempts += 1
         known = False
 
-        def heard(
+        def report_and_count(
             state: State | None,
             trace: str | None = None,
             version: str | None = None,
@@ -37,7 +37,7 @@ class StartCounts:
                 self._bad += state is State.FAILED
             report(state, trace, version, notes)
 
-        return heard
+        return report_and_count
 
     def metrics(self) -> Iterator[Measured]:
         """Yield the counts."""

@@ -91,7 +91,7 @@ class WorkerDependencies:
     task_stop_limit_ms: int = 5_000  # task.shutdown.graceful.timeout.ms
     threads: Threads = MACHINE_THREADS
     check: Callable[[ConnectorTaskId], None] = lambda _: None  # raises: the task must not start here any more
-    may_vouch: Callable[[], bool] = lambda: True  # whether contact to the group is fresh
+    holds_lease: Callable[[], bool] = lambda: True  # whether contact to the group is fresh
 
 
 class Worker:
@@ -116,7 +116,7 @@ class Worker:
 
     def open(self) -> None:
         """Open the engine."""
-        self._deps.runner.live_while(self._deps.may_vouch)
+        self._deps.runner.live_while(self._deps.holds_lease)
         self._deps.runner.open(self._on_task_event, self._read_offsets)
 
     def close(self, timeout_ms: int) -> None:

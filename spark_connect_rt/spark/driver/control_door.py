@@ -39,7 +39,7 @@ class Guest:
     splitter: MessageSplitter = field(default_factory=lambda: MessageSplitter(HELLO_LIMIT_BYTES))
     said_bytes: int = 0
 
-    def hear(self, chunk: bytes) -> tuple[bytes, Message | None, list[Message]]:
+    def receive(self, chunk: bytes) -> tuple[bytes, Message | None, list[Message]]:
         """Return what to answer, the hello once it is whole, and what came behind it. Raises OSError, ValueError."""
         self.said_bytes += len(chunk)
         if self.said_bytes > _SAID_LIMIT_BYTES:
@@ -137,7 +137,7 @@ class Door:
         if guest not in self._guests:
             return
         try:
-            self._hear(guest)
+            self._on_bytes(guest)
         except BlockingIOError:
             return
         except (OSError, ValueError) as error:
@@ -146,11 +146,11 @@ class Door:
             log.exception("a stranger's opening failed")
             self._dismiss(guest, str(error))
 
-    def _hear(self, guest: Guest) -> None:
+    def _on_bytes(self, guest: Guest) -> None:
         chunk = guest.sock.recv(HELLO_LIMIT_BYTES)
         if not chunk:
             raise ValueError("it hung up")
-        answer, hello, others = guest.hear(chunk)
+        answer, hello, others = guest.receive(chunk)
         if answer and guest.sock.send(answer) < len(answer):
             raise ValueError("it does not listen")
         if hello is not None:

@@ -56,8 +56,8 @@ class Run:
     host: int | None = None
     hosted_at_ms: float = 0.0
     waits_since_ms: float | None = None  # for Spark to give its slot an executor
-    told_waiting: bool = False  # the worker knows that this takes long
-    told_paused: bool | None = None  # last state reported to the worker: None nothing yet
+    reported_waiting: bool = False  # the worker knows that this takes long
+    reported_paused: bool | None = None  # last state reported to the worker: None nothing yet
     failed: bool = False
     wants_commits: bool = False
     records: int = 0

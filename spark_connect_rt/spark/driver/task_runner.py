@@ -104,9 +104,9 @@ class SparkTaskRunner:
             self._spark_sources.read_offsets = read_offsets
             self._spark_sources.open(self._on_driver_event, self._session.get)
 
-    def live_while(self, may_vouch: Callable[[], bool]) -> None:
+    def live_while(self, holds_lease: Callable[[], bool]) -> None:
         """Let executors live on only while this holds."""
-        self._engine.live_while(may_vouch)
+        self._engine.live_while(holds_lease)
 
     def _on_driver_event(self, event: TaskEvent) -> None:
         if isinstance(event, TaskEnded):

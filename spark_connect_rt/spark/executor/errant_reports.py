@@ -42,8 +42,10 @@ class ErrantLog:
         for errant in errants:
             self._count(by_task)
             if self._settings.logs:
-                told = log_sentence(self._task, errant, self._clients.name_of, with_record=self._settings.logs_records)
-                log.error("%s", told, exc_info=errant.error)
+                sentence = log_sentence(
+                    self._task, errant, self._clients.name_of, with_record=self._settings.logs_records
+                )
+                log.error("%s", sentence, exc_info=errant.error)
                 self._meter.count("errors.logged.records")
                 continue
             error = f"{type(errant.error).__name__}: {errant.error}"

@@ -57,7 +57,7 @@ class ReaderSide:
         self._ending = False
         self._numbers = itertools.count(1)
         self._questions: dict[int, _OffsetQuestion] = {}
-        self._told_s = 0.0
+        self._reported_s = 0.0
 
     def rows(self) -> Iterator[Row]:
         """Yield rows until the driver ends the slice: each queue run-out and each second a marker."""
@@ -80,9 +80,9 @@ class ReaderSide:
 
     def _tell_measures(self, now_s: float) -> None:
         """Tell the driver what the hosts did, about once a second."""
-        if now_s - self._told_s < TELL_EACH_S:
+        if now_s - self._reported_s < TELL_EACH_S:
             return
-        self._told_s = now_s
+        self._reported_s = now_s
         for number, host in list(self._hosts.items()):
             news = host.news(now_s)
             if news is not None:

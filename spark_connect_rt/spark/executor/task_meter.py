@@ -28,8 +28,8 @@ class TaskMeter:
         self._totals: dict[str, float] = defaultdict(float)
         self._longest: dict[str, float] = {}
         self._call: tuple[str, float] | None = None  # its name, and since when
-        self._told_moved = 0.0
-        self._told_call = False
+        self._reported_moved = 0.0
+        self._reported_call = False
 
     @contextmanager
     def call(self, name: str) -> Iterator[None]:
@@ -75,9 +75,9 @@ class TaskMeter:
         long_call = call is not None and now_s - call[1] >= LONG_CALL_S
         totals = dict(self._totals)
         moved = sum(number for name, number in totals.items() if _is_news(name))
-        if moved == self._told_moved and not long_call and not self._told_call and not anyway:
+        if moved == self._reported_moved and not long_call and not self._reported_call and not anyway:
             return None
-        self._told_moved, self._told_call = moved, long_call
+        self._reported_moved, self._reported_call = moved, long_call
         longest, self._longest = self._longest, {}
         fields: dict[str, Any] = {"half": self._half, "totals": totals, "longest": longest}
         if call is not None and long_call:

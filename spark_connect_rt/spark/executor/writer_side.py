@@ -33,7 +33,7 @@ class WriterSide:
         self._ended: set[int] = set()  # hosts whose ENDED row was seen; the lane may still drain
         self._abandoned = False
         self._totals: dict[int, Totals] = {}
-        self._told_s = 0.0
+        self._reported_s = 0.0
 
     def run(self, rows: Iterator[Row]) -> dict[int, Totals]:
         """Serve rows until the reader ends; return host -> what was reported durable."""
@@ -57,9 +57,9 @@ class WriterSide:
 
     def _tell_measures(self, now_s: float) -> None:
         """Tell the driver what the lanes did, about once a second; the reader's heartbeats see to that."""
-        if now_s - self._told_s < TELL_EACH_S:
+        if now_s - self._reported_s < TELL_EACH_S:
             return
-        self._told_s = now_s
+        self._reported_s = now_s
         for lane in self._lanes.values():
             lane.tell_measures()
 

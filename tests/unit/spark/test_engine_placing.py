@@ -39,11 +39,11 @@ def test_e5_nothing_is_hosted_while_the_group_is_out_of_reach(story: Story) -> N
     asked: list[bool] = []
     reachable = [False]
 
-    def may_vouch() -> bool:
+    def holds_lease() -> bool:
         asked.append(reachable[0])
         return reachable[0]
 
-    story.engine.live_while(may_vouch)
+    story.engine.live_while(holds_lease)
     story.engine.do(Start(sink_launch("s")))
     wait_until(lambda: len(asked) >= 2)
     assert story.slices.all == []

@@ -102,7 +102,7 @@ class TaskContext:
     def take_steering(self) -> tuple[set[TopicPartition], dict[TopicPartition, int | None]]:
         """Return what the reader is to hold, and where it is to read on (None: where it held), once.
 
-        Rows of partitions that are read from elsewhere are dropped from now on, until ``reads_anew``.
+        Rows of partitions that are read from elsewhere are dropped from now on, until ``reads_again``.
         """
         hold, self._hold = self._hold, set()
         seek, self._seek = self._seek, {}
@@ -118,7 +118,7 @@ class TaskContext:
         if partition in self._paused and partition not in self._moving and self._paused[partition] is None:
             self._paused[partition] = first_offset
 
-    def reads_anew(self, partitions: frozenset[TopicPartition]) -> None:
+    def reads_again(self, partitions: frozenset[TopicPartition]) -> None:
         """An ASSIGNED row: what follows is from where it was to be read."""
         for partition in partitions & self._moving.keys():
             self._moving[partition] -= 1

@@ -38,7 +38,7 @@ class SinkFeed(threading.Thread):
         self.switches = Switches(paused=launch.paused)
         self.meter = TaskMeter("reader")
         self._positions: Mapping[TopicPartition, int] = {}  # next to read, as of the last second; replaced whole
-        self._told_positions: Mapping[TopicPartition, int] = {}
+        self._reported_positions: Mapping[TopicPartition, int] = {}
         self._looked_s = 0.0
         self._host = host
         self._launch = launch
@@ -63,9 +63,9 @@ class SinkFeed(threading.Thread):
     def news(self, now_s: float, *, last: bool = False) -> Mapping[str, Any] | None:
         """Return what the driver has not heard of this half, None: nothing. The reader's own thread."""
         positions = self._positions
-        fields = self.meter.news(now_s, anyway=last or positions != self._told_positions)
+        fields = self.meter.news(now_s, anyway=last or positions != self._reported_positions)
         if fields is not None:
-            self._told_positions = positions
+            self._reported_positions = positions
             fields["positions"] = encode_offsets(positions)
         return fields
 

@@ -130,7 +130,7 @@ class SinkLane(Lane):
                 self._put(row)
                 self.meter.moved("taken", BatchHead.decode(row.head).records)
             case RowKind.ASSIGNED:
-                self._context.reads_anew(_partitions(row))
+                self._context.reads_again(_partitions(row))
                 self._open(_partitions(row))
             case RowKind.REVOKED:
                 self._let_go(_partitions(row))
