@@ -119,7 +119,7 @@ class ConnectWorker(ABC, Generic[Herder]):
     def _new_rest(self, dependencies: HerderDependencies, herder: Herder) -> RestApi | None:
         """Return the worker's REST API; None: it has none of its own."""
         plugins = plugins_of(self.config.raw)
-        import_only(plugins.may_import)  # names of classes come from whoever may send requests
+        import_only(plugins.may_import)  # names of classes come from any client of the REST API
         return RestApi(
             self.config,
             herder,

@@ -37,7 +37,7 @@ class LateRunner:
         prepare: Callable[[TaskLaunch], TaskLaunch] = lambda launch: launch,
         report: Report = report_nowhere,
     ) -> None:
-        """``report`` hears that there will be no runner; what it was told is dropped then, for the worker ends."""
+        """``report`` is called when there will be no runner; what waits for it is dropped then, for the worker ends."""
         self._report = report
         self._factory = factory
         self._prepare = prepare

@@ -19,7 +19,7 @@ SIGNAL_EXIT_BASE = 128  # a shell's exit code for a process that a signal ended
 def stop_asked(second_ends: bool = True) -> threading.Event:
     """Return what the first signal sets. Main thread only.
 
-    ``second_ends``: a second SIGTERM or SIGINT is for whoever will not wait for the drain: nothing more is committed or
+    ``second_ends``: a second SIGTERM or SIGINT ends without the drain: nothing more is committed or
     left; the group finds out by the session timeout, as after kill -9. Without it the second does nothing.
     """
     asked, counted = threading.Event(), threading.Event()
@@ -77,5 +77,5 @@ def leave_closed_terminal() -> None:
 
 
 def _hang_up() -> tuple[signal.Signals, ...]:
-    """Return SIGHUP, unless whoever started the process had it ignored."""
+    """Return SIGHUP, unless the parent process had it ignored."""
     return () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)

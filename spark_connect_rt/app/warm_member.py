@@ -36,7 +36,7 @@ class WarmMember:
             member: the one that joins.
             others: returns whether the group has members now; may block, may raise ConnectError.
             await_warm: waits until a task would run at once; False when that took too long.
-            report: hears that the wait ended by an error, so that the group would never be joined.
+            report: called when the wait ended by an error, so that the group would never be joined.
         """
         self._member = member
         self._others = others

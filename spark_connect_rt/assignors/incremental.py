@@ -41,7 +41,7 @@ class _Facts:
 
 
 def assign(memory: AssignorMemory, this_round: AssignmentRound) -> tuple[AssignorMemory, AssignmentResult]:
-    """Run one round; return the memory for the next one and what each member is told.
+    """Run one round; return the memory for the next one and what each member is assigned.
 
     Work that moves is only revoked here; its owner stops it, rejoins, and the next round places it.
     """

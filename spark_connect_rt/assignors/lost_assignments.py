@@ -20,7 +20,7 @@ class AssignorMemory:
     """What the leader remembers between rounds; a new leader starts with an empty one.
 
     ``candidates`` are workers that were empty while a delay ran, in order of discovery.
-    ``scheduled_rebalance_ms`` is absolute, 0 for none; ``delay_ms`` is what members were told.
+    ``scheduled_rebalance_ms`` is absolute, 0 for none; ``delay_ms`` is what members were sent.
     """
 
     previous_assignment: ConnectorsAndTasks = NOTHING

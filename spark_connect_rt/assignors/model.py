@@ -112,7 +112,7 @@ class AssignmentRound:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentResult:
-    """What each member is told, and who owns what once all have done as told."""
+    """What each member is assigned, and who owns what once all have carried it out."""
 
     assignments: Mapping[str, Assignment]
     owners: Mapping[str, ConnectorsAndTasks] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """Why a broker cannot be talked to, in the names of Java's settings.
 
-Owns: which failures of TLS and SASL no repetition can mend, and the setting that decides each. Java treats the same
+Owns: which failures of TLS and SASL no repetition can resolve, and the setting that decides each. Java treats the same
 ones as fatal (``SslAuthenticationException``, ``SaslAuthenticationException``).
 """
 

@@ -1,4 +1,4 @@
-"""A connection of aiokafka's that hears a broker refuse an OAUTHBEARER token.
+"""A connection of aiokafka's that reads why a broker refuses an OAUTHBEARER token.
 
 Owns the one step that the library leaves out (RFC 7628, 3.2.3): a refusal comes as a challenge with a JSON text, which
 the client answers with a single 0x01; only then does the broker send the error. Without it the broker hangs up, and a

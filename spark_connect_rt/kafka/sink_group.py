@@ -193,7 +193,7 @@ class KafkaSinkGroup:
 
     def _assigned(self, consumer: Any, partitions: Sequence[Any]) -> None:
         if self._closed:
-            return  # it came while the member was closing: nobody is told of it, nor of the revocation that follows
+            return  # it came while the member was closing: no callback for it, nor for the revocation that follows
         try:
             committed = self._committed(consumer, partitions)
         except KafkaException as error:

@@ -30,7 +30,7 @@ class DeliveryRuns:
             runs.append([offset, offset + records])
 
     def take(self) -> list[Delivered]:
-        """Return all there are and start anew."""
+        """Return all there are and forget them."""
         taken, self._runs = self._runs, {}
         return [Delivered(*place, first, end - first) for place, runs in taken.items() for first, end in runs]
 

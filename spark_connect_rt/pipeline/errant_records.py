@@ -138,5 +138,5 @@ def _source_text(record: SourceRecord) -> str:
 def _text(value: Any) -> str:
     try:
         return java_text(value)
-    except Exception as error:  # noqa: BLE001 - a value that has no text must not hide the error that is told
+    except Exception as error:  # noqa: BLE001 - a value that has no text must not hide the error that is reported
         return f"<{type(value).__name__} without text: {type(error).__name__}>"

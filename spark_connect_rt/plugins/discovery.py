@@ -1,8 +1,8 @@
-"""What plug-ins there are, told by metadata alone: nothing of theirs is imported (Java ``PluginScanner``).
+"""What plug-ins there are, by metadata alone: nothing of theirs is imported (Java ``PluginScanner``).
 
 A plug-in is an entry point in a group of its kind: ``FileSource = "mine.source:FileSourceConnector"`` under
 ``spark_connect_rt.source_connectors``. Its name is one more alias, or, with a dot in it, the class name that REST
-shows and configurations use. One that cannot be read is told with its reason and harms no other.
+shows and configurations use. One that cannot be read is reported with its reason and harms no other.
 """
 
 from __future__ import annotations

@@ -101,7 +101,7 @@ class BatchConsumer(Protocol):
     def poll(self, max_records: int, timeout_ms: int) -> pa.RecordBatch | None:
         """Return what is there in ``pipeline.columns`` consume form (one topic partition or several).
 
-        Raises ConnectError, never in the place of rows already read: whoever goes on after it has lost nothing.
+        Raises ConnectError, never in the place of rows already read: a caller that goes on after it has lost nothing.
         """
 
     def position(self, partition: TopicPartition) -> int:

@@ -126,7 +126,7 @@ class _Alarms:
 
 @dataclass(order=True, slots=True)
 class _Alarm:
-    """One timer; whoever still holds it when it was cancelled holds nothing of its call."""
+    """One timer; code that still holds it when it was cancelled holds nothing of its call."""
 
     due_s: float
     order: int

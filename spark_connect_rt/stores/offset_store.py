@@ -39,7 +39,7 @@ class _Put:
 
 @dataclass(frozen=True, slots=True)
 class _Waiter:
-    """Who hears how an append ended: the first one, or, as long as ``waits_on``, the one that brings it."""
+    """Who is notified how an append ended: of the first one, or, as long as ``waits_on``, of the one that succeeds."""
 
     on_done: OnDone
     waits_on: IsWanted
@@ -127,8 +127,8 @@ class OffsetStore:
 
         What failed is tried again, after a while or with the next put. ``is_wanted`` is asked each time they are about
         to be sent: not for a task that is over, whose next owner may have committed more by then (I7). It takes no
-        lock. ``on_done`` hears of the first attempt; with ``until_durable`` only of the one that brings it, of a
-        failure that waiting does not mend, or that they are wanted no more (I5).
+        lock. ``on_done`` is called after the first attempt; with ``until_durable`` only after the one that succeeds, a
+        failure that waiting does not resolve, or once they are wanted no more (I5).
 
         Raises DataError, before anything is written, for a type that is not allowed.
         """
@@ -217,7 +217,7 @@ class OffsetStore:
             return
         try:
             self._log.append(records, lambda error: self._on_appended(batch, error))
-        except ConnectError as error:  # the log is stopped: the putter hears of it like of any failed write
+        except ConnectError as error:  # the log is stopped: the putter is notified as of any failed write
             self._on_appended(batch, error)
 
     def _records(self, put: _Put) -> Sequence[tuple[bytes, bytes | None]]:

@@ -1,4 +1,4 @@
-"""Runs a source connector and its tasks in memory: for the tests of whoever writes one. No Kafka, no Spark.
+"""Runs a source connector and its tasks in memory: for a connector author's tests. No Kafka, no Spark.
 
 What the tasks return goes through the converters and transformations that the configuration names, as in a worker;
 offsets are kept as the offset topic keeps them, as JSON. Sinks: testing.sink_harness.
@@ -36,7 +36,7 @@ PLAIN_JSON = {
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter.schemas.enable": "false",
 }
-"""What converters a harness's worker has unless told otherwise; a connector's own win."""
+"""What converters a harness's worker has unless set otherwise; a connector's own win."""
 
 
 @dataclass(frozen=True, slots=True)

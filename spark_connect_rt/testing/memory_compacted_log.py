@@ -240,7 +240,7 @@ class MemoryCompactedLog:
                     behind = not (self.stalled or self.topic.stalled) and self._positions != self.topic.ends()
                     if not (self._stopping or self._answers or behind):
                         self.topic.changed.wait(1.0)
-        except Exception as error:  # noqa: BLE001 - top of a thread: every waiter hears of it
+        except Exception as error:  # noqa: BLE001 - top of a thread: every waiter is notified
             _log.exception("log %s: the reader failed", self.topic.name)
             with self.topic.changed:
                 self._broken = error

@@ -93,7 +93,7 @@ class MemoryGroup:
             self._rebalance()
 
     def check_time(self) -> None:
-        """Exchange a heartbeat with whoever is reachable; expel who was silent or late; tell who was cut off."""
+        """Exchange a heartbeat with every member in reach; expel who was silent or late; tell who was cut off."""
         with self.lock:
             for member in self._all:
                 if member.reachable and must_heartbeat(member.state):
@@ -299,7 +299,7 @@ class MemoryGroupMember:
         return in_contact(self.state, self.timing, self._group.now_ms())
 
     def holds_lease(self) -> bool:
-        """Return whether contact is so fresh that executors may be told to live on."""
+        """Return whether contact is so fresh that executors may be kept alive."""
         return holds_lease(self.state, self.timing, self._group.now_ms(), self._polled_ms())
 
     def fenced(self) -> None:

@@ -4,7 +4,7 @@ Owns: ``MemoryConsumerGroups`` (topics, committed offsets, generations) and ``Me
 Must not: import a Kafka client. Passes tests/contract/sink_group_contract.py.
 
 A rebalance, as with Kafka's eager protocol: every member gives up what it holds inside its own ``poll``; when the
-last one has, partitions are dealt out and each member hears of its own at its next ``poll``.
+last one has, partitions are dealt out and each member is given its own at its next ``poll``.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class MemoryConsumerGroups:
         return MemorySinkGroup(self, properties)
 
     def expel(self, member: MemorySinkGroup) -> None:
-        """Throw a member out, as after its session timed out; it hears so at its next poll and rejoins."""
+        """Throw a member out, as after its session timed out; it is notified at its next poll and rejoins."""
         with self.changed:
             group = self._group(member.group)
             if member in group.members:

@@ -56,7 +56,7 @@ class ThreadSlice:
         self._reader.handle(_through_the_wire(message))
 
     def abort(self, error: str | None = "killed") -> None:
-        """Give up both halves; nothing of them is heard afterwards."""
+        """Give up both halves; nothing of them is reported afterwards."""
         with self._lock:
             if self._aborted:
                 return
@@ -135,6 +135,6 @@ class MemoryTaskRunner(Engine):
         super().__init__(self.launcher, settings or EngineSettings(housekeeping_ms=50), report, clock=clock)
 
     def lose_slices(self, error: str = "executor lost") -> None:
-        """Let every slice die at once, as with a lost executor; the runner must mend it."""
+        """Let every slice die at once, as with a lost executor; the runner must recover."""
         for one in self.launcher.slices:
             one.abort(error)

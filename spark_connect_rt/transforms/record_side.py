@@ -146,7 +146,7 @@ def rebuilt(schema: Schema, values: list[Any]) -> Struct:
 
 
 class SchemaCache(Generic[T]):
-    """What was made of the schemas seen last, told by identity: the records of a topic share theirs."""
+    """What was made of the schemas seen last, keyed by identity: the records of a topic share theirs."""
 
     LIMIT = 16
 

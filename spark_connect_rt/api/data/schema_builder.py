@@ -50,7 +50,7 @@ class SchemaBuilder:
         return self._set("optional", False)
 
     def name(self, name: str | None) -> SchemaBuilder:
-        """Name the schema (logical types are told by name)."""
+        """Name the schema (logical types are recognised by name)."""
         return self._set("name", name)
 
     def version(self, version: int | None) -> SchemaBuilder:

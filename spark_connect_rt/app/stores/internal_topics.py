@@ -29,7 +29,7 @@ WRITE_LIMIT_MS = 120_000
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """What a change must not meet unless told so."""
+    """What a change must not meet unless the user allows it."""
 
     running_group: bool = True
     records: bool = True

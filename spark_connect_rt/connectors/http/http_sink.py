@@ -111,7 +111,7 @@ class HttpSinkTask(SinkTask):
         self._client = http_client(self._values)
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
-        """Begin anew: the same offsets may come again on purpose."""
+        """Start from scratch: the same offsets may come again on purpose."""
         self._sent.clear()
 
     def put(self, records: Sequence[SinkRecord]) -> None:

@@ -76,7 +76,7 @@ class VerifiableSourceTask(NumberedSourceTask):
 
 
 class VerifiableSinkConnector(SinkConnector):
-    """As many tasks as are asked for, each told its number by ``id``."""
+    """As many tasks as are asked for, each given its number as ``id``."""
 
     def config_def(self) -> ConfigDef:
         """Declare nothing, as Java does."""

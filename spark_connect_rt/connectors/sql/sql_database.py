@@ -1,4 +1,4 @@
-"""One connection to one database, opened when it is needed, and its failures told apart: passing ones are retriable.
+"""One connection to one database, opened when it is needed, and its failures classified: passing ones are retriable.
 
 Owns the connection of one task. A connection that failed is closed; the next use opens another.
 """

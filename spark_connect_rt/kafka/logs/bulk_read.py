@@ -32,7 +32,7 @@ OnLatest = Callable[[int, Latest], None]
 
 
 class BulkReadEndedError(Exception):
-    """It could not go on; what was told stays read."""
+    """It could not go on; what was delivered stays read."""
 
 
 class BulkRead:

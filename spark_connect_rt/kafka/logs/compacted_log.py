@@ -95,7 +95,7 @@ class KafkaCompactedLog:
         load: LatestLoad | None = None,
         report: Report = report_nowhere,
     ) -> None:
-        """``report`` hears of it when the reader ends by an error: then nothing of the topic is known any more."""
+        """``report`` is called when the reader ends by an error: then nothing of the topic is known any more."""
         self.topic = spec.name
         self._report = report
         self._spec = spec
@@ -276,7 +276,7 @@ class KafkaCompactedLog:
                     self._take(messages)
             if self._load is not None and not self._loading:
                 self._load.save()
-        except Exception as error:  # noqa: BLE001 - top of the thread: every waiter hears of it
+        except Exception as error:  # noqa: BLE001 - top of the thread: every waiter is notified
             _log.exception("topic %s: the reader failed", self.topic)
             with self._changed:
                 self._broken = error
@@ -344,7 +344,7 @@ class KafkaCompactedLog:
                     self._changed.notify_all()
 
     def _deliver(self, messages: Sequence[Any], last: Mapping[int, Any], moved: Mapping[int, int]) -> bool:
-        """Hand records over, at once or at the end of the load; return False when reading begins anew."""
+        """Hand records over, at once or at the end of the load; return False when reading begins again."""
         if self._load is None or not self._loading:
             if messages:
                 records = to_records(messages)

@@ -2,7 +2,7 @@
 
 Owns: what the reader of ``compacted_log`` gathers while it loads, and the snapshot afterwards. Only for topics whose
 records mean nothing together (offsets); the config topic is an order of events and is read record by record.
-One thread at a time: ``begin`` by whoever starts the log, all else by the log's reader.
+One thread at a time: ``begin`` by the thread that starts the log, all else by the log's reader.
 """
 
 from __future__ import annotations

@@ -88,7 +88,7 @@ class CoordinatorLink:
 
 
 class CoordinatorSearch:
-    """Looks for the coordinator; remembers brokers it heard of, so that lost bootstrap servers do not matter.
+    """Looks for the coordinator; remembers the brokers it learnt of, so that lost bootstrap servers do not matter.
 
     Java asks the least loaded node: the one with the fewest requests under way, at random among equals. A member has
     none under way when it searches, so all are equal here and the order is random. Unlike Java it does not wait for

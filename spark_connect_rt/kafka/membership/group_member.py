@@ -123,7 +123,7 @@ class KafkaGroupMember:
         return in_contact(self._member, self._settings.timing, self._now_ms())
 
     def holds_lease(self) -> bool:
-        """Return whether contact is so fresh that executors may be told to live on. Any thread."""
+        """Return whether contact is so fresh that executors may be kept alive. Any thread."""
         return holds_lease(self._member, self._settings.timing, self._now_ms(), self._polled_ms())
 
     def fenced(self) -> None:

@@ -1,6 +1,6 @@
 """Kafka records as consume-form Arrow batches.
 
-Owns: one consumer with the partitions it was told, no group. Must not: decode, commit, start threads.
+Owns: one consumer with the partitions it was given, no group. Must not: decode, commit, start threads.
 "Beginning" and "end" are asked for (1 ms, all partitions at once) and assigned as numbers, since librdkafka itself
 takes up to 1 s to look them up.
 """
@@ -35,7 +35,7 @@ _PASSING = (
 _SECOND = itemgetter(1)
 
 _DEFAULTS = {
-    "allow.auto.create.topics": "false",  # whoever subscribed may; reading on must not bring back what was deleted
+    "allow.auto.create.topics": "false",  # a subscriber may; reading on must not bring back what was deleted
     "enable.partition.eof": "true",
     "fetch.queue.backoff.ms": "5",  # the default second would starve a fast reader
     "fetch.message.max.bytes": "4194304",
@@ -55,7 +55,7 @@ class KafkaBatchConsumer:
         properties.pop("group.instance.id", None)
         self._consumer: Any = make_consumer(properties, own)
         self._assigned: dict[TopicPartition, int] = {}  # -> where it was assigned, or its end was met since
-        self._problems: dict[TopicPartition, ConnectError] = {}  # not told yet, since rows were read before them
+        self._problems: dict[TopicPartition, ConnectError] = {}  # not raised yet, since rows were read before them
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         """See the port. A partition already read goes on from the new offset."""
@@ -131,7 +131,7 @@ class KafkaBatchConsumer:
         return [one for one, error in zip(messages, errors, strict=True) if error is None]
 
     def _take_event(self, message: Any) -> None:
-        """Note the end of a partition, or an error that waiting does not mend."""
+        """Note the end of a partition, or an error that waiting does not resolve."""
         error = message.error()
         if error is None or error.code() in _PASSING:
             return

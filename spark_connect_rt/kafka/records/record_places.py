@@ -67,7 +67,7 @@ def by_place(batch: pa.RecordBatch, unplaced: Mapping[str, TopicPlaces]) -> list
 
 
 def _only_place(batch: pa.RecordBatch, unplaced: Mapping[str, TopicPlaces]) -> TopicPartition | None:
-    """Return the partition of all rows where that can be told without a look at them."""
+    """Return the partition of all rows where it is known without a look at them."""
     metadata, names = batch.schema.metadata or {}, batch.schema.names
     if TOPIC not in metadata or "partition" in names:
         return None

@@ -55,7 +55,7 @@ class HerderDependencies:
     table_memory: TableMemory | None = None  # None: tables that Spark writes remember nothing
     loggers: Loggers | None = None  # None: levels are neither shown nor set
     threads: Threads = MACHINE_THREADS
-    supervisor: Supervisor = field(default_factory=Supervisor)  # hears of parts that ended by an error
+    supervisor: Supervisor = field(default_factory=Supervisor)  # notified of parts that ended by an error
     transactions: Transactions | None = None  # None: no exactly-once sources
     open_offsets: OpenStore | None = None  # None: connectors have no offset topics of their own
 

@@ -162,7 +162,7 @@ class OwnOffsets:
     def put_copy(self, connector: str, offsets: Pairs, on_done: OnDone | None = None) -> None:
         """Tell the worker's topic what the connector's own one holds already; without one, nothing. Best effort.
 
-        One attempt, and ``on_done`` hears None after it, whatever became of it: a copy sent later could set the
+        One attempt, and ``on_done`` gets None after it, whatever became of it: a copy sent later could set the
         worker's topic back, behind what the task's next owner wrote.
         """
         tried = threading.Event()

@@ -55,7 +55,7 @@ class PreparedRunner:
         self._runner.live_while(holds_lease)
 
     def do(self, command: TaskCommand) -> None:
-        """Keep a launch back until it is prepared, and act on what it is told meanwhile; pass on the rest."""
+        """Keep a launch back until it is prepared, and act on commands for it meanwhile; pass on the rest."""
         if isinstance(command, Start) and self._needs(command.launch):
             self._begin(command.launch)
         elif not self._done_here(command):

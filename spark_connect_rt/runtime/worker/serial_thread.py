@@ -19,7 +19,7 @@ class SerialThread:
     """Runs what it is given, in order. The thread starts with the first call and ends with ``close``."""
 
     def __init__(self, name: str, threads: Threads, report: Report = report_nowhere) -> None:
-        """``report`` hears of a call that raises all the same: it ends the thread."""
+        """``report`` is called with what a call raises all the same: it ends the thread."""
         self._name = name
         self._report = report
         self._threads = threads

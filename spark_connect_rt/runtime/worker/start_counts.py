@@ -20,7 +20,7 @@ class StartCounts:
         self._attempts = self._good = self._bad = 0
 
     def of_one(self, report: ReportStatus) -> ReportStatus:
-        """Count an attempt; return the reporter that hears how it goes."""
+        """Count an attempt; return the reporter that counts how it went."""
         self._attempts += 1
         known = False
 

@@ -1,4 +1,4 @@
-"""The hands: connectors and tasks of this worker (Java ``Worker``). Does as told, decides nothing.
+"""The hands: connectors and tasks of this worker (Java ``Worker``). Carries out, decides nothing.
 
 Called by the herder's tick thread only, but for ``open``'s callbacks, which come from the engine's threads.
 Failures of one connector or task become its FAILED status and touch nothing else.
@@ -177,12 +177,12 @@ class Worker:
             found.note(notes)
 
     def stopping(self) -> list[str]:
-        """Return what was told to stop and has not ended yet, by name."""
+        """Return what was asked to stop and has not ended yet, by name."""
         everything = [*self.connectors().items(), *self.tasks().items()]
         return [str(name) for name, actual in everything if actual.life is Life.STOPPING]
 
     def unfinished(self) -> ConnectorsAndTasks:
-        """Return what was told to stop and has not ended yet."""
+        """Return what was asked to stop and has not ended yet."""
         connectors = [name for name, actual in self.connectors().items() if actual.life is Life.STOPPING]
         tasks = [task for task, actual in self.tasks().items() if actual.life is Life.STOPPING]
         return ConnectorsAndTasks(tuple(connectors), tuple(tasks))

@@ -239,7 +239,7 @@ class WorkerTask:
         self._services.runner.do(Stop(self.id, 0))
 
     def fail(self, trace: str) -> None:
-        """Fail the task from this side (its consumer group membership broke): the engine is told to end it.
+        """Fail the task from this side (its consumer group membership broke): the engine is asked to end it.
 
         In order, as any stop: a limit of 0 is for fences, it takes the neighbours in the slot down with the task.
         """

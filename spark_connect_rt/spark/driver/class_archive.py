@@ -54,7 +54,7 @@ def rehearse(session: SparkSession) -> None:
 
 
 def end_jvm(session: SparkSession) -> int:
-    """Stop Spark and its JVM, which writes what it was told to write at its exit; return its exit code. Blocks."""
+    """Stop Spark and its JVM, which writes its archive at its exit; return its exit code. Blocks."""
     gateway = session.sparkContext._gateway
     assert gateway is not None
     session.stop()

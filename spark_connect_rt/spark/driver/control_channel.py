@@ -84,7 +84,7 @@ class ControlChannel:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._wake_in, selectors.EVENT_READ)
         self._stopped = threading.Event()
-        self.ended = False  # nothing is heard or said any more
+        self.ended = False  # nothing is received or sent any more
         self.on_thread_end: Callable[[BaseException | str], None] = lambda why: report_nowhere(Part.CHANNEL, why)
         self._door = Door(listener, tls, self._token_of, self._admit)
         self._thread = threading.Thread(target=self._run, name="control-channel", daemon=True)

@@ -1,4 +1,4 @@
-"""The life of runs: started, paused, moved, mended after losses, ended (ports.task_runner, its policy).
+"""The life of runs: started, paused, moved, recovered after losses, ended (ports.task_runner, its policy).
 
 Owns every run of this worker and the order of its events. Everything here runs on one loop, so nothing is locked;
 reports of hostings that are over find no run and are refused (E2). Transport is behind SliceLauncher.
@@ -90,7 +90,7 @@ class Engine:
         self._loop.every(self._settings.housekeeping_ms, self._housekeeping)
 
     def live_while(self, holds_lease: Callable[[], bool]) -> None:
-        """Start and mend only while this holds."""
+        """Start and recover runs only while this holds."""
         self._holds_lease = holds_lease
         self._launcher.live_while(holds_lease)
 
@@ -169,7 +169,7 @@ class Engine:
         self._send(run, {"op": "pause" if paused else "resume"})
 
     def _tell_state(self, run: Run, paused: bool, *, again: bool = False) -> None:
-        """Tell the worker RUNNING or PAUSED, unless it knows (a moved run says it anew)."""
+        """Tell the worker RUNNING or PAUSED, unless it knows (a moved run reports it again)."""
         if run.reported_paused is paused and not again:
             return
         run.reported_paused = paused
@@ -291,7 +291,7 @@ class Engine:
         for topic, number, offset in message.get("seek", ()):
             partition = TopicPartition(topic, number)
             if partition in run.positions and offset is not None:
-                run.positions[partition] = offset  # where a run that is mended or moved begins
+                run.positions[partition] = offset  # where a run that is recovered or moved begins
         slot.handle.send(message)
 
     def _on_durable(self, run: Run, message: Message) -> None:

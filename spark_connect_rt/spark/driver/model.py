@@ -26,7 +26,7 @@ class EngineSettings:
     idle_linger_ms: int = 30_000  # an empty slot is kept this long for the next task
     neighbour_grace_ms: int = 1_500  # to drain neighbours before a slot with a stuck task is killed
     losses_max: int = 3  # losses in a row without progress; the next one fails the task
-    loss_forgotten_ms: int = 60_000  # a run hosted longer than this starts counting anew
+    loss_forgotten_ms: int = 60_000  # a run hosted longer than this starts counting from 0
     loss_backoff_ms: int = 200  # doubled with each loss
     housekeeping_ms: int = 1_000
     slot_patience_ms: int = (
@@ -40,8 +40,8 @@ class Phase(Enum):
 
     WAITING = "waiting"  # for a slot, or for a back-off to pass
     HOSTED = "hosted"
-    MOVING = "moving"  # told to drain; goes on in another slot
-    STOPPING = "stopping"  # told to drain; ends
+    MOVING = "moving"  # asked to drain; goes on in another slot
+    STOPPING = "stopping"  # asked to drain; ends
 
 
 @dataclass(slots=True, eq=False)
@@ -90,7 +90,7 @@ class Slot:
     overdue: set[int] = field(default_factory=set)  # hosts past their stop deadline
     killed_when_empty: bool = False  # condemned: only overdue hosts may be left, then it is killed
     starved: bool = False  # it was said that it waits for a core
-    ending: bool = False  # told to end, or killed
+    ending: bool = False  # asked to end, or killed
     killed: bool = False
 
     def takes_tasks(self) -> bool:

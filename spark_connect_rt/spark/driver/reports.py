@@ -57,7 +57,7 @@ def task_measured(launch: TaskLaunch, message: Message) -> TaskMeasured:
 
 
 def waiting_news(runs: Iterable[Run], now_ms: float, patience_ms: float) -> Iterator[TaskWaiting]:
-    """Yield what the worker is to hear of runs that wait for an executor for ``patience_ms``, or do no more."""
+    """Yield the worker's news of runs that wait for an executor for ``patience_ms``, or do no more."""
     for run in runs:
         waited_ms = 0.0 if run.waits_since_ms is None else now_ms - run.waits_since_ms
         late = waited_ms > 0 and waited_ms >= patience_ms

@@ -66,7 +66,7 @@ class SparkSliceLauncher:
         self.on_event = on_event
 
     def live_while(self, holds_lease: Callable[[], bool]) -> None:
-        """Ask this before executors are told to live on."""
+        """Ask this before executors are kept alive by a ping."""
         self._holds_lease = holds_lease
 
     def launch(self, slice_id: int) -> SliceHandle:

@@ -1,7 +1,7 @@
 """What the engine needs of whatever runs a slice: Spark (slice_runner) or plain threads (testing).
 
 Owns the seam between policy (engine, slot_table) and transport. A slice is one long job with a reader and a writer
-half; the engine talks to the reader and hears from both.
+half; the engine talks to the reader and receives from both.
 """
 
 from __future__ import annotations

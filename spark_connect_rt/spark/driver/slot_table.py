@@ -207,7 +207,7 @@ class SlotTable:
             log.warning(
                 "slot=%d still waits for Spark; so do tasks %s. Are all cores taken? Each slot holds one: "
                 "give the application more cores, or lower connectrt.slots.max. "
-                "Did the cluster's master start anew and forget the application? Then submit this worker again",
+                "Did the cluster's master restart and forget the application? Then submit this worker again",
                 slot.number,
                 tasks,
             )

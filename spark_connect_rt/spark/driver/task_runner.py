@@ -70,7 +70,7 @@ class SparkTaskRunner:
             spark_sinks: hosts SPARK_SINK launches; without it they fail.
             spark_sources: hosts launches of spark_source.TASK_CLASS; without it they fail.
             settings: instead of the worker's.
-            report: hears what of it ended by an error: Spark, the engine, the control channel.
+            report: called with the part that ended by an error: Spark, the engine, the control channel.
         """
 
         def build() -> SparkSession:

@@ -1,7 +1,7 @@
 """What the control channel's bytes look like on the way: TLS 1.3 over TCP, plain on a unix socket.
 
 Owns no socket: bytes in, bytes out, so either end may wait in its own way. The driver's certificate is made for this
-one driver and is in the ticket: whoever shows another is not the driver, whatever any authority says of it.
+one driver and is in the ticket: a peer that shows another is not the driver, whatever any authority says of it.
 """
 
 from __future__ import annotations

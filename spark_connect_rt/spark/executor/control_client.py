@@ -73,7 +73,7 @@ class Line:
 
 
 class ControlClient:
-    """One half's connection to the driver. It can be sent by at once; ``listen`` hears what the driver says."""
+    """One half's connection to the driver. It can be sent by at once; ``listen`` handles what the driver says."""
 
     def __init__(self, ticket: SliceTicket, role: str, on_lost: Callable[[str], None]) -> None:
         self._role = role
@@ -145,7 +145,7 @@ class ControlClient:
                     self._on_message(message)
             now = time.monotonic()
             if now - received_s >= self._session_s:
-                self._lost(f"nothing heard from the driver for {self._session_s:.1f} s")
+                self._lost(f"nothing received from the driver for {self._session_s:.1f} s")
                 return
             if now - pinged_s >= self._session_s / 3 and not self._closed:
                 pinged_s = now
@@ -153,7 +153,7 @@ class ControlClient:
 
 
 def ask_totals(ticket: SliceTicket, totals: Mapping[int, tuple[int, int]]) -> None:
-    """Have the driver compare a slice's totals with what it heard. Raises FencedError when the books differ."""
+    """Have the driver compare a slice's totals with the reports it received. Raises FencedError if they differ."""
     hello = {
         "op": "hello",
         "slice": ticket.slice_id,

@@ -1,6 +1,6 @@
 """Where a task's errant records go: its log and, of sinks, its dead letter queue (Java ``ErrorReporter``).
 
-Owns the queue's producer, made at the first dead letter. What it was given counts as told only after ``flush``; no
+Owns the queue's producer, made at the first dead letter. What it was given counts as reported only after ``flush``; no
 offset may be reported before (I3). Any thread: tasks may report from their own.
 """
 

@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Totals:
-    """What a lane reported durable; ``commit`` compares it with what the driver heard."""
+    """What a lane reported durable; ``commit`` compares it with what the driver received."""
 
     records: int = 0
     batches: int = 0
@@ -175,7 +175,7 @@ class Lane(ABC, threading.Thread):
         except BaseException as error:  # SystemExit, too: a thread that ends untold leaves its task RUNNING
             log.exception("task=%s run=%d FAILED", self.launch.task, self.launch.run)
             trace = trace_of(error)
-            self._close_quietly()  # before it is told: nothing more is heard of a failed run (E2)
+            self._close_quietly()  # before it is reported: a failed run sends nothing more (E2)
             self._fail(trace)
 
     def _close_quietly(self) -> None:
@@ -189,7 +189,7 @@ class Lane(ABC, threading.Thread):
     def _fail(self, trace: str) -> None:
         if not self._failed and not self.abandoned:
             self._failed = True
-            self.tell_measures(anyway=True)  # behind it nothing is heard (E2)
+            self.tell_measures(anyway=True)  # behind it nothing is sent (E2)
             self._report({"op": "failed", "host": self.host, "trace": trace})
 
     def report_durable(self, records: int, **fields: Any) -> None:

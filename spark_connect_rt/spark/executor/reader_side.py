@@ -89,7 +89,7 @@ class ReaderSide:
                 tell_or_log(self._send, {"op": "measures", "host": number, **news})
 
     def _tell_last_measures(self, number: int) -> None:
-        """Tell ahead of the row that ends a host: nothing is heard of it behind that (E2)."""
+        """Report ahead of the row that ends a host: it sends nothing behind that (E2)."""
         news = self._hosts[number].news(time.monotonic(), last=True) if number in self._hosts else None
         if news is not None:
             tell_or_log(self._send, {"op": "measures", "host": number, **news})

@@ -15,13 +15,13 @@ from typing import Any
 
 from spark_connect_rt.ports.plugin_metric_keys import PREFIX
 
-ERRORS = "errors."  # told as they come, too: a record that is tried again and again moves nothing
+ERRORS = "errors."  # reported as they come, too: a record that is tried again and again moves nothing
 TELL_EACH_S = 1.0
 LONG_CALL_S = 1.0  # a shorter call is nobody's business until it is over
 
 
 class TaskMeter:
-    """Totals since the hosting began, by name; ``*.ms_max`` and ``*.records_max`` since they were told last."""
+    """Totals since the hosting began, by name; ``*.ms_max`` and ``*.records_max`` since their last report."""
 
     def __init__(self, half: str) -> None:
         self._half = half
@@ -65,7 +65,7 @@ class TaskMeter:
         self._totals[name] = number
 
     def reached(self, name: str, number: float) -> None:
-        """Take note of a number, of which only the greatest since the last report is told."""
+        """Take note of a number, of which only the greatest since the last report counts."""
         if number > self._longest.get(name, -math.inf):
             self._longest[name] = number
 

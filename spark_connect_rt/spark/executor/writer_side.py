@@ -1,6 +1,6 @@
 """The writer half of a slot: deals super-rows to one lane per host.
 
-Owns the table of lanes. Decides nothing: rows say what begins and ends, the driver hears what became of them.
+Owns the table of lanes. Decides nothing: rows say what begins and ends, the driver is sent what became of them.
 """
 
 from __future__ import annotations
@@ -66,7 +66,7 @@ class WriterSide:
     def _refuse_truncation(self) -> None:
         """Fail when rows stopped though a host never said ENDED: its reader died, which looks like a normal end here.
 
-        E1: only the reader says that a host ended; reporting it for the reader would end a task that must be mended.
+        E1: only the reader says that a host ended; reporting it for the reader would end a task that must be recovered.
         """
         cut_off = sorted(set(self._lanes) - self._ended)
         if cut_off and not self._abandoned:

@@ -126,7 +126,7 @@ def test_books_that_do_not_balance_are_named() -> None:
         totals.count({"op": "durable", "host": 1, "n": 5})
     totals.count({"op": "ended", "host": 1})
     assert totals.differences({1: (10, 2)}) == []
-    assert totals.differences({}) == ["host 1: writer says (0, 0) (records, batches), driver heard (10, 2)"]
+    assert totals.differences({}) == ["host 1: writer says (0, 0) (records, batches), driver received (10, 2)"]
     assert len(totals.differences({1: (11, 2), 2: (1, 1)})) == 2
 
 

@@ -1,7 +1,7 @@
 """What a sink task asks of its worker, and which rows it must not get meanwhile (Java ``WorkerSinkTaskContext``).
 
 Owns the wishes between two calls of the task, and the partitions it paused or moved. The reader runs ahead: rows that
-were read before it heard of a pause or a new offset are still on their way. So rows of a paused partition are
+were read before it received a pause or a new offset are still on their way. So rows of a paused partition are
 dropped here and read again from the first of them; after a rewind, rows are dropped until the reader says (an ASSIGNED
 row) that what follows is from the new offset.
 """
