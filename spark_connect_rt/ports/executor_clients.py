@@ -16,14 +16,14 @@ from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.config.connectors.topic_creation import TopicGroup
 from spark_connect_rt.protocol.ids import TopicPartition
 
-TELLS_OFFSETS = {"connectrt.delivery.offsets": "true"}
+OFFSET_REPORTS = {"connectrt.delivery.offsets": "true"}
 """Of a producer's configuration: it remembers where its records went."""
-TELLS_RECORDS = {"connectrt.delivery.records": "true"}
+RECORD_REPORTS = {"connectrt.delivery.records": "true"}
 """The same, of each record."""
 
 
-class Tell(IntEnum):
-    """What a source task wants to know of its records."""
+class DeliveryReports(IntEnum):
+    """Which delivery reports a source task wants: which of its hooks are called once records are durable."""
 
     NOTHING = 0
     OFFSETS = 1  # where they went, of each partition
@@ -32,7 +32,7 @@ class Tell(IntEnum):
     @property
     def properties(self) -> Mapping[str, str]:
         """Return what to add to the producer's configuration."""
-        return ({}, TELLS_OFFSETS, TELLS_RECORDS)[self]
+        return ({}, OFFSET_REPORTS, RECORD_REPORTS)[self]
 
 
 class BatchProducer(Protocol):
@@ -50,13 +50,13 @@ class BatchProducer(Protocol):
     def delivered(self) -> list[Delivered]:
         """Return where records went that were acknowledged since the last call, in order for each partition.
 
-        Only of a producer made with TELLS_OFFSETS.
+        Only of a producer made with OFFSET_REPORTS.
         """
 
     def metadata(self) -> list[RecordMetadata | None]:
         """Return where each record went that was queued since the last call, in that order.
 
-        After ``flush`` or ``commit``. None: it was dropped with its transaction. Of a producer made with TELLS_RECORDS.
+        After ``flush`` or ``commit``. None: it was dropped with its transaction. Only with RECORD_REPORTS.
         """
 
     def close(self) -> None:

@@ -253,10 +253,10 @@ class SourceHarness:
             for partition, offset in one.source_offsets if durable else ():
                 self.offsets.put(partition, offset)
         if durable and batches:
-            self._tell_durable(task, polled, pipeline.rows_of_each, produced)
+            self._report_durable(task, polled, pipeline.rows_of_each, produced)
         return produced
 
-    def _tell_durable(
+    def _report_durable(
         self,
         task: SourceTask,
         polled: Sequence[SourceRecord | SourceBatch],

@@ -116,7 +116,7 @@ class ColumnProducer:
 
     def _delivered(self, place: TopicPartition, offset: int, records: int, size: int) -> None:
         with self._changed:
-            if self._settings.tells_offsets:
+            if self._settings.reports_offsets:
                 self._runs.note(place.topic, place.partition, offset, records)
             self._records -= records
             self._bytes -= size

@@ -71,12 +71,12 @@ class KafkaTransactionalProducer(KafkaBatchProducer):
 
     @contextmanager
     def _explained(self, doing: str) -> Iterator[None]:
-        """Turn errors into ours; whoever was fenced is told so, whatever the call says."""
+        """Turn errors into ours; a fenced producer gets FencedError, whatever the call says."""
         try:
             yield
         except KafkaException as error:
             inner = kafka_error(error)
-            self._hear()
+            self._poll_events()
             if self._is_fenced(inner):
                 raise self._fenced(inner) from error
             if inner.retriable():
@@ -87,7 +87,7 @@ class KafkaTransactionalProducer(KafkaBatchProducer):
                 raise self._fenced(error) from error
             raise
 
-    def _hear(self) -> None:
+    def _poll_events(self) -> None:
         """Have ``_failed`` and ``_note`` called; the client raises here what is fatal."""
         try:
             self._producer.poll(0)
@@ -95,8 +95,8 @@ class KafkaTransactionalProducer(KafkaBatchProducer):
             self._note(kafka_error(error))
 
     def _is_fenced(self, error: Any) -> bool:
-        told = self._fenced_by is not None or is_code(error, *_FENCING)
-        return told or isinstance(error, FencedError) or isinstance(self._failure, FencedError)
+        fenced = self._fenced_by is not None or is_code(error, *_FENCING)
+        return fenced or isinstance(error, FencedError) or isinstance(self._failure, FencedError)
 
     def _fenced(self, error: Any) -> FencedError:
         why = self._fenced_by or (error.str() if isinstance(error, KafkaError) else str(error))

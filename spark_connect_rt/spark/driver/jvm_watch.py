@@ -23,7 +23,7 @@ class JvmWatch:
     """Watches from a thread of its own until ``stop``."""
 
     def __init__(self, address: tuple[str, int], is_stopped: Callable[[], bool], gone: Callable[[str], None]) -> None:
-        """Watch the gateway at ``address``; ``gone`` gets the reason, once. ``is_stopped`` asks the JVM; it may raise."""
+        """Watch the gateway at ``address``; ``gone`` gets the reason, once. ``is_stopped`` asks the JVM; may raise."""
         self._address = address
         self._is_stopped = is_stopped
         self._gone = gone
