@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from spark_connect_rt.app.deferred_runner import DeferredRunner
 from spark_connect_rt.app.distributed import DistributedWorker, bring_up
 from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE, EXIT_TICK_CRASHED, exit_code_of
-from spark_connect_rt.app.late_runner import LateRunner
 from spark_connect_rt.app.mirror.mirror_rest import FlowApplications, FlowPeers
 from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.wiring import spark_runner
@@ -62,7 +62,7 @@ class FlowWorker(DistributedWorker):
         nowhere = Advertised("NOTUSED", f"{socket.getfqdn()}/{flow}/{uuid.uuid4()}")
         self.address = around.address or nowhere
 
-    def _dependencies(self, admin: KafkaAdmin, runner: LateRunner) -> HerderDependencies:
+    def _dependencies(self, admin: KafkaAdmin, runner: DeferredRunner) -> HerderDependencies:
         dependencies = super()._dependencies(admin, runner)
         can_ask = self._around.address is not None
         return replace(dependencies, peers=FlowPeers(dependencies.peers, self._flow, internal_rest=can_ask))

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
 
-from spark_connect_rt.app.late_runner import LateRunner
+from spark_connect_rt.app.deferred_runner import DeferredRunner
 from spark_connect_rt.app.rest_tls import client_tls
 from spark_connect_rt.app.stores.internal_topics import InternalTopics
 from spark_connect_rt.app.stores.store_actions import keep_backup, print_table, say
@@ -32,11 +32,11 @@ from spark_connect_rt.ports.peer_client import PeerAnswer, PeerClient
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.rest.peer_client import HttpPeerClient
 from spark_connect_rt.rest.request_offsets import read_offsets
-from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, own_offsets
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, source_offset_stores
 from spark_connect_rt.runtime.herder.requests.offset_change import OffsetChange
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import FENCE_LIMIT_MS
 from spark_connect_rt.runtime.herder.views import ConnectorViews
-from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
+from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
 from spark_connect_rt.stores.offset_store import OffsetStore
 
 OWN = "no worker of the group runs: this command writes"
@@ -96,7 +96,7 @@ class OwnStores:
 
     where = OWN
 
-    def __init__(self, deps: HerderDependencies, offsets: OwnOffsets, name: str) -> None:
+    def __init__(self, deps: HerderDependencies, offsets: SourceOffsetStores, name: str) -> None:
         self._deps = deps
         self._offsets = offsets
         self._name = name
@@ -177,7 +177,7 @@ def _place(topics: InternalTopics, name: str, url: str | None) -> Iterator[Place
 @contextmanager
 def _own_stores(config: WorkerConfig, name: str) -> Iterator[OwnStores]:
     deps = _own_dependencies(config)
-    offsets = own_offsets(deps)
+    offsets = source_offset_stores(deps)
     try:
         deps.config_store.start(lambda _: None)
         if not deps.config_store.snapshot().contains(name):
@@ -194,7 +194,7 @@ def _own_dependencies(config: WorkerConfig) -> HerderDependencies:
     """Return what a worker with this file would have; it joins no group, leaves no snapshot and has no Spark."""
     address = advertised(config.rest, socket.getfqdn())
     admin = admin_of(config)
-    runner = LateRunner(lambda: spark_runner(config))
+    runner = DeferredRunner(lambda: spark_runner(config))
     deps = herder_dependencies(config, address, admin, runner, ClusterId())
     clients = log_client_properties(config, "offsets")
     log = KafkaCompactedLog(internal_topics(config)["offsets"], admin, clients, load=LatestLoad())

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import BinaryIO
 
 from spark_connect_rt.kafka.logs.bulk_read import BulkRead, BulkReadEndedError, OnLatest
-from spark_connect_rt.kafka.logs.latest_records import Latest
+from spark_connect_rt.kafka.logs.compaction import Latest
 
 SHARE_FROM_COUNT = 2_000_000  # records left to read for each process: its start costs a core a second
 MOST_PROCESSES = 4  # more than that, and the broker is the limit

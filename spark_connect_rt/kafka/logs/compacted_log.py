@@ -31,7 +31,7 @@ from spark_connect_rt.kafka.client_factory import make_consumer, make_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.logs.bulk_read import BulkReadEndedError
 from spark_connect_rt.kafka.logs.bulk_read_process import SharedRead
-from spark_connect_rt.kafka.logs.latest_records import Latest
+from spark_connect_rt.kafka.logs.compaction import Latest
 from spark_connect_rt.kafka.logs.log_load import LOAD_BATCH_COUNT, LOAD_WAIT_S, LatestLoad, to_records
 from spark_connect_rt.planning.log_snapshot import LogFacts
 from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords

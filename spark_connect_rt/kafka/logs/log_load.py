@@ -14,7 +14,7 @@ from typing import Any
 from confluent_kafka import Message
 
 from spark_connect_rt.kafka.logs.bulk_read_process import SHARE_FROM_COUNT
-from spark_connect_rt.kafka.logs.latest_records import Latest
+from spark_connect_rt.kafka.logs.compaction import Latest
 from spark_connect_rt.planning.log_snapshot import LogFacts
 from spark_connect_rt.ports.compacted_log import LogRecord
 from spark_connect_rt.protocol.checked_lines import checksum

@@ -40,7 +40,7 @@ from spark_connect_rt.runtime.worker.launches import (
     sink_settings,
     stored_task_class,
 )
-from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
+from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
 from spark_connect_rt.runtime.worker.start_counts import StartCounts
 from spark_connect_rt.runtime.worker.status_reports import StatusReports
 from spark_connect_rt.runtime.worker.task_measures import metrics_window_ms
@@ -84,7 +84,7 @@ class WorkerDependencies:
     plugins: PluginCatalog
     runner: TaskRunner
     sink_groups: SinkGroupFactory
-    offsets: OwnOffsets
+    offsets: SourceOffsetStores
     status_store: StatusStore
     resolve: Resolve
     topic_tracking: bool = True

@@ -11,7 +11,7 @@ from spark_connect_rt.config.client_properties import source_producer_properties
 from spark_connect_rt.embedded.kafka import free_ports
 from spark_connect_rt.errors import DataError, NotFoundError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.records.record_places import TopicPlaces, by_place
+from spark_connect_rt.kafka.records.partitioning import TopicPartitioning, rows_by_partition
 from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
 from spark_connect_rt.kafka.writing.column_producer import ColumnProducer
 from spark_connect_rt.kafka.writing.column_settings import column_settings
@@ -225,7 +225,9 @@ class TestTheProducerOfSourceTasks(KafkaClients):
         consumer.close()
         expected = {
             (place.partition, *(str(row[name] or None) for name in ("key", "value", "timestamp", "headers")))
-            for place, placed in by_place(rows_batch(rows, {TOPIC: topic.encode()}), {topic: TopicPlaces(5, 2)})
+            for place, placed in rows_by_partition(
+                rows_batch(rows, {TOPIC: topic.encode()}), {topic: TopicPartitioning(5, 2)}
+            )
             for row in placed.to_pylist()
         }
         names = ("partition", "key", "value", "timestamp", "headers")

@@ -25,7 +25,7 @@ def with_stores(launch: TaskLaunch) -> TaskLaunch:
     return replace(launch, client_config=carry_stores(launch.client_config))
 
 
-class LateRunner:
+class DeferredRunner:
     """Port TaskRunner in front of one that ``factory`` makes on a thread of its own.
 
     ``prepare`` changes each launch before the runner sees it: what executors cannot find for themselves is added.

@@ -38,7 +38,7 @@ class _Place:
         self.store: OffsetStore | None = None
 
 
-class OwnOffsets:
+class SourceOffsetStores:
     """Every connector's offsets. Any thread; ``open``, ``read`` and ``connector_offsets`` may block."""
 
     def __init__(

@@ -20,7 +20,7 @@ from spark_connect_rt.ports.supervision import Part, Report, report_nowhere, wat
 log = logging.getLogger(__name__)
 
 
-class WarmMember:
+class DeferredMember:
     """Port GroupMember in front of another one; ``start`` takes effect when the engine is warm."""
 
     def __init__(
