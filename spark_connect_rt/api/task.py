@@ -62,7 +62,7 @@ class PluginMetrics(Protocol):
 
 
 class NoPluginMetrics:
-    """PluginMetrics that nobody looks at."""
+    """PluginMetrics that no one looks at."""
 
     def count(self, name: str, number: float = 1, group: str = PLUGINS, **tags: str) -> None:
         """Do nothing."""
@@ -94,7 +94,7 @@ class ErrantRecordReporter(Protocol):
         """Give up one record: it is counted, logged and dead-lettered as the connector is configured. Any thread.
 
         The dead letter holds what was consumed; for a record that the task made itself, what the converters make of
-        it. Nobody has to wait for the future: no offset is committed before every report is acknowledged.
+        it. No one has to wait for the future: no offset is committed before every report is acknowledged.
         Raises ConnectError when ``errors.tolerance`` is none.
         """
 

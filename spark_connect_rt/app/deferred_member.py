@@ -1,9 +1,9 @@
 """Joins a running group only when this worker can run tasks at once.
 
-A worker that joins is given work that others were doing until then. Its first Spark job takes ten seconds or more, and
-so long nobody would do that work: so the engine is warmed first, and the group is joined afterwards. Where no group is
-running there is nobody to wait for, and a worker whose Spark takes too long joins after all (one whose Spark fails
-ends).
+A worker that joins is given work that others were doing until then. Its first Spark job takes ten seconds or more, in
+which no worker would do that work: so the engine is warmed first, and the group is joined afterwards. Where no group is
+running there is no work to keep going: it joins at once. A worker whose Spark takes too long joins after all (one whose
+Spark fails ends).
 Java has nothing like it: its tasks are threads.
 """
 

@@ -62,7 +62,7 @@ def unwind_when_asked() -> None:
 def leave_closed_terminal() -> None:
     """Send what is still printed nowhere if the terminal is gone: each write to it would be an error, also at the end.
 
-    A terminal that is still there (somebody sent SIGHUP by ``kill``) keeps the output, as a file or a pipe does.
+    A terminal that is still there (SIGHUP was sent by ``kill``) keeps the output, as a file or a pipe does.
     """
     for stream in (sys.stdout, sys.stderr, sys.__stderr__):
         try:

@@ -94,7 +94,7 @@ class KafkaSinkGroup:
             self._pattern = java_pattern(pattern)
         except ValueError as error:
             raise BadConfigError({"topics.regex": [str(error)]}) from error
-        # As Java: nobody named these topics, so a deleted one must not come back by being asked for.
+        # As Java: no one named these topics, so a deleted one must not come back by being asked for.
         self._consumer = make_consumer(self._own, {**_SETTINGS, "allow.auto.create.topics": "false"})
 
     def poll(self, timeout_ms: int) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from spark_connect_rt.api.records import Delivered, RecordMetadata
 
 MetadataRun = tuple[str, int, int, int | None, int]
-"""(topic, partition, first offset, timestamp of each in ms, records); of records that nobody can read offset -1."""
+"""(topic, partition, first offset, timestamp of each in ms, records); of records that no one can read offset -1."""
 
 UNREADABLE = ("", -1, -1, None)
 
@@ -36,7 +36,7 @@ class DeliveryRuns:
 
 
 def metadata_runs(metadata: Iterable[RecordMetadata | None]) -> list[MetadataRun]:
-    """Return what is known of records, in their order, as runs; None: nobody can read it."""
+    """Return what is known of records, in their order, as runs; None: no one can read it."""
     runs: list[MetadataRun] = []
     for one in metadata:
         topic, partition, offset, timestamp_ms = UNREADABLE if one is None else one

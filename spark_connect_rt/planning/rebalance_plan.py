@@ -48,7 +48,7 @@ def allocation_of(held: ConnectorsAndTasks | None, last: Assignment | None) -> A
 def adoption(assignment: Assignment, own_offset: int, is_leader: bool, read_already: bool) -> Adoption:
     """Decide about an assignment made at ``assignment.config_offset`` by a worker at ``own_offset``.
 
-    A difference in EITHER direction means somebody decides on other facts than the leader did: rejoin.
+    A difference in EITHER direction means a worker decides on other facts than the leader did: rejoin.
     """
     behind = own_offset < assignment.config_offset
     if not read_already and (behind or (assignment.failed and is_leader)):

@@ -73,7 +73,7 @@ class FencedWriter(Protocol):
     def write(self, records: Sequence[tuple[bytes, bytes | None]], timeout_ms: int) -> None:
         """Append all records or none, and wait until that is durable.
 
-        Raises FencedError (somebody claimed since), RetriableError, TimedOutError; after any of them the claim is
+        Raises FencedError (claimed by another since), RetriableError, TimedOutError; after any of them the claim is
         given up, because the outcome is not known or not ours to decide.
         """
 

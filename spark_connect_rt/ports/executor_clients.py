@@ -129,7 +129,7 @@ class ExecutorClients(Protocol):
     def ensure_topic(self, config: Mapping[str, str], topic: str, replication_factor: int) -> bool:
         """Create a topic of one partition when it is missing; return whether it was. ``config`` is an admin client's.
 
-        Raises ConnectError: it cannot be created (BadConfigError: fewer brokers than copies), or nobody answers.
+        Raises ConnectError: it cannot be created (BadConfigError: fewer brokers than copies), or no one answers.
         """
 
     def create_topic(self, config: Mapping[str, str], topic: str, group: TopicGroup) -> bool:

@@ -1,7 +1,7 @@
 """Threads, waiting and timers, as an argument: what runs beside the tick, and what it waits on.
 
 The machine's own threads unless others are handed in; the tests' simulation hands in ones that a seed schedules on
-virtual time. Short locks that nobody waits under stay ``threading.Lock``: they order, they do not wait.
+virtual time. Short locks that no one waits under stay ``threading.Lock``: they order, they do not wait.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ class Condition(Protocol):
         """Wait until ``predicate`` is true, at most ``timeout`` seconds; return its last value."""
 
     def notify_all(self) -> None:
-        """Wake everybody who waits."""
+        """Wake every waiting thread."""
 
 
 class Event(Protocol):

@@ -104,7 +104,7 @@ class JoinedAsLeader:
 
 @dataclass(frozen=True, slots=True)
 class JoinedAsFollower:
-    """JoinGroup succeeded; somebody else assigns."""
+    """JoinGroup succeeded; another member leads and assigns."""
 
     generation: int
     protocol: str

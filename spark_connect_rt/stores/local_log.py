@@ -1,7 +1,7 @@
 """A CompactedLog without Kafka, for a standalone worker: one process writes and reads it, in memory or in a file.
 
 Java ``MemoryConfigBackingStore``, ``MemoryStatusBackingStore``, ``FileOffsetBackingStore`` in one: the stores above
-stay the same. One thread writes and delivers, so that a slow disk holds up nobody.
+stay the same. One thread writes and delivers, so that a slow disk holds up no one.
 """
 
 from __future__ import annotations

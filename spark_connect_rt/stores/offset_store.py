@@ -174,7 +174,7 @@ class OffsetStore:
             raise RetriableError(f"offsets were not written: {answers[0]}") from answers[0]
 
     def give_up(self) -> None:
-        """Try nothing again of what was put so far: it may be somebody else's to write now (I7)."""
+        """Try nothing again of what was put so far: it may be another worker's to write now (I7)."""
         with self._lock:
             self._pending.puts.clear()
             if self._in_flight is not None:
@@ -262,7 +262,7 @@ class OffsetStore:
             for record in batch:
                 try:
                     self._mark_read(self._fold.apply(record.key, record.value))
-                except Exception as error:  # noqa: BLE001 - nor what nobody foresaw may end the reader
+                except Exception as error:  # noqa: BLE001 - nor what no one foresaw may end the reader
                     _log.warning(
                         "offset topic partition=%d offset=%d ignored: %s",
                         record.partition,

@@ -68,7 +68,7 @@ class MemoryLogTopic:
             return self._epochs[transactional_id]
 
     def write_fenced(self, records: Iterable[tuple[bytes, bytes | None]], transactional_id: str, epoch: int) -> None:
-        """Append one transaction: the records, then the marker that takes an offset and is delivered to nobody."""
+        """Append one transaction: the records, then the marker that takes an offset and is never delivered."""
         with self.changed:
             if self._epochs.get(transactional_id) != epoch:
                 raise FencedError(f"topic {self.name}: {transactional_id} was claimed by a newer writer")

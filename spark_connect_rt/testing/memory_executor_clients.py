@@ -123,7 +123,7 @@ class _MemoryProducer:
 
 
 class MemoryTransactionalProducer(_MemoryProducer):
-    """TransactionalProducer whose rows appear at commit, unless somebody claimed its id since."""
+    """TransactionalProducer whose rows appear at commit, unless another producer claimed its id since."""
 
     def __init__(self, topics: MemoryTopics, transactional_id: str) -> None:
         super().__init__(topics)

@@ -187,7 +187,7 @@ class MemoryGroup:
         return happened.HeartbeatOk(state.generation, now_ms)
 
     def _rebalance(self) -> None:
-        """Begin a round unless one is under way, and complete it when everybody has joined."""
+        """Begin a round unless one is under way, and complete it when every member has joined."""
         if self._state != "preparing":
             self._state, self._since_ms = "preparing", self.now_ms()
             for seat in self._seats.values():
@@ -254,7 +254,7 @@ class MemoryGroupMember:
         self.apply(happened.Started())
 
     def poll(self, timeout_ms: int) -> Sequence[MembershipEvent]:
-        """Return what happened; also passes everybody's heartbeats on."""
+        """Return what happened; also passes every member's heartbeats on."""
         end_ms = time.monotonic_ns() // 1_000_000 + timeout_ms
         self._polling += 1
         try:
@@ -317,7 +317,7 @@ class MemoryGroupMember:
         self._gone = True
 
     def cut_off(self) -> None:
-        """Make the coordinator unreachable for this member; nobody tells it but time."""
+        """Make the coordinator unreachable for this member; it learns so by time alone."""
         self.reachable = False
 
     def reconnect(self) -> None:

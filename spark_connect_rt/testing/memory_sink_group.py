@@ -118,7 +118,7 @@ class MemoryConsumerGroups:
             self._rebalance(group)
 
     def _deal(self, group: _Group) -> None:
-        """Deal out each topic's partitions in turn, once everybody gave up what it held."""
+        """Deal out each topic's partitions in turn, once every member gave up what it held."""
         if group.dealt is not None or len(group.ready) < len(group.members):
             return
         dealt: dict[MemorySinkGroup, list[TopicPartition]] = {member: [] for member in group.members}

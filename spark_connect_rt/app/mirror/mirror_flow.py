@@ -32,7 +32,7 @@ from spark_connect_rt.runtime.herder.herder import DistributedHerder
 LOOK_EVERY_S = 0.5
 TRY_AGAIN_S = 5.0  # a cluster that cannot be reached keeps only its own flows waiting
 WRITE_LIMIT_S = 90.0
-DEFAULTS = {"errors.restart.policy": "backoff"}  # nobody could restart a FAILED task by hand: there is no REST API
+DEFAULTS = {"errors.restart.policy": "backoff"}  # no user could restart a FAILED task by hand: there is no REST API
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Surroundings:
     session: Callable[[], Any]  # returns the one SparkSession, waiting for it
     applications: FlowApplications
     address: Advertised | None = None
-    crashed: threading.Event = field(default_factory=threading.Event)  # a flow ended though nobody asked for it
+    crashed: threading.Event = field(default_factory=threading.Event)  # a flow ended though no one asked for it
 
 
 class FlowWorker(DistributedWorker):

@@ -57,7 +57,7 @@ class InternalTopics:
     def worker_urls(self) -> list[str]:
         """Return the advertised REST URLs of the running workers, none without any.
 
-        Raises RetriableError while the group rebalances: nobody's is known then.
+        Raises RetriableError while the group rebalances: no one's is known then.
         """
         joined = self._admin.members_metadata(self.config.group.group_id)
         if joined and not any(joined):

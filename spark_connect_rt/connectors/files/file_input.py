@@ -111,7 +111,7 @@ class FileInput:
 
 
 def check_positions(config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> None:
-    """Check offsets that somebody wants to write, as Java's file source does. Raises ConnectError in its words."""
+    """Check offsets that a user wants to write, as Java's file source does. Raises ConnectError in its words."""
     if not config.get("file"):
         raise ConnectError(
             "Offsets cannot be modified if the 'file' configuration is unspecified. This is because stdin is used for "

@@ -63,9 +63,7 @@ CONNECTION = ConfigDef(
             MEDIUM,
             json_object,
         ),
-        ConfigKey(
-            "http.secret.headers", Type.PASSWORD, None, MEDIUM, "More of them, which nobody may see.", json_object
-        ),
+        ConfigKey("http.secret.headers", Type.PASSWORD, None, MEDIUM, "More of them, kept secret.", json_object),
         text(
             "http.auth.type",
             "none, basic (user, password) or bearer (token).",

@@ -194,7 +194,7 @@ class HttpSinkTask(SinkTask):
         return _PLACE.sub(lambda found: parts[found.group(1)](), self._values["http.body.template"])
 
     def _is_of_records(self, error: RefusedRequestError) -> bool:
-        """Whether other records may be taken: credentials and a wrong address are nobody's fault but the settings'."""
+        """Whether other records may be taken: credentials and a wrong address are no one's fault but the settings'."""
         if error.denied or error.status == 405:
             return False
         return error.status not in _NOT_FOUND or "${" in self._values["http.url"]

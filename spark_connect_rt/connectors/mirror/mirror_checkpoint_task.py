@@ -1,4 +1,4 @@
-"""Writes checkpoints, and sets the offsets of groups that nobody uses at the target (Java ``MirrorCheckpointTask``).
+"""Writes checkpoints, and sets the offsets of groups without members at the target (Java ``MirrorCheckpointTask``).
 
 Nothing is translated before both topics were read to their ends: until then a group could be sent back.
 """

@@ -48,7 +48,7 @@ class MirrorHeartbeatConnector(SourceConnector):
         return [] if interval_ms(self._values, "emit.heartbeats") is None else [dict(self.config)]
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
-        """Check the new offsets; nobody resumes there. Raises ConnectError."""
+        """Check the new offsets; no one resumes there. Raises ConnectError."""
         check_offsets(offsets, ("sourceClusterAlias", "targetClusterAlias"), numbered=False, only_zero=True)
         return True
 

@@ -114,7 +114,7 @@ class SqlDatabase:
 
 
 def is_passing(error: sa.exc.SQLAlchemyError) -> bool:
-    """Whether the same may work later: the server is away or busy, somebody holds a lock."""
+    """Whether the same may work later: the server is away or busy, a lock is held."""
     if not isinstance(error, sa.exc.DBAPIError) or not isinstance(
         error, sa.exc.OperationalError | sa.exc.InterfaceError | sa.exc.InternalError
     ):

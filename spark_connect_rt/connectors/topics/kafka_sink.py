@@ -99,7 +99,7 @@ class KafkaSinkTask(SinkTask):
             raise
 
     def may_put_halves(self) -> bool:
-        """A refused delivery may be of any record before: nobody knows which of them arrived."""
+        """A refused delivery may be of any record before: no one knows which of them arrived."""
         return False
 
     def stop(self) -> None:

@@ -340,7 +340,7 @@ class KafkaCompactedLog:
         if self._deliver(good, last, moved):
             with self._changed:
                 self._positions.update(moved)
-                if not self._loading:  # nobody waits for the middle of a load
+                if not self._loading:  # no one waits for the middle of a load
                     self._changed.notify_all()
 
     def _deliver(self, messages: Sequence[Any], last: Mapping[int, Any], moved: Mapping[int, int]) -> bool:

@@ -70,7 +70,7 @@ class CoordinatorLink:
         return await self._waiting.send(request)
 
     def end_wait(self) -> None:
-        """Close the connection of waiting requests: the rebalance is over, or nobody wants the answer."""
+        """Close the connection of waiting requests: the rebalance is over, or no one wants the answer."""
         if self._waiting is not None:
             self._waiting.close()
             self._waiting = None

@@ -216,7 +216,7 @@ class KafkaGroupMember:
 
     def _take(self, end_ms: int) -> Sequence[MembershipEvent]:
         while True:
-            # The clock is looked at here too: if the I/O thread hangs, somebody must still notice the silence.
+            # The clock is looked at here too: if the I/O thread hangs, the silence must still be noticed.
             self.check_time()
             deadline_ms = self.deadline_ms()
             wait_ms = (end_ms if deadline_ms is None else min(end_ms, deadline_ms)) - self._now_ms()

@@ -40,7 +40,7 @@ _DEFAULTS = {
     "fetch.queue.backoff.ms": "5",  # the default second would starve a fast reader
     "fetch.message.max.bytes": "4194304",
     "queued.max.messages.kbytes": "32768",
-    "max.poll.interval.ms": "86400000",  # no group, so nobody asks how often we poll
+    "max.poll.interval.ms": "86400000",  # no group, so no one asks how often we poll
 }
 
 

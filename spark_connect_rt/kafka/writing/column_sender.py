@@ -168,7 +168,7 @@ class ColumnSender:
             try:
                 async with self._requests.room(leader, batch.size()):
                     sent = await self._producer.send_batch(batch, place.topic, partition=place.partition)
-                    sent.add_done_callback(_retrieve_outcome)  # also when nobody waits for it any more
+                    sent.add_done_callback(_retrieve_outcome)  # also when no one waits for it any more
                     return int((await asyncio.shield(sent)).offset)
             except KafkaError as error:
                 if not (error.retriable or isinstance(error, KafkaTimeoutError)):

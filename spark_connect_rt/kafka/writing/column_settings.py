@@ -27,8 +27,8 @@ _JAVAS = (
 )
 _DEFAULTS = {
     **{name: client_setting("producer", name) for name in _JAVAS},
-    "batch.size": 1_000_000,  # not Java's: what is joined here has arrived already, so a large one delays nobody
-    "linger.ms": 0,  # any: rows that come while others are under way are joined, and nobody waits longer
+    "batch.size": 1_000_000,  # not Java's: what is joined here has arrived already, so a large one delays no one
+    "linger.ms": 0,  # any: rows that come while others are under way are joined, and no one waits longer
     "max.in.flight.requests.per.connection": 1,  # any: there is one
 }
 _TEXTS: Mapping[str, tuple[str, ...]] = {

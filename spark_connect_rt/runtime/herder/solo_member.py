@@ -66,11 +66,11 @@ class SoloMember:
         return ""
 
     def in_contact(self) -> bool:
-        """See the port: nobody can take work from it."""
+        """See the port: no other worker can take work from it."""
         return True
 
     def holds_lease(self) -> bool:
-        """Return True: nobody else could get the work."""
+        """Return True: no other worker could get the work."""
         return True
 
     def fenced(self) -> None:

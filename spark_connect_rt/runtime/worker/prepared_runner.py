@@ -75,7 +75,7 @@ class PreparedRunner:
         self._threads.start(f"prepare-{launch.task}", lambda: self._run(launch))
 
     def _done_here(self, command: TaskCommand) -> bool:
-        """Act on a command for a run that is being prepared; False: the engine has the run, or nobody."""
+        """Act on a command for a run that is being prepared; False: the run is the engine's, or is over."""
         with self._lock:
             launch = self._preparing.get(command.task)
             if launch is None:

@@ -1,6 +1,6 @@
 """One thread that runs calls one after another: where a connector's own code runs.
 
-A connector that blocks keeps nobody but itself waiting: the tick runs nothing of a connector's. Daemon threads, so that
+A connector that blocks keeps only itself waiting: the tick runs nothing of a connector's. Daemon threads, so that
 one that never returns cannot keep the process alive.
 """
 

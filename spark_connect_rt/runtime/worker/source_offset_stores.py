@@ -31,7 +31,7 @@ CLOSE_FLUSH_MS = 5_000
 
 
 class _Place:
-    """Where one store is, or is being opened. Its lock holds up nobody who wants another one."""
+    """Where one store is, or is being opened. Its lock holds up no caller that wants another one."""
 
     def __init__(self) -> None:
         self.opening = threading.Lock()
@@ -86,9 +86,9 @@ class SourceOffsetStores:
                 return place.store
 
     def _note(self, connector: str, key: _Key | None, place: _Place | None = None) -> bool:
-        """Note which store a connector uses from now on, and close those that nobody does, beside the caller.
+        """Note which store a connector uses from now on, and close those that no connector does, beside the caller.
 
-        False: this one was closed meanwhile, as nobody used it yet.
+        False: this one was closed meanwhile, as no connector used it yet.
         """
         with self._lock:
             if key is not None and self._places.get(key) is not place:

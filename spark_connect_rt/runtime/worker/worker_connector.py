@@ -214,7 +214,7 @@ class WorkerConnector:
         except Exception as error:  # noqa: BLE001 - the connector's code: what is wrong is its status
             trace = without_secrets(traceback.format_exc())
             log.warning("connector=%s task configurations could not be generated: %s", name, trace)
-            # It runs and is asked again; without the trace in its status nobody would know why it has no tasks.
+            # It runs and is asked again; without the trace in its status users would not know why it has no tasks.
             self._troubled = True
             self._report(self._state, trace=trace, version=self._version)
             self._notify(TaskConfigsFailed(name, without_secrets(f"{type(error).__name__}: {error}")))

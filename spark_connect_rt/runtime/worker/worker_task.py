@@ -229,7 +229,7 @@ class WorkerTask:
         self._services.runner.do(Stop(self.id, timeout_ms))
 
     def fence(self) -> None:
-        """Believe nothing of this run from now on, and end it at once: soon somebody else may run the task."""
+        """Believe nothing of this run from now on, and end it at once: soon another worker may run the task."""
         with self._lock:
             self._fenced = True
             if self._life not in (Life.ALIVE, Life.STOPPING):

@@ -1,7 +1,7 @@
 """Who comes to the control channel: from accept to hello, on a thread of its own.
 
 Owns strangers, so that they cost the channel nothing: how many wait, how much they may say, and for how long, before
-they have named a slice and its token. Who did is handed to the channel; everybody else is cut off.
+they have named a slice and its token. Who did is handed to the channel; any other client is cut off.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HELLO_LIMIT_BYTES = 65_536
 _SAID_LIMIT_BYTES = 4 * HELLO_LIMIT_BYTES  # handshake, hello, and what was read with it
 GUESTS_MAX = 256  # several times what a worker's slices open at once
 ROLES = ("reader", "writer", "commit")
-_REST_S = 0.1  # when nobody can be accepted: it would be tried again at once, and for ever
+_REST_S = 0.1  # when no client can be accepted: it would be tried again at once, and for ever
 log = logging.getLogger(__name__)
 
 
@@ -83,7 +83,7 @@ class Door:
         self._thread.start()
 
     def close(self) -> None:
-        """Let nobody in any more. Any thread."""
+        """Accept no more clients. Any thread."""
         self._stopped.set()
         self._wake_out.close()  # which the thread sees
         self._thread.join(5)
@@ -115,7 +115,7 @@ class Door:
         except BlockingIOError:
             return
         except OSError as error:  # no descriptors left, most likely
-            log.warning("control channel: nobody can be accepted: %s", error)
+            log.warning("control channel: no client can be accepted: %s", error)
             self._dismiss_oldest("its place is needed")
             self._stopped.wait(_REST_S)
             return

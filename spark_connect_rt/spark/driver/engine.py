@@ -213,7 +213,7 @@ class Engine:
             self._loop.later(timeout_ms, lambda: self._unreleased(run, unanswered))
 
     def _unreleased(self, run: Run, unanswered: Collection[TopicPartition]) -> None:
-        """Kill the hosting of a run that cannot let go of its partitions: somebody else is about to write them."""
+        """Kill the hosting of a run that cannot let go of its partitions: another task is about to write them."""
         if unanswered:
             self._slots.condemn(run)
 

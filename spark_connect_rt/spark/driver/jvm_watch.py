@@ -1,6 +1,6 @@
 """Notices that the JVM behind a session is gone, or that its SparkContext was stopped.
 
-A connection to the JVM's gateway that nobody speaks on ends when the JVM does, however it ends (kill -9, out of memory,
+A connection to the JVM's gateway that no one speaks on ends when the JVM does, however it ends (kill -9, out of memory,
 System.exit), whether it is a child of this process or its parent. Calls into a dead JVM only fail one by one.
 """
 

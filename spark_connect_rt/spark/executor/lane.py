@@ -1,4 +1,4 @@
-"""One host's lane in a slot's writer process: its own queue and thread, so a slow target slows nobody else.
+"""One host's lane in a slot's writer process: its own queue and thread, so a slow target slows no one else.
 
 Owns the queue, its throttle, and what every lane does with failures and endings. SourceLane and SinkLane say what
 happens with the rows.
@@ -77,7 +77,7 @@ class Lane(ABC, threading.Thread):
         self._rows.put(row)
 
     def _await_room(self, row: Row) -> None:
-        """Bound the queue though the driver is slow: rows that nobody takes stay in Spark's pipes, neighbours' too."""
+        """Bound the queue though the driver is slow: rows that no one takes stay in Spark's pipes, neighbours' too."""
         if row.data is not None and self._throttled and not self._waited:
             enough = self._queue_changed.wait_for(
                 lambda: self.abandoned or self._queued_bytes <= QUEUE_BYTES, QUEUE_PATIENCE_S

@@ -17,7 +17,7 @@ from spark_connect_rt.ports.plugin_metric_keys import PREFIX
 
 ERRORS = "errors."  # reported as they come, too: a record that is tried again and again moves nothing
 TELL_EACH_S = 1.0
-LONG_CALL_S = 1.0  # a shorter call is nobody's business until it is over
+LONG_CALL_S = 1.0  # a shorter call is no one's business until it is over
 
 
 class TaskMeter:

@@ -171,7 +171,7 @@ class PlainTableWriter:
             writer.save()
 
     def holds(self, batch: str) -> bool:
-        """Nobody knows."""
+        """Return False always: this writer cannot know."""
         return False
 
     def forget(self) -> None:

@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 class SinkLane(Lane):
     """One sink task, hosted."""
 
-    step_name = ""  # the waits between two puts are nobody's call
+    step_name = ""  # the waits between two puts are no one's call
 
     def __init__(self, host: int, launch: TaskLaunch, report: Report, clients: ExecutorClients) -> None:
         super().__init__(host, launch, report)

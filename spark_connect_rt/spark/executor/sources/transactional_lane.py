@@ -139,7 +139,7 @@ class TransactionalLane(Lane):
         if self._delivery_reports is DeliveryReports.RECORDS:
             self._metadata += [None] * len(self._producer.metadata())
         else:
-            self._producer.delivered()  # nobody sees these records
+            self._producer.delivered()  # no one sees these records
         self._open = False
 
     def on_reader_idle(self) -> None:
