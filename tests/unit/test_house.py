@@ -11,11 +11,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGE = ROOT / "spark_connect_rt"
 MAX_LINES = 400
 TEXT = {".py", ".md", ".sh", ".toml", ".properties", ".lock", ".json", ".txt", ""}
-DIALECT = re.compile(
-    r"(?<![a-z])(?:anew|mends?|mended|vouch|vouches|whoever|hears|heard|told)(?![a-z])", re.IGNORECASE
-)
-    r"(?<![a-z])(?:anew|mend|mends|mended|vouch|vouches|whoever|hears|heard|told)(?![a-z])", re.IGNORECASE
-)
+DIALECT = re.compile(r"(?<![a-z])(?:anew|mends?|mended|vouch|vouches|whoever|hears|heard|told)(?![a-z])", re.IGNORECASE)
 BANNED_NAMES = {"utils", "common", "helpers", "base", "manager", "misc"}
 
 
