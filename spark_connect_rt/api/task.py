@@ -131,7 +131,7 @@ class SinkTaskContext(Protocol):
 
 
 class Task(ABC):
-    """Base of both kinds."""
+    """What source and sink tasks have in common (Java ``Task``)."""
 
     def version(self) -> str:
         """Return the version reported in the task's status."""
@@ -147,7 +147,7 @@ class Task(ABC):
 
 
 class SourceTask(Task):
-    """Reads records from somewhere."""
+    """Reads records of a source system; the worker writes them to Kafka (Java ``SourceTask``)."""
 
     context: SourceTaskContext
 
@@ -194,7 +194,7 @@ class SourceTask(Task):
 
 
 class SinkTask(Task):
-    """Writes records to somewhere."""
+    """Writes Kafka records to a target system (Java ``SinkTask``)."""
 
     context: SinkTaskContext
 

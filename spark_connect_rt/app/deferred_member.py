@@ -71,47 +71,47 @@ class DeferredMember:
         return self._member.poll(timeout_ms)
 
     def wakeup(self) -> None:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.wakeup``."""
         self._member.wakeup()
 
     def request_rejoin(self, reason: str) -> None:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.request_rejoin``."""
         if self._started:
             self._member.request_rejoin(reason)
 
     def join(self, protocols: Sequence[tuple[str, bytes]]) -> None:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.join``."""
         self._member.join(protocols)
 
     def sync(self, assignments: Mapping[str, bytes]) -> None:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.sync``."""
         self._member.sync(assignments)
 
     def member_id(self) -> str:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.member_id``."""
         return self._member.member_id()
 
     def trouble(self) -> str:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.trouble``."""
         return self._member.trouble()
 
     def in_contact(self) -> bool:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.in_contact``."""
         return self._member.in_contact()
 
     def holds_lease(self) -> bool:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.holds_lease``."""
         return self._member.holds_lease()
 
     def fenced(self) -> None:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.fenced``."""
         self._member.fenced()
 
     def leave(self, reason: str) -> None:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.leave``."""
         if self._started:
             self._member.leave(reason)
 
     def stop(self) -> None:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.stop``."""
         self._member.stop()

@@ -90,15 +90,15 @@ class DeferredRunner:
             call(self._built.result())
 
     def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
-        """See the port."""
+        """See ``ports.task_runner.TaskRunner.open``."""
         self._call(lambda runner: runner.open(on_event, read_offsets))
 
     def live_while(self, holds_lease: Callable[[], bool]) -> None:
-        """See the port."""
+        """See ``ports.task_runner.TaskRunner.live_while``."""
         self._call(lambda runner: runner.live_while(holds_lease))
 
     def do(self, command: TaskCommand) -> None:
-        """See the port."""
+        """See ``ports.task_runner.TaskRunner.do``."""
         prepared = Start(self._prepare(command.launch)) if isinstance(command, Start) else command
         self._call(lambda runner: runner.do(prepared))
 

@@ -23,7 +23,7 @@ class _RefusalReadingAuthenticator(OAuthAuthenticator):  # type: ignore[misc]
 
 
 class GroupConnection(AIOKafkaConnection):  # type: ignore[misc]
-    """See the module."""
+    """A connection that completes a refused OAUTHBEARER exchange, so that the reason arrives."""
 
     def authenticator_oauth(self) -> Any:
         """Return the exchange of OAUTHBEARER."""

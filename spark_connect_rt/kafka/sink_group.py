@@ -109,7 +109,7 @@ class KafkaSinkGroup:
             self._take_error(message.error())
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """See the port."""
+        """See ``ports.sink_group.SinkGroup.commit``."""
         if not offsets:
             return
         gone = sorted(str(one) for one in offsets if one not in self._held)
@@ -140,7 +140,7 @@ class KafkaSinkGroup:
         return self._watch.missing
 
     def close(self) -> None:
-        """See the port."""
+        """See ``ports.sink_group.SinkGroup.close``."""
         if not self._closed:
             self._closed = True
             if self._consumer is not None:

@@ -61,7 +61,7 @@ class ProduceRows:
         return len(self._rows)
 
     def append(self, row: ProduceRow) -> None:
-        """Add one row."""
+        """Add one row and its size, bytes."""
         self._rows.append(row)
         self.bytes += len(row[2] or b"") + len(row[3] or b"") + _ROW_BYTES
 

@@ -111,7 +111,7 @@ class BatchConsumer(Protocol):
         """Return the log end of each partition (the last stable offset under read_committed)."""
 
     def close(self) -> None:
-        """Close."""
+        """Close the consumer and its connections."""
 
 
 class ExecutorClients(Protocol):

@@ -30,7 +30,7 @@ class AssignmentRequired:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The rebalance completed."""
+    """SyncGroup completed the rebalance: ``assignment`` is Connect's bytes for this member."""
 
     generation: int
     protocol: str

@@ -66,14 +66,14 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Drain, then idle: TaskPaused."""
+    """Drain the task and keep it idle; answered by TaskPaused."""
 
     task: ConnectorTaskId
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Go on: TaskRunning."""
+    """Let a paused task go on; answered by TaskRunning."""
 
     task: ConnectorTaskId
 

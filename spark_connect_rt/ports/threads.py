@@ -52,7 +52,7 @@ class Event(Protocol):
     """A flag with waiting, as ``threading.Event``."""
 
     def set(self) -> None:
-        """Raise it for good."""
+        """Set the event and wake every waiting thread."""
 
     def is_set(self) -> bool:
         """Return whether it is up."""

@@ -40,7 +40,7 @@ class SyncOffered:
 
 @dataclass(frozen=True, slots=True)
 class LeaveRequested:
-    """The herder wants out."""
+    """The herder asks to leave the group."""
 
     reason: str
 
@@ -115,7 +115,7 @@ class JoinedAsFollower:
 
 @dataclass(frozen=True, slots=True)
 class SyncAnswered:
-    """SyncGroup succeeded."""
+    """SyncGroup succeeded; ``sent_ms`` is when the request was sent."""
 
     assignment: bytes
     sent_ms: int

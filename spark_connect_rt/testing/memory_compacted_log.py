@@ -138,7 +138,7 @@ class MemoryCompactedLog:
         self._thread: threading.Thread | None = None
 
     def start(self, on_records: OnRecords) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.start``."""
         if not self.topic.reachable:
             raise RetriableError(f"topic {self.topic.name}: broker not reachable")
         self._check()
@@ -149,7 +149,7 @@ class MemoryCompactedLog:
             self._thread.start()
 
     def append(self, records: Sequence[tuple[bytes, bytes | None]], on_appended: OnAppended | None = None) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.append``."""
         if self._stopping:
             raise ConnectError(f"topic {self.topic.name}: the log is stopped")
         failure: Exception | None = None
@@ -168,14 +168,14 @@ class MemoryCompactedLog:
                 self._answer()
 
     def flush(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.flush``."""
         self._answer()
         failed, self._failed = self._failed, None
         if failed is not None:
             raise RetriableError(f"topic {self.topic.name}: append failed: {failed}") from failed
 
     def read_to_end(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.read_to_end``."""
         self.flush(timeout_ms)
         if not self.topic.reachable:
             raise TimedOutError(f"topic {self.topic.name}: end not reached in {timeout_ms} ms")
@@ -203,7 +203,7 @@ class MemoryCompactedLog:
             return len(records)
 
     def stop(self) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.stop``."""
         self._stopping = True
         self.topic.wake()
         if self._thread is not None and self._thread is not threading.current_thread():

@@ -137,26 +137,26 @@ class MemoryGroupOffsets:
         self._groups = groups
 
     def committed(self, properties: Mapping[str, str], group: str) -> dict[TopicPartition, int]:
-        """See the port."""
+        """See ``ports.group_offsets.GroupOffsets.committed``."""
         return self._groups.committed(group)
 
     def is_in_use(self, properties: Mapping[str, str], group: str) -> bool:
-        """See the port."""
+        """See ``ports.group_offsets.GroupOffsets.is_in_use``."""
         return self._groups.has_members(group)
 
     def alter(self, properties: Mapping[str, str], group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """See the port."""
+        """See ``ports.group_offsets.GroupOffsets.alter``."""
         self._refuse_members(group)
         self._groups.ends(list(offsets))  # KeyError for what is not there
         self._groups.set_committed(group, offsets)
 
     def forget(self, properties: Mapping[str, str], group: str, partitions: Collection[TopicPartition]) -> None:
-        """See the port."""
+        """See ``ports.group_offsets.GroupOffsets.forget``."""
         self._refuse_members(group)
         self._groups.forget(group, partitions)
 
     def delete(self, properties: Mapping[str, str], group: str) -> None:
-        """See the port."""
+        """See ``ports.group_offsets.GroupOffsets.delete``."""
         self._refuse_members(group)
         self._groups.forget(group)
 
@@ -192,7 +192,7 @@ class MemorySinkGroup:
         on_revoked: OnRevoked,
         on_lost: OnLost,
     ) -> None:
-        """See the port."""
+        """See ``ports.sink_group.SinkGroup.subscribe``."""
         self._topics, self._pattern = frozenset(topics), pattern
         self._tell_assigned, self._tell_revoked, self._tell_lost = on_assigned, on_revoked, on_lost
         self._joined = True
@@ -200,7 +200,7 @@ class MemorySinkGroup:
             self._groups._join(self)
 
     def poll(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.sink_group.SinkGroup.poll``."""
         with self._groups.changed:
             if self._joined and not self._due():
                 self._groups.changed.wait_for(self._due, timeout_ms / 1000)
@@ -220,7 +220,7 @@ class MemorySinkGroup:
         self._take_assignment(group)
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """See the port."""
+        """See ``ports.sink_group.SinkGroup.commit``."""
         with self._groups.changed:
             gone = sorted(str(one) for one in offsets if one not in self._held)
             if offsets and (gone or self.expelled):
@@ -228,11 +228,11 @@ class MemorySinkGroup:
             self._groups._group(self.group).committed.update(offsets)
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """See the port."""
+        """See ``ports.sink_group.SinkGroup.end_offsets``."""
         return self._groups.ends(partitions)
 
     def close(self) -> None:
-        """See the port."""
+        """See ``ports.sink_group.SinkGroup.close``."""
         if self._joined:
             self._joined = False
             if not self.expelled:

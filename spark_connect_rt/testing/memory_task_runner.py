@@ -101,11 +101,11 @@ class ThreadSliceLauncher:
         self.slices: list[ThreadSlice] = []
 
     def open(self, on_event: OnSliceEvent) -> None:
-        """Begin."""
+        """Take the listener of all slices' events; before the first ``launch``."""
         self._on_event = on_event
 
     def live_while(self, holds_lease: Callable[[], bool]) -> None:
-        """Threads of this process need no telling."""
+        """Do nothing: threads of this process live and die with it."""
 
     def launch(self, slice_id: int) -> ThreadSlice:
         """Start a slice."""

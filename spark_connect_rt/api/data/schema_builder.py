@@ -21,7 +21,7 @@ class SchemaBuilder:
 
     @staticmethod
     def struct() -> SchemaBuilder:
-        """Start a STRUCT."""
+        """Return a builder of a STRUCT, without fields yet."""
         return SchemaBuilder(Type.STRUCT)
 
     @staticmethod
@@ -42,11 +42,11 @@ class SchemaBuilder:
         return self
 
     def optional(self) -> SchemaBuilder:
-        """Allow null."""
+        """Allow null for values of the schema."""
         return self._set("optional", True)
 
     def required(self) -> SchemaBuilder:
-        """Forbid null."""
+        """Forbid null for values of the schema (the default)."""
         return self._set("optional", False)
 
     def name(self, name: str | None) -> SchemaBuilder:
@@ -54,11 +54,11 @@ class SchemaBuilder:
         return self._set("name", name)
 
     def version(self, version: int | None) -> SchemaBuilder:
-        """Number the schema."""
+        """Set the schema's version, a whole number."""
         return self._set("version", version)
 
     def doc(self, doc: str | None) -> SchemaBuilder:
-        """Describe the schema."""
+        """Set the schema's documentation text."""
         return self._set("doc", doc)
 
     def default(self, value: Any) -> SchemaBuilder:

@@ -91,7 +91,7 @@ class RunningFlow:
         self.failure: BaseException | None = None
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the flow's worker on a thread of its own; returns at once."""
         self._thread.start()
 
     def ask_to_stop(self) -> None:

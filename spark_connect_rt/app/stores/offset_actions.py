@@ -122,7 +122,7 @@ class NoTables:
     """What a table remembers can only be read with Spark (port TableMemory)."""
 
     def held(self, connector: str, config: Mapping[str, str]) -> Mapping[TopicPartition, tuple[int, int]]:
-        """Refuse."""
+        """Raise BadRequestError: only a worker's Spark can read the table."""
         raise BadRequestError(f"{connector} writes a table that remembers its last batch: start a worker, then repeat")
 
     def forget(self, connector: str, config: Mapping[str, str]) -> None:

@@ -135,7 +135,7 @@ class BulkReadProcess:
         threading.Thread(target=self._listen, args=(self._process.stdout,), name="bulk-read", daemon=True).start()
 
     def close(self) -> None:
-        """End it."""
+        """Kill the process and wait until it is gone."""
         self._process.kill()
         self._process.wait(_END_LIMIT_S)
 

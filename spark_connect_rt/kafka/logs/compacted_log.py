@@ -118,7 +118,7 @@ class KafkaCompactedLog:
         self._thread: threading.Thread | None = None
 
     def start(self, on_records: OnRecords) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.start``."""
         self._admin.check_reachable(self._start_timeout_ms)
         count = self._admin.ensure_compacted(self._spec, self._exact_partitions, self._start_timeout_ms)
         partitions = [TopicPartition(self.topic, number) for number in range(count)]
@@ -158,7 +158,7 @@ class KafkaCompactedLog:
             has_room = self._produce(key, value, answer, limit_s if has_room else 0.0)
 
     def flush(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.flush``."""
         deadline = time.monotonic() + timeout_ms / 1000
         if self._producer is not None:
             self._producer.flush(timeout_ms / 1000)
@@ -172,7 +172,7 @@ class KafkaCompactedLog:
             raise RetriableError(str(failed)) from failed
 
     def read_to_end(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.read_to_end``."""
         if loading := self._loading:
             self._wait_progressing(loading)
         deadline = time.monotonic() + timeout_ms / 1000
@@ -188,7 +188,7 @@ class KafkaCompactedLog:
                     raise TimedOutError(self._late("read to the end", timeout_ms))
 
     def stop(self) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.stop``."""
         if self._stopping or self._producer is None:
             self._stopping = True
             return

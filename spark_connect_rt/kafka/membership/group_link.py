@@ -76,7 +76,7 @@ class CoordinatorLink:
             self._waiting = None
 
     def close(self) -> None:
-        """Close both."""
+        """Close both connections: of waiting requests and of quick ones."""
         self.end_wait()
         self._quick.close()
 

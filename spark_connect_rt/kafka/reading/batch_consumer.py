@@ -70,7 +70,7 @@ class KafkaBatchConsumer:
         self._assigned.update({one: found[one] for one in offsets})
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.BatchConsumer.unassign``."""
         known = [one for one in partitions if one in self._assigned]
         if known:
             self._consumer.incremental_unassign([_ClientPartition(one.topic, one.partition) for one in known])
@@ -100,16 +100,16 @@ class KafkaBatchConsumer:
         return rows.batch()
 
     def position(self, partition: TopicPartition) -> int:
-        """See the port."""
+        """See ``ports.executor_clients.BatchConsumer.position``."""
         (found,) = self._consumer.position([_ClientPartition(partition.topic, partition.partition)])
         return max(int(found.offset), self._assigned[partition])
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """See the port."""
+        """See ``ports.executor_clients.BatchConsumer.end_offsets``."""
         return look_up_offsets(self._consumer, dict.fromkeys(partitions, NEXT), LOOKUP_TIMEOUT_S)
 
     def close(self) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.BatchConsumer.close``."""
         self._consumer.close()
 
     def _found(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:

@@ -61,7 +61,7 @@ class KafkaBatchProducer:
         self._producer: Any = make_producer(properties, {**reports, "error_cb": self._note})
 
     def produce(self, batch: pa.RecordBatch) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.BatchProducer.produce``."""
         self._producer.poll(0)
         self._raise_failure()
         columns = {name: batch.column(i).to_pylist() for i, name in enumerate(batch.schema.names)}
@@ -79,23 +79,23 @@ class KafkaBatchProducer:
             self._send_all(partial(_send_rows, self._send_reported if self._reports_records else send), rows)
 
     def flush(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.BatchProducer.flush``."""
         left = self._producer.flush(timeout_ms / 1000)
         self._raise_failure()
         if left:
             raise TimedOutError(f"{left} records not acknowledged in {timeout_ms} ms{self._why()}")
 
     def delivered(self) -> list[Delivered]:
-        """See the port."""
+        """See ``ports.executor_clients.BatchProducer.delivered``."""
         return self._runs.take()
 
     def metadata(self) -> list[RecordMetadata | None]:
-        """See the port."""
+        """See ``ports.executor_clients.BatchProducer.metadata``."""
         taken, self._metadata = self._metadata, []
         return taken
 
     def close(self) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.BatchProducer.close``."""
         self._producer.purge()
         self._producer.flush(1)
 

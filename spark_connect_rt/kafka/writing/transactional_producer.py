@@ -32,25 +32,25 @@ class KafkaTransactionalProducer(KafkaBatchProducer):
         super().__init__(config)
 
     def claim(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.TransactionalProducer.claim``."""
         self._patiently(self._producer.init_transactions, timeout_ms, "claiming")
 
     def begin(self) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.TransactionalProducer.begin``."""
         with self._explained("beginning a transaction of"):
             self._producer.begin_transaction()
 
     def produce(self, batch: pa.RecordBatch) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.BatchProducer.produce``."""
         with self._explained("producing as"):
             super().produce(batch)
 
     def commit(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.TransactionalProducer.commit``."""
         self._patiently(self._producer.commit_transaction, timeout_ms, "committing a transaction of")
 
     def abort(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.TransactionalProducer.abort``."""
         # It purges by itself what is queued. Doing so before it leaves a gap in the sequence numbers: the broker then
         # refuses the next transaction, if one was committed before.
         self._patiently(self._producer.abort_transaction, timeout_ms, "aborting a transaction of")

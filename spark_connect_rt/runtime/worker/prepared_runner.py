@@ -46,12 +46,12 @@ class PreparedRunner:
         self._preparing: dict[ConnectorTaskId, TaskLaunch] = {}
 
     def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
-        """See the port."""
+        """See ``ports.task_runner.TaskRunner.open``."""
         self._on_event = on_event
         self._runner.open(on_event, read_offsets)
 
     def live_while(self, holds_lease: Callable[[], bool]) -> None:
-        """See the port."""
+        """See ``ports.task_runner.TaskRunner.live_while``."""
         self._runner.live_while(holds_lease)
 
     def do(self, command: TaskCommand) -> None:
@@ -62,7 +62,7 @@ class PreparedRunner:
             self._runner.do(command)
 
     def close(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.task_runner.TaskRunner.close``."""
         with self._lock:
             waiting = list(self._preparing)
         for task in waiting:

@@ -40,7 +40,7 @@ class StartCounts:
         return report_and_count
 
     def metrics(self) -> Iterator[Measured]:
-        """Yield the counts."""
+        """Yield attempts, successes and failures, and the shares of both, as metrics."""
         over = max(1, self._good + self._bad)
         for name, value in (
             ("attempts-total", self._attempts),

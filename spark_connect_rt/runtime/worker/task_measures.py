@@ -34,7 +34,7 @@ class _Sample:
 
 
 class TaskMeasures:
-    """Of one run."""
+    """What one run counted, as totals since its start and as rates over a window."""
 
     def __init__(self, now_ms: int, window_ms: int = WINDOW_MS) -> None:
         self.moved_at_ms = now_ms  # it began to run, or something moved
@@ -47,7 +47,7 @@ class TaskMeasures:
         self._samples: deque[_Sample] = deque()
 
     def take(self, event: TaskMeasured, now_ms: int) -> None:
-        """Take one report."""
+        """Add one report; totals of another hosting start from 0."""
         if event.host != self._host:
             self._host, self._of_host, self._calls = event.host, {}, {}
         before = self._of_host.get(event.half, {})

@@ -95,7 +95,7 @@ class TaskStarts:
         self._changed("")
 
     def actuals(self) -> dict[ConnectorTaskId, Actual]:
-        """Return how they stand."""
+        """Return the state of each task that is being started."""
         with self._lock:
             return {task: one.actual for task, one in self._tasks.items()}
 

@@ -95,7 +95,7 @@ class WorkerDependencies:
 
 
 class Worker:
-    """Holds what runs here."""
+    """The connectors and tasks that run on this worker, and what is asked of them."""
 
     def __init__(self, dependencies: WorkerDependencies, notify: Notify) -> None:
         self._deps = dependencies
@@ -115,7 +115,7 @@ class Worker:
         )
 
     def open(self) -> None:
-        """Open the engine."""
+        """Open the engine, which reports events of tasks and keeps executors alive while the lease holds."""
         self._deps.runner.live_while(self._deps.holds_lease)
         self._deps.runner.open(self._on_task_event, self._read_offsets)
 
@@ -213,7 +213,7 @@ class Worker:
         connector.start()
 
     def switch_connector(self, name: str, paused: bool) -> None:
-        """Pause or resume."""
+        """Pause a connector of this worker, or resume it."""
         self._connectors[name].switch(paused)
 
     def stop_connector(self, name: str, status_after: State | None) -> None:
@@ -275,7 +275,7 @@ class Worker:
         self._reloads.watch_task(spec.task, key, spec.connector_config, spec.task_config)
 
     def switch_task(self, task: ConnectorTaskId, paused: bool) -> None:
-        """Pause or resume."""
+        """Pause a task of this worker, or resume it, also while it starts."""
         if not self._task_starts.switch(task, paused):
             self._tasks[task].switch(paused)
 
@@ -303,7 +303,7 @@ class Worker:
             task.fence()
 
     def report_restarting(self, task: ConnectorTaskId | None, connector: str) -> None:
-        """Mark as RESTARTING (KIP-745)."""
+        """Write status RESTARTING of a task, or of the connector for None (KIP-745)."""
         self._reports.restarting(connector, task)
 
     def connector_states(self) -> dict[str, str]:

@@ -118,12 +118,12 @@ class WorkerConnector:
 
     @property
     def state(self) -> State:
-        """The last reported state."""
+        """Return the state that was reported last."""
         return self._state
 
     @property
     def trace(self) -> str:
-        """Why it FAILED."""
+        """Return why the connector FAILED, as its status shows it."""
         return self._trace
 
     def note(self, notes: Mapping[str, Any]) -> None:
@@ -136,7 +136,7 @@ class WorkerConnector:
         self._thread.submit(self._guarded(self._enter_mode))
 
     def switch(self, paused: bool) -> None:
-        """Pause or resume it."""
+        """Pause the connector, or resume it."""
         with self._lock:
             self._stands(mode=paused)
         self._thread.submit(self._guarded(self._enter_mode))

@@ -98,17 +98,17 @@ class WorkerTask:
 
     @property
     def id(self) -> ConnectorTaskId:
-        """The task."""
+        """Return the task's id."""
         return self.launch.task
 
     @property
     def state(self) -> State:
-        """The last reported state."""
+        """Return the state that was reported last."""
         return self._state
 
     @property
     def trace(self) -> str:
-        """Why it FAILED."""
+        """Return why the task FAILED, as its status shows it."""
         return self._trace or ""
 
     @property
@@ -212,7 +212,7 @@ class WorkerTask:
             self.on_event(TaskEnded(self.id, self.launch.run, drained=False))
 
     def switch(self, paused: bool) -> None:
-        """Pause or resume."""
+        """Pause the task, or resume it; without effect on one that ends."""
         with self._lock:
             if self._life is not Life.ALIVE:
                 return

@@ -34,7 +34,7 @@ class OffsetBook(Protocol):
     """The stored offsets of one connector name."""
 
     def read(self) -> Sequence[SourceOffset]:
-        """Return all. Raises ConnectError."""
+        """Return every offset of the connector. Raises ConnectError."""
 
     def write(self, offsets: Sequence[SourceOffset]) -> None:
         """Store them; returns when they are durable. Raises ConnectError."""

@@ -38,7 +38,7 @@ class ChannelOwner(Protocol):
         """One of the slice's processes said who it is. False: it is refused, and not mentioned again."""
 
     def on_message(self, connection: Connection, message: Message) -> None:
-        """It said something."""
+        """A connection sent a report."""
 
     def on_dead(self, connection: Connection) -> None:
         """It is certainly dead, or ended by itself. The last call for this connection."""
@@ -59,7 +59,7 @@ class Connection:
 
 
 class ControlChannel:
-    """Connections and their thread."""
+    """The driver's end of all connections to slots, served by one thread."""
 
     def __init__(
         self,

@@ -80,7 +80,7 @@ class Engine:
     # -- port TaskRunner; any thread
 
     def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
-        """Begin."""
+        """Start the engine's thread and, if the settings ask for it, the first slots; ``on_event`` is called on it."""
         self._on_event = on_event
         self._look_ups.open(read_offsets)
         self._launcher.open(lambda event: self._loop.submit(lambda: self._on_slice_event(event)))

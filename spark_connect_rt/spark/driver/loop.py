@@ -32,7 +32,7 @@ class Loop:
         self._thread: RunningThread | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread that runs the steps."""
         self._running = True
         self._thread = self._threads.start(self._name, watched(self._run, Part.ENGINE, self._report))
 

@@ -36,7 +36,7 @@ class EngineSettings:
 
 
 class Phase(Enum):
-    """Where a run stands."""
+    """Where a run stands between its start and its end."""
 
     WAITING = "waiting"  # for a slot, or for a back-off to pass
     HOSTED = "hosted"

@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class SparkSliceLauncher:
-    """SliceLauncher on a SparkSession."""
+    """Port SliceLauncher on Spark: each slice is a job of one shared SparkSession."""
 
     def __init__(
         self,
@@ -62,7 +62,7 @@ class SparkSliceLauncher:
         self._channel_lock = threading.Lock()
 
     def open(self, on_event: OnSliceEvent) -> None:
-        """Begin."""
+        """Take the listener of all slices' events; before the first ``launch``."""
         self.on_event = on_event
 
     def live_while(self, holds_lease: Callable[[], bool]) -> None:
@@ -121,7 +121,7 @@ class SparkSlice:
     # -- SliceHandle
 
     def send(self, message: Message) -> None:
-        """Send to the reader."""
+        """Send a command to the reader half; dropped while there is none."""
         with self._lock:
             self._ending = self._ending or message["op"] == "end"
             reader = self._halves.get("reader")
@@ -226,7 +226,7 @@ class SparkSlice:
         return True
 
     def on_message(self, connection: Connection, message: Message) -> None:
-        """Pass on a report."""
+        """Count a report's totals and pass it on as a SliceMessage."""
         self._totals.count(message)
         self._launcher.on_event(SliceMessage(self.slice_id, message))
 

@@ -22,7 +22,7 @@ class SliceConnected:
 
 @dataclass(frozen=True, slots=True)
 class SliceMessage:
-    """One half said something."""
+    """A half of the slice sent a report over the control channel."""
 
     slice_id: int
     message: Message
@@ -51,7 +51,7 @@ class SliceHandle(Protocol):
 
 
 class SliceLauncher(Protocol):
-    """Starts slices."""
+    """Starts slices and says what becomes of them; the engine knows Spark by this port alone."""
 
     def open(self, on_event: OnSliceEvent) -> None:
         """Begin; ``on_event`` is called from any thread, in order per slice."""

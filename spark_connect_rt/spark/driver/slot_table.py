@@ -47,7 +47,7 @@ class SlotTable:
         return self._slots.get(number)
 
     def open_slot(self, *, exclusive: bool = False) -> Slot:
-        """Launch one more slice."""
+        """Launch one more slice and return its slot; ``exclusive``: for one task alone."""
         number, now = next(self._slot_numbers), self._now_ms()
         handle = self._launcher.launch(number)
         slot = Slot(number, handle, opened_at_ms=now, exclusive=exclusive, idle_since_ms=now)
@@ -226,6 +226,6 @@ class SlotTable:
                 self.end(slot)
 
     def kill_all(self) -> None:
-        """Kill every slot."""
+        """Kill every slot, as at the end of the engine."""
         for slot in list(self._slots.values()):
             self._kill(slot)

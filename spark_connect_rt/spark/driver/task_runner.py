@@ -44,7 +44,7 @@ class DriverHosted(Protocol):
         """Carry out a command for one task."""
 
     def close(self, timeout_ms: int) -> None:
-        """Stop everything. Blocks."""
+        """Stop everything that it hosts. Blocks for up to ``timeout_ms``."""
 
 
 class SparkTaskRunner:

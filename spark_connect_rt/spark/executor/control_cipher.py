@@ -36,11 +36,11 @@ class Plain:
         return b""
 
     def seal(self, data: bytes) -> bytes:
-        """Return ``data``."""
+        """Return ``data`` as it is: nothing is encrypted."""
         return data
 
     def open(self, chunk: bytes) -> bytes:
-        """Return ``chunk``."""
+        """Return ``chunk`` as it is: nothing is encrypted."""
         return chunk
 
 
@@ -64,7 +64,7 @@ class Tls:
         return self._outgoing.read()
 
     def seal(self, data: bytes) -> bytes:
-        """Encrypt."""
+        """Return the TLS records of ``data``, to be sent in this order. Any thread."""
         left = memoryview(data)
         with self._lock:
             while left:

@@ -52,7 +52,7 @@ class TaskMeter:
         self.reached(f"{name}.records_max", records)
 
     def count(self, name: str, number: float = 1) -> None:
-        """Count something else."""
+        """Add to the total of any name."""
         self._totals[name] += number
 
     def count_attempt(self, *, again: bool) -> None:

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class StreamCheckpoint:
-    """One stream's checkpoint."""
+    """The checkpoint folder of one connector's stream, on any file system that Spark reaches."""
 
     def __init__(self, spark: Any, folder: str, connector: str) -> None:
         self._jvm = spark.sparkContext._jvm
