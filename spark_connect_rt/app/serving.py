@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Flag(Protocol):
-    """As ``threading.Event``."""
+    """The reading half of ``threading.Event``."""
 
     def is_set(self) -> bool:
         """Return whether it is up."""

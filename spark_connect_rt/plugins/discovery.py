@@ -37,7 +37,7 @@ class BrokenPlugin:
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """Everything that was found."""
+    """The plug-ins that were found, and those that cannot be used."""
 
     plugins: Sequence[PluginDesc] = ()
     broken: Sequence[BrokenPlugin] = ()

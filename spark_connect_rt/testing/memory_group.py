@@ -127,7 +127,7 @@ class MemoryGroup:
             self._answering = False
 
     def request_join(self, member: MemoryGroupMember, state: Member) -> None:
-        """Serve JoinGroup."""
+        """Answer JoinGroup as the coordinator: a member id first, then a round."""
         if not state.member_id:
             self._given_ids += 1
             member_id = f"{member.client_id}-{self._given_ids}"
@@ -155,7 +155,7 @@ class MemoryGroup:
         return settled and seat.protocols == dict(state.offer)
 
     def request_sync(self, member: MemoryGroupMember, state: Member) -> None:
-        """Serve SyncGroup."""
+        """Answer SyncGroup as the coordinator, or refuse another generation's."""
         seat = self._seats.get(state.member_id)
         if seat is None:
             self.answer(member, happened.MemberUnknown(state.generation))
@@ -170,7 +170,7 @@ class MemoryGroup:
             self._hand_out()
 
     def request_leave(self, member_id: str) -> None:
-        """Serve LeaveGroup."""
+        """Answer LeaveGroup as the coordinator: the others rebalance."""
         if self._seats.pop(member_id, None) is not None:
             self._rebalance()
 
@@ -307,7 +307,7 @@ class MemoryGroupMember:
         self.apply(happened.Fenced())
 
     def leave(self, reason: str) -> None:
-        """Leave the group."""
+        """Leave the group and drop what it was not notified of yet."""
         self.apply(happened.LeaveRequested(reason))
         self._inbox.forget()
 
@@ -321,7 +321,7 @@ class MemoryGroupMember:
         self.reachable = False
 
     def reconnect(self) -> None:
-        """End ``cut_off``."""
+        """Make the coordinator reachable again after ``cut_off``."""
         with self._group.lock:
             self.reachable = True
             if self.state.phase not in (MemberPhase.IDLE, MemberPhase.LAPSED, MemberPhase.REFUSED):

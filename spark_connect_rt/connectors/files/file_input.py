@@ -74,7 +74,7 @@ class FileInput:
             raise self._refused(error) from error
 
     def advance(self, size_bytes: int) -> None:
-        """Move the position."""
+        """Move the position behind ``size_bytes`` of whole rows."""
         self.position += size_bytes
         self.incomplete_bytes = 0
 

@@ -217,5 +217,5 @@ class Patience:
         return min(self._longest_ms, self._first_ms << min(self.failures - 1, 32))
 
     def succeeded(self) -> None:
-        """Forget the failures."""
+        """Start counting failures from 0: a request succeeded."""
         self.failures = 0

@@ -89,7 +89,7 @@ class HttpSinkConnector(SinkConnector):
         return [dict(self.config) for _ in range(max_tasks)]
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """Check the credentials."""
+        """Return the problems of the credentials' settings, by setting."""
         return auth_problems(config)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:

@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class MirrorCheckpointTask(SourceTask):
-    """Checkpoints of its groups."""
+    """Translates and writes checkpoints of the groups that its configuration names."""
 
     def start(self, config: Mapping[str, str]) -> None:
         """Begin to read what is known; ``poll`` goes on with it."""

@@ -54,7 +54,7 @@ class MirrorHeartbeatConnector(SourceConnector):
 
 
 class MirrorHeartbeatTask(SourceTask):
-    """Writes heartbeats."""
+    """Writes a heartbeat of its flow at each interval."""
 
     def start(self, config: Mapping[str, str]) -> None:
         """Begin; the first heartbeat comes after one interval."""
@@ -77,4 +77,4 @@ class MirrorHeartbeatTask(SourceTask):
         ]
 
     def stop(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no client is open."""

@@ -103,7 +103,7 @@ class VerifiableSinkTask(SinkTask):
         self._unflushed: dict[TopicPartition, list[dict[str, Any]]] = {}
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Print the records."""
+        """Print each record as a line of JSON, as Java's system tests read it."""
         now_ms = self.clock()
         for record in records:
             fields = {

@@ -98,7 +98,7 @@ class SqlSourceConnector(SourceConnector):
         return [{**self.config, TABLES: tables_text(share)} for share in dealt(tables, max_tasks)]
 
     def stop(self) -> None:
-        """End the watch."""
+        """Stop watching the database for new tables."""
         if self._watch is not None:
             self._watch.stop()
             self._watch = None

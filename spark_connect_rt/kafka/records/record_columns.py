@@ -81,11 +81,11 @@ class Records:
         return Records(self.data, *(getattr(self, field.name)[which] for field in fields(self)[1:]))
 
     def key_column(self) -> pa.Array:
-        """Return the keys; binary."""
+        """Return the keys as a binary column; null where a record has none."""
         return _binary(self.data, self.keys, self.key_lengths)
 
     def value_column(self) -> pa.Array:
-        """Return the values; binary."""
+        """Return the values as a binary column; null where a record has none."""
         return _binary(self.data, self.values, self.value_lengths)
 
     def headers_column(self) -> pa.Array | None:

@@ -40,7 +40,7 @@ NO_NOTES: Mapping[str, Any] = MappingProxyType({})
 
 
 class ReportStatus(Protocol):
-    """Writes this incarnation's status."""
+    """Writes one incarnation's status to the status topic."""
 
     def __call__(
         self,

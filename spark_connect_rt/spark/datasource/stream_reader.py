@@ -54,7 +54,7 @@ class RowsPartition(InputPartition):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """What a query reads."""
+    """What a stream's query reads, and how much of it at once."""
 
     open_tasks: Callable[[Sequence[SourceOffset]], list[OpenTask]]  # started at stored offsets
     starting: Callable[[], Sequence[SourceOffset]]  # asked once, by a query without a checkpoint
