@@ -78,7 +78,13 @@ def test_who_has_waited_long_is_calm_and_has_its_burst_again() -> None:
 
 @pytest.mark.parametrize(
     ("now_ms", "wait_ms", "shared_ms"),
-    [(10_000.0, 500.0, 500), (10_003.5, 499.0, 497), (10_240.0, 400.0, 260), (10_260.0, 500.0, 740), (10_490.0, 10.0, 10)],
+    [
+        (10_000.0, 500.0, 500),
+        (10_003.5, 499.0, 497),
+        (10_240.0, 400.0, 260),
+        (10_260.0, 500.0, 740),
+        (10_490.0, 10.0, 10),
+    ],
 )
 def test_a_rationed_wait_ends_nearest_to_its_own_end_at_a_shared_instant(
     now_ms: float, wait_ms: float, shared_ms: int

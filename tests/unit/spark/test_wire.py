@@ -143,7 +143,9 @@ def test_rows_of_leaving_partitions_are_dropped() -> None:
 
 
 @settings(deadline=None)
-@given(st.lists(rows.map(lambda row: replace(row, kind=RowKind.BATCH, head=b'{"a":"\xc3\xa4"}')), min_size=1, max_size=5))
+@given(
+    st.lists(rows.map(lambda row: replace(row, kind=RowKind.BATCH, head=b'{"a":"\xc3\xa4"}')), min_size=1, max_size=5)
+)
 def test_packed_rows_come_out_as_they_went_in(some: list[Row]) -> None:
     expected = [replace(row, last=False) for row in some]
     pack = replace(row_packs.packed(expected), last=True)
