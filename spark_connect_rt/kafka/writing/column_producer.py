@@ -1,8 +1,8 @@
 """Kafka records by the Arrow batch, laid out as record batches without a loop over records.
 
 Of every producer with settings that ``column_settings`` understands: librdkafka takes one call for each record, and
-one report where offsets are to be known, which costs several times what the layout of columns does. Owns: the
-buffer's bound, the first failure. Must not: lay out, choose partitions, send
+one report where offsets are to be known, which costs several times what the layout of columns does. Owns: the thread
+with the event loop, the buffer's bound, the first failure. Must not: lay out, choose partitions, send
 (``ColumnSender``).
 """
 
@@ -21,7 +21,6 @@ from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.errors import ConnectError, TimedOutError
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.records.record_batch_columns import BATCH_OVERHEAD, record_bytes
-from spark_connect_rt.kafka.writing import shared_loop
 from spark_connect_rt.kafka.writing.column_inbox import Produced
 from spark_connect_rt.kafka.writing.column_sender import ColumnSender
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
@@ -33,7 +32,7 @@ log = logging.getLogger(__name__)
 
 
 class ColumnProducer:
-    """A BatchProducer on aiokafka's client. One thread; the event loop's is shared with the process's other producers.
+    """A BatchProducer on aiokafka's client. One thread; another one is its own.
 
     Raises as ``KafkaBatchProducer`` does, but for a row whose partition does not exist: that fails the delivery.
     """
@@ -46,12 +45,12 @@ class ColumnProducer:
         self._records = self._bytes = 0  # under way
         self._runs = DeliveryRuns()
         self._failure: ConnectError | None = None
+        self._runner = asyncio.Runner()
+        self._loop = self._runner.get_loop()
         self._sender = ColumnSender(settings, self._delivered)
-        self._sending: asyncio.Task[None] | None = None  # of the loop
-        self._ended = threading.Event()
-        self._closed = False
-        self._loop = shared_loop.enter()
-        self._loop.call_soon_threadsafe(self._start)
+        self._sending = self._loop.create_task(self._sender.run())
+        self._thread = threading.Thread(target=self._run, name="column-producer", daemon=True)
+        self._thread.start()
 
     def produce(self, batch: pa.RecordBatch) -> None:
         """See the port."""
@@ -88,11 +87,9 @@ class ColumnProducer:
 
     def close(self) -> None:
         """See the port."""
-        if not self._closed:
-            self._closed = True
-            self._loop.call_soon_threadsafe(self._cancel)
-            self._ended.wait(CLOSE_LIMIT_S)
-            shared_loop.leave()
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._sending.cancel)
+            self._thread.join(CLOSE_LIMIT_S)
 
     def _wait(self, fact: Callable[[], bool], limit_ms: int) -> bool:
         """Wait for a fact; return whether it came. Raises the first failure."""
@@ -108,19 +105,14 @@ class ColumnProducer:
 
     # -- the loop's thread
 
-    def _start(self) -> None:
-        self._sending = self._loop.create_task(self._sender.run())
-        self._sending.add_done_callback(self._over)
-
-    def _cancel(self) -> None:
-        if self._sending is not None:
-            self._sending.cancel()
-
-    def _over(self, sending: asyncio.Task[None]) -> None:
-        error = None if sending.cancelled() else sending.exception()
-        if isinstance(error, Exception):
-            self._fail(error)
-        self._ended.set()
+    def _run(self) -> None:
+        with self._runner:
+            try:
+                self._runner.run(_outcome(self._sending))
+            except asyncio.CancelledError:
+                pass  # closed
+            except Exception as error:  # noqa: BLE001 - the top of the thread
+                self._fail(error)
 
     def _delivered(self, place: TopicPartition, offset: int, records: int, size: int) -> None:
         with self._changed:
@@ -138,3 +130,7 @@ class ColumnProducer:
         with self._changed:
             self._failure = error if isinstance(error, ConnectError) else ConnectError(f"producing: {error!r}")
             self._changed.notify_all()
+
+
+async def _outcome(task: asyncio.Task[None]) -> None:
+    await task
