@@ -25,7 +25,7 @@ from spark_connect_rt.stores.config_store import ConfigStore
 from spark_connect_rt.stores.offset_store import OffsetStore
 from tests.support.simulation import simulated_users
 from tests.support.simulation.simulated_cluster import memory_source
-from tests.support.simulation.simulated_faults import FAULTS
+from tests.support.simulation.simulated_faults import FAULTS, Faults
 from tests.support.simulation.simulated_group import SimulatedMember
 from tests.support.simulation.simulated_schedule import TROUBLE_MS
 from tests.support.simulation.simulated_slices import HostedTask, SimulatedSlice
@@ -49,6 +49,14 @@ class Mutation:
 def work_lasts_as_long_as_the_session(patch: Patch) -> None:
     patch.setattr(Timing, "lease_ms", property(lambda timing: timing.session_ms))
     executors_live_on_without_contact(patch)  # E5 would cover for it
+    patch.setattr(SimulatedSlice, "abort", _abort_slowly)
+
+
+def _abort_slowly(one: SimulatedSlice) -> None:
+    """Take the whole time that the lease leaves for killing."""
+    if not one.cut_off:
+        one.cut_off = True
+        one.scheduler.later(one.times.kill_ms, lambda: one._end("killed"))
 
 
 def rejoin_before_revoked_work_stopped(patch: Patch) -> None:
@@ -72,7 +80,20 @@ def offsets_are_written_without_contact(patch: Patch) -> None:
     patch.setattr(OffsetStore, "__init__", unguarded)
 
 
+def _only_of(patch: Patch, log: int) -> None:
+    """Let every refused append be one of this log of the worker (0 configs, 2 offsets): others show nothing here."""
+
+    def refuse(faults: Faults) -> bool:
+        victim = faults._victim()
+        if victim is not None:
+            victim.logs[log].refuse_next = True
+        return victim is not None
+
+    patch.setattr(Faults, "_refuse_append", refuse)
+
+
 def failed_offsets_outlive_their_task(patch: Patch) -> None:
+    _only_of(patch, 2)
     patch.setattr(WorkerTask, "_may_commit", lambda task: True)
     put = OffsetStore.put
 
@@ -114,6 +135,7 @@ def task_sets_that_a_compaction_loses_are_left(patch: Patch) -> None:
 
 
 def a_half_done_stop_is_left(patch: Patch) -> None:
+    _only_of(patch, 0)
     patch.setattr(EventInbox, "_left_without_tasks", lambda changes, name: "")
 
 
@@ -195,13 +217,18 @@ MUTATIONS = (
     Mutation("offsets are written without contact", "S2", offsets_are_written_without_contact, ("freeze",)),
     Mutation("unsent offsets outlive the contact", "S2", unsent_offsets_outlive_the_contact, ("freeze", "partition")),
     Mutation(
-        "failed offsets outlive their task", "S2", failed_offsets_outlive_their_task, ("refused append", "new worker")
+        "failed offsets outlive their task",
+        "S2",
+        failed_offsets_outlive_their_task,
+        ("refused append", "new worker", "orderly stop"),
+        LONG,
     ),
     Mutation(
         "a run ends before its offsets are durable",
         "S2",
         a_run_ends_before_its_offsets_are_durable,
-        ("slow topics", "new worker"),
+        ("slow topics", "new worker", "orderly stop"),
+        LONG,
     ),
     Mutation("new task configurations need no rebalance", "S3", new_task_configurations_need_no_rebalance),
     Mutation("handing in task configurations is not tried again", "S3", handing_in_is_not_tried_again),

@@ -93,5 +93,6 @@ class Loop:
 
     def _next(self) -> Step | None:
         with self._wake:
-            self._wake.wait_for(lambda: self._inbox or self._stopped)
+            while not self._inbox and not self._stopped:
+                self._wake.wait()
             return None if self._stopped else self._inbox.popleft()

@@ -69,7 +69,8 @@ def test_a_stopped_connector_shows_its_task_until_what_it_read_is_committed(clus
     assert cluster.states("s") == {"s": "STOPPED", "s-0": "RUNNING"}
     gate.set()
     cluster.until(lambda: cluster.states("s") == {"s": "STOPPED"})
-    assert cluster.consumer_groups.committed("connect-s") == {P0: 15}
+    # 15, or 10 where the put that waited was an empty one and the five were not read any more
+    assert cluster.consumer_groups.committed("connect-s") == {P0: len(delivered["s"])}
 
 
 def test_a_new_partition_is_read_without_a_restart(cluster: InProcessCluster) -> None:
