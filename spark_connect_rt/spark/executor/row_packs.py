@@ -46,7 +46,8 @@ def unpacked(rows: Iterable[Row]) -> Iterator[Row]:
 def _rows_of(pack: Row) -> Iterator[Row]:
     at, heads = 0, orjson.loads(pack.head)
     for number, (host, head, size) in enumerate(heads, 1):
-        data = pack.data.slice(at, size) if pack.data is not None and size else None
+        # A copy: a slice would keep the whole pack in memory for as long as one slow lane has not taken its row.
+        data = pa.py_buffer(pack.data[at : at + size].to_pybytes()) if pack.data is not None and size else None
         yield Row(host, RowKind.BATCH, head.encode(), data, pack.last and number == len(heads))
         at += size
 
