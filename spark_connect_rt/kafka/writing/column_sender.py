@@ -40,6 +40,7 @@ from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
 from spark_connect_rt.protocol.ids import TopicPartition
 
 RECONNECT_S = 1.0
+SMALL_BYTES = 64 << 10  # of a lone batch: what comes while it is under way is laid out behind it
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 
 
@@ -127,6 +128,10 @@ class ColumnSender:
         ready: _Ready | None = None
         while waiting or ready:
             under_way = ready or self._laid_out(_taken(waiting, self._settings.batch_bytes))
+            if not waiting and under_way[1].size() < SMALL_BYTES:
+                ready = None
+                await self._send(place, *under_way)  # nothing to make meanwhile: without a task and its turns
+                continue
             async with asyncio.TaskGroup() as group:
                 sending = group.create_task(self._send(place, *under_way))
                 await asyncio.wait((sending, under_way[1].requested), return_when=asyncio.FIRST_COMPLETED)

@@ -26,6 +26,7 @@ from spark_connect_rt.spark.executor.control_wire import Message, decode_launch,
 from spark_connect_rt.spark.executor.frames import MARKER_ROW, Row, RowKind
 from spark_connect_rt.spark.executor.hosting import tell_or_log, trace_of
 from spark_connect_rt.spark.executor.log_masking import hide_secrets
+from spark_connect_rt.spark.executor.row_packs import GATHER_S, PACK_ROWS, Gathering, is_small, packed
 from spark_connect_rt.spark.executor.row_queue import RowQueue
 from spark_connect_rt.spark.executor.sinks.sink_feed import SinkFeed
 from spark_connect_rt.spark.executor.sources.source_host import LookUpEndedError, SourceHost
@@ -58,6 +59,8 @@ class ReaderSide:
         self._numbers = itertools.count(1)
         self._questions: dict[int, _OffsetQuestion] = {}
         self._reported_s = 0.0
+        self._told_s = 0.0
+        self._gathering = Gathering()
 
     def rows(self) -> Iterator[Row]:
         """Yield rows until the driver ends the slice: each queue run-out and each second a marker."""
@@ -69,6 +72,7 @@ class ReaderSide:
                     self._tell_last_measures(row.host)
                 if row.kind is RowKind.ENDED:
                     self._hosts.pop(row.host, None)
+                row = self._with_more(row)
                 last = self._rows.empty()
                 yield replace(row, last=last)
                 if not last:
@@ -77,6 +81,18 @@ class ReaderSide:
                 self._rows.close()
                 return
             yield MARKER_ROW
+
+    def _with_more(self, row: Row) -> Row:
+        """Return a small batch with those queued behind it, after a moment for more where they come often."""
+        if not is_small(row):
+            return row
+        if self._gathering.seen(time.monotonic()) and self._rows.empty():
+            time.sleep(GATHER_S)
+        more = self._rows.take_while(is_small, PACK_ROWS - 1)
+        now_s = time.monotonic()
+        for _ in more:
+            self._gathering.seen(now_s)
+        return packed([row, *more])
 
     def _tell_measures(self, now_s: float) -> None:
         """Tell the driver what the hosts did, about once a second."""

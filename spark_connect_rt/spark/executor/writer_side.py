@@ -17,6 +17,7 @@ from spark_connect_rt.spark.executor.control_wire import decode_launch
 from spark_connect_rt.spark.executor.frames import Row, RowKind
 from spark_connect_rt.spark.executor.lane import Lane, Report, Totals
 from spark_connect_rt.spark.executor.log_masking import hide_secrets
+from spark_connect_rt.spark.executor.row_packs import unpacked
 from spark_connect_rt.spark.executor.sinks.sink_lane import SinkLane
 from spark_connect_rt.spark.executor.sources.source_lane import SourceLane
 from spark_connect_rt.spark.executor.sources.transactional_lane import TransactionalLane
@@ -38,7 +39,7 @@ class WriterSide:
     def run(self, rows: Iterator[Row]) -> dict[int, Totals]:
         """Serve rows until the reader ends; return host -> what was reported durable."""
         try:
-            for row in rows:
+            for row in unpacked(rows):
                 if row.kind is not RowKind.MARKER:
                     self._serve(row)
                 if row.last:
