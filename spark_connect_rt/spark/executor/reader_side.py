@@ -59,7 +59,6 @@ class ReaderSide:
         self._numbers = itertools.count(1)
         self._questions: dict[int, _OffsetQuestion] = {}
         self._reported_s = 0.0
-        self._told_s = 0.0
         self._gathering = Gathering()
 
     def rows(self) -> Iterator[Row]:

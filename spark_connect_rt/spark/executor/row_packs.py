@@ -1,7 +1,7 @@
 """Small batches of several tasks as one super-row: each row costs two Python processes and the JVM some 2 ms.
 
 Owns what is small, when it is worth waiting a moment for more of it, and the layout of a pack. A pack is its rows in
-order, no less: whoever sees its rows sees them as if each had come alone.
+order, no less: its reader sees them as if each had come alone.
 """
 
 from __future__ import annotations
