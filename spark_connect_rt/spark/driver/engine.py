@@ -378,7 +378,7 @@ class Engine:
         if self._closing:
             return
         self._slots.housekeeping(closing=False)
-        for news in waiting_news(list(self._runs.values()), self._now_ms(), self._settings.slot_patience_ms):
+        for news in waiting_news(list(self._runs.values()), self._now_ms(), self._settings.waiting_patience_ms):
             self._emit(news)
         runs = [run for run in self._runs.values() if run.phase is Phase.HOSTED]
         for task in busy_tasks(runs, self._settings.limits, len(self._slots), self._now_ms()):

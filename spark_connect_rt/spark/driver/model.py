@@ -29,9 +29,8 @@ class EngineSettings:
     loss_forgotten_ms: int = 60_000  # a run hosted longer than this starts counting from 0
     loss_backoff_ms: int = 200  # doubled with each loss
     housekeeping_ms: int = 1_000
-    slot_patience_ms: int = (
-        60_000  # then it is said that Spark gives a slot no core, and of each task in it that it waits
-    )
+    slot_patience_ms: int = 60_000  # then the log says that Spark gives a slot no core
+    waiting_patience_ms: int = 180_000  # then its tasks wait too long: a cluster may take minutes to add a machine
     prewarm: bool = True  # open one slot before the first task asks
 
 

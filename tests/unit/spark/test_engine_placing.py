@@ -62,7 +62,7 @@ def test_a_run_that_gets_no_executor_for_long_is_said_to_wait_until_it_is_hosted
 
     monkeypatch.setattr("tests.unit.spark.test_revocations.Slice", Late)
     slices, events = Slices(), list[TaskEvent]()
-    engine = Engine(slices, EngineSettings(prewarm=False, housekeeping_ms=10, slot_patience_ms=100))
+    engine = Engine(slices, EngineSettings(prewarm=False, housekeeping_ms=10, waiting_patience_ms=100))
     engine.open(events.append, lambda task, partitions: [])
     engine.do(Start(sink_launch("s")))
     wait_until(lambda: len(events) == 1)
