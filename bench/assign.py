@@ -99,10 +99,10 @@ class Group:
         """Rebalance as the members would ask for it, until nothing is left to do; return the rounds."""
         for count in range(1, 20):
             answer = self.history.take(["round", {"leader": self.timed.leader}])
-            told = [decode_assignment(blob) for blob in (answer or {}).values()]
-            if told[0].delay_ms:
-                self.history.take(["wait", told[0].delay_ms])
-            elif not any(each.revokes for each in told):
+            assignments = [decode_assignment(blob) for blob in (answer or {}).values()]
+            if assignments[0].delay_ms:
+                self.history.take(["wait", assignments[0].delay_ms])
+            elif not any(each.revokes for each in assignments):
                 return count
         raise RuntimeError("the group does not settle")
 

@@ -110,8 +110,8 @@ def _compare(result: Result) -> None:
     """Hold what was written beside Java's, then leave the digests out of the table."""
     wanted = {name: result.runs[0].figures[name] for name in ("written", "transformed")}
     for one in result.runs:
-        told = {name: one.figures.pop(name, wanted[name]) for name in wanted}
-        one.figures["exact"] = told == wanted
+        found = {name: one.figures.pop(name, wanted[name]) for name in wanted}
+        one.figures["exact"] = found == wanted
 
 
 def _all_exact(result: Result) -> bool:

@@ -162,7 +162,7 @@ def _measure(
             figures = _kill(group, killed)
             for leaver in leavers:
                 figures |= _leave(group, leaver)
-            if number + 1 < repeats:  # a start of ours costs 20 CPU seconds: not where nobody needs it any more
+            if number + 1 < repeats:  # a start of ours costs 20 CPU seconds: not where it is not needed any more
                 figures |= _add(group, [killed, *leavers])
             result.runs.append(Run(who, figures))
     except (StartupError, TimeoutError) as error:

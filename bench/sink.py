@@ -123,7 +123,7 @@ def _consume(lab: Lab, given: Given) -> dict[str, float]:
             "group.id": lab.fresh("limit"),
             "enable.auto.commit": False,
             "fetch.message.max.bytes": 4 << 20,
-            "fetch.queue.backoff.ms": 5,  # the default second starves whoever reads as fast as it can
+            "fetch.queue.backoff.ms": 5,  # the default second starves a consumer that reads as fast as it can
         }
     )
     digest, count, first_at, first_count = hashlib.sha256(), 0, 0.0, 0

@@ -1,7 +1,7 @@
 """1, 10 and 100 source tasks on one worker: throughput, CPU and memory a task; ours beside warm Java.
 
 The same number of lines each time, dealt to so many connectors of one task. The rate counts from the first
-request that creates a connector to the last record in the topic: that is what somebody waits for. Memory a task is
+request that creates a connector to the last record in the topic: that is what a user waits for. Memory a task is
 what the worker's processes grew by since before the first connector.
 """
 

@@ -91,7 +91,7 @@ class _Lateness:
 
 
 def _drip(rate: int, window_s: float, write: Write, look: Callable[[int], None]) -> int:
-    """Write lines of 100 bytes at an even pace; return how many. ``look`` hears the number ten times a second."""
+    """Write lines of 100 bytes at an even pace; return how many. ``look`` gets the number ten times a second."""
     begun, number, looked_s = time.monotonic(), 0, 0.0
     while (passed_s := time.monotonic() - begun) < window_s:
         while number < passed_s * rate:

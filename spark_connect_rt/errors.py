@@ -3,7 +3,7 @@
 ConnectError
 ├── RetriableError                 call again, unchanged
 │   ├── RebalanceInProgressError   ... once the group is stable
-│   ├── UnreachableError           ... nothing was sent: nobody answers there
+│   ├── UnreachableError           ... nothing was sent: no server answers there
 │   └── TimedOutError              ... the deadline passed before the answer came
 ├── NotLeaderError                 forward to .leader_url
 ├── NotAssignedError               forward to .owner_url
@@ -14,7 +14,7 @@ ConnectError
 ├── BadConfigError                 correct every key in .problems
 ├── DataError                      fix, skip or dead-letter this record (.stage)
 ├── ExternalError                  correct what is there: no record is to blame
-├── FencedError                    stop: somebody newer owns this work
+├── FencedError                    stop: a newer owner has this work
 ├── ShuttingDownError              ask another worker
 └── StartupError                   correct the environment; .exit_code is the process's
 
@@ -63,7 +63,7 @@ class TimedOutError(RetriableError):
 
 
 class NotLeaderError(ConnectError):
-    """Only the leader may do this; ``leader_url`` is None while nobody leads."""
+    """Only the leader may do this; ``leader_url`` is None while there is no leader."""
 
     code = "CRT-1010"
 
@@ -73,7 +73,7 @@ class NotLeaderError(ConnectError):
 
 
 class NotAssignedError(ConnectError):
-    """Another worker owns this connector or task; ``owner_url`` is None while nobody does."""
+    """Another worker owns this connector or task; ``owner_url`` is None while no worker does."""
 
     code = "CRT-1011"
 
@@ -133,7 +133,7 @@ class ExternalError(ConnectError):
 
 
 class FencedError(ConnectError):
-    """Somebody newer owns this work: stop doing it."""
+    """A newer owner has this work: stop doing it."""
 
     code = "CRT-1060"
 

@@ -89,7 +89,7 @@ class SourceConnector(Connector):
         return ConnectorTransactionBoundaries.UNSUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
-        """Check offsets that somebody wants to write, and bring what is kept elsewhere in step (KIP-875).
+        """Check offsets that a user wants to write, and bring what is kept elsewhere in step (KIP-875).
 
         Called while the connector is stopped, on an instance that is never started. ``offsets`` are (partition,
         offset) pairs as JSON gives them; an offset of None forgets the partition, and may name any partition.

@@ -25,7 +25,7 @@ class SourceRange:
 
 
 class RangeSourceConnector(SourceConnector):
-    """A source connector whose offsets are numbers of records. Its tasks can be told what to read."""
+    """A source connector whose offsets are numbers of records. Its tasks can be given what to read."""
 
     @abstractmethod
     def ranges(self, stored: Sequence[SourceOffset], since_ms: int | None = None) -> list[SourceRange]:

@@ -62,7 +62,7 @@ class PluginMetrics(Protocol):
 
 
 class NoPluginMetrics:
-    """PluginMetrics that nobody looks at."""
+    """PluginMetrics that no one looks at."""
 
     def count(self, name: str, number: float = 1, group: str = PLUGINS, **tags: str) -> None:
         """Do nothing."""
@@ -94,7 +94,7 @@ class ErrantRecordReporter(Protocol):
         """Give up one record: it is counted, logged and dead-lettered as the connector is configured. Any thread.
 
         The dead letter holds what was consumed; for a record that the task made itself, what the converters make of
-        it. Nobody has to wait for the future: no offset is committed before every report is acknowledged.
+        it. No one has to wait for the future: no offset is committed before every report is acknowledged.
         Raises ConnectError when ``errors.tolerance`` is none.
         """
 
@@ -131,7 +131,7 @@ class SinkTaskContext(Protocol):
 
 
 class Task(ABC):
-    """Base of both kinds."""
+    """What source and sink tasks have in common (Java ``Task``)."""
 
     def version(self) -> str:
         """Return the version reported in the task's status."""
@@ -147,7 +147,7 @@ class Task(ABC):
 
 
 class SourceTask(Task):
-    """Reads records from somewhere."""
+    """Reads records of a source system; the worker writes them to Kafka (Java ``SourceTask``)."""
 
     context: SourceTaskContext
 
@@ -194,7 +194,7 @@ class SourceTask(Task):
 
 
 class SinkTask(Task):
-    """Writes records to somewhere."""
+    """Writes Kafka records to a target system (Java ``SinkTask``)."""
 
     context: SinkTaskContext
 

@@ -14,8 +14,8 @@ from abc import ABC, abstractmethod
 from concurrent.futures import Future
 from typing import Any, Generic, TypeVar
 
+from spark_connect_rt.app.deferred_runner import DeferredRunner, with_stores
 from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE
-from spark_connect_rt.app.late_runner import LateRunner, with_stores
 from spark_connect_rt.app.plugin_report import tell_broken
 from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.wiring import ClusterId, admin_of, spark_runner
@@ -65,7 +65,7 @@ class ConnectWorker(ABC, Generic[Herder]):
         return self._admin
 
     @abstractmethod
-    def _dependencies(self, admin: KafkaAdmin, runner: LateRunner) -> HerderDependencies:
+    def _dependencies(self, admin: KafkaAdmin, runner: DeferredRunner) -> HerderDependencies:
         """Return what the herder stands on. Nothing is connected yet."""
 
     @abstractmethod
@@ -83,7 +83,7 @@ class ConnectWorker(ABC, Generic[Herder]):
 
     def _start(self) -> None:
         self._admin = admin_of(self.config)
-        self._runner = LateRunner(self._new_runner, prepare=with_stores, report=self.supervisor.failed)
+        self._runner = DeferredRunner(self._new_runner, prepare=with_stores, report=self.supervisor.failed)
         dependencies = self._dependencies(self._admin, self._runner)
         self.herder = self._new_herder(dependencies)
         self._rest = self._new_rest(dependencies, self.herder)
@@ -119,7 +119,7 @@ class ConnectWorker(ABC, Generic[Herder]):
     def _new_rest(self, dependencies: HerderDependencies, herder: Herder) -> RestApi | None:
         """Return the worker's REST API; None: it has none of its own."""
         plugins = plugins_of(self.config.raw)
-        import_only(plugins.may_import)  # names of classes come from whoever may send requests
+        import_only(plugins.may_import)  # names of classes come from any client of the REST API
         return RestApi(
             self.config,
             herder,

@@ -11,12 +11,12 @@ from dataclasses import replace
 from typing import Any
 
 from spark_connect_rt.app.connect_worker import ConnectWorker
+from spark_connect_rt.app.deferred_member import DeferredMember
+from spark_connect_rt.app.deferred_runner import DeferredRunner
 from spark_connect_rt.app.exit_codes import EXIT_BAD_TOPIC, EXIT_BROKER_UNREACHABLE
-from spark_connect_rt.app.late_runner import LateRunner
 from spark_connect_rt.app.logging_setup import set_up_logging
 from spark_connect_rt.app.serving import await_end, end_failed
 from spark_connect_rt.app.signals import stop_asked
-from spark_connect_rt.app.warm_member import WarmMember
 from spark_connect_rt.app.wiring import herder_dependencies
 from spark_connect_rt.app.worker_plugins import distributed_config
 from spark_connect_rt.errors import BadConfigError, ConnectError, RetriableError, StartupError
@@ -43,10 +43,10 @@ class DistributedWorker(ConnectWorker[DistributedHerder]):
         """Return the advertised URL, with its trailing slash."""
         return self.address.url
 
-    def _dependencies(self, admin: KafkaAdmin, runner: LateRunner) -> HerderDependencies:
+    def _dependencies(self, admin: KafkaAdmin, runner: DeferredRunner) -> HerderDependencies:
         dependencies = herder_dependencies(self.config, self.address, admin, runner, self._cluster, self.supervisor)
         group = self.config.group.group_id
-        member = WarmMember(
+        member = DeferredMember(
             dependencies.member,
             lambda: admin.group_is_active(group),
             lambda: runner.await_warm(WARM_LIMIT_S),

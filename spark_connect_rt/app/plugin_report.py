@@ -13,7 +13,7 @@ Report = dict[str, list[dict[str, Any]]]
 
 
 def tell_broken(plugins: Plugins) -> None:
-    """Search beside the start, so that the log names broken plug-ins before somebody needs one."""
+    """Search beside the start, so that the log names broken plug-ins before a connector needs one."""
     threading.Thread(target=plugins.broken, name="plugin-scan", daemon=True).start()
 
 

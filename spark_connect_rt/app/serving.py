@@ -1,4 +1,4 @@
-"""What a worker's main thread does while its herder works: wait until somebody wants the end, and say which one."""
+"""What a worker's main thread does while its herder works: wait for a reason to end, and return it."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Flag(Protocol):
-    """As ``threading.Event``."""
+    """The reading half of ``threading.Event``."""
 
     def is_set(self) -> bool:
         """Return whether it is up."""
@@ -35,7 +35,7 @@ def await_end(stop_asked: Flag, tick_ended: Flag, worker_id: str, supervisor: Su
             break
         if supervisor is not None and supervisor.failure is not None:
             return exit_code_of(supervisor.failure.part)
-        if tick_ended.is_set():  # nobody asked for it: the tick thread is gone
+        if tick_ended.is_set():  # no one asked for it: the tick thread is gone
             return EXIT_TICK_CRASHED
     return 0
 

@@ -19,12 +19,12 @@ SIGNAL_EXIT_BASE = 128  # a shell's exit code for a process that a signal ended
 def stop_asked(second_ends: bool = True) -> threading.Event:
     """Return what the first signal sets. Main thread only.
 
-    ``second_ends``: a second SIGTERM or SIGINT is for whoever will not wait for the drain: nothing more is committed or
+    ``second_ends``: a second SIGTERM or SIGINT ends without the drain: nothing more is committed or
     left; the group finds out by the session timeout, as after kill -9. Without it the second does nothing.
     """
     asked, counted = threading.Event(), threading.Event()
 
-    def heard(number: int, _frame: FrameType | None) -> None:
+    def on_signal(number: int, _frame: FrameType | None) -> None:
         asked.set()
         if number == signal.SIGHUP:
             leave_closed_terminal()
@@ -38,7 +38,7 @@ def stop_asked(second_ends: bool = True) -> threading.Event:
         os._exit(SIGNAL_EXIT_BASE + number)
 
     for number in (signal.SIGTERM, signal.SIGINT, *_hang_up()):
-        signal.signal(number, heard)
+        signal.signal(number, on_signal)
     return asked
 
 
@@ -48,7 +48,7 @@ def unwind_when_asked() -> None:
     Main thread only. A second SIGTERM ends the process as it stands.
     """
 
-    def heard(number: int, _frame: FrameType | None) -> None:
+    def on_signal(number: int, _frame: FrameType | None) -> None:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
         signal.signal(signal.SIGHUP, signal.SIG_IGN)
         if number == signal.SIGHUP:
@@ -56,13 +56,13 @@ def unwind_when_asked() -> None:
         raise SystemExit(SIGNAL_EXIT_BASE + number)
 
     for number in (signal.SIGTERM, *_hang_up()):
-        signal.signal(number, heard)
+        signal.signal(number, on_signal)
 
 
 def leave_closed_terminal() -> None:
     """Send what is still printed nowhere if the terminal is gone: each write to it would be an error, also at the end.
 
-    A terminal that is still there (somebody sent SIGHUP by ``kill``) keeps the output, as a file or a pipe does.
+    A terminal that is still there (SIGHUP was sent by ``kill``) keeps the output, as a file or a pipe does.
     """
     for stream in (sys.stdout, sys.stderr, sys.__stderr__):
         try:
@@ -77,5 +77,5 @@ def leave_closed_terminal() -> None:
 
 
 def _hang_up() -> tuple[signal.Signals, ...]:
-    """Return SIGHUP, unless whoever started the process had it ignored."""
+    """Return SIGHUP, unless the parent process had it ignored."""
     return () if signal.getsignal(signal.SIGHUP) is signal.SIG_IGN else (signal.SIGHUP,)

@@ -15,13 +15,13 @@ class SparkTables:
         self._runner = runner
 
     def held(self, connector: str, config: Mapping[str, str]) -> Mapping[TopicPartition, tuple[int, int]]:
-        """See the port."""
+        """See ``ports.group_offsets.TableMemory.held``."""
         from spark_connect_rt.spark.driver.formats.table_memory import held_by_table
 
         return held_by_table(self._runner.real().session(), connector, config)
 
     def forget(self, connector: str, config: Mapping[str, str]) -> None:
-        """See the port."""
+        """See ``ports.group_offsets.TableMemory.forget``."""
         from spark_connect_rt.spark.driver.formats.table_memory import forget_table
 
         forget_table(self._runner.real().session(), connector, config)

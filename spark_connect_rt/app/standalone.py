@@ -12,7 +12,7 @@ from pathlib import Path
 
 from spark_connect_rt.app.connect_worker import ConnectWorker
 from spark_connect_rt.app.connector_files import ConnectorFile, read_connector_file, refused
-from spark_connect_rt.app.late_runner import LateRunner
+from spark_connect_rt.app.deferred_runner import DeferredRunner
 from spark_connect_rt.app.logging_setup import set_up_logging
 from spark_connect_rt.app.serving import await_end, end_failed
 from spark_connect_rt.app.signals import stop_asked
@@ -65,7 +65,7 @@ class StandaloneWorker(ConnectWorker[StandaloneHerder]):
             raise refused(file.path, error) from error
         log.info("connector=%s created from %s: %d tasks", request.name, file.path, len(written.info.tasks))
 
-    def _dependencies(self, admin: KafkaAdmin, runner: LateRunner) -> HerderDependencies:
+    def _dependencies(self, admin: KafkaAdmin, runner: DeferredRunner) -> HerderDependencies:
         clock, config, plugins, failed = SystemClock(), self.config, plugins_of(self.config.raw), self.supervisor.failed
         return HerderDependencies(
             settings=HerderSettings.of(self.address.worker_id, self.address.url, config),

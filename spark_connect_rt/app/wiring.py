@@ -90,7 +90,7 @@ def snapshot_cache(config: WorkerConfig) -> LogCache | None:
 
 
 def leader_writer(config: WorkerConfig) -> KafkaFencedWriter | None:
-    """Return how this worker writes the config topic when it leads; None: as everybody does, unfenced (as Java)."""
+    """Return how this worker writes the config topic when it leads; None: as all workers do, unfenced (as Java)."""
     if not config.group.fences_leader:
         return None
     return KafkaFencedWriter(config.storage["config"].name, leader_producer_properties(config))

@@ -1,4 +1,4 @@
-"""The assignor of ``connect.protocol=eager``: everything is dealt anew, round-robin, each time.
+"""The assignor of ``connect.protocol=eager``: everything is dealt out from scratch, round-robin, each time.
 
 Stateless (Java ``EagerAssignor``). Members stop all work before they join, so nothing is ever revoked.
 """

@@ -41,7 +41,7 @@ class _Facts:
 
 
 def assign(memory: AssignorMemory, this_round: AssignmentRound) -> tuple[AssignorMemory, AssignmentResult]:
-    """Run one round; return the memory for the next one and what each member is told.
+    """Run one round; return the memory for the next one and what each member is assigned.
 
     Work that moves is only revoked here; its owner stops it, rejoins, and the next round places it.
     """
@@ -149,7 +149,7 @@ def _tell(
     after: Mapping[str, ConnectorsAndTasks],
     delay_ms: int,
 ) -> AssignmentResult:
-    def told(member: str) -> Assignment:
+    def assignment_of(member: str) -> Assignment:
         return Assignment(
             leader_id=this_round.leader_id,
             leader_url=this_round.leader_url,
@@ -162,7 +162,7 @@ def _tell(
         )
 
     return AssignmentResult(
-        assignments={member: told(member) for member in after},
+        assignments={member: assignment_of(member) for member in after},
         owners={member: after[member] - revoked[member] for member in after},
         delay_ms=delay_ms,
     )

@@ -20,7 +20,7 @@ class AssignorMemory:
     """What the leader remembers between rounds; a new leader starts with an empty one.
 
     ``candidates`` are workers that were empty while a delay ran, in order of discovery.
-    ``scheduled_rebalance_ms`` is absolute, 0 for none; ``delay_ms`` is what members were told.
+    ``scheduled_rebalance_ms`` is absolute, 0 for none; ``delay_ms`` is what members were sent.
     """
 
     previous_assignment: ConnectorsAndTasks = NOTHING
@@ -58,7 +58,7 @@ def handle_lost(
 
     Args:
         memory: of the previous round.
-        lost: in order; configured, handed out earlier, held by nobody.
+        lost: in order; configured, handed out earlier, held by no one.
         held: member -> what it keeps this round.
         now_ms: on any clock, the same in every round.
         max_delay_ms: ``scheduled.rebalance.max.delay.ms``; in a group of our own workers the own setting.
@@ -68,7 +68,7 @@ def handle_lost(
     if max_delay_ms == 0:
         return LostWork(_pause_goes_on(memory, now_ms), lost, held)
     if memory.scheduled_rebalance_ms <= 0 and memory.previous_members <= held.keys():
-        # With everybody here some member never received its assignment: nothing to wait for.
+        # With all members here one of them never received its assignment: nothing to wait for.
         return LostWork(memory, lost, held)
     if memory.scheduled_rebalance_ms > 0 and now_ms >= memory.scheduled_rebalance_ms:
         return _after_the_delay(memory, lost, held)

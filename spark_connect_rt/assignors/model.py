@@ -112,14 +112,14 @@ class AssignmentRound:
 
 @dataclass(frozen=True, slots=True)
 class AssignmentResult:
-    """What each member is told, and who owns what once all have done as told."""
+    """What each member is assigned, and who owns what once all have carried it out."""
 
     assignments: Mapping[str, Assignment]
     owners: Mapping[str, ConnectorsAndTasks] = field(default_factory=dict)
     delay_ms: int = 0
 
     def owner_of(self, item: str | ConnectorTaskId) -> str | None:
-        """Return the member that owns a connector (by name) or a task; None when nobody does."""
+        """Return the member that owns a connector (by name) or a task; None when no one does."""
         for member, owned in self.owners.items():
             if item in (owned.connectors if isinstance(item, str) else owned.tasks):
                 return member
@@ -141,7 +141,7 @@ def agree_on_offset(members: Mapping[str, WorkerMetadata], held_offset: int, fre
     """Return the config offset to assign with, None when the leader is behind (then ``mismatch``).
 
     Args:
-        members: everybody's metadata.
+        members: the metadata of every member.
         held_offset: of the snapshot the leader works with. Not behind: the members' maximum is announced.
         fresh_offset: of what its store has now. Freshly taken: that offset itself is announced.
     """

@@ -104,7 +104,7 @@ def source_producer_properties(
 def exactly_once_producer_properties(
     worker: WorkerConfig, connector: Mapping[str, str], name: str, task: int
 ) -> dict[str, str]:
-    """Return the properties of an exactly-once source task's producer; nobody overrides what makes it transactional.
+    """Return the properties of an exactly-once source task's producer; no one overrides what makes it transactional.
 
     As Java's but for five requests in flight instead of one: an idempotent producer keeps its order with them.
     """

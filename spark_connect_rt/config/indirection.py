@@ -1,6 +1,6 @@
 """``${alias:path:key}`` in settings: find the references, put looked-up values in (Java ``ConfigTransformer``).
 
-Pure: whoever calls brings the look-up. A looked-up value is not searched again; what cannot be found stays as it is.
+Pure: the caller brings the look-up. A looked-up value is not searched again; what cannot be found stays as it is.
 """
 
 from __future__ import annotations

@@ -41,7 +41,7 @@ class SettingsGroup:
     def overridden(self, texts: Mapping[str, str]) -> Self:
         """Return the group with what ``texts`` say instead, as a connector's do of its worker's settings.
 
-        A value that cannot be read as it stands (a reference that nobody could look up) counts as not given.
+        A value that cannot be read as it stands (a reference that no one could look up) counts as not given.
         """
         parsed = ((name, self.definition[name].parse(texts)) for name in self.settings() if name in texts)
         good = {name.replace(".", "_"): value for name, (value, complaints) in parsed if not complaints}

@@ -30,7 +30,7 @@ class FileConfigProvider(ConfigProvider):
     _folders: tuple[Path, ...] | None = None
 
     def configure(self, config: Mapping[str, str]) -> None:
-        """Take ``allowed.paths``."""
+        """Take the folders of ``allowed.paths``; files elsewhere are not read."""
         self._folders = allowed_folders(config)
 
     def get(self, path: str, keys: Set[str] | None = None) -> Mapping[str, str]:

@@ -186,7 +186,7 @@ class _Reading:
         properties, required = tree.get("properties", {}), tree.get("required", ())
         placed = sorted(
             enumerate(properties.items()), key=lambda one: (_index(one[1][1], one[0]), one[0])
-        )  # in Connect's order where it is told
+        )  # in Connect's order where it is given
         fields = []
         for at, (_, (name, member)) in enumerate(placed):
             optional = self._settings.optional_unless_required and name not in required

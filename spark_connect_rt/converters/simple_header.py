@@ -1,4 +1,4 @@
-"""Header values as text, their type told from the text (Java ``SimpleHeaderConverter``)."""
+"""Header values as text, their type inferred from the text (Java ``SimpleHeaderConverter``)."""
 
 from __future__ import annotations
 

@@ -33,7 +33,7 @@ class StringConverter(HeaderAndValueConverter):
         return ConfigDef([CONVERTER_TYPE, encoding])
 
     def configure(self, config: Mapping[str, str], is_key: bool = False) -> None:
-        """Take the character set. Raises BadConfigError: nobody knows it."""
+        """Take the character set. Raises BadConfigError: it is unknown."""
         name = str(config.get(_ENCODING) or "UTF-8")
         try:
             self._encoding = codecs.lookup(name).name

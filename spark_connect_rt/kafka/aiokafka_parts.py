@@ -84,7 +84,7 @@ class ReadyBatch:
         """Is done when the batch is part of a request."""
 
     def close(self) -> None:
-        """Nothing is ever added."""
+        """Do nothing: the batch is complete from the start."""
 
     def closed(self) -> bool:
         """Return that nothing can be added."""

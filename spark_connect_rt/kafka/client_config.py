@@ -1,7 +1,7 @@
 """Java client properties as librdkafka's, and an honest list of those that have no counterpart.
 
 Owns: the table of names, Java's defaults where librdkafka's differ. Pure (no client is made here).
-Never passed on, whoever asks: settings that make librdkafka run a command or load a library.
+Never passed on, for any client: settings that make librdkafka run a command or load a library.
 
 Where the defaults differ Java's win: murmur2 partitioner, read_uncommitted, idempotent producer, range assignor,
 topics created by consumers. A mixed strategy list (Java's default ``range,cooperative-sticky``) becomes the eager

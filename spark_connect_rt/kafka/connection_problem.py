@@ -1,6 +1,6 @@
 """Why a broker cannot be talked to, in the names of Java's settings.
 
-Owns: which failures of TLS and SASL no repetition can mend, and the setting that decides each. Java treats the same
+Owns: which failures of TLS and SASL no repetition can resolve, and the setting that decides each. Java treats the same
 ones as fatal (``SslAuthenticationException``, ``SaslAuthenticationException``).
 """
 
@@ -65,15 +65,15 @@ def tls_refusal(error: ssl.SSLError) -> Refusal | None:
     if isinstance(error, ssl.SSLCertVerificationError):
         setting, reason = _VERIFY.get(error.verify_code, _UNTRUSTED)
         return Refusal(setting, f"{reason}: {error.verify_message}")
-    told = getattr(error, "reason", None) or ""
-    return next((Refusal(*said) for mark, said in _ALERTS.items() if mark in told), None)
+    reason = getattr(error, "reason", None) or ""
+    return next((Refusal(*said) for mark, said in _ALERTS.items() if mark in reason), None)
 
 
 def probe_tls(properties: Mapping[str, str]) -> Refusal | None:
     """Shake hands with the bootstrap servers, one after the other; return why none can be talked to by TLS.
 
     librdkafka says only "certificate verify failed", under its own settings' names. None: a handshake succeeded,
-    nobody could be reached, or TLS is not wanted. Raises BadConfigError: the stores cannot be read.
+    no one could be reached, or TLS is not wanted. Raises BadConfigError: the stores cannot be read.
     """
     context = connection_arguments({**properties, "security.protocol": "SSL"}).get("ssl_context")
     refusal = None

@@ -51,7 +51,7 @@ class KafkaGroupOffsets:
         self._timeout_ms = timeout_ms
 
     def committed(self, properties: Mapping[str, str], group: str) -> dict[TopicPartition, int]:
-        """See the port."""
+        """See ``ports.group_offsets.GroupOffsets.committed``."""
         return {place: offset for place, (offset, _) in self.committed_with_metadata(properties, group).items()}
 
     def committed_with_metadata(
@@ -69,7 +69,7 @@ class KafkaGroupOffsets:
         }
 
     def is_in_use(self, properties: Mapping[str, str], group: str) -> bool:
-        """See the port."""
+        """See ``ports.group_offsets.GroupOffsets.is_in_use``."""
         return KafkaAdmin(properties).group_is_active(group, self._timeout_ms)
 
     def alter(self, properties: Mapping[str, str], group: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -83,12 +83,12 @@ class KafkaGroupOffsets:
         self._ask(properties, group, request, f"altering the offsets of group {group}", _partition_errors)
 
     def forget(self, properties: Mapping[str, str], group: str, partitions: Collection[TopicPartition]) -> None:
-        """See the port."""
+        """See ``ports.group_offsets.GroupOffsets.forget``."""
         request = OffsetDeleteRequest(group, partitions)
         self._ask(properties, group, request, f"forgetting offsets of group {group}", forgotten, _GONE)
 
     def delete(self, properties: Mapping[str, str], group: str) -> None:
-        """See the port."""
+        """See ``ports.group_offsets.GroupOffsets.delete``."""
         self._ask(properties, group, DeleteGroupsRequest([group]), f"deleting group {group}", _group_errors, _GONE)
 
     def _ask(

@@ -94,7 +94,7 @@ class KafkaSinkGroup:
             self._pattern = java_pattern(pattern)
         except ValueError as error:
             raise BadConfigError({"topics.regex": [str(error)]}) from error
-        # As Java: nobody named these topics, so a deleted one must not come back by being asked for.
+        # As Java: no one named these topics, so a deleted one must not come back by being asked for.
         self._consumer = make_consumer(self._own, {**_SETTINGS, "allow.auto.create.topics": "false"})
 
     def poll(self, timeout_ms: int) -> None:
@@ -109,7 +109,7 @@ class KafkaSinkGroup:
             self._take_error(message.error())
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """See the port."""
+        """See ``ports.sink_group.SinkGroup.commit``."""
         if not offsets:
             return
         gone = sorted(str(one) for one in offsets if one not in self._held)
@@ -140,7 +140,7 @@ class KafkaSinkGroup:
         return self._watch.missing
 
     def close(self) -> None:
-        """See the port."""
+        """See ``ports.sink_group.SinkGroup.close``."""
         if not self._closed:
             self._closed = True
             if self._consumer is not None:
@@ -193,7 +193,7 @@ class KafkaSinkGroup:
 
     def _assigned(self, consumer: Any, partitions: Sequence[Any]) -> None:
         if self._closed:
-            return  # it came while the member was closing: nobody is told of it, nor of the revocation that follows
+            return  # it came while the member was closing: no callback for it, nor for the revocation that follows
         try:
             committed = self._committed(consumer, partitions)
         except KafkaException as error:
@@ -243,10 +243,10 @@ class KafkaSinkGroup:
         else:
             consumer.unassign()
 
-    def _calling(self, told: Callable[[], None]) -> None:
+    def _calling(self, callback: Callable[[], None]) -> None:
         """Run a callback; an error waits until librdkafka has its answer."""
         try:
-            told()
+            callback()
         except BaseException as error:  # noqa: BLE001 - raised again from poll or close
             self._raised = error
 

@@ -12,7 +12,7 @@ from spark_connect_rt.mirror.records import Checkpoint
 from spark_connect_rt.protocol.ids import TopicPartition
 
 IDLE_STATES = ("EMPTY", "DEAD")
-"""States of a group at the target whose offsets may be set: nobody uses it, or it is not there yet."""
+"""States of a group at the target whose offsets may be set: it has no members, or it is not there yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -155,7 +155,7 @@ MIRROR_CHECKPOINT = BASE + ConfigDef(
         *_each("refresh.groups", True, 600, "new consumer groups are looked for"),
         *_each("emit.checkpoints", True, 60, "offsets of groups are translated and written as checkpoints"),
         *_each(
-            "sync.group.offsets", False, 60, "translated offsets are committed for groups nobody uses at the target"
+            "sync.group.offsets", False, 60, "translated offsets are committed for groups without members at the target"
         ),
         _copies("checkpoints.topic.", 3, "the topic of checkpoints"),
         _LOCATION,

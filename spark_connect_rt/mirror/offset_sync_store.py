@@ -11,7 +11,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 
 SYNCS_PER_PARTITION = 64
 TOO_OLD = -1
-"""Translation of an offset before the oldest sync that is kept: nobody knows any more."""
+"""Translation of an offset before the oldest sync that is kept: no one knows any more."""
 
 
 class OffsetSyncStore:

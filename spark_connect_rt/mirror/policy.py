@@ -81,7 +81,9 @@ class DefaultReplicationPolicy(ReplicationPolicy):
         if SEPARATOR in config:
             self._separator = config[SEPARATOR]
             if not self._separator:
-                raise BadConfigError({SEPARATOR: ["must not be empty: remote topics could not be told from others"]})
+                raise BadConfigError(
+                    {SEPARATOR: ["must not be empty: remote topics could not be distinguished from others"]}
+                )
             self._internal_separator = config.get(INTERNAL_SEPARATOR, "true").strip().lower() == "true"
 
     def format_remote_topic(self, source_alias: str, topic: str) -> str:

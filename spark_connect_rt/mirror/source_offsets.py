@@ -1,4 +1,4 @@
-"""Source partitions and offsets of the mirror connectors, as somebody wants to change them (Java ``MirrorUtils``)."""
+"""Source partitions and offsets of the mirror connectors, as a user wants to change them (Java ``MirrorUtils``)."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 
 CLUSTER, TOPIC, PARTITION, GROUP, OFFSET = "cluster", "topic", "partition", "group", "offset"
 ONLY_ZERO = {OFFSET: 0}
-"""The source offset of checkpoints and heartbeats: nobody resumes there."""
+"""The source offset of checkpoints and heartbeats: no one resumes there."""
 INT_MAX = 2**31 - 1
 Offset = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 
@@ -27,7 +27,7 @@ def next_offset(stored: Mapping[str, Any] | None, otherwise: int) -> int:
 
 
 def check_offsets(offsets: Sequence[Offset], texts: Sequence[str], *, numbered: bool, only_zero: bool) -> None:
-    """Check what somebody wants to write; an offset of None forgets any partition.
+    """Check what a user wants to write; an offset of None forgets any partition.
 
     Args:
         offsets: (source partition, source offset) pairs.

@@ -15,7 +15,7 @@ class TopicSetting:
 
     name: str
     value: str | None
-    is_default: bool = False  # nobody set it, neither for the topic nor for its cluster
+    is_default: bool = False  # no one set it, neither for the topic nor for its cluster
     is_static: bool = False  # it stands in the broker's own file
     is_read_only: bool = False
     is_sensitive: bool = False

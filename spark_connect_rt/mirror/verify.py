@@ -71,7 +71,7 @@ def digest(key: bytes | None, value: bytes | None, headers: Iterable[tuple[str, 
 
 
 def compare(sides: Sides) -> Compared:
-    """Compare whole partitions."""
+    """Compare both sides of a partition record by record, by their digests."""
     if sides.compacted:
         sides = _newest_of_each_key(sides)
     left = Counter(one.digest for one in sides.target)
@@ -128,7 +128,7 @@ def fail_over(sides: Sides) -> FailOver:
 
 
 def total(parts: Iterable[Compared]) -> Compared:
-    """Return the sums."""
+    """Return the sums over several partitions."""
     summed = Compared()
     for part in parts:
         summed = replace(summed, **{name: getattr(summed, name) + getattr(part, name) for name in Compared.__slots__})

@@ -46,7 +46,7 @@ class GroupReport:
 
     @property
     def outcome(self) -> FailOver:
-        """Return the sums."""
+        """Return the sums over the partitions that could be compared."""
         met = [one.outcome for one in self.partitions if one.outcome is not None]
         lost, late = sum(one.lost for one in met), sum(one.not_copied_yet for one in met)
         return FailOver(lost, late, sum(one.repeated for one in met))

@@ -1,6 +1,6 @@
 """Arrow columns as Connect values: the schema of a column, and the types that converters know in column form.
 
-Of use to whoever reads Arrow from elsewhere (Parquet, Spark, a database) and hands it on as records.
+For code that reads Arrow from elsewhere (Parquet, Spark, a database) and hands it on as records.
 """
 
 from __future__ import annotations

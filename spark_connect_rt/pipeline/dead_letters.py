@@ -35,7 +35,7 @@ _Headers = list[tuple[str, bytes | None]]
 
 @dataclass(frozen=True, slots=True)
 class ReportSettings:
-    """How a connector wants its errant records told."""
+    """How a connector wants its errant records reported."""
 
     tolerates_all: bool
     logs: bool
@@ -59,7 +59,7 @@ class ReportSettings:
 
     @property
     def reports(self) -> bool:
-        """Whether anybody is told of single records; then tasks have a reporter (KIP-610)."""
+        """Whether single records are reported at all; then tasks have a reporter (KIP-610)."""
         return bool(self.topic) or self.logs
 
 

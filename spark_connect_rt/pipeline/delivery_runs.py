@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from spark_connect_rt.api.records import Delivered, RecordMetadata
 
 MetadataRun = tuple[str, int, int, int | None, int]
-"""(topic, partition, first offset, timestamp of each in ms, records); of records that nobody can read offset -1."""
+"""(topic, partition, first offset, timestamp of each in ms, records); of records that no one can read offset -1."""
 
 UNREADABLE = ("", -1, -1, None)
 
@@ -30,13 +30,13 @@ class DeliveryRuns:
             runs.append([offset, offset + records])
 
     def take(self) -> list[Delivered]:
-        """Return all there are and start anew."""
+        """Return all there are and forget them."""
         taken, self._runs = self._runs, {}
         return [Delivered(*place, first, end - first) for place, runs in taken.items() for first, end in runs]
 
 
 def metadata_runs(metadata: Iterable[RecordMetadata | None]) -> list[MetadataRun]:
-    """Return what is known of records, in their order, as runs; None: nobody can read it."""
+    """Return what is known of records, in their order, as runs; None: no one can read it."""
     runs: list[MetadataRun] = []
     for one in metadata:
         topic, partition, offset, timestamp_ms = UNREADABLE if one is None else one

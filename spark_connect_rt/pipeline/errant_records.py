@@ -107,9 +107,9 @@ def java_trace(error: BaseException) -> str:
 
 def log_sentence(task: object, errant: Errant, name_of: NameOf, *, with_record: bool) -> str:
     """Return what ``errors.log.enable`` logs, in Java's words; ``with_record``: errors.log.include.messages."""
-    told = f"Executing stage '{errant.stage.value}' with class '{executing_name(errant, name_of)}'"
+    stage = f"Executing stage '{errant.stage.value}' with class '{executing_name(errant, name_of)}'"
     record = _record_text(errant.record) if with_record else ""
-    return f"Error encountered in task {task}. {told}{record}."
+    return f"Error encountered in task {task}. {stage}{record}."
 
 
 def _record_text(record: ConsumeRow | SourceRecord | None) -> str:
@@ -138,5 +138,5 @@ def _source_text(record: SourceRecord) -> str:
 def _text(value: Any) -> str:
     try:
         return java_text(value)
-    except Exception as error:  # noqa: BLE001 - a value that has no text must not hide the error that is told
+    except Exception as error:  # noqa: BLE001 - a value that has no text must not hide the error that is reported
         return f"<{type(value).__name__} without text: {type(error).__name__}>"

@@ -61,7 +61,7 @@ class ProduceRows:
         return len(self._rows)
 
     def append(self, row: ProduceRow) -> None:
-        """Add one row."""
+        """Add one row and its size, bytes."""
         self._rows.append(row)
         self.bytes += len(row[2] or b"") + len(row[3] or b"") + _ROW_BYTES
 
@@ -70,7 +70,7 @@ class ProduceRows:
         return tuple(dict.fromkeys(row[0] for row in self._rows))
 
     def take(self) -> pa.RecordBatch:
-        """Return the rows as a batch and start anew."""
+        """Return the rows as a batch and start an empty one."""
         topics = self.topics()
         by_column: list[Any] = list(zip(*self._rows, strict=True)) or [()] * len(PRODUCE_FIELDS)
         columns = {

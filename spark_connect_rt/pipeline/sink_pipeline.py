@@ -17,7 +17,7 @@ from spark_connect_rt.api.records import ConsumedRecord, ConsumeRow, Header, Sin
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.pipeline.errant_records import Errant, Stage, StageError
-from spark_connect_rt.pipeline.quick_records import quick_records
+from spark_connect_rt.pipeline.record_builder import build_sink_records
 from spark_connect_rt.pipeline.retry_tolerance import RetryTolerance, Waiting
 from spark_connect_rt.pipeline.transformation_chain import TransformationChain
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -192,7 +192,7 @@ class SinkPipeline:
         with contextlib.suppress(Exception):  # plug-in code: the long way finds the record and asks errors.tolerance
             key_schema, key = self._converters.key.to_connect_data(topic, None)
             rows = zip(offsets, times, self._values(topic, values), strict=True)
-            records = quick_records(topic, partition, key_schema, key, rows)
+            records = build_sink_records(topic, partition, key_schema, key, rows)
             return self._with_originals(records, batch) if self._keeps_originals else records
         return None
 

@@ -173,7 +173,7 @@ class SourcePipeline:
         self._tolerance.give_up(Errant(place, Stage.TASK_POLL, error, JAVA_SOURCE_TASK, None, data))
 
     def give_up(self) -> ConvertedBatch | None:
-        """Return what is still to be told when something raised: the dead letters, without any offset."""
+        """Return what is still to be reported when something raised: the dead letters, without any offset."""
         errants = self._tolerance.take_errants()
         self._offsets.take()
         self._rows.take()

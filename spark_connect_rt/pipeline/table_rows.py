@@ -51,12 +51,12 @@ class TableDecoder:
         schema: pa.Schema,
     ) -> TableDecoder:
         """Return the decoder a connector's configuration asks for."""
-        told = ReportSettings.from_config(connector_config)
+        reporting = ReportSettings.from_config(connector_config)
         return cls(
-            SinkPipeline.from_config(connector_config, worker_config, plugin, keeps_originals=told.reports),
+            SinkPipeline.from_config(connector_config, worker_config, plugin, keeps_originals=reporting.reports),
             schema,
             columnar=is_plain_json(connector_config, worker_config),
-            tolerate=told.tolerates_all,
+            tolerate=reporting.tolerates_all,
         )
 
     def decode(self, batch: pa.RecordBatch) -> DecodedRows:

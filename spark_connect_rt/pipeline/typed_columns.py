@@ -45,7 +45,9 @@ def type_of(found: SchemaAndValue) -> pa.DataType:
     if schema is not None:
         return column_type(schema)
     try:
-        return plain_type(pa.array([_told(value)]).type, lambda kind: MOMENT if pa.types.is_timestamp(kind) else kind)
+        return plain_type(
+            pa.array([_plain_value(value)]).type, lambda kind: MOMENT if pa.types.is_timestamp(kind) else kind
+        )
     except _UNFIT as error:
         raise DataError(f"no column can hold it: {error}") from None
 
@@ -121,13 +123,13 @@ def _leaf(value: Any, kind: pa.DataType) -> Any:
     return value
 
 
-def _told(value: Any) -> Any:
+def _plain_value(value: Any) -> Any:
     """Return a value without a schema in the form by which Arrow tells its type."""
     if isinstance(value, Struct):
-        return {name: _told(part) for name, part in value.to_dict().items()}
+        return {name: _plain_value(part) for name, part in value.to_dict().items()}
     if isinstance(value, Mapping):
-        return {name: _told(part) for name, part in value.items()}
-    return [_told(part) for part in value] if isinstance(value, list | tuple) else value
+        return {name: _plain_value(part) for name, part in value.items()}
+    return [_plain_value(part) for part in value] if isinstance(value, list | tuple) else value
 
 
 def _part(schema: Schema | None) -> pa.DataType:

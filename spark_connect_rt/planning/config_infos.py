@@ -15,7 +15,7 @@ from spark_connect_rt.protocol.java_hash_order import java_hash_order
 
 @dataclass(frozen=True, slots=True)
 class ConfigInfo:
-    """One setting: its declaration (None: nobody declares it) and what was found (None: not looked at)."""
+    """One setting: its declaration (None: no one declares it) and what was found (None: not looked at)."""
 
     key: ConfigKey | None
     value: ConfigValue | None
@@ -52,7 +52,7 @@ class Findings:
         return name in self._by_name
 
     def get(self, name: str) -> ConfigValue | None:
-        """Return the finding about a setting, None when nobody looked at it."""
+        """Return the finding about a setting, None when no one looked at it."""
         return self._by_name.get(name)
 
     def errors(self, name: str) -> tuple[str, ...]:
@@ -60,12 +60,12 @@ class Findings:
         return self._by_name[name].errors if name in self._by_name else ()
 
     def change(self, name: str, **parts: object) -> None:
-        """Replace parts of one finding; of a setting that nobody looked at there is none."""
+        """Replace parts of one finding; of a setting that no one looked at there is none."""
         if name in self._by_name:
             self._by_name[name] = replace(self._by_name[name], **parts)  # type: ignore[arg-type]
 
     def complain(self, name: str, messages: Iterable[str], value: object = None) -> None:
-        """Add complaints that are not there yet; a setting that nobody declares gets a finding with ``value``."""
+        """Add complaints that are not there yet; a setting that no one declares gets a finding with ``value``."""
         one = self._by_name.setdefault(name, ConfigValue(name, value))
         new = tuple(message for message in dict.fromkeys(messages) if message not in one.errors)
         self._by_name[name] = replace(one, errors=one.errors + new)

@@ -1,6 +1,6 @@
 """May a local snapshot stand for the beginning of a topic? When in doubt, no: reading all of it is only slower.
 
-What facts cannot tell is told by the log itself: reading resumes AT the last record that the snapshot knows of each
+What facts cannot settle the log itself does: reading resumes AT the last record that the snapshot knows of each
 partition, and a record with another checksum there means another history (``kafka.logs.log_load``).
 """
 

@@ -85,7 +85,7 @@ def _integer(value: Any, bits: int, what: str, begins: str) -> int:
 
 
 def _text(value: Any) -> str:
-    """Return a JSON value as Java's ``String.valueOf`` writes it (maps and lists: near enough to be told)."""
+    """Return a JSON value as Java's ``String.valueOf`` writes it (maps and lists: near enough to be recognised)."""
     if value is None:
         return "null"
     if isinstance(value, bool):

@@ -30,7 +30,7 @@ class Adoption(Enum):
 
 
 def held_after(held: ConnectorsAndTasks | None, assignment: Assignment, incremental: bool) -> ConnectorsAndTasks:
-    """Return what this worker holds once it has done as told; eager assignments replace everything."""
+    """Return what this worker holds once it has carried it out; eager assignments replace everything."""
     given = ConnectorsAndTasks(assignment.connectors, assignment.tasks)
     if not incremental or held is None:
         return given
@@ -48,7 +48,7 @@ def allocation_of(held: ConnectorsAndTasks | None, last: Assignment | None) -> A
 def adoption(assignment: Assignment, own_offset: int, is_leader: bool, read_already: bool) -> Adoption:
     """Decide about an assignment made at ``assignment.config_offset`` by a worker at ``own_offset``.
 
-    A difference in EITHER direction means somebody decides on other facts than the leader did: rejoin.
+    A difference in EITHER direction means a worker decides on other facts than the leader did: rejoin.
     """
     behind = own_offset < assignment.config_offset
     if not read_already and (behind or (assignment.failed and is_leader)):
@@ -65,7 +65,7 @@ def configured_work(snapshot: ClusterConfigState) -> ConnectorsAndTasks:
 
 
 def needs_rebalance(adopted: ClusterConfigState, current: ClusterConfigState) -> str | None:
-    """Return why work must be dealt anew since ``adopted``, None if it need not be.
+    """Return why work must be dealt out again since ``adopted``, None if it need not be.
 
     New task configurations need it even when their number stays: every worker stops its old tasks before it
     rejoins, so no new task reads what an old one has not committed yet.

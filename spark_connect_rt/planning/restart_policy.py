@@ -1,6 +1,6 @@
 """Whether and when a FAILED connector or task is started again by itself (``errors.restart.*``). Pure; not in Java.
 
-Owns: back-off, budget, and telling a record that nobody can pass from a target that is away. A failure is a fact,
+Owns: back-off, budget, and telling a record that no attempt can pass from a target that is away. A failure is a fact,
 the verdict follows from the failures so far and the policy; who keeps them and acts is runtime.herder.steps.restarting.
 """
 

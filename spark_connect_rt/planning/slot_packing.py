@@ -15,7 +15,7 @@ from spark_connect_rt.protocol.ids import ConnectorTaskId
 
 
 class Isolation(Enum):
-    """Connector setting ``connectrt.isolation``."""
+    """Which tasks may share a process: the connector setting ``connectrt.isolation``."""
 
     PROCESS = "process"  # a slot of its own, always
     THREAD = "thread"  # shares, whatever it does

@@ -93,12 +93,12 @@ def _task_findings(
 ) -> Iterator[Finding]:
     commit, count = config_records.commit_key(name), state.task_count(name)
     if commit not in live:
-        explanation = "no commit record: its tasks were never made, or the record was lost; the leader makes them anew"
+        explanation = "no commit record: its tasks were never made, or the record was lost; the leader makes them again"
         yield Finding("no-commit", WARNING, topic, name, explanation)
     elif not count and _committed(live[commit]):
         explanation = "the commit is older than the connector (compaction, or it was created again): it runs no task"
         yield Finding(
-            "commit-before-connector", WARNING, topic, name, f"{explanation} until the leader makes them anew"
+            "commit-before-connector", WARNING, topic, name, f"{explanation} until the leader makes them again"
         )
     elif name in state.inconsistent:
         yield _inconsistent(topic, name, count, live)
@@ -119,7 +119,7 @@ def _inconsistent(topic: str, name: str, count: int, live: Mapping[bytes, bytes 
     missing = [number for number in range(count) if _task_key(name, number) not in live]
     if missing:
         explanation = f"the commit names {count} tasks, the configurations of {missing} are gone: it runs no task"
-        return Finding("lost-tasks", DAMAGE, topic, name, f"{explanation} until the leader makes them anew")
+        return Finding("lost-tasks", DAMAGE, topic, name, f"{explanation} until the leader makes them again")
     explanation = f"{count} task configurations were written after their commit (compaction, or a leader died)"
     repair = _written_again(name, count, live)
     return Finding("tasks-without-commit", DAMAGE, topic, name, f"{explanation}: it runs no task", repair)

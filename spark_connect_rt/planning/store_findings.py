@@ -23,14 +23,14 @@ class Severity(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that is wrong, where, why, and what would mend it."""
+    """One thing that is wrong, where, why, and what would repair it."""
 
     code: str
     severity: Severity
     topic: str
     subject: str  # connector, task, key or setting
     explanation: str
-    repair: tuple[Change, ...] = ()  # records to append to ``topic``; empty: not to be mended by writing
+    repair: tuple[Change, ...] = ()  # records to append to ``topic``; empty: writing does not repair it
 
 
 @dataclass(frozen=True, slots=True)

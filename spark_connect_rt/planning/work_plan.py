@@ -18,15 +18,15 @@ Id = TypeVar("Id", bound=Hashable)
 class Life(Enum):
     """Where an instance (connector or task) on this worker stands."""
 
-    ALIVE = "alive"  # told to start, not told to stop
-    STOPPING = "stopping"  # told to stop, something may still run
-    STOPPED = "stopped"  # nothing runs; it was told to stop
+    ALIVE = "alive"  # asked to start, not asked to stop
+    STOPPING = "stopping"  # asked to stop, something may still run
+    STOPPED = "stopped"  # nothing runs; it was asked to stop
     FAILED = "failed"  # nothing runs; it fell over and stays down until restarted
 
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """How an instance ought to run; another ``key`` means: stop it and start it anew."""
+    """How an instance ought to run; another ``key`` means: stop it and start it again."""
 
     key: object  # configuration and restart count; compared only
     mode: object = None  # switched in place (paused or not)
@@ -87,7 +87,7 @@ def plan_work(wanted: Mapping[Id, Wanted], actual: Mapping[Id, Actual], may_star
 
 
 class LastPlan(Generic[Id]):
-    """Plans anew only what is not the very same as last time: of most ticks nothing is."""
+    """Plans again only what is not the very same as last time: of most ticks nothing is."""
 
     def __init__(self) -> None:
         self._facts: tuple[Mapping[Id, Wanted], Mapping[Id, Actual], bool] | None = None

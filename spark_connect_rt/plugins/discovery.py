@@ -1,8 +1,8 @@
-"""What plug-ins there are, told by metadata alone: nothing of theirs is imported (Java ``PluginScanner``).
+"""What plug-ins there are, by metadata alone: nothing of theirs is imported (Java ``PluginScanner``).
 
 A plug-in is an entry point in a group of its kind: ``FileSource = "mine.source:FileSourceConnector"`` under
 ``spark_connect_rt.source_connectors``. Its name is one more alias, or, with a dot in it, the class name that REST
-shows and configurations use. One that cannot be read is told with its reason and harms no other.
+shows and configurations use. One that cannot be read is reported with its reason and harms no other.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class BrokenPlugin:
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """Everything that was found."""
+    """The plug-ins that were found, and those that cannot be used."""
 
     plugins: Sequence[PluginDesc] = ()
     broken: Sequence[BrokenPlugin] = ()

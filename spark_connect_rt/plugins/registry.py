@@ -46,7 +46,7 @@ class Plugins:
         """Take the bundled plug-ins, and how to find the others; nothing is imported or searched yet.
 
         ``may_import``: may a name (of that module) be imported that is neither bundled nor discovered? Names come from
-        whoever may send requests.
+        any client of the REST API.
         """
         self.may_import = may_import
         self._bundled = _sorted(bundled_plugins)

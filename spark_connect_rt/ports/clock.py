@@ -17,7 +17,7 @@ class Clock(Protocol):
 
 
 class SystemClock:
-    """The machine's clocks."""
+    """Port Clock by the machine's own clocks."""
 
     def now_ms(self) -> int:
         """See Clock."""

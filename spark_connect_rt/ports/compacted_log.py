@@ -38,7 +38,7 @@ class CompactedLog(Protocol):
     def append(self, records: Sequence[tuple[bytes, bytes | None]], on_appended: OnAppended | None = None) -> None:
         """Send (key, value) records in order; returns at once. ``None`` value is a tombstone.
 
-        ``on_appended`` hears RetriableError when too much is under way already; then none or some of them are sent.
+        ``on_appended`` gets RetriableError when too much is under way already; then none or some of them are sent.
         """
 
     def flush(self, timeout_ms: int) -> None:
@@ -62,7 +62,7 @@ class FencedWriter(Protocol):
     """
 
     def claim(self, timeout_ms: int) -> None:
-        """Shut out whoever claimed before, and abort what it left open. Nothing to do while claimed.
+        """Shut out any earlier claimant, and abort what it left open. Nothing to do while claimed.
 
         Raises RetriableError, TimedOutError; ConnectError when this worker may not (authorization).
         """
@@ -73,7 +73,7 @@ class FencedWriter(Protocol):
     def write(self, records: Sequence[tuple[bytes, bytes | None]], timeout_ms: int) -> None:
         """Append all records or none, and wait until that is durable.
 
-        Raises FencedError (somebody claimed since), RetriableError, TimedOutError; after any of them the claim is
+        Raises FencedError (claimed by another since), RetriableError, TimedOutError; after any of them the claim is
         given up, because the outcome is not known or not ours to decide.
         """
 

@@ -16,14 +16,14 @@ from spark_connect_rt.api.records import Delivered, RecordMetadata
 from spark_connect_rt.config.connectors.topic_creation import TopicGroup
 from spark_connect_rt.protocol.ids import TopicPartition
 
-TELLS_OFFSETS = {"connectrt.delivery.offsets": "true"}
+OFFSET_REPORTS = {"connectrt.delivery.offsets": "true"}
 """Of a producer's configuration: it remembers where its records went."""
-TELLS_RECORDS = {"connectrt.delivery.records": "true"}
+RECORD_REPORTS = {"connectrt.delivery.records": "true"}
 """The same, of each record."""
 
 
-class Tell(IntEnum):
-    """What a source task wants to know of its records."""
+class DeliveryReports(IntEnum):
+    """Which delivery reports a source task wants: which of its hooks are called once records are durable."""
 
     NOTHING = 0
     OFFSETS = 1  # where they went, of each partition
@@ -32,7 +32,7 @@ class Tell(IntEnum):
     @property
     def properties(self) -> Mapping[str, str]:
         """Return what to add to the producer's configuration."""
-        return ({}, TELLS_OFFSETS, TELLS_RECORDS)[self]
+        return ({}, OFFSET_REPORTS, RECORD_REPORTS)[self]
 
 
 class BatchProducer(Protocol):
@@ -50,13 +50,13 @@ class BatchProducer(Protocol):
     def delivered(self) -> list[Delivered]:
         """Return where records went that were acknowledged since the last call, in order for each partition.
 
-        Only of a producer made with TELLS_OFFSETS.
+        Only of a producer made with OFFSET_REPORTS.
         """
 
     def metadata(self) -> list[RecordMetadata | None]:
         """Return where each record went that was queued since the last call, in that order.
 
-        After ``flush`` or ``commit``. None: it was dropped with its transaction. Of a producer made with TELLS_RECORDS.
+        After ``flush`` or ``commit``. None: it was dropped with its transaction. Only with RECORD_REPORTS.
         """
 
     def close(self) -> None:
@@ -101,7 +101,7 @@ class BatchConsumer(Protocol):
     def poll(self, max_records: int, timeout_ms: int) -> pa.RecordBatch | None:
         """Return what is there in ``pipeline.columns`` consume form (one topic partition or several).
 
-        Raises ConnectError, never in the place of rows already read: whoever goes on after it has lost nothing.
+        Raises ConnectError, never in the place of rows already read: a caller that goes on after it has lost nothing.
         """
 
     def position(self, partition: TopicPartition) -> int:
@@ -111,7 +111,7 @@ class BatchConsumer(Protocol):
         """Return the log end of each partition (the last stable offset under read_committed)."""
 
     def close(self) -> None:
-        """Close."""
+        """Close the consumer and its connections."""
 
 
 class ExecutorClients(Protocol):
@@ -129,7 +129,7 @@ class ExecutorClients(Protocol):
     def ensure_topic(self, config: Mapping[str, str], topic: str, replication_factor: int) -> bool:
         """Create a topic of one partition when it is missing; return whether it was. ``config`` is an admin client's.
 
-        Raises ConnectError: it cannot be created (BadConfigError: fewer brokers than copies), or nobody answers.
+        Raises ConnectError: it cannot be created (BadConfigError: fewer brokers than copies), or no one answers.
         """
 
     def create_topic(self, config: Mapping[str, str], topic: str, group: TopicGroup) -> bool:

@@ -1,6 +1,6 @@
 """This worker's membership in the Connect group, as the herder sees it (Java ``WorkerGroupMember``).
 
-The member's own I/O runs elsewhere; the herder's thread polls, is told what happened, and answers. Nothing
+The member's own I/O runs elsewhere; the herder's thread polls, is notified of what happened, and answers. Nothing
 here starts or stops work: the herder does, on its own thread, before it answers ``join``.
 """
 
@@ -30,7 +30,7 @@ class AssignmentRequired:
 
 @dataclass(frozen=True, slots=True)
 class Assigned:
-    """The rebalance completed."""
+    """SyncGroup completed the rebalance: ``assignment`` is Connect's bytes for this member."""
 
     generation: int
     protocol: str
@@ -83,17 +83,17 @@ class GroupMember(Protocol):
     def in_contact(self) -> bool:
         """Return whether what was assigned is certainly still this member's (I7). Any thread; reads the clock.
 
-        False also when ContactLost is not polled yet: a worker that was frozen finds out before it is told.
+        False also when ContactLost is not polled yet: a worker that was frozen finds out before it is notified.
         """
 
-    def may_vouch(self) -> bool:
-        """Return whether contact is so fresh that executors may be told to live on (E5). Any thread."""
+    def holds_lease(self) -> bool:
+        """Return whether contact is so fresh that executors may be kept alive (E5). Any thread."""
 
     def fenced(self) -> None:
-        """Hear that the work of before ContactLost was ended: only then ``may_vouch`` can hold again (E5)."""
+        """Note that the work of before ContactLost was ended: only then ``holds_lease`` can hold again (E5)."""
 
     def leave(self, reason: str) -> None:
-        """Send LeaveGroup and forget the member id; ``request_rejoin`` starts anew. Waits a little."""
+        """Send LeaveGroup and forget the member id; ``request_rejoin`` starts as a new member. Waits a little."""
 
     def stop(self) -> None:
         """Leave if still in, close connections and threads."""

@@ -1,4 +1,4 @@
-"""One place that hears when a part of the worker ended by an error; the first failure ends the worker.
+"""One place that is notified when a part of the worker ended by an error; the first failure ends the worker.
 
 A worker that goes on without one of its threads keeps its place in the group and the tasks that come with it, and moves
 nothing. So each part reports here, the herder ends the work and leaves the group, ``/health`` says why, and the process

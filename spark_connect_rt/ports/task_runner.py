@@ -66,14 +66,14 @@ class Start:
 
 @dataclass(frozen=True, slots=True)
 class Pause:
-    """Drain, then idle: TaskPaused."""
+    """Drain the task and keep it idle; answered by TaskPaused."""
 
     task: ConnectorTaskId
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """Go on: TaskRunning."""
+    """Let a paused task go on; answered by TaskRunning."""
 
     task: ConnectorTaskId
 
@@ -187,7 +187,7 @@ class TaskMeasured:
     host: int
     half: str  # reader, writer
     totals: Mapping[str, float]  # such as poll.records, put.calls, put.ms (spark.executor.task_meter)
-    longest: Mapping[str, float]  # such as put.ms_max, since it was told last
+    longest: Mapping[str, float]  # such as put.ms_max, since the last report
     call: str = ""  # such as put: it has not returned
     call_ms: int = 0  # for so long
     positions: tuple[tuple[TopicPartition, int], ...] = ()  # sinks: next offset to read
@@ -218,8 +218,8 @@ class TaskRunner(Protocol):
     def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
         """Begin; launches made before the cluster is up wait for it. Called once."""
 
-    def live_while(self, may_vouch: Callable[[], bool]) -> None:
-        """Tell executors to live on, and start or mend anything, only while this holds (E5). Before ``open``."""
+    def live_while(self, holds_lease: Callable[[], bool]) -> None:
+        """Keep executors alive, and start or recover anything, only while this holds (E5). Before ``open``."""
 
     def do(self, command: TaskCommand) -> None:
         """Carry out a command; those of one task in the order they came."""

@@ -1,7 +1,7 @@
 """Threads, waiting and timers, as an argument: what runs beside the tick, and what it waits on.
 
 The machine's own threads unless others are handed in; the tests' simulation hands in ones that a seed schedules on
-virtual time. Short locks that nobody waits under stay ``threading.Lock``: they order, they do not wait.
+virtual time. Short locks that no one waits under stay ``threading.Lock``: they order, they do not wait.
 """
 
 from __future__ import annotations
@@ -45,14 +45,14 @@ class Condition(Protocol):
         """Wait until ``predicate`` is true, at most ``timeout`` seconds; return its last value."""
 
     def notify_all(self) -> None:
-        """Wake everybody who waits."""
+        """Wake every waiting thread."""
 
 
 class Event(Protocol):
     """A flag with waiting, as ``threading.Event``."""
 
     def set(self) -> None:
-        """Raise it for good."""
+        """Set the event and wake every waiting thread."""
 
     def is_set(self) -> bool:
         """Return whether it is up."""
@@ -126,7 +126,7 @@ class _Alarms:
 
 @dataclass(order=True, slots=True)
 class _Alarm:
-    """One timer; whoever still holds it when it was cancelled holds nothing of its call."""
+    """One timer; code that still holds it when it was cancelled holds nothing of its call."""
 
     due_s: float
     order: int

@@ -16,7 +16,7 @@ class Transactions(Protocol):
     """Stateless. Any thread; every call blocks."""
 
     def fence(self, producers: Sequence[ProducerProperties], timeout_ms: int) -> None:
-        """Shut out whoever uses these transactional ids, and abort what they left open.
+        """Shut out any producer that uses these transactional ids, and abort what they left open.
 
         Raises TimedOutError, RetriableError, ConnectError (not allowed); then some may not be shut out.
         """

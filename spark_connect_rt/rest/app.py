@@ -98,7 +98,7 @@ def _answer_errors(app: FastAPI, routes: Sequence[BaseRoute]) -> None:
 
     @app.exception_handler(ClientDisconnect)
     async def hung_up(_: Request, __: ClientDisconnect) -> Response:
-        return Response(status_code=400)  # nobody reads it
+        return Response(status_code=400)  # no one reads it
 
     @app.exception_handler(Forwarded)
     async def forwarded(_: Request, answer: Forwarded) -> Response:

@@ -29,7 +29,7 @@ _INTERNAL = (("POST", re.compile(r"/connectors/[^/]+/tasks/?")), ("PUT", re.comp
 
 
 class BasicAuthSecurityRestExtension(ConnectRestExtension):
-    """Answers 401 to everybody it does not know."""
+    """Answers 401 to any client it does not know."""
 
     def version(self) -> str:
         """Return the version of this package, whose part the extension is."""
@@ -76,7 +76,7 @@ def _credentials(header: bytes) -> tuple[str, bytes] | None:
 
 def _knows(users: Mapping[str, str], user: str, password: bytes) -> bool:
     if not users:
-        return True  # Java: an empty file of users refuses nobody
+        return True  # Java: an empty file of users refuses no one
     known = users.get(user)
     return known is not None and hmac.compare_digest(known.encode("utf-8"), password)
 

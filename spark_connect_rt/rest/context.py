@@ -115,7 +115,7 @@ class RestContext:
     async def completed(self, request: Request, wanted: HerderRequest[T], *, patient: bool = True) -> T:
         """Return the herder's answer. Raises Forwarded when another worker gave it, else its error.
 
-        A ``patient`` request that is impossible only for the moment (nobody leads, who leads is gone or rebalances)
+        A ``patient`` request that is impossible for the moment (there is no leader, who leads is gone or rebalances)
         is submitted again until its time is up; Java answers 409 or 500 at once.
         """
         end_s = time.monotonic() + self.request_limit_ms / 1000

@@ -137,5 +137,5 @@ def answer_of_http(status: int) -> ErrorAnswer:
 
 
 def answer_of_unexpected(error: Exception) -> ErrorAnswer:
-    """Return the answer to a failure nobody foresaw; its trace goes to the log, not over the wire."""
+    """Return the answer to an unforeseen failure; its trace goes to the log, not over the wire."""
     return ErrorAnswer(500, Error(500, str(error) or type(error).__name__, ConnectError.code))

@@ -33,7 +33,7 @@ class HttpPeerClient:
         headers: Mapping[str, str] | None = None,
         timeout_ms: int = 90_000,
     ) -> PeerAnswer:
-        """See the port."""
+        """See ``ports.peer_client.PeerClient.request``."""
         import httpx
 
         timeout = httpx.Timeout(timeout_ms / 1000, connect=min(CONNECT_LIMIT_S, timeout_ms / 1000))
@@ -50,7 +50,7 @@ class HttpPeerClient:
         return PeerAnswer(answer.status_code, answer.content, dict(answer.headers))
 
     def close(self) -> None:
-        """See the port."""
+        """See ``ports.peer_client.PeerClient.close``."""
         with self._lock:
             client, self._client = self._client, None
         if client is not None:

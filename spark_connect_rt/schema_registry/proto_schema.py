@@ -277,9 +277,9 @@ class _Reading:
         name = one.message_type.full_name
         if name == DECIMAL:
             meta = library("confluent_kafka.schema_registry.confluent.meta_pb2")
-            told = one.GetOptions().Extensions[meta.field_meta].params
-            schema = logical.decimal_schema(int(told.get("scale", "0")), optional=True)
-            precision = ((PRECISION, told["precision"]),) if "precision" in told else ()
+            params = one.GetOptions().Extensions[meta.field_meta].params
+            schema = logical.decimal_schema(int(params.get("scale", "0")), optional=True)
+            precision = ((PRECISION, params["precision"]),) if "precision" in params else ()
             return replace(schema, parameters=(*schema.parameters, *precision))
         simple = {DATE: logical.date_schema, TIME: logical.time_schema, TIMESTAMP: logical.timestamp_schema}.get(name)
         if simple is not None:

@@ -30,7 +30,7 @@ def text(
 
 
 def secret(name: str, doc: str) -> ConfigKey:
-    """Return a setting that nobody may see."""
+    """Return a setting that no one may see."""
     return ConfigKey(name, Type.PASSWORD, None, MEDIUM, doc)
 
 

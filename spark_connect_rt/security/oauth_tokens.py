@@ -1,6 +1,6 @@
 """OAUTHBEARER tokens: made, fetched, kept until they are old, for any client.
 
-Owns: one token per settings and process, whoever asks; when it is fetched anew (four fifths of its life, Java's
+Owns: one token per settings and process, for every caller; when it is fetched again (four fifths of its life, Java's
 ``sasl.login.refresh.window.factor``). Messages show neither tokens nor secrets.
 """
 

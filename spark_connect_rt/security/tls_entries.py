@@ -35,7 +35,7 @@ class OwnKey:
 
 
 def trusted_pem(file: StoreFile) -> str:
-    """Return the certificates that a JKS or PKCS12 store vouches for. Raises BadConfigError."""
+    """Return the trusted certificates of a JKS or PKCS12 store. Raises BadConfigError."""
     certificates = _trusted_jks(file) if file.kind == "JKS" else _trusted_pkcs12(file)
     if not certificates:
         # A PKCS12 store without its password opens, but shows nothing; Java fails the same way, later.

@@ -39,7 +39,7 @@ def find_store(properties: Mapping[str, str], store: str) -> StoreFile | None:
     """Return the store that ``{store}.location`` names, None when it names none.
 
     As with the JDK's, a type of JKS or PKCS12 reads both; without a type a PEM file is known by what is in it.
-    Raises BadConfigError naming the setting: no such file, a type nobody has, a format that is not the type's.
+    Raises BadConfigError naming the setting: no such file, an unknown type, a format that is not the type's.
     """
     location = properties.get(f"{store}.location", "")
     carried = properties.get(CONTENT.format(store=store))

@@ -1,6 +1,6 @@
 """The snapshot of the config topic (Java ``ClusterConfigState``): immutable, read by any thread.
 
-Configurations are raw: ``${provider:...}`` references are resolved by whoever uses them, never stored.
+Configurations are raw: ``${provider:...}`` references are resolved where they are used, never stored.
 """
 
 from __future__ import annotations

@@ -4,9 +4,10 @@ Owns: what a record means. ``ConfigFold`` is the accumulator; it holds no lock (
 Invariants, as in Java: a task configuration has no effect before its commit record; the offset is that of the
 last READABLE record + 1, so that all workers compute the same one.
 
-A commit record that something was written after is overtaken: whoever reads the topic once it is compacted finds that
-later record only, behind the commit, and takes the task set for a deleted connector's or for an incomplete one. So two
-workers may know different tasks at the same offset. Whoever runs the connector writes its task set again (publishing).
+A commit record that something was written after is overtaken: a worker that reads the topic once it is compacted finds
+that later record only, behind the commit, and takes the task set for a deleted connector's or for an incomplete one. So
+two workers may know different tasks at the same offset. The worker that runs the connector writes its task set again
+(publishing).
 """
 
 from __future__ import annotations

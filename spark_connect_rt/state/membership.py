@@ -2,7 +2,7 @@
 
 Owns every decision about joining, syncing, heartbeats, losing contact and leaving. Sends nothing, waits for
 nothing, reads no clock: a shell (``kafka.membership.group_member``, ``testing.memory_group``) feeds events in and runs
-the effects that come out. Nothing here starts or stops work; the herder does when it is told.
+the effects that come out. Nothing here starts or stops work; the herder does when an event asks for it.
 
 Besides the phase there are two independent facts: whether the coordinator is known (it may be looked for while
 the generation lives on) and whether work is held (then silence beyond the session timeout is ContactExpired).
@@ -73,7 +73,7 @@ class Effect(Enum):
 class Member(NamedTuple):
     """Everything the machine knows; replaced, never changed (a tuple: of a dataclass a new one costs four times more).
 
-    ``round`` counts the JoinRequired told so far: a ``join`` that answers an older one is dropped, because its
+    ``round`` counts the JoinRequired events so far: a ``join`` that answers an older one is dropped, because its
     metadata may claim work that was stopped since. ``last_contact_ms`` is when the last heartbeat that was
     answered was SENT: the coordinator cannot have expired this member before that plus the session timeout.
     """
@@ -231,7 +231,7 @@ def in_contact(member: Member, timing: Timing, now_ms: int) -> bool:
     return member.holding and now_ms - member.last_contact_ms < timing.lease_ms
 
 
-def may_vouch(member: Member, timing: Timing, now_ms: int, last_poll_ms: int) -> bool:
+def holds_lease(member: Member, timing: Timing, now_ms: int, last_poll_ms: int) -> bool:
     """Return whether this member may tell others that its work goes on (E5).
 
     Its executors believe it for a while after it falls silent. So it speaks only while its own last contact is no

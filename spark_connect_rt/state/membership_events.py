@@ -40,7 +40,7 @@ class SyncOffered:
 
 @dataclass(frozen=True, slots=True)
 class LeaveRequested:
-    """The herder wants out."""
+    """The herder asks to leave the group."""
 
     reason: str
 
@@ -104,7 +104,7 @@ class JoinedAsLeader:
 
 @dataclass(frozen=True, slots=True)
 class JoinedAsFollower:
-    """JoinGroup succeeded; somebody else assigns."""
+    """JoinGroup succeeded; another member leads and assigns."""
 
     generation: int
     protocol: str
@@ -115,7 +115,7 @@ class JoinedAsFollower:
 
 @dataclass(frozen=True, slots=True)
 class SyncAnswered:
-    """SyncGroup succeeded."""
+    """SyncGroup succeeded; ``sent_ms`` is when the request was sent."""
 
     assignment: bytes
     sent_ms: int

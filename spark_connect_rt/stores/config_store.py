@@ -36,7 +36,7 @@ class ConfigStore:
     def __init__(self, log: CompactedLog, clock: Clock | None = None, writer: FencedWriter | None = None) -> None:
         self._log = log
         self._clock = clock
-        self._writer = writer  # None: the leader writes as everybody does
+        self._writer = writer  # None: the leader writes as all others do
         self._fold = ConfigFold()
         self._snapshot = EMPTY
         self._on_event: OnConfigEvent | None = None
@@ -64,7 +64,7 @@ class ConfigStore:
             self._writer.claim(timeout_ms)
 
     def release_write_privileges(self) -> None:
-        """Forget the claim: somebody else leads."""
+        """Forget the claim: another worker leads."""
         if self._writer is not None:
             self._writer.release()
 
@@ -166,7 +166,7 @@ class ConfigStore:
         for record in batch:
             try:
                 events += self._fold.apply(record.offset, record.key, record.value)
-            except Exception as error:  # noqa: BLE001 - what nobody foresaw must not end the reader of every worker
+            except Exception as error:  # noqa: BLE001 - what no one foresaw must not end the reader of every worker
                 _log.error("config topic offset=%d ignored: %s", record.offset, error)
         self._snapshot = self._fold.snapshot()  # one assignment: readers see the old one or the new one
         if self._started and self._on_event is not None:

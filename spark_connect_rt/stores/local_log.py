@@ -1,7 +1,7 @@
 """A CompactedLog without Kafka, for a standalone worker: one process writes and reads it, in memory or in a file.
 
 Java ``MemoryConfigBackingStore``, ``MemoryStatusBackingStore``, ``FileOffsetBackingStore`` in one: the stores above
-stay the same. One thread writes and delivers, so that a slow disk holds up nobody.
+stay the same. One thread writes and delivers, so that a slow disk holds up no one.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class LocalCompactedLog:
         self._thread: threading.Thread | None = None
 
     def start(self, on_records: OnRecords) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.start``."""
         self._on_records = on_records
         if self._keeper is not None:
             self._values = dict(self._keeper.load())
@@ -57,7 +57,7 @@ class LocalCompactedLog:
         self._thread.start()
 
     def append(self, records: Sequence[tuple[bytes, bytes | None]], on_appended: OnAppended | None = None) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.append``."""
         with self._changed:
             if self._stopping:
                 raise ConnectError(f"{self._name}: the log is stopped")
@@ -66,7 +66,7 @@ class LocalCompactedLog:
             self._changed.notify_all()
 
     def flush(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.flush``."""
         with self._changed:
             wanted = self._appended
             if not self._changed.wait_for(lambda: self._done >= wanted, timeout_ms / 1000):
@@ -76,11 +76,11 @@ class LocalCompactedLog:
             raise RetriableError(f"{self._name}: not written: {failure}") from failure
 
     def read_to_end(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.read_to_end``."""
         self.flush(timeout_ms)
 
     def stop(self) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.stop``."""
         with self._changed:
             self._stopping = True
             self._changed.notify_all()

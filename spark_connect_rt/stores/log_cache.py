@@ -44,7 +44,7 @@ class LogCache:
         return None
 
     def discard(self, facts: LogFacts, why: str) -> None:
-        """Remove the file."""
+        """Remove the snapshot's file and log why."""
         log.warning("topic=%s snapshot thrown away, all of the topic is read: %s", facts.topic, why)
         try:
             self.path(facts).unlink(missing_ok=True)

@@ -39,7 +39,7 @@ class _Put:
 
 @dataclass(frozen=True, slots=True)
 class _Waiter:
-    """Who hears how an append ended: the first one, or, as long as ``waits_on``, the one that brings it."""
+    """Who is notified how an append ended: of the first one, or, as long as ``waits_on``, of the one that succeeds."""
 
     on_done: OnDone
     waits_on: IsWanted
@@ -127,8 +127,8 @@ class OffsetStore:
 
         What failed is tried again, after a while or with the next put. ``is_wanted`` is asked each time they are about
         to be sent: not for a task that is over, whose next owner may have committed more by then (I7). It takes no
-        lock. ``on_done`` hears of the first attempt; with ``until_durable`` only of the one that brings it, of a
-        failure that waiting does not mend, or that they are wanted no more (I5).
+        lock. ``on_done`` is called after the first attempt; with ``until_durable`` only after the one that succeeds, a
+        failure that waiting does not resolve, or once they are wanted no more (I5).
 
         Raises DataError, before anything is written, for a type that is not allowed.
         """
@@ -174,7 +174,7 @@ class OffsetStore:
             raise RetriableError(f"offsets were not written: {answers[0]}") from answers[0]
 
     def give_up(self) -> None:
-        """Try nothing again of what was put so far: it may be somebody else's to write now (I7)."""
+        """Try nothing again of what was put so far: it may be another worker's to write now (I7)."""
         with self._lock:
             self._pending.puts.clear()
             if self._in_flight is not None:
@@ -217,7 +217,7 @@ class OffsetStore:
             return
         try:
             self._log.append(records, lambda error: self._on_appended(batch, error))
-        except ConnectError as error:  # the log is stopped: the putter hears of it like of any failed write
+        except ConnectError as error:  # the log is stopped: the putter is notified as of any failed write
             self._on_appended(batch, error)
 
     def _records(self, put: _Put) -> Sequence[tuple[bytes, bytes | None]]:
@@ -227,16 +227,16 @@ class OffsetStore:
         with self._lock:
             self._in_flight = None
             more = bool(self._pending.puts or self._pending.waiting)  # put meanwhile
-            told = batch.waiting
+            notified = batch.waiting
             self._note_outcome(batch, error)
             if isinstance(error, RetriableError) and batch.puts:
-                patient = [one for one in told if one.waits_on()]
-                told = [one for one in told if one not in patient]
+                patient = [one for one in notified if one.waits_on()]
+                notified = [one for one in notified if one not in patient]
                 self._pending.waiting = patient + self._pending.waiting
                 self._retry = self._retry or self._threads.later(RETRY_WAIT_MS, self._try_again)
         if error is not None:
             _log.warning("%d source offsets were not written: %s", len(batch.puts), error)
-        for one in told:
+        for one in notified:
             one.on_done(error)
         with self._lock:
             self._lock.notify_all()
@@ -262,7 +262,7 @@ class OffsetStore:
             for record in batch:
                 try:
                     self._mark_read(self._fold.apply(record.key, record.value))
-                except Exception as error:  # noqa: BLE001 - nor what nobody foresaw may end the reader
+                except Exception as error:  # noqa: BLE001 - nor what no one foresaw may end the reader
                     _log.warning(
                         "offset topic partition=%d offset=%d ignored: %s",
                         record.partition,

@@ -183,7 +183,7 @@ class StatusStore:
             for record in batch:
                 try:
                     self._fold.apply(record.key, record.value)
-                except Exception as error:  # noqa: BLE001 - what nobody foresaw must not end the reader of every worker
+                except Exception as error:  # noqa: BLE001 - what no one foresaw must not end the reader of every worker
                     _log.error(
                         "status topic partition=%d offset=%d ignored: %s",
                         record.partition,

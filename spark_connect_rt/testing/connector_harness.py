@@ -1,4 +1,4 @@
-"""Runs a source connector and its tasks in memory: for the tests of whoever writes one. No Kafka, no Spark.
+"""Runs a source connector and its tasks in memory: for a connector author's tests. No Kafka, no Spark.
 
 What the tasks return goes through the converters and transformations that the configuration names, as in a worker;
 offsets are kept as the offset topic keeps them, as JSON. Sinks: testing.sink_harness.
@@ -36,7 +36,7 @@ PLAIN_JSON = {
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter.schemas.enable": "false",
 }
-"""What converters a harness's worker has unless told otherwise; a connector's own win."""
+"""What converters a harness's worker has unless set otherwise; a connector's own win."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -253,10 +253,10 @@ class SourceHarness:
             for partition, offset in one.source_offsets if durable else ():
                 self.offsets.put(partition, offset)
         if durable and batches:
-            self._tell_durable(task, polled, pipeline.rows_of_each, produced)
+            self._report_durable(task, polled, pipeline.rows_of_each, produced)
         return produced
 
-    def _tell_durable(
+    def _report_durable(
         self,
         task: SourceTask,
         polled: Sequence[SourceRecord | SourceBatch],

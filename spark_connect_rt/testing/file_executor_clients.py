@@ -114,7 +114,7 @@ class _FileProducer:
         self._metadata += self._topics.append(queued)
 
     def delivered(self) -> list[Delivered]:
-        return []  # nobody asks these clients
+        return []  # no one asks these clients
 
     def metadata(self) -> list[RecordMetadata | None]:
         taken, self._metadata = self._metadata, []

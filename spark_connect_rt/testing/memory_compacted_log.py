@@ -68,7 +68,7 @@ class MemoryLogTopic:
             return self._epochs[transactional_id]
 
     def write_fenced(self, records: Iterable[tuple[bytes, bytes | None]], transactional_id: str, epoch: int) -> None:
-        """Append one transaction: the records, then the marker that takes an offset and is delivered to nobody."""
+        """Append one transaction: the records, then the marker that takes an offset and is never delivered."""
         with self.changed:
             if self._epochs.get(transactional_id) != epoch:
                 raise FencedError(f"topic {self.name}: {transactional_id} was claimed by a newer writer")
@@ -138,7 +138,7 @@ class MemoryCompactedLog:
         self._thread: threading.Thread | None = None
 
     def start(self, on_records: OnRecords) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.start``."""
         if not self.topic.reachable:
             raise RetriableError(f"topic {self.topic.name}: broker not reachable")
         self._check()
@@ -149,7 +149,7 @@ class MemoryCompactedLog:
             self._thread.start()
 
     def append(self, records: Sequence[tuple[bytes, bytes | None]], on_appended: OnAppended | None = None) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.append``."""
         if self._stopping:
             raise ConnectError(f"topic {self.topic.name}: the log is stopped")
         failure: Exception | None = None
@@ -168,14 +168,14 @@ class MemoryCompactedLog:
                 self._answer()
 
     def flush(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.flush``."""
         self._answer()
         failed, self._failed = self._failed, None
         if failed is not None:
             raise RetriableError(f"topic {self.topic.name}: append failed: {failed}") from failed
 
     def read_to_end(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.read_to_end``."""
         self.flush(timeout_ms)
         if not self.topic.reachable:
             raise TimedOutError(f"topic {self.topic.name}: end not reached in {timeout_ms} ms")
@@ -203,7 +203,7 @@ class MemoryCompactedLog:
             return len(records)
 
     def stop(self) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.stop``."""
         self._stopping = True
         self.topic.wake()
         if self._thread is not None and self._thread is not threading.current_thread():
@@ -240,7 +240,7 @@ class MemoryCompactedLog:
                     behind = not (self.stalled or self.topic.stalled) and self._positions != self.topic.ends()
                     if not (self._stopping or self._answers or behind):
                         self.topic.changed.wait(1.0)
-        except Exception as error:  # noqa: BLE001 - top of a thread: every waiter hears of it
+        except Exception as error:  # noqa: BLE001 - top of a thread: every waiter is notified
             _log.exception("log %s: the reader failed", self.topic.name)
             with self.topic.changed:
                 self._broken = error

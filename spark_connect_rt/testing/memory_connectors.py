@@ -27,7 +27,7 @@ class ConnectorFaults:
         self.calls: dict[str, int] = defaultdict(int)
 
     def raises(self, where: str, error: Exception | None) -> None:
-        """Make ``where`` (``a.start``, ``a-0.poll``) raise until told None."""
+        """Make ``where`` (``a.start``, ``a-0.poll``) raise until it is set to None."""
         if error is None:
             self._errors.pop(where, None)
         else:

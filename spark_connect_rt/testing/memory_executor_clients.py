@@ -123,7 +123,7 @@ class _MemoryProducer:
 
 
 class MemoryTransactionalProducer(_MemoryProducer):
-    """TransactionalProducer whose rows appear at commit, unless somebody claimed its id since."""
+    """TransactionalProducer whose rows appear at commit, unless another producer claimed its id since."""
 
     def __init__(self, topics: MemoryTopics, transactional_id: str) -> None:
         super().__init__(topics)
@@ -132,23 +132,23 @@ class MemoryTransactionalProducer(_MemoryProducer):
         self._open = False
 
     def claim(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.TransactionalProducer.claim``."""
         self._epoch = self._topics.claim(self._id)
 
     def begin(self) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.TransactionalProducer.begin``."""
         assert self._epoch, "claim comes first"
         assert not self._open, "a transaction is open"
         self._open = True
 
     def produce(self, batch: pa.RecordBatch) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.BatchProducer.produce``."""
         assert self._open, "no transaction is open"
         self._check()
         super().produce(batch)
 
     def commit(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.TransactionalProducer.commit``."""
         assert self._open, "no transaction is open"
         self._check()
         for row in self._queued:
@@ -159,7 +159,7 @@ class MemoryTransactionalProducer(_MemoryProducer):
         self._queued, self._open = [], False
 
     def abort(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.TransactionalProducer.abort``."""
         self._metadata += [None] * len(self._queued)
         self._queued, self._open = [], False
 

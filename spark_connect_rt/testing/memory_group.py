@@ -31,8 +31,8 @@ from spark_connect_rt.state.membership import (
     Member,
     MemberPhase,
     Timing,
+    holds_lease,
     in_contact,
-    may_vouch,
     must_heartbeat,
     overdue,
     step,
@@ -93,7 +93,7 @@ class MemoryGroup:
             self._rebalance()
 
     def check_time(self) -> None:
-        """Exchange a heartbeat with whoever is reachable; expel who was silent or late; tell who was cut off."""
+        """Exchange a heartbeat with every member in reach; expel who was silent or late; tell who was cut off."""
         with self.lock:
             for member in self._all:
                 if member.reachable and must_heartbeat(member.state):
@@ -127,7 +127,7 @@ class MemoryGroup:
             self._answering = False
 
     def request_join(self, member: MemoryGroupMember, state: Member) -> None:
-        """Serve JoinGroup."""
+        """Answer JoinGroup as the coordinator: a member id first, then a round."""
         if not state.member_id:
             self._given_ids += 1
             member_id = f"{member.client_id}-{self._given_ids}"
@@ -155,7 +155,7 @@ class MemoryGroup:
         return settled and seat.protocols == dict(state.offer)
 
     def request_sync(self, member: MemoryGroupMember, state: Member) -> None:
-        """Serve SyncGroup."""
+        """Answer SyncGroup as the coordinator, or refuse another generation's."""
         seat = self._seats.get(state.member_id)
         if seat is None:
             self.answer(member, happened.MemberUnknown(state.generation))
@@ -170,7 +170,7 @@ class MemoryGroup:
             self._hand_out()
 
     def request_leave(self, member_id: str) -> None:
-        """Serve LeaveGroup."""
+        """Answer LeaveGroup as the coordinator: the others rebalance."""
         if self._seats.pop(member_id, None) is not None:
             self._rebalance()
 
@@ -187,7 +187,7 @@ class MemoryGroup:
         return happened.HeartbeatOk(state.generation, now_ms)
 
     def _rebalance(self) -> None:
-        """Begin a round unless one is under way, and complete it when everybody has joined."""
+        """Begin a round unless one is under way, and complete it when every member has joined."""
         if self._state != "preparing":
             self._state, self._since_ms = "preparing", self.now_ms()
             for seat in self._seats.values():
@@ -254,7 +254,7 @@ class MemoryGroupMember:
         self.apply(happened.Started())
 
     def poll(self, timeout_ms: int) -> Sequence[MembershipEvent]:
-        """Return what happened; also passes everybody's heartbeats on."""
+        """Return what happened; also passes every member's heartbeats on."""
         end_ms = time.monotonic_ns() // 1_000_000 + timeout_ms
         self._polling += 1
         try:
@@ -298,16 +298,16 @@ class MemoryGroupMember:
         """Return whether what was assigned is certainly still this member's."""
         return in_contact(self.state, self.timing, self._group.now_ms())
 
-    def may_vouch(self) -> bool:
-        """Return whether contact is so fresh that executors may be told to live on."""
-        return may_vouch(self.state, self.timing, self._group.now_ms(), self._polled_ms())
+    def holds_lease(self) -> bool:
+        """Return whether contact is so fresh that executors may be kept alive."""
+        return holds_lease(self.state, self.timing, self._group.now_ms(), self._polled_ms())
 
     def fenced(self) -> None:
         """Take note that nothing of the work before ContactLost runs any more."""
         self.apply(happened.Fenced())
 
     def leave(self, reason: str) -> None:
-        """Leave the group."""
+        """Leave the group and drop what it was not notified of yet."""
         self.apply(happened.LeaveRequested(reason))
         self._inbox.forget()
 
@@ -317,11 +317,11 @@ class MemoryGroupMember:
         self._gone = True
 
     def cut_off(self) -> None:
-        """Make the coordinator unreachable for this member; nobody tells it but time."""
+        """Make the coordinator unreachable for this member; it learns so by time alone."""
         self.reachable = False
 
     def reconnect(self) -> None:
-        """End ``cut_off``."""
+        """Make the coordinator reachable again after ``cut_off``."""
         with self._group.lock:
             self.reachable = True
             if self.state.phase not in (MemberPhase.IDLE, MemberPhase.LAPSED, MemberPhase.REFUSED):
@@ -373,8 +373,8 @@ class MemoryGroupMember:
         elif effect is Effect.TELL_CONTACT_LOST:
             self._inbox.tell(ContactLost(state.reason))
         elif isinstance(event, happened.JoinedAsLeader):
-            told = AssignmentRequired(state.generation, state.protocol, state.leader_id, event.members)
-            self._inbox.tell(told, state.generation)
+            request = AssignmentRequired(state.generation, state.protocol, state.leader_id, event.members)
+            self._inbox.tell(request, state.generation)
         elif isinstance(event, happened.SyncAnswered):
             ids = (state.member_id, state.leader_id)
             self._inbox.tell(Assigned(state.generation, state.protocol, *ids, event.assignment))

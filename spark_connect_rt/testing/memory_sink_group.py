@@ -4,7 +4,7 @@ Owns: ``MemoryConsumerGroups`` (topics, committed offsets, generations) and ``Me
 Must not: import a Kafka client. Passes tests/contract/sink_group_contract.py.
 
 A rebalance, as with Kafka's eager protocol: every member gives up what it holds inside its own ``poll``; when the
-last one has, partitions are dealt out and each member hears of its own at its next ``poll``.
+last one has, partitions are dealt out and each member is given its own at its next ``poll``.
 """
 
 from __future__ import annotations
@@ -88,7 +88,7 @@ class MemoryConsumerGroups:
         return MemorySinkGroup(self, properties)
 
     def expel(self, member: MemorySinkGroup) -> None:
-        """Throw a member out, as after its session timed out; it hears so at its next poll and rejoins."""
+        """Throw a member out, as after its session timed out; it is notified at its next poll and rejoins."""
         with self.changed:
             group = self._group(member.group)
             if member in group.members:
@@ -118,7 +118,7 @@ class MemoryConsumerGroups:
             self._rebalance(group)
 
     def _deal(self, group: _Group) -> None:
-        """Deal out each topic's partitions in turn, once everybody gave up what it held."""
+        """Deal out each topic's partitions in turn, once every member gave up what it held."""
         if group.dealt is not None or len(group.ready) < len(group.members):
             return
         dealt: dict[MemorySinkGroup, list[TopicPartition]] = {member: [] for member in group.members}
@@ -137,26 +137,26 @@ class MemoryGroupOffsets:
         self._groups = groups
 
     def committed(self, properties: Mapping[str, str], group: str) -> dict[TopicPartition, int]:
-        """See the port."""
+        """See ``ports.group_offsets.GroupOffsets.committed``."""
         return self._groups.committed(group)
 
     def is_in_use(self, properties: Mapping[str, str], group: str) -> bool:
-        """See the port."""
+        """See ``ports.group_offsets.GroupOffsets.is_in_use``."""
         return self._groups.has_members(group)
 
     def alter(self, properties: Mapping[str, str], group: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """See the port."""
+        """See ``ports.group_offsets.GroupOffsets.alter``."""
         self._refuse_members(group)
         self._groups.ends(list(offsets))  # KeyError for what is not there
         self._groups.set_committed(group, offsets)
 
     def forget(self, properties: Mapping[str, str], group: str, partitions: Collection[TopicPartition]) -> None:
-        """See the port."""
+        """See ``ports.group_offsets.GroupOffsets.forget``."""
         self._refuse_members(group)
         self._groups.forget(group, partitions)
 
     def delete(self, properties: Mapping[str, str], group: str) -> None:
-        """See the port."""
+        """See ``ports.group_offsets.GroupOffsets.delete``."""
         self._refuse_members(group)
         self._groups.forget(group)
 
@@ -192,7 +192,7 @@ class MemorySinkGroup:
         on_revoked: OnRevoked,
         on_lost: OnLost,
     ) -> None:
-        """See the port."""
+        """See ``ports.sink_group.SinkGroup.subscribe``."""
         self._topics, self._pattern = frozenset(topics), pattern
         self._tell_assigned, self._tell_revoked, self._tell_lost = on_assigned, on_revoked, on_lost
         self._joined = True
@@ -200,14 +200,14 @@ class MemorySinkGroup:
             self._groups._join(self)
 
     def poll(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.sink_group.SinkGroup.poll``."""
         with self._groups.changed:
             if self._joined and not self._due():
                 self._groups.changed.wait_for(self._due, timeout_ms / 1000)
         if not self._joined:
             return
         if self.expelled:
-            self._hear_loss()
+            self._take_loss()
         with self._groups.changed:
             group = self._groups._group(self.group)
             asked = group.generation
@@ -217,10 +217,10 @@ class MemorySinkGroup:
                 if group.generation == asked:
                     group.ready.add(self)
                     self._groups._deal(group)
-        self._hear_assignment(group)
+        self._take_assignment(group)
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
-        """See the port."""
+        """See ``ports.sink_group.SinkGroup.commit``."""
         with self._groups.changed:
             gone = sorted(str(one) for one in offsets if one not in self._held)
             if offsets and (gone or self.expelled):
@@ -228,11 +228,11 @@ class MemorySinkGroup:
             self._groups._group(self.group).committed.update(offsets)
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """See the port."""
+        """See ``ports.sink_group.SinkGroup.end_offsets``."""
         return self._groups.ends(partitions)
 
     def close(self) -> None:
-        """See the port."""
+        """See ``ports.sink_group.SinkGroup.close``."""
         if self._joined:
             self._joined = False
             if not self.expelled:
@@ -253,7 +253,7 @@ class MemorySinkGroup:
             self._tell_revoked(list(self._held))
             self._held = []
 
-    def _hear_loss(self) -> None:
+    def _take_loss(self) -> None:
         lost, self._held = self._held, []
         if lost:
             self._tell_lost(lost)
@@ -261,7 +261,7 @@ class MemorySinkGroup:
         with self._groups.changed:
             self._groups._join(self)
 
-    def _hear_assignment(self, group: _Group) -> None:
+    def _take_assignment(self, group: _Group) -> None:
         with self._groups.changed:
             if group.dealt is None or self not in group.dealt or self._generation == group.generation:
                 return

@@ -42,8 +42,8 @@ class ThreadSlice:
         self._error: str | None = None
         self._aborted = self._ending = self._gone = False
         self._totals = ReportedTotals()
-        self._reader = ReaderSide(clients, self._hear)
-        self._writer = WriterSide(clients, self._hear)
+        self._reader = ReaderSide(clients, self._on_message)
+        self._writer = WriterSide(clients, self._on_message)
         self._thread = threading.Thread(target=self._run, name=f"slice-{slice_id}", daemon=True)
         self._thread.start()
 
@@ -56,7 +56,7 @@ class ThreadSlice:
         self._reader.handle(_through_the_wire(message))
 
     def abort(self, error: str | None = "killed") -> None:
-        """Give up both halves; nothing of them is heard afterwards."""
+        """Give up both halves; nothing of them is reported afterwards."""
         with self._lock:
             if self._aborted:
                 return
@@ -68,13 +68,13 @@ class ThreadSlice:
         """Wait for its end."""
         self._thread.join(limit_s)
 
-    def _hear(self, message: Mapping[str, Any]) -> None:
-        heard = _through_the_wire(message)
+    def _on_message(self, message: Mapping[str, Any]) -> None:
+        received = _through_the_wire(message)
         with self._lock:
             if self._aborted:
                 return
-            self._totals.hear(heard)
-            self._on_event(SliceMessage(self.slice_id, heard))
+            self._totals.count(received)
+            self._on_event(SliceMessage(self.slice_id, received))
 
     def _run(self) -> None:
         self._on_event(SliceConnected(self.slice_id))
@@ -101,11 +101,11 @@ class ThreadSliceLauncher:
         self.slices: list[ThreadSlice] = []
 
     def open(self, on_event: OnSliceEvent) -> None:
-        """Begin."""
+        """Take the listener of all slices' events; before the first ``launch``."""
         self._on_event = on_event
 
-    def live_while(self, may_vouch: Callable[[], bool]) -> None:
-        """Threads of this process need no telling."""
+    def live_while(self, holds_lease: Callable[[], bool]) -> None:
+        """Do nothing: threads of this process live and die with it."""
 
     def launch(self, slice_id: int) -> ThreadSlice:
         """Start a slice."""
@@ -135,6 +135,6 @@ class MemoryTaskRunner(Engine):
         super().__init__(self.launcher, settings or EngineSettings(housekeeping_ms=50), report, clock=clock)
 
     def lose_slices(self, error: str = "executor lost") -> None:
-        """Let every slice die at once, as with a lost executor; the runner must mend it."""
+        """Let every slice die at once, as with a lost executor; the runner must recover."""
         for one in self.launcher.slices:
             one.abort(error)

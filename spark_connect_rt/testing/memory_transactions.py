@@ -40,7 +40,7 @@ class MemoryTransactions:
         self.refuse: Exception | None = None  # what the next ``fence`` raises
 
     def fence(self, producers: Sequence[ProducerProperties], timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.transactions.Transactions.fence``."""
         refused, self.refuse = self.refuse, None
         if refused is not None:
             raise refused
@@ -55,6 +55,6 @@ class MemoryTransactions:
         records: Sequence[tuple[bytes, bytes | None]],
         timeout_ms: int,
     ) -> None:
-        """See the port."""
+        """See ``ports.transactions.Transactions.write``."""
         self._topics.claim(producer["transactional.id"])
         self._topics.append([{"topic": topic, "key": key, "value": value} for key, value in records])

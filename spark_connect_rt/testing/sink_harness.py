@@ -1,4 +1,4 @@
-"""Runs a sink connector and one task in memory: for the tests of whoever writes one. No Kafka, no Spark.
+"""Runs a sink connector and one task in memory: for a connector author's tests. No Kafka, no Spark.
 
 Records come from topics in memory, through the converters and transformations that the configuration names; a batch
 that ``put`` refuses is halved, reported and dead-lettered by the same code as in a worker.

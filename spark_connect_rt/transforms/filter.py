@@ -11,10 +11,10 @@ R = TypeVar("R", SourceRecord, SinkRecord)
 
 
 class Filter(Transformation):
-    """Drops."""
+    """Drops every record that it is applied to: of use with a predicate (Java ``Filter``)."""
 
     def apply(self, record: R) -> R | None:
-        """Return nothing."""
+        """Return None: the record is dropped."""
         return None
 
     def apply_batch(self, batch: B) -> B | None:

@@ -15,7 +15,9 @@ R = TypeVar("R", SourceRecord, SinkRecord)
 INSERT_CONFIG = ConfigDef(
     [
         required_text("header", "Name of the header.", check=given),
-        required_text("value.literal", "Its value; a number, a date, a list ... is told from the text.", check=given),
+        required_text(
+            "value.literal", "Its value; a number, a date, a list ... is inferred from the text.", check=given
+        ),
     ]
 )
 DROP_CONFIG = ConfigDef([required_list("headers", "Names of the headers to take off.")])

@@ -1,4 +1,4 @@
-"""Fields whose values nobody should see (Java ``MaskField``): empty values of their type, or one replacement."""
+"""Fields whose values no one should see (Java ``MaskField``): empty values of their type, or one replacement."""
 
 from __future__ import annotations
 

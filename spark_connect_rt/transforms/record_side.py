@@ -146,7 +146,7 @@ def rebuilt(schema: Schema, values: list[Any]) -> Struct:
 
 
 class SchemaCache(Generic[T]):
-    """What was made of the schemas seen last, told by identity: the records of a topic share theirs."""
+    """What was made of the schemas seen last, keyed by identity: the records of a topic share theirs."""
 
     LIMIT = 16
 
@@ -158,7 +158,7 @@ class SchemaCache(Generic[T]):
         """Return what ``make`` gives, or gave, for this very schema."""
         known = self._made.get(id(schema))
         if known is not None:
-            return known[1]  # the entry holds its schema, so the id is nobody else's
+            return known[1]  # the entry holds its schema, so the id is of no other
         if len(self._made) >= self.LIMIT:
             self._made.clear()
         made = make(schema)

@@ -51,7 +51,7 @@ CONFIG = ConfigDef(
     ]
 )
 _PURPOSE = "converting timestamp formats"
-_CENTURY_YEARS = 80  # years of two digits are told from 80 years before the start on
+_CENTURY_YEARS = 80  # years of two digits are read as of 80 years before the start on
 
 
 class TimestampConverter(SideTransformation):

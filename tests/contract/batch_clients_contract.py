@@ -9,7 +9,7 @@ import pyarrow as pa
 import pytest
 
 from spark_connect_rt.pipeline.columns import PARTITION, PRODUCE_FIELDS, TOPIC, produce_batch
-from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS, TELLS_RECORDS, BatchConsumer, BatchProducer
+from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS, RECORD_REPORTS, BatchConsumer, BatchProducer
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.compacted_log_contract import fresh_name, until
 
@@ -87,7 +87,7 @@ class BatchClientsContract:
         assert self.values(topic, 3_000) == values
 
     def test_a_producer_that_was_asked_to_tells_where_its_records_went(self, topic: str) -> None:
-        producer = self.new_producer(**TELLS_OFFSETS)
+        producer = self.new_producer(**OFFSET_REPORTS)
         for partition, count in ((1, 3), (0, 2), (1, 4)):
             place = {TOPIC: topic.encode(), PARTITION: b"%d" % partition}
             producer.produce(rows_batch([{"value": b"v"}] * count, place))
@@ -97,7 +97,7 @@ class BatchClientsContract:
         producer.close()
 
     def test_a_producer_that_was_asked_to_tells_it_of_each_record_in_their_order(self, topic: str) -> None:
-        producer = self.new_producer(**TELLS_RECORDS)
+        producer = self.new_producer(**RECORD_REPORTS)
         producer.produce(rows_batch([{"value": b"v", "key": b"k", "timestamp": 7_000}] * 2, {TOPIC: topic.encode()}))
         given = [{"topic": topic, "partition": n % 2, "value": b"%d" % n, "timestamp": n} for n in range(1, 5)]
         producer.produce(rows_batch(given))

@@ -7,7 +7,7 @@ import pytest
 
 from spark_connect_rt.errors import FencedError
 from spark_connect_rt.pipeline.columns import produce_batch
-from spark_connect_rt.ports.executor_clients import TELLS_RECORDS, BatchConsumer, TransactionalProducer
+from spark_connect_rt.ports.executor_clients import RECORD_REPORTS, BatchConsumer, TransactionalProducer
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.compacted_log_contract import fresh_name, until
 
@@ -80,7 +80,7 @@ class TransactionsContract:
         assert self.read(topic, "kept") == ["kept"]
 
     def test_of_records_that_are_dropped_it_tells_that_they_are_nowhere(self, topic: str) -> None:
-        producer = self.claimed(topic, **TELLS_RECORDS)
+        producer = self.claimed(topic, **RECORD_REPORTS)
         told = []
         for values, end in ((["a", "b"], producer.commit), (["dropped"], producer.abort), (["c"], producer.commit)):
             producer.begin()

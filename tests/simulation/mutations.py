@@ -183,7 +183,7 @@ def moved_runs_are_not_drained(patch: Patch) -> None:
 
 
 def lost_runs_are_left(patch: Patch) -> None:
-    patch.setattr(Engine, "_mend", lambda engine, run, slot, error: None)
+    patch.setattr(Engine, "_recover", lambda engine, run, slot, error: None)
 
 
 def failed_writes_answer_success(patch: Patch) -> None:
@@ -196,7 +196,7 @@ def failed_writes_answer_success(patch: Patch) -> None:
 
 
 def executors_live_on_without_contact(patch: Patch) -> None:
-    patch.setattr(SimulatedMember, "may_vouch", lambda member: True)
+    patch.setattr(SimulatedMember, "holds_lease", lambda member: True)
 
 
 MUTATIONS = (

@@ -57,7 +57,7 @@ def test_it_would_without_asking_for_contact_and_ahead_of_the_stops(
     at_once: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def hasty(engine: Engine, number: int) -> None:
-        if at_once or engine._may_vouch():
+        if at_once or engine._holds_lease():
             engine._slots.connected(number)
         else:
             engine._loop.later(500, lambda: hasty(engine, number))

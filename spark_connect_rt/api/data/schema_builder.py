@@ -21,7 +21,7 @@ class SchemaBuilder:
 
     @staticmethod
     def struct() -> SchemaBuilder:
-        """Start a STRUCT."""
+        """Return a builder of a STRUCT, without fields yet."""
         return SchemaBuilder(Type.STRUCT)
 
     @staticmethod
@@ -42,23 +42,23 @@ class SchemaBuilder:
         return self
 
     def optional(self) -> SchemaBuilder:
-        """Allow null."""
+        """Allow null for values of the schema."""
         return self._set("optional", True)
 
     def required(self) -> SchemaBuilder:
-        """Forbid null."""
+        """Forbid null for values of the schema (the default)."""
         return self._set("optional", False)
 
     def name(self, name: str | None) -> SchemaBuilder:
-        """Name the schema (logical types are told by name)."""
+        """Name the schema (logical types are recognised by name)."""
         return self._set("name", name)
 
     def version(self, version: int | None) -> SchemaBuilder:
-        """Number the schema."""
+        """Set the schema's version, a whole number."""
         return self._set("version", version)
 
     def doc(self, doc: str | None) -> SchemaBuilder:
-        """Describe the schema."""
+        """Set the schema's documentation text."""
         return self._set("doc", doc)
 
     def default(self, value: Any) -> SchemaBuilder:

@@ -23,7 +23,7 @@ _SCALARS: tuple[tuple[tuple[type[Any], ...], Schema], ...] = (
 
 
 def infer_schema(value: Any) -> Schema | None:
-    """Return the schema, None where none can be told."""
+    """Return the schema, None where none can be inferred."""
     for kinds, schema in _SCALARS:
         if isinstance(value, kinds):
             return schema

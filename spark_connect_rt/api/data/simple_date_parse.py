@@ -34,7 +34,7 @@ def parse_prefix(
     """Return (ms since the epoch, index after the last character read), None where the text does not fit.
 
     Args:
-        century_start: (year, month, day) from which on two-digit years are told; Java takes today less 80 years.
+        century_start: (year, month, day) from which on two-digit years count; Java takes today less 80 years.
     """
     fields: Fields = {}
     index = 0

@@ -77,7 +77,7 @@ def _add_store(store: typer.Typer, act: Act) -> None:
         while_running: Running = False,
         override: Override = None,
     ) -> None:
-        """Mend what ``check`` finds and writing can mend; leftovers are removed too. Never without a backup."""
+        """Repair what ``check`` finds and writing can repair; leftovers are removed too. Never without a backup."""
         act(file, override, lambda settings: actions().repair(settings, safety, apply, while_running))
 
 

@@ -46,7 +46,7 @@ def show_cluster(settings: Mapping[str, str], source: str | None, group: str | N
     policy = replication_policy({SOURCE_ALIAS: source, **settings} if source else settings)
     topics = MirroredTopics(policy, frozenset(cluster.partition_counts()))
     upstream = sorted(topics.upstream_clusters())
-    told: dict[str, Any] = {
+    report: dict[str, Any] = {
         "upstream_clusters": {alias: topics.replication_hops(alias) for alias in upstream},
         "heartbeat_topics": sorted(topics.heartbeat_topics()),
         "checkpoint_topics": sorted(topics.checkpoint_topics()),
@@ -55,17 +55,17 @@ def show_cluster(settings: Mapping[str, str], source: str | None, group: str | N
     if group and source:
         records = cluster.records(policy.checkpoints_topic(source))
         found = checkpoints((one.key, one.value) for one in records).get(group, {})
-        told["remote_consumer_offsets"] = {str(one): found[one].downstream_offset for one in sorted(found)}
+        report["remote_consumer_offsets"] = {str(one): found[one].downstream_offset for one in sorted(found)}
     if as_json:
-        sys.stdout.write(json.dumps(told, indent=2) + "\n")
+        sys.stdout.write(json.dumps(report, indent=2) + "\n")
     else:
-        print_table(("what", "name", "hops or offset"), _rows(told))
+        print_table(("what", "name", "hops or offset"), _rows(report))
     return 0
 
 
-def _rows(told: Mapping[str, Any]) -> list[tuple[str, str, str]]:
+def _rows(report: Mapping[str, Any]) -> list[tuple[str, str, str]]:
     rows = []
-    for what, found in told.items():
+    for what, found in report.items():
         for name in found:
             rows.append((what.replace("_", " "), name, str(found[name]) if isinstance(found, dict) else ""))
     return rows

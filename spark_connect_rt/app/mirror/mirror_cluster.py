@@ -86,11 +86,11 @@ class MirroredCluster:
 
     def _read(self, client: Any, offsets: range, with_time: bool) -> list[Seen]:
         found: list[Seen] = []
-        heard_s = time.monotonic()
+        received_s = time.monotonic()
         while True:
             messages = client.consume(BATCH_COUNT, 0.1)
-            heard_s = time.monotonic() if messages else heard_s
-            if time.monotonic() - heard_s > STALLED_MS / 1000:
+            received_s = time.monotonic() if messages else received_s
+            if time.monotonic() - received_s > STALLED_MS / 1000:
                 raise TimedOutError(f"nothing could be read for {STALLED_MS} ms")
             for message in messages:
                 # At the end there may be less than was asked for: an open transaction, markers of closed ones.

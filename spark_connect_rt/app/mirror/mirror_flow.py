@@ -13,9 +13,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from spark_connect_rt.app.deferred_runner import DeferredRunner
 from spark_connect_rt.app.distributed import DistributedWorker, bring_up
 from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE, EXIT_TICK_CRASHED, exit_code_of
-from spark_connect_rt.app.late_runner import LateRunner
 from spark_connect_rt.app.mirror.mirror_rest import FlowApplications, FlowPeers
 from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.wiring import spark_runner
@@ -32,7 +32,7 @@ from spark_connect_rt.runtime.herder.herder import DistributedHerder
 LOOK_EVERY_S = 0.5
 TRY_AGAIN_S = 5.0  # a cluster that cannot be reached keeps only its own flows waiting
 WRITE_LIMIT_S = 90.0
-DEFAULTS = {"errors.restart.policy": "backoff"}  # nobody could restart a FAILED task by hand: there is no REST API
+DEFAULTS = {"errors.restart.policy": "backoff"}  # no user could restart a FAILED task by hand: there is no REST API
 
 log = logging.getLogger(__name__)
 
@@ -45,7 +45,7 @@ class Surroundings:
     session: Callable[[], Any]  # returns the one SparkSession, waiting for it
     applications: FlowApplications
     address: Advertised | None = None
-    crashed: threading.Event = field(default_factory=threading.Event)  # a flow ended though nobody asked for it
+    crashed: threading.Event = field(default_factory=threading.Event)  # a flow ended though no one asked for it
 
 
 class FlowWorker(DistributedWorker):
@@ -62,7 +62,7 @@ class FlowWorker(DistributedWorker):
         nowhere = Advertised("NOTUSED", f"{socket.getfqdn()}/{flow}/{uuid.uuid4()}")
         self.address = around.address or nowhere
 
-    def _dependencies(self, admin: KafkaAdmin, runner: LateRunner) -> HerderDependencies:
+    def _dependencies(self, admin: KafkaAdmin, runner: DeferredRunner) -> HerderDependencies:
         dependencies = super()._dependencies(admin, runner)
         can_ask = self._around.address is not None
         return replace(dependencies, peers=FlowPeers(dependencies.peers, self._flow, internal_rest=can_ask))
@@ -91,7 +91,7 @@ class RunningFlow:
         self.failure: BaseException | None = None
 
     def start(self) -> None:
-        """Begin; returns at once."""
+        """Start the flow's worker on a thread of its own; returns at once."""
         self._thread.start()
 
     def ask_to_stop(self) -> None:

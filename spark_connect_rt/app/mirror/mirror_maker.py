@@ -52,7 +52,7 @@ class SharedSession:
         self._session: Any = None
 
     def get(self) -> Any:
-        """Return the session."""
+        """Return the SparkSession of all flows, built at the first call."""
         from spark_connect_rt.spark.driver.session import LOCAL_SLOTS, build_session
 
         with self._lock:

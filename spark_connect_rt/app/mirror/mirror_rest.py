@@ -61,7 +61,7 @@ class FlowPeers:
         return self._peers.request(method, below, body, headers, timeout_ms)
 
     def close(self) -> None:
-        """See the port."""
+        """See ``ports.peer_client.PeerClient.close``."""
         self._peers.close()
 
 

@@ -77,7 +77,7 @@ class FlowCheck:
         self._source, self._target = self._sides[SOURCE], self._sides[TARGET]
 
     def report(self) -> FlowReport:
-        """Read and compare."""
+        """Read both clusters and return what differs, by partition and by group."""
         found = self._look()
         checks = [self._partition(one, found) for one in sorted(found.source) if one.topic in self._topics]
         return FlowReport(self._name, checks, [self._group(name, found) for name in sorted(found.upstream)])

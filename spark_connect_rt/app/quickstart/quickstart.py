@@ -1,6 +1,6 @@
 """The main job, end to end: real flights through a real Kafka into a table, steered through the REST API.
 
-Owns the order of things; the worker, the broker and the connectors are the ones everybody uses. Resumes: a second
+Owns the order of things; the worker, the broker and the connectors are the ones of any installation. Resumes: a second
 run on the same folder reads nothing new and says so; rows appended to the CSV are moved, exactly those.
 """
 

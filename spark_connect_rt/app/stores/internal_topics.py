@@ -29,7 +29,7 @@ WRITE_LIMIT_MS = 120_000
 
 @dataclass(frozen=True, slots=True)
 class Refusals:
-    """What a change must not meet unless told so."""
+    """What a change must not meet unless the user allows it."""
 
     running_group: bool = True
     records: bool = True
@@ -57,7 +57,7 @@ class InternalTopics:
     def worker_urls(self) -> list[str]:
         """Return the advertised REST URLs of the running workers, none without any.
 
-        Raises RetriableError while the group rebalances: nobody's is known then.
+        Raises RetriableError while the group rebalances: no one's is known then.
         """
         joined = self._admin.members_metadata(self.config.group.group_id)
         if joined and not any(joined):

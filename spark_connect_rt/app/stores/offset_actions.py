@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Protocol
 from urllib.parse import quote
 
-from spark_connect_rt.app.late_runner import LateRunner
+from spark_connect_rt.app.deferred_runner import DeferredRunner
 from spark_connect_rt.app.rest_tls import client_tls
 from spark_connect_rt.app.stores.internal_topics import InternalTopics
 from spark_connect_rt.app.stores.store_actions import keep_backup, print_table, say
@@ -32,11 +32,11 @@ from spark_connect_rt.ports.peer_client import PeerAnswer, PeerClient
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.rest.peer_client import HttpPeerClient
 from spark_connect_rt.rest.request_offsets import read_offsets
-from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, own_offsets
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, source_offset_stores
 from spark_connect_rt.runtime.herder.requests.offset_change import OffsetChange
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import FENCE_LIMIT_MS
 from spark_connect_rt.runtime.herder.views import ConnectorViews
-from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
+from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
 from spark_connect_rt.stores.offset_store import OffsetStore
 
 OWN = "no worker of the group runs: this command writes"
@@ -96,7 +96,7 @@ class OwnStores:
 
     where = OWN
 
-    def __init__(self, deps: HerderDependencies, offsets: OwnOffsets, name: str) -> None:
+    def __init__(self, deps: HerderDependencies, offsets: SourceOffsetStores, name: str) -> None:
         self._deps = deps
         self._offsets = offsets
         self._name = name
@@ -122,7 +122,7 @@ class NoTables:
     """What a table remembers can only be read with Spark (port TableMemory)."""
 
     def held(self, connector: str, config: Mapping[str, str]) -> Mapping[TopicPartition, tuple[int, int]]:
-        """Refuse."""
+        """Raise BadRequestError: only a worker's Spark can read the table."""
         raise BadRequestError(f"{connector} writes a table that remembers its last batch: start a worker, then repeat")
 
     def forget(self, connector: str, config: Mapping[str, str]) -> None:
@@ -177,7 +177,7 @@ def _place(topics: InternalTopics, name: str, url: str | None) -> Iterator[Place
 @contextmanager
 def _own_stores(config: WorkerConfig, name: str) -> Iterator[OwnStores]:
     deps = _own_dependencies(config)
-    offsets = own_offsets(deps)
+    offsets = source_offset_stores(deps)
     try:
         deps.config_store.start(lambda _: None)
         if not deps.config_store.snapshot().contains(name):
@@ -194,7 +194,7 @@ def _own_dependencies(config: WorkerConfig) -> HerderDependencies:
     """Return what a worker with this file would have; it joins no group, leaves no snapshot and has no Spark."""
     address = advertised(config.rest, socket.getfqdn())
     admin = admin_of(config)
-    runner = LateRunner(lambda: spark_runner(config))
+    runner = DeferredRunner(lambda: spark_runner(config))
     deps = herder_dependencies(config, address, admin, runner, ClusterId())
     clients = log_client_properties(config, "offsets")
     log = KafkaCompactedLog(internal_topics(config)["offsets"], admin, clients, load=LatestLoad())

@@ -55,7 +55,7 @@ def restore(settings: Mapping[str, str], source: Path, apply: bool, into_used: b
 
 
 def repair(settings: Mapping[str, str], safety: Path, apply: bool, while_running: bool) -> int:
-    """Write what mends the findings, after a backup."""
+    """Write what repairs the findings, after a backup."""
     with InternalTopics(settings) as topics:
         changes = repairs(topics.findings(), topics.specs)
         count = sum(map(len, changes.values()))

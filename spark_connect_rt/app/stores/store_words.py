@@ -43,7 +43,7 @@ def report(findings: Sequence[Finding]) -> dict[str, Any]:
 
 
 def repairs(findings: Sequence[Finding], specs: Mapping[str, TopicSpec]) -> dict[str, list[Change]]:
-    """Return what mends the findings, by kind of topic."""
+    """Return what repairs the findings, by kind of topic."""
     kinds = {spec.name: kind for kind, spec in specs.items()}
     changes: dict[str, list[Change]] = {}
     for one in findings:

@@ -1,4 +1,4 @@
-"""What ``connectrt offsets reconcile`` does: a stream's checkpoint beside the offset topic, and the topic mended by it.
+"""What ``connectrt offsets reconcile`` does: compare a stream's checkpoint with the offset topic, and repair the topic.
 
 Spark's checkpoint decides where a query of ``format("connectrt")`` goes on; the topic shows it to others, and may be
 behind after a kill or an unfinished ``commitOffsets``. So only the topic is ever written. The checkpoint is read as
@@ -73,7 +73,7 @@ def compared(stream: Sequence[SourceOffset], topic: Sequence[SourceOffset]) -> l
 
 
 def reconcile(settings: Mapping[str, str], name: str, checkpoint: Path, how: ReconcileOptions) -> int:
-    """Print the difference and, when told to, write the checkpoint's offsets to the topic. Return the exit code."""
+    """Print the difference and, when asked to, write the checkpoint's offsets to the topic. Return the exit code."""
     batch = done_batch(checkpoint, how.source)
     with InternalTopics(settings) as topics:
         book = Deployed(settings).offsets(name)

@@ -74,7 +74,14 @@ def _connectors(cluster: Cluster) -> Iterator[Row]:
         config, target = dict(configs.connector_config(name) or {}), configs.target_state(name)
         tasks = configs.task_count(name)
         status = cluster.statuses.connectors.get(name)
-        yield name, config.get("connector.class"), config, target.value if target else None, tasks, *_told(status)
+        yield (
+            name,
+            config.get("connector.class"),
+            config,
+            target.value if target else None,
+            tasks,
+            *_state_columns(status),
+        )
 
 
 def _tasks(cluster: Cluster) -> Iterator[Row]:
@@ -82,16 +89,16 @@ def _tasks(cluster: Cluster) -> Iterator[Row]:
     for name in configs.connectors():
         for task in configs.tasks(name):
             status = cluster.statuses.task(task)
-            yield name, task.task, dict(configs.task_config(task) or {}), *_told(status)
+            yield name, task.task, dict(configs.task_config(task) or {}), *_state_columns(status)
 
 
 def _statuses(cluster: Cluster) -> Iterator[Row]:
     for name in sorted(cluster.statuses.known()):
         connector = cluster.statuses.connectors.get(name)
         if connector is not None:
-            yield name, None, *_told(connector)
+            yield name, None, *_state_columns(connector)
         for number, status in sorted(cluster.statuses.tasks(name).items()):
-            yield name, number, *_told(status)
+            yield name, number, *_state_columns(status)
 
 
 def _configs(cluster: Cluster) -> Iterator[Row]:
@@ -120,7 +127,7 @@ def _workers(cluster: Cluster) -> Iterator[Row]:
         yield url, worker_id, running.get(worker_id, 0)
 
 
-def _told(status: ConnectorStatus | None) -> Row:
+def _state_columns(status: ConnectorStatus | None) -> Row:
     if status is None:
         return None, None, None, None, None
     return status.state.value, status.worker_id, status.generation, status.trace, status.version

@@ -179,7 +179,7 @@ NULL_VALUE = "Null value can not be supplied as the configuration value."  # Jav
 
 
 def unknown_class(setting: str, name: str) -> str:
-    """Return Java's sentence about a class that nobody has."""
+    """Return Java's sentence about a class that is not found."""
     return f"Invalid value {name} for configuration {setting}: Class {name} could not be found."
 
 

@@ -85,7 +85,7 @@ CONFIG = ConfigDef(
             MEDIUM,
             "stream: folder that Spark keeps its checkpoint in, on storage that every worker sees: a new or an "
             "empty one, or the one this connector had before; any other is refused. The source offset decides, "
-            "the checkpoint follows it; where it is lost it is made anew from the offset. Streams of files need "
+            "the checkpoint follows it; where it is lost it is rebuilt from the offset. Streams of files need "
             "one: only it knows which files were read. Not set: a temporary one for each run.",
         ),
     ]

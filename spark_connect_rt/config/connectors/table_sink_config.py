@@ -28,7 +28,7 @@ TABLE_SINK = ConfigDef(
             Type.STRING,
             "",
             HIGH,
-            "Columns as Spark's DDL, such as 'id BIGINT, name STRING'. Empty: told from the first records.",
+            "Columns as Spark's DDL, such as 'id BIGINT, name STRING'. Empty: inferred from the first records.",
         ),
         ConfigKey("mode", Type.STRING, "append", LOW, "How batches are written.", one_of("append")),
         ConfigKey(

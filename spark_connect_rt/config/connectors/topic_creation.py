@@ -48,7 +48,7 @@ class TopicCreation:
             return None
         default = _group(DEFAULT_GROUP, connector, None)
         names = dict.fromkeys(parse_value(Type.LIST, connector.get(f"{PREFIX}groups") or ""))
-        # A group that somebody called "default" is the default group, wherever it stands.
+        # A group that a user called "default" is the default group, wherever it stands.
         others = tuple(_group(name, connector, default) for name in names if name != DEFAULT_GROUP)
         return cls(others, default)
 

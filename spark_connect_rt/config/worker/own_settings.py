@@ -249,7 +249,7 @@ class PluginSettings(SettingsGroup):
 
 @dataclass(frozen=True, slots=True)
 class QuickstartSettings(SettingsGroup):
-    """The quickstart's own."""
+    """The settings of ``connectrt quickstart``."""
 
     definition: ClassVar[ConfigDef] = QUICKSTART
     quickstart_directory: str

@@ -38,7 +38,7 @@ class StandaloneConfig(WorkerConfig):
     offset_storage_file_filename: str = ""
 
 
-# Compatible: tasks go on while others are added, and nobody needs session keys.
+# Compatible: tasks go on while others are added, and no one needs session keys.
 _GROUP_OF_ONE = {"group.id": "", "connect.protocol": "compatible"}
 
 

@@ -54,7 +54,7 @@ CONFIG = (
 
 
 class DelimitedFileSourceConnector(SourceConnector):
-    """One task, one file."""
+    """Reads one CSV file or file of JSON lines with one task."""
 
     def config_def(self) -> ConfigDef:
         """Declare the settings."""

@@ -1,6 +1,6 @@
 """The rows of one CSV or JSON-lines file in order, by the batch; the place behind each batch is where to go on.
 
-A row counts when its line end is there; in a file that is ``whole`` (nobody appends to it) the end of the file is one.
+A row counts when its line end is there; in a file that is ``whole`` (no one appends to it) the end of the file is one.
 An unreadable row is reported with file, line and offset, and left out.
 """
 

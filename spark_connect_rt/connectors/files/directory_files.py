@@ -28,7 +28,7 @@ class FoundFile:
 
 
 def share_of(name: str, tasks: int) -> int:
-    """Return which of ``tasks`` reads the file of this name: the same whoever asks, and after any restart."""
+    """Return which of ``tasks`` reads the file of this name: the same for every caller, and after any restart."""
     return zlib.crc32(os.fsencode(name)) % tasks
 
 

@@ -69,7 +69,7 @@ CONFIG = (
                 LEAVE,
                 HIGH,
                 "What becomes of a file when all of its rows are acknowledged and its offset is stored. leave: it "
-                "stays, and its offset says that it was read; changed, it is read anew.",
+                "stays, and its offset says that it was read; changed, it is read again.",
                 one_of(LEAVE, DELETE, MOVE, RENAME, ignore_case=True),
             ),
             ConfigKey("file.done.directory", Type.STRING, None, MEDIUM, "Where file.done=move moves files."),

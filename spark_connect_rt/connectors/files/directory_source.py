@@ -1,7 +1,7 @@
 """The files of a directory as records: CSV, JSON lines, Parquet; each file is read once, then left, moved or deleted.
 
 Offsets are ``{"file": path}`` -> ``{"line": lines, "position": bytes}`` or ``{"row": rows}``, each with the file's
-size and time, by which another file of the same name is told. A file is done with only when the stored offset says
+size and time, which distinguish another file of the same name. A file is done with only when the stored offset says
 that its last row was handed on: then its rows are in the topic and no restart reads it again.
 """
 
@@ -175,7 +175,7 @@ class DirectorySourceTask(SourceTask):
     def _finish(self, found: FoundFile, bad: bool) -> None:
         done, path = self._values["file.done"], found.path
         if not is_as_found(found):
-            log.warning("file %s was changed after it was read: it is read anew", path)
+            log.warning("file %s was changed after it was read: it is read again", path)
             return
         if bad:
             move_into(path, self._values["file.error.directory"])

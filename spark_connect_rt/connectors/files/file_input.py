@@ -33,7 +33,7 @@ class FileInput:
         self.restarts = 0
         self._descriptor = -1
         self._identity: tuple[int, int] | None = None
-        self._missing_told = False
+        self._missing_reported = False
 
     def available(self) -> int:
         """Return how many bytes lie past the position; 0 when there is nothing new, or no file (yet).
@@ -74,7 +74,7 @@ class FileInput:
             raise self._refused(error) from error
 
     def advance(self, size_bytes: int) -> None:
-        """Move the position."""
+        """Move the position behind ``size_bytes`` of whole rows."""
         self.position += size_bytes
         self.incomplete_bytes = 0
 
@@ -93,13 +93,13 @@ class FileInput:
             raise self._refused(error) from error
         opened = os.fstat(self._descriptor)
         self._identity = (opened.st_dev, opened.st_ino)
-        self._missing_told = False
+        self._missing_reported = False
 
     def _available_without_name(self) -> int:
         """The name is gone: read on what is open (rotation), else wait for the file."""
-        if self._descriptor < 0 and not self._missing_told:
+        if self._descriptor < 0 and not self._missing_reported:
             log.warning("file %s does not exist: waiting for it", self.path)
-            self._missing_told = True
+            self._missing_reported = True
         return self._left_bytes()
 
     def _left_bytes(self) -> int:
@@ -111,7 +111,7 @@ class FileInput:
 
 
 def check_positions(config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> None:
-    """Check offsets that somebody wants to write, as Java's file source does. Raises ConnectError in its words."""
+    """Check offsets that a user wants to write, as Java's file source does. Raises ConnectError in its words."""
     if not config.get("file"):
         raise ConnectError(
             "Offsets cannot be modified if the 'file' configuration is unspecified. This is because stdin is used for "

@@ -26,6 +26,7 @@ from spark_connect_rt.errors import ConnectError
 FILE, TOPIC, BATCH_SIZE = "file", "topic", "batch.size"
 FILENAME, POSITION = "filename", "position"
 CHUNK_BYTES = 1 << 20
+SMALL_BYTES = 64 << 10  # complete lines of fewer were all there was
 LINE_LIMIT_BYTES = 256 << 20
 
 CONFIG = ConfigDef(
@@ -90,11 +91,14 @@ class FileStreamSourceTask(SourceTask):
 
     def poll(self) -> Sequence[SourceRecord | SourceBatch] | None:
         """Return the complete lines of the next chunk as one batch, None when there are none."""
-        chunk, end = self._complete_lines()
-        self._pace.looked(found=end > 0)
-        if not end:
+        if self._pace.rests():
             return None
-        values, end = split_lines(chunk[:end], self._limit)
+        chunk, complete = self._complete_lines()
+        if not complete:
+            self._pace.looked(found=False)
+            return None
+        values, end = split_lines(chunk[:complete], self._limit)
+        self._pace.looked(found=True, caught_up=end == complete < SMALL_BYTES)
         self._input.advance(end)
         offset = {POSITION: self._input.position}
         return [SourceBatch(self._partition, offset, self._topic, values, STRING)]

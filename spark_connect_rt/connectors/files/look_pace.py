@@ -1,18 +1,20 @@
 """How often a task looks at a file that grows.
 
 Often while data comes now and then, so that a line is not late. But what costs is the batch, not its lines: a task
-whose every look finds some would send dozens of tiny batches a second. So batches are rationed: many in a row at
-once, few a second for long.
+whose every look finds some would send dozens of tiny batches a second. So batches are rationed: some in a row at
+once, few a second for long. Rationed tasks look at the same instants: what tasks of one slot find then goes through
+Spark, the driver and the offset topic together.
 """
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable
 
 RECENT_LOOKS = 100  # after data so many looks that find none, then the task settles down
 EAGER_WAIT_MS, CALM_WAIT_MS = 20, 100
-BATCHES_AT_ONCE = 40.0
+BATCHES_AT_ONCE = 10.0
 BATCHES_PER_S = 2.0  # for long; Java's task looks once a second
 
 
@@ -24,9 +26,11 @@ class LookPace:
         self._now_s = now_s
         self._eager_looks = 0  # left
         self._batches_left, self._counted_s = BATCHES_AT_ONCE, now_s()
+        self._caught_up = False
 
-    def looked(self, found: bool) -> None:
-        """Take note of a look."""
+    def looked(self, found: bool, caught_up: bool = False) -> None:
+        """Take note of a look; ``caught_up``: it took in a little, and that was all there was."""
+        self._caught_up = caught_up
         if not found:
             self._eager_looks = max(0, self._eager_looks - 1)
             return
@@ -36,9 +40,27 @@ class LookPace:
         self._batches_left = max(0.0, min(BATCHES_AT_ONCE, self._batches_left + gained) - 1.0)
         self._counted_s = now_s
 
+    def rests(self) -> bool:
+        """Tell, once after a look that caught up, whether to wait though it found something: batches are rationed."""
+        caught_up, self._caught_up = self._caught_up, False
+        return caught_up and self._missing_ms() > EAGER_WAIT_MS
+
     def wait_ms(self) -> int:
-        """Return how long to wait after a look that found nothing."""
+        """Return how long to wait after a look that found nothing, or a rest."""
         if not self._eager_looks:
             return CALM_WAIT_MS
-        missing = 1.0 - self._batches_left - (self._now_s() - self._counted_s) * BATCHES_PER_S
-        return max(EAGER_WAIT_MS, int(1000 * missing / BATCHES_PER_S))
+        missing_ms = self._missing_ms()
+        if missing_ms <= EAGER_WAIT_MS:
+            return EAGER_WAIT_MS
+        return max(EAGER_WAIT_MS, shared_wait_ms(self._now_s() * 1000, missing_ms))
+
+    def _missing_ms(self) -> float:
+        """Return the time until one more batch may be sent; below 0: it may."""
+        gained = (self._now_s() - self._counted_s) * BATCHES_PER_S
+        return 1000 * (1.0 - self._batches_left - gained) / BATCHES_PER_S
+
+
+def shared_wait_ms(now_ms: float, wait_ms: float) -> int:
+    """Return the wait that ends nearest to ``wait_ms`` at one of the instants that all tasks share."""
+    apart_ms = 1000 / BATCHES_PER_S
+    return math.ceil(round((now_ms + wait_ms) / apart_ms) * apart_ms - now_ms)

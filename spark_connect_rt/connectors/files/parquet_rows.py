@@ -16,7 +16,7 @@ BATCH_ROWS = 8_192
 
 
 class ParquetRows:
-    """Reads one file that nobody changes. ``row`` counts the rows handed on."""
+    """Reads one file that no one changes. ``row`` counts the rows handed on."""
 
     def __init__(self, path: str, row: int = 0) -> None:
         """Open it. Raises DataError: it is no Parquet file, or a column has no Connect form."""

@@ -1,4 +1,4 @@
-"""Bytes of a file -> rows in typed Arrow columns: CSV and JSON lines. Pure; whoever calls brings the bytes.
+"""Bytes of a file -> rows in typed Arrow columns: CSV and JSON lines. Pure; the caller brings the bytes.
 
 A format cuts bytes into whole records and parses many at once; when one of many is unreadable, ``segments`` finds it
 by halving, so that good rows keep their columns and a bad one is named alone.
@@ -86,7 +86,7 @@ class CsvFormat:
         return _structs(self.read(records, self.columns))
 
     def read(self, records: bytes, columns: Mapping[str, str]) -> pa.Table:
-        """Return the rows; types of columns that are not in ``columns`` are told from them. Raises DataError."""
+        """Return the rows; types of columns that are not in ``columns`` are inferred from them. Raises DataError."""
         try:
             return pyarrow.csv.read_csv(
                 pa.BufferReader(records),
@@ -180,7 +180,7 @@ class JsonLinesFormat:
         return _structs(self.read(records, self.columns).select(list(self.columns)))
 
     def read(self, records: bytes, columns: Mapping[str, str]) -> pa.Table:
-        """Return the lines; without ``columns`` they are told from them. Raises DataError with the reason."""
+        """Return the lines; without ``columns`` they are inferred from them. Raises DataError with the reason."""
         try:
             table = pyarrow.json.read_json(
                 pa.BufferReader(records),

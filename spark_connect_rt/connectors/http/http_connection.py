@@ -63,9 +63,7 @@ CONNECTION = ConfigDef(
             MEDIUM,
             json_object,
         ),
-        ConfigKey(
-            "http.secret.headers", Type.PASSWORD, None, MEDIUM, "More of them, which nobody may see.", json_object
-        ),
+        ConfigKey("http.secret.headers", Type.PASSWORD, None, MEDIUM, "More of them, kept secret.", json_object),
         text(
             "http.auth.type",
             "none, basic (user, password) or bearer (token).",
@@ -219,5 +217,5 @@ class Patience:
         return min(self._longest_ms, self._first_ms << min(self.failures - 1, 32))
 
     def succeeded(self) -> None:
-        """Forget the failures."""
+        """Start counting failures from 0: a request succeeded."""
         self.failures = 0

@@ -89,7 +89,7 @@ class HttpSinkConnector(SinkConnector):
         return [dict(self.config) for _ in range(max_tasks)]
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """Check the credentials."""
+        """Return the problems of the credentials' settings, by setting."""
         return auth_problems(config)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
@@ -111,7 +111,7 @@ class HttpSinkTask(SinkTask):
         self._client = http_client(self._values)
 
     def open(self, partitions: Sequence[TopicPartition]) -> None:
-        """Begin anew: the same offsets may come again on purpose."""
+        """Start from scratch: the same offsets may come again on purpose."""
         self._sent.clear()
 
     def put(self, records: Sequence[SinkRecord]) -> None:
@@ -194,7 +194,7 @@ class HttpSinkTask(SinkTask):
         return _PLACE.sub(lambda found: parts[found.group(1)](), self._values["http.body.template"])
 
     def _is_of_records(self, error: RefusedRequestError) -> bool:
-        """Whether other records may be taken: credentials and a wrong address are nobody's fault but the settings'."""
+        """Whether other records may be taken: credentials and a wrong address are no one's fault but the settings'."""
         if error.denied or error.status == 405:
             return False
         return error.status not in _NOT_FOUND or "${" in self._values["http.url"]

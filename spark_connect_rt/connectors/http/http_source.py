@@ -132,7 +132,7 @@ CONFIG = (
 
 
 class HttpSourceConnector(SourceConnector):
-    """One task, one address."""
+    """Reads one address of an HTTP service with one task."""
 
     def config_def(self) -> ConfigDef:
         """Declare the settings."""
@@ -147,7 +147,7 @@ class HttpSourceConnector(SourceConnector):
         return [dict(self.config)]
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
-        """Check the credentials."""
+        """Return the problems of the credentials' settings, by setting."""
         return auth_problems(config)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:

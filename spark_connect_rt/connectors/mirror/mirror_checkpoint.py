@@ -72,7 +72,7 @@ class MirrorCheckpointConnector(SourceConnector):
         return checkpoint_tasks(self.config, self._groups or [], max_tasks)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
-        """Check the new offsets; nobody resumes there. Raises ConnectError."""
+        """Check the new offsets; no one resumes there. Raises ConnectError."""
         check_offsets(offsets, (GROUP, TOPIC), numbered=True, only_zero=True)
         return True
 

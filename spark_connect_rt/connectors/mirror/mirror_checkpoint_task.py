@@ -1,4 +1,4 @@
-"""Writes checkpoints, and sets the offsets of groups that nobody uses at the target (Java ``MirrorCheckpointTask``).
+"""Writes checkpoints, and sets the offsets of groups without members at the target (Java ``MirrorCheckpointTask``).
 
 Nothing is translated before both topics were read to their ends: until then a group could be sent back.
 """
@@ -35,7 +35,7 @@ log = logging.getLogger(__name__)
 
 
 class MirrorCheckpointTask(SourceTask):
-    """Checkpoints of its groups."""
+    """Translates and writes checkpoints of the groups that its configuration names."""
 
     def start(self, config: Mapping[str, str]) -> None:
         """Begin to read what is known; ``poll`` goes on with it."""

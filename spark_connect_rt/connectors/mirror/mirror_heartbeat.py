@@ -48,13 +48,13 @@ class MirrorHeartbeatConnector(SourceConnector):
         return [] if interval_ms(self._values, "emit.heartbeats") is None else [dict(self.config)]
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
-        """Check the new offsets; nobody resumes there. Raises ConnectError."""
+        """Check the new offsets; no one resumes there. Raises ConnectError."""
         check_offsets(offsets, ("sourceClusterAlias", "targetClusterAlias"), numbered=False, only_zero=True)
         return True
 
 
 class MirrorHeartbeatTask(SourceTask):
-    """Writes heartbeats."""
+    """Writes a heartbeat of its flow at each interval."""
 
     def start(self, config: Mapping[str, str]) -> None:
         """Begin; the first heartbeat comes after one interval."""
@@ -77,4 +77,4 @@ class MirrorHeartbeatTask(SourceTask):
         ]
 
     def stop(self) -> None:
-        """Nothing is open."""
+        """Do nothing: no client is open."""

@@ -37,7 +37,7 @@ class Rounds:
             self._jobs.append(_Job(what, run, wait_s, time.monotonic() + (0 if at_once else wait_s)))
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread that runs the jobs; without jobs there is none."""
         if self._jobs:
             self._thread.start()
 
@@ -47,7 +47,7 @@ class Rounds:
 
     @property
     def stopped(self) -> bool:
-        """Whether ``stop`` was called."""
+        """Return whether ``stop`` was called."""
         return self._ended.is_set()
 
     def _run(self) -> None:

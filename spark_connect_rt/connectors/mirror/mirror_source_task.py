@@ -49,7 +49,7 @@ class MirrorSourceTask(SourceTask):
         properties = self._flow.client(SOURCE, "consumer", "replication-consumer")
         self._most = int(properties.get("max.poll.records", MOST_RECORDS))
         self._offsets = UpstreamOffsets()
-        # Behind a transformation nobody can tell which record is which.
+        # Behind a transformation no one can tell which record is which.
         syncs = values[EMIT_OFFSET_SYNCS] and not config.get("transforms")
         self._syncs = OffsetSyncWriter(self._flow, values["offset.lag.max"]) if syncs else None
         self._metrics = MirrorSourceMetrics(self.context.metrics, self._flow, lambda: time.time() * 1_000)

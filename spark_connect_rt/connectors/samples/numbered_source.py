@@ -49,7 +49,7 @@ def integer(config: Mapping[str, str], name: str, task: str) -> int:
 
 
 class NumberedSourceConnector(SourceConnector):
-    """As many tasks as are asked for, each told its number by ``id``; there are no declared settings."""
+    """As many tasks as are asked for, each given its number as ``id``; there are no declared settings."""
 
     def config_def(self) -> ConfigDef:
         """Declare nothing, as Java does."""

@@ -76,7 +76,7 @@ class VerifiableSourceTask(NumberedSourceTask):
 
 
 class VerifiableSinkConnector(SinkConnector):
-    """As many tasks as are asked for, each told its number by ``id``."""
+    """As many tasks as are asked for, each given its number as ``id``."""
 
     def config_def(self) -> ConfigDef:
         """Declare nothing, as Java does."""
@@ -103,7 +103,7 @@ class VerifiableSinkTask(SinkTask):
         self._unflushed: dict[TopicPartition, list[dict[str, Any]]] = {}
 
     def put(self, records: Sequence[SinkRecord]) -> None:
-        """Print the records."""
+        """Print each record as a line of JSON, as Java's system tests read it."""
         now_ms = self.clock()
         for record in records:
             fields = {

@@ -1,4 +1,4 @@
-"""One connection to one database, opened when it is needed, and its failures told apart: passing ones are retriable.
+"""One connection to one database, opened when it is needed, and its failures classified: passing ones are retriable.
 
 Owns the connection of one task. A connection that failed is closed; the next use opens another.
 """
@@ -114,7 +114,7 @@ class SqlDatabase:
 
 
 def is_passing(error: sa.exc.SQLAlchemyError) -> bool:
-    """Whether the same may work later: the server is away or busy, somebody holds a lock."""
+    """Whether the same may work later: the server is away or busy, a lock is held."""
     if not isinstance(error, sa.exc.DBAPIError) or not isinstance(
         error, sa.exc.OperationalError | sa.exc.InterfaceError | sa.exc.InternalError
     ):
@@ -144,5 +144,5 @@ def _state(error: sa.exc.DBAPIError) -> str:
 
 def _words(error: sa.exc.SQLAlchemyError) -> str:
     """Return the driver's own words, without the statement and its values."""
-    told = error.orig if isinstance(error, sa.exc.StatementError) and error.orig is not None else error
-    return f"{type(told).__name__}: {told}".strip()
+    cause = error.orig if isinstance(error, sa.exc.StatementError) and error.orig is not None else error
+    return f"{type(cause).__name__}: {cause}".strip()

@@ -64,7 +64,7 @@ def table_partitions(names: Sequence[str]) -> list[dict[str, str]]:
 
 
 def check_offsets(offsets: Sequence[SourceOffset]) -> None:
-    """Check offsets that somebody wants to write. Raises ConnectError."""
+    """Check offsets that a user wants to write. Raises ConnectError."""
     for partition, offset in offsets:
         if offset is None:
             continue  # whatever is stored may be cleaned up

@@ -14,7 +14,7 @@ HIGH, MEDIUM, LOW = Importance.HIGH, Importance.MEDIUM, Importance.LOW
 
 
 def key(name: str, kind: Type, default: Any, importance: Importance, doc: str, check: Check = anything) -> ConfigKey:
-    """Return one setting."""
+    """Return the declaration of one setting."""
     return ConfigKey(name, kind, default, importance, doc, check)
 
 

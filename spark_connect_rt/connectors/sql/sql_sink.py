@@ -109,7 +109,7 @@ class SqlSinkTask(SinkTask):
         return True
 
     def takes_absent_values(self) -> bool:
-        """Take deletions in columns."""
+        """Return whether deletions (records without a value) come in columns, too."""
         return bool(self._values["delete.enabled"])
 
     def reads_headers(self) -> bool:

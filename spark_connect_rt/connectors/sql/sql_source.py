@@ -74,7 +74,7 @@ class SqlSourceConnector(SourceConnector):
         super().start(config)
         self._values = CONFIG.parse(config)
         check_together(self._values)
-        SqlDatabase(self._values)  # a URL or a driver that is none is told now
+        SqlDatabase(self._values)  # a URL or an unknown driver fails now
         if not self._values["query"].strip():
             every_ms: int = self._values["table.poll.interval.ms"]
             self._watch = TableWatch(self._look, every_ms, lambda: self.context.request_task_reconfiguration())
@@ -98,7 +98,7 @@ class SqlSourceConnector(SourceConnector):
         return [{**self.config, TABLES: tables_text(share)} for share in dealt(tables, max_tasks)]
 
     def stop(self) -> None:
-        """End the watch."""
+        """Stop watching the database for new tables."""
         if self._watch is not None:
             self._watch.stop()
             self._watch = None
@@ -113,7 +113,7 @@ class SqlSourceConnector(SourceConnector):
         return problems_of(config, CONFIG, check)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
-        """Rows told apart by number are; a time alone, or nothing, does not say which row was the last."""
+        """Rows that a number identifies are; a time alone, or nothing, does not say which row was the last."""
         exact = config.get("mode", "").strip() in (INCREMENTING, BOTH)
         return ExactlyOnceSupport.SUPPORTED if exact else ExactlyOnceSupport.UNSUPPORTED
 
@@ -192,7 +192,7 @@ class SqlSourceTask(SourceTask):
         return None
 
     def _wait_after(self, error: RetriableError, now_ms: int) -> NoReturn:
-        """Raise what is to be told of a failure. Raises ExternalError after the last of ``connection.attempts``."""
+        """Raise what is to be reported of a failure. Raises ExternalError after the last of ``connection.attempts``."""
         self._failures += 1
         attempts: int = self._values["connection.attempts"]
         if attempts != NO_LIMIT and self._failures >= attempts:
@@ -224,7 +224,7 @@ class SqlSourceTask(SourceTask):
             raise
 
     def _open(self, table: _Table, in_arrow: bool) -> PieceReader:
-        """Begin a look at a table; its columns are looked at anew each time, as they may change."""
+        """Begin a look at a table; its columns are read again each time, as they may change."""
         database = self._database
         assert database is not None
         plan = (

@@ -20,7 +20,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 
 
 class KafkaSinkConnector(SinkConnector):
-    """Any number of tasks."""
+    """Writes records to topics of another cluster; any number of tasks."""
 
     def config_def(self) -> ConfigDef:
         """Declare the settings; ``target.producer.*`` go to the producers as they are."""
@@ -39,7 +39,7 @@ class KafkaSinkConnector(SinkConnector):
         return settings.converter_problems(config)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
-        """Nothing is kept elsewhere."""
+        """Return True: no offsets are kept but the group's."""
         return True
 
 
@@ -99,7 +99,7 @@ class KafkaSinkTask(SinkTask):
             raise
 
     def may_put_halves(self) -> bool:
-        """A refused delivery may be of any record before: nobody knows which of them arrived."""
+        """A refused delivery may be of any record before: no one knows which of them arrived."""
         return False
 
     def stop(self) -> None:

@@ -18,7 +18,7 @@ from spark_connect_rt.errors import BadConfigError, DataError
 from spark_connect_rt.kafka.aiokafka_parts import FetchRequest, MetadataRequest, collect_hosts
 from spark_connect_rt.kafka.group_connection import connect
 from spark_connect_rt.kafka.group_security import connection_arguments
-from spark_connect_rt.kafka.logs.latest_records import Latest, latest_of
+from spark_connect_rt.kafka.logs.compaction import Latest, latest_of
 from spark_connect_rt.kafka.records.record_batches import offset_behind
 
 ANSWER_BYTES = 8 * 1024 * 1024  # of two at a time: what one brings is taken apart while the next is on its way
@@ -32,7 +32,7 @@ OnLatest = Callable[[int, Latest], None]
 
 
 class BulkReadEndedError(Exception):
-    """It could not go on; what was told stays read."""
+    """It could not go on; what was delivered stays read."""
 
 
 class BulkRead:

@@ -19,7 +19,7 @@ from collections.abc import Callable, Mapping
 from typing import BinaryIO
 
 from spark_connect_rt.kafka.logs.bulk_read import BulkRead, BulkReadEndedError, OnLatest
-from spark_connect_rt.kafka.logs.latest_records import Latest
+from spark_connect_rt.kafka.logs.compaction import Latest
 
 SHARE_FROM_COUNT = 2_000_000  # records left to read for each process: its start costs a core a second
 MOST_PROCESSES = 4  # more than that, and the broker is the limit
@@ -76,12 +76,12 @@ class SharedRead:
         answers: Answers = queue.SimpleQueue()  # of all of them
         reading = len(others)
 
-        def told(number: int, latest: Latest) -> None:
+        def on_own_latest(number: int, latest: Latest) -> None:
             on_latest(number, latest)
             while not answers.empty():
-                heard(answers.get())
+                on_answer(answers.get())
 
-        def heard(answer: Answer | None) -> None:
+        def on_answer(answer: Answer | None) -> None:
             nonlocal reading
             if answer is None:
                 reading -= 1
@@ -93,10 +93,10 @@ class SharedRead:
                 theirs = {number: ends[number] for number in numbers}
                 processes.append(BulkReadProcess(self._topic, self._consumer, positions, theirs, answers))
             read = BulkRead(self._topic, self._consumer, self._is_over)
-            read.run(positions, {number: ends[number] for number in own}, told)
+            read.run(positions, {number: ends[number] for number in own}, on_own_latest)
             while reading and not self._is_over():
                 with contextlib.suppress(queue.Empty):
-                    heard(answers.get(timeout=_LOOK_UP_S))
+                    on_answer(answers.get(timeout=_LOOK_UP_S))
         except OSError as error:
             raise BulkReadEndedError(f"topic {self._topic} is read on record by record: {error}") from error
         finally:
@@ -135,7 +135,7 @@ class BulkReadProcess:
         threading.Thread(target=self._listen, args=(self._process.stdout,), name="bulk-read", daemon=True).start()
 
     def close(self) -> None:
-        """End it."""
+        """Kill the process and wait until it is gone."""
         self._process.kill()
         self._process.wait(_END_LIMIT_S)
 

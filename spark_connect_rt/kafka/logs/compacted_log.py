@@ -31,7 +31,7 @@ from spark_connect_rt.kafka.client_factory import make_consumer, make_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.logs.bulk_read import BulkReadEndedError
 from spark_connect_rt.kafka.logs.bulk_read_process import SharedRead
-from spark_connect_rt.kafka.logs.latest_records import Latest
+from spark_connect_rt.kafka.logs.compaction import Latest
 from spark_connect_rt.kafka.logs.log_load import LOAD_BATCH_COUNT, LOAD_WAIT_S, LatestLoad, to_records
 from spark_connect_rt.planning.log_snapshot import LogFacts
 from spark_connect_rt.ports.compacted_log import LogRecord, OnAppended, OnRecords
@@ -95,7 +95,7 @@ class KafkaCompactedLog:
         load: LatestLoad | None = None,
         report: Report = report_nowhere,
     ) -> None:
-        """``report`` hears of it when the reader ends by an error: then nothing of the topic is known any more."""
+        """``report`` is called when the reader ends by an error: then nothing of the topic is known any more."""
         self.topic = spec.name
         self._report = report
         self._spec = spec
@@ -118,7 +118,7 @@ class KafkaCompactedLog:
         self._thread: threading.Thread | None = None
 
     def start(self, on_records: OnRecords) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.start``."""
         self._admin.check_reachable(self._start_timeout_ms)
         count = self._admin.ensure_compacted(self._spec, self._exact_partitions, self._start_timeout_ms)
         partitions = [TopicPartition(self.topic, number) for number in range(count)]
@@ -158,7 +158,7 @@ class KafkaCompactedLog:
             has_room = self._produce(key, value, answer, limit_s if has_room else 0.0)
 
     def flush(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.flush``."""
         deadline = time.monotonic() + timeout_ms / 1000
         if self._producer is not None:
             self._producer.flush(timeout_ms / 1000)
@@ -172,7 +172,7 @@ class KafkaCompactedLog:
             raise RetriableError(str(failed)) from failed
 
     def read_to_end(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.read_to_end``."""
         if loading := self._loading:
             self._wait_progressing(loading)
         deadline = time.monotonic() + timeout_ms / 1000
@@ -188,7 +188,7 @@ class KafkaCompactedLog:
                     raise TimedOutError(self._late("read to the end", timeout_ms))
 
     def stop(self) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.CompactedLog.stop``."""
         if self._stopping or self._producer is None:
             self._stopping = True
             return
@@ -276,7 +276,7 @@ class KafkaCompactedLog:
                     self._take(messages)
             if self._load is not None and not self._loading:
                 self._load.save()
-        except Exception as error:  # noqa: BLE001 - top of the thread: every waiter hears of it
+        except Exception as error:  # noqa: BLE001 - top of the thread: every waiter is notified
             _log.exception("topic %s: the reader failed", self.topic)
             with self._changed:
                 self._broken = error
@@ -340,11 +340,11 @@ class KafkaCompactedLog:
         if self._deliver(good, last, moved):
             with self._changed:
                 self._positions.update(moved)
-                if not self._loading:  # nobody waits for the middle of a load
+                if not self._loading:  # no one waits for the middle of a load
                     self._changed.notify_all()
 
     def _deliver(self, messages: Sequence[Any], last: Mapping[int, Any], moved: Mapping[int, int]) -> bool:
-        """Hand records over, at once or at the end of the load; return False when reading begins anew."""
+        """Hand records over, at once or at the end of the load; return False when reading begins again."""
         if self._load is None or not self._loading:
             if messages:
                 records = to_records(messages)

@@ -2,7 +2,7 @@
 
 Owns: what the reader of ``compacted_log`` gathers while it loads, and the snapshot afterwards. Only for topics whose
 records mean nothing together (offsets); the config topic is an order of events and is read record by record.
-One thread at a time: ``begin`` by whoever starts the log, all else by the log's reader.
+One thread at a time: ``begin`` by the thread that starts the log, all else by the log's reader.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from typing import Any
 from confluent_kafka import Message
 
 from spark_connect_rt.kafka.logs.bulk_read_process import SHARE_FROM_COUNT
-from spark_connect_rt.kafka.logs.latest_records import Latest
+from spark_connect_rt.kafka.logs.compaction import Latest
 from spark_connect_rt.planning.log_snapshot import LogFacts
 from spark_connect_rt.ports.compacted_log import LogRecord
 from spark_connect_rt.protocol.checked_lines import checksum

@@ -57,14 +57,14 @@ def read_with_headers(
 
 def _messages(admin: KafkaAdmin, consumer: Mapping[str, str], topic: str, part: TopicPart) -> Iterator[list[Any]]:
     client = make_consumer({"group.id": topic, **consumer}, {"enable.partition.eof": "true"})
-    heard_s = time.monotonic()
+    received_s = time.monotonic()
     try:
         positions, ends = _span(admin, client, topic, part)
         client.assign([_ClientPartition(topic, number, offset) for number, offset in positions.items()])
         while any(positions[number] < end for number, end in ends.items()):
             messages = client.consume(_BATCH_COUNT, 0.1)
-            heard_s = time.monotonic() if messages else heard_s
-            if time.monotonic() - heard_s > STALLED_MS / 1000:
+            received_s = time.monotonic() if messages else received_s
+            if time.monotonic() - received_s > STALLED_MS / 1000:
                 raise TimedOutError(f"topic {topic}: nothing could be read for {STALLED_MS} ms")
             yield [one for one in messages if _moved(one, positions) and one.offset() < ends[one.partition()]]
     finally:

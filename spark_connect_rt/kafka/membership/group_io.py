@@ -46,7 +46,7 @@ class GroupShell(Protocol):
         """Return the number that an answer must still find unchanged."""
 
     def now_ms(self) -> int:
-        """Return the monotonic clock."""
+        """Return the time of the monotonic clock, ms."""
 
     def apply(self, event: object, era: int | None = None) -> tuple[Effect, ...]:
         """Step the machine, unless the era is over."""
@@ -99,7 +99,7 @@ class GroupIo:
             loop.close()
 
     def end(self) -> None:
-        """Make ``run`` return."""
+        """Make ``run`` return; the loop looks at once."""
         self._ended = True
         self._nudged.set()
 

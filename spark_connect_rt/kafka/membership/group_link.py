@@ -70,13 +70,13 @@ class CoordinatorLink:
         return await self._waiting.send(request)
 
     def end_wait(self) -> None:
-        """Close the connection of waiting requests: the rebalance is over, or nobody wants the answer."""
+        """Close the connection of waiting requests: the rebalance is over, or no one wants the answer."""
         if self._waiting is not None:
             self._waiting.close()
             self._waiting = None
 
     def close(self) -> None:
-        """Close both."""
+        """Close both connections: of waiting requests and of quick ones."""
         self.end_wait()
         self._quick.close()
 
@@ -88,7 +88,7 @@ class CoordinatorLink:
 
 
 class CoordinatorSearch:
-    """Looks for the coordinator; remembers brokers it heard of, so that lost bootstrap servers do not matter.
+    """Looks for the coordinator; remembers the brokers it learnt of, so that lost bootstrap servers do not matter.
 
     Java asks the least loaded node: the one with the fewest requests under way, at random among equals. A member has
     none under way when it searches, so all are equal here and the order is random. Unlike Java it does not wait for
@@ -124,7 +124,7 @@ class CoordinatorSearch:
                         del asked[task]
                         return link
                     refusal = refusal or _refusal(error)
-                    failures.append(f"{asked.pop(task)}: {_told(error)}")
+                    failures.append(f"{asked.pop(task)}: {_describe(error)}")
         finally:
             await _give_up(asked)
         if refusal is not None:
@@ -183,5 +183,5 @@ def _refusal(error: BaseException) -> Refusal | None:
     raise error
 
 
-def _told(error: BaseException) -> str:
+def _describe(error: BaseException) -> str:
     return str(error) or type(error).__name__

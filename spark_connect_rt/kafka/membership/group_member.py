@@ -31,8 +31,8 @@ from spark_connect_rt.state.membership import (
     Effect,
     Member,
     MemberPhase,
+    holds_lease,
     in_contact,
-    may_vouch,
     next_deadline_ms,
     overdue,
     step,
@@ -122,9 +122,9 @@ class KafkaGroupMember:
         """Return whether what was assigned is certainly still this member's. Any thread."""
         return in_contact(self._member, self._settings.timing, self._now_ms())
 
-    def may_vouch(self) -> bool:
-        """Return whether contact is so fresh that executors may be told to live on. Any thread."""
-        return may_vouch(self._member, self._settings.timing, self._now_ms(), self._polled_ms())
+    def holds_lease(self) -> bool:
+        """Return whether contact is so fresh that executors may be kept alive. Any thread."""
+        return holds_lease(self._member, self._settings.timing, self._now_ms(), self._polled_ms())
 
     def fenced(self) -> None:
         """Take note that nothing of the work before ContactLost runs any more."""
@@ -216,7 +216,7 @@ class KafkaGroupMember:
 
     def _take(self, end_ms: int) -> Sequence[MembershipEvent]:
         while True:
-            # The clock is looked at here too: if the I/O thread hangs, somebody must still notice the silence.
+            # The clock is looked at here too: if the I/O thread hangs, the silence must still be noticed.
             self.check_time()
             deadline_ms = self.deadline_ms()
             wait_ms = (end_ms if deadline_ms is None else min(end_ms, deadline_ms)) - self._now_ms()
@@ -238,11 +238,11 @@ class KafkaGroupMember:
         elif effect is Effect.TELL_CONTACT_LOST:
             self._inbox.tell(ContactLost(after.reason))
         elif effect is Effect.TELL_ASSIGNMENT_REQUIRED and isinstance(event, happened.JoinedAsLeader):
-            told = AssignmentRequired(after.generation, after.protocol, after.leader_id, event.members)
-            self._inbox.tell(told, after.generation)
+            request = AssignmentRequired(after.generation, after.protocol, after.leader_id, event.members)
+            self._inbox.tell(request, after.generation)
         elif isinstance(event, happened.SyncAnswered):
-            told_id = (after.member_id, after.leader_id)
-            self._inbox.tell(Assigned(after.generation, after.protocol, *told_id, event.assignment))
+            member_ids = (after.member_id, after.leader_id)
+            self._inbox.tell(Assigned(after.generation, after.protocol, *member_ids, event.assignment))
 
     def _log_change(self, before: Member, after: Member) -> None:
         if before.phase is not after.phase or before.coordinator_known != after.coordinator_known:

@@ -1,6 +1,6 @@
 """Kafka records as consume-form Arrow batches.
 
-Owns: one consumer with the partitions it was told, no group. Must not: decode, commit, start threads.
+Owns: one consumer with the partitions it was given, no group. Must not: decode, commit, start threads.
 "Beginning" and "end" are asked for (1 ms, all partitions at once) and assigned as numbers, since librdkafka itself
 takes up to 1 s to look them up.
 """
@@ -35,12 +35,12 @@ _PASSING = (
 _SECOND = itemgetter(1)
 
 _DEFAULTS = {
-    "allow.auto.create.topics": "false",  # whoever subscribed may; reading on must not bring back what was deleted
+    "allow.auto.create.topics": "false",  # a subscriber may; reading on must not bring back what was deleted
     "enable.partition.eof": "true",
     "fetch.queue.backoff.ms": "5",  # the default second would starve a fast reader
     "fetch.message.max.bytes": "4194304",
     "queued.max.messages.kbytes": "32768",
-    "max.poll.interval.ms": "86400000",  # no group, so nobody asks how often we poll
+    "max.poll.interval.ms": "86400000",  # no group, so no one asks how often we poll
 }
 
 
@@ -55,7 +55,7 @@ class KafkaBatchConsumer:
         properties.pop("group.instance.id", None)
         self._consumer: Any = make_consumer(properties, own)
         self._assigned: dict[TopicPartition, int] = {}  # -> where it was assigned, or its end was met since
-        self._problems: dict[TopicPartition, ConnectError] = {}  # not told yet, since rows were read before them
+        self._problems: dict[TopicPartition, ConnectError] = {}  # not raised yet, since rows were read before them
 
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         """See the port. A partition already read goes on from the new offset."""
@@ -70,7 +70,7 @@ class KafkaBatchConsumer:
         self._assigned.update({one: found[one] for one in offsets})
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.BatchConsumer.unassign``."""
         known = [one for one in partitions if one in self._assigned]
         if known:
             self._consumer.incremental_unassign([_ClientPartition(one.topic, one.partition) for one in known])
@@ -100,16 +100,16 @@ class KafkaBatchConsumer:
         return rows.batch()
 
     def position(self, partition: TopicPartition) -> int:
-        """See the port."""
+        """See ``ports.executor_clients.BatchConsumer.position``."""
         (found,) = self._consumer.position([_ClientPartition(partition.topic, partition.partition)])
         return max(int(found.offset), self._assigned[partition])
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """See the port."""
+        """See ``ports.executor_clients.BatchConsumer.end_offsets``."""
         return look_up_offsets(self._consumer, dict.fromkeys(partitions, NEXT), LOOKUP_TIMEOUT_S)
 
     def close(self) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.BatchConsumer.close``."""
         self._consumer.close()
 
     def _found(self, offsets: Mapping[TopicPartition, int]) -> dict[TopicPartition, int]:
@@ -131,7 +131,7 @@ class KafkaBatchConsumer:
         return [one for one, error in zip(messages, errors, strict=True) if error is None]
 
     def _take_event(self, message: Any) -> None:
-        """Note the end of a partition, or an error that waiting does not mend."""
+        """Note the end of a partition, or an error that waiting does not resolve."""
         error = message.error()
         if error is None or error.code() in _PASSING:
             return

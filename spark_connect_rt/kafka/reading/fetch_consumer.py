@@ -49,7 +49,7 @@ class FetchConsumer:
         self._fetcher.readings.update({one: PartitionReading(found[one], found[one]) for one in offsets})
 
     def unassign(self, partitions: Sequence[TopicPartition]) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.BatchConsumer.unassign``."""
         self._fetcher.forget(partitions)
         if self._rows is not None and not self._is_read(self._rows.answer):
             self._rows = None
@@ -68,15 +68,15 @@ class FetchConsumer:
                 return None
 
     def position(self, partition: TopicPartition) -> int:
-        """See the port."""
+        """See ``ports.executor_clients.BatchConsumer.position``."""
         return self._fetcher.readings[partition].position
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
-        """See the port."""
+        """See ``ports.executor_clients.BatchConsumer.end_offsets``."""
         return self._run(self._fetcher.look_up(dict.fromkeys(partitions, NEXT), LOOKUP_TIMEOUT_S))
 
     def close(self) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.BatchConsumer.close``."""
         if not self._loop.is_closed():
             self._run(self._fetcher.close())
             self._loop.close()

@@ -1,6 +1,6 @@
 """A Java consumer's properties as FetchConsumer reads them, and which it honours.
 
-Owns: the closed list of what is honoured; whoever sets anything else gets the librdkafka consumer. Pure.
+Owns: the closed list of what is honoured; with anything else set, a reader gets the librdkafka consumer. Pure.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _DEFAULTS = {  # Java's, but for those that say otherwise
     "retry.backoff.ms": "100",
     "socket.connection.setup.timeout.ms": "10000",
 }
-_OF_GROUPS = {  # without effect for who reads what it is told
+_OF_GROUPS = {  # without effect for a reader whose partitions are assigned to it
     "default.api.timeout.ms",
     "enable.auto.commit",
     "exclude.internal.topics",

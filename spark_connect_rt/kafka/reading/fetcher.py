@@ -93,7 +93,7 @@ class Fetcher:
     async def fill(self, limit_s: float) -> None:
         """Return when there is an answer with something in it, or the time is up.
 
-        Raises ConnectError: what waiting does not mend.
+        Raises ConnectError: what waiting does not resolve.
         """
         until_s, has_waited = time.monotonic() + limit_s, False
         while True:
@@ -302,7 +302,7 @@ class Fetcher:
             self.readings[partition] = PartitionReading(found[partition], found[partition])
 
     def _refused(self, partition: TopicPartition, reading: PartitionReading, code: int) -> None:
-        """Ask for the leader anew and wait a little; raise what that does not mend."""
+        """Ask for the leader again and wait a little; raise what that does not resolve."""
         problem = connect_error(KafkaError(code), f"reading {partition}")
         now_s = time.monotonic()
         if isinstance(problem, NotFoundError):

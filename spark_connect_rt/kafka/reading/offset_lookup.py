@@ -46,7 +46,7 @@ def look_up_offsets(consumer: Any, ends: Mapping[TopicPartition, int], timeout_s
 def renew_metadata(consumer: Any, topics: Iterable[str], timeout_s: float) -> None:
     """Let a consumer see the partitions that a topic has now: by itself it looks every metadata.max.age.ms.
 
-    Raises nothing: whoever uses the topic next hears what is wrong.
+    Raises nothing: the next use of the topic reports what is wrong.
     """
     for topic in sorted(topics):
         with contextlib.suppress(KafkaException):

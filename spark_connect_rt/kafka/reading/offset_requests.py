@@ -16,7 +16,7 @@ from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
 from spark_connect_rt.protocol.ids import TopicPartition
 
 RETRY_WAIT_S = 0.05
-UNKNOWN_LIMIT_S = 5.0  # what is not there may be so new that this broker has not heard of it
+UNKNOWN_LIMIT_S = 5.0  # what is not there may be so new that this broker does not know it yet
 
 
 async def look_up(

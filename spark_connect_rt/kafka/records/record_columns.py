@@ -81,11 +81,11 @@ class Records:
         return Records(self.data, *(getattr(self, field.name)[which] for field in fields(self)[1:]))
 
     def key_column(self) -> pa.Array:
-        """Return the keys; binary."""
+        """Return the keys as a binary column; null where a record has none."""
         return _binary(self.data, self.keys, self.key_lengths)
 
     def value_column(self) -> pa.Array:
-        """Return the values; binary."""
+        """Return the values as a binary column; null where a record has none."""
         return _binary(self.data, self.values, self.value_lengths)
 
     def headers_column(self) -> pa.Array | None:
@@ -111,7 +111,7 @@ def records_of(
         DataError: a batch is damaged or of a codec that is not known. What was yielded before stays good.
     """
     transactions, chunk, size, at = CommittedBatches(aborted), list[tuple[Batch, Any]](), 0, position
-    told, view = position, memoryview(batches)
+    yielded_to, view = position, memoryview(batches)
     for batch in whole_batches(batches):
         if check_crcs and crc32c(view[batch.checked_by()]) != batch.crc:
             raise DataError(f"the record batch at offset {batch.base_offset} is damaged (CRC)")
@@ -123,8 +123,8 @@ def records_of(
         at = max(at, batch.next_offset)
         if size >= CHUNK_BYTES:
             yield _records(chunk, position), at
-            chunk, size, told = [], 0, at
-    if at > told:
+            chunk, size, yielded_to = [], 0, at
+    if at > yielded_to:
         yield _records(chunk, position) if chunk else None, at
 
 

@@ -69,7 +69,7 @@ def _run(values: pa.Array, head: Sequence[_Column]) -> Pieces:
         return [first, values[0].as_buffer(), _NO_HEADERS]
     between = _NO_HEADERS + first
     joined = pc.binary_join(pa.ListArray.from_arrays(pa.array([0, len(values)], pa.int32()), values), between)
-    content = np.frombuffer(joined.buffers()[2], np.uint8)  # nobody else has seen it: what differs is written into it
+    content = np.frombuffer(joined.buffers()[2], np.uint8)  # no one else has seen it: what differs is written into it
     ends = ends_of(values)
     at = (ends[1:-1] - ends[0]) + np.arange(len(values) - 1) * len(between)  # where what stands between begins
     place = len(_NO_HEADERS)

@@ -46,7 +46,7 @@ def varint_sizes(numbers: Numbers) -> Numbers:
 
 
 def varint(number: int) -> bytes:
-    """Return one number's."""
+    """Return one number as a zigzag varint, as record batches have them."""
     encoded = bytearray()
     encode_varint(number, encoded.append)
     return bytes(encoded)

@@ -27,7 +27,7 @@ from spark_connect_rt.kafka.client_factory import make_producer
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
-from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS, TELLS_RECORDS
+from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS, RECORD_REPORTS
 
 FULL_WAIT_S = 0.05  # one wait for room; ends early when a report arrives
 ANY_PARTITION = -1
@@ -52,23 +52,23 @@ class KafkaBatchProducer:
         self._last_error = ""
         self._runs = DeliveryRuns()
         self._metadata: list[RecordMetadata | None] = []
-        tells = TELLS_OFFSETS.items() <= config.items()
-        self._tells_records = TELLS_RECORDS.items() <= config.items()
-        reports: dict[str, Any] = {"on_delivery": self._reported} if tells else {"on_delivery": self._failed}
-        if not tells and not self._tells_records:
+        reports_offsets = OFFSET_REPORTS.items() <= config.items()
+        self._reports_records = RECORD_REPORTS.items() <= config.items()
+        reports: dict[str, Any] = {"on_delivery": self._reported} if reports_offsets else {"on_delivery": self._failed}
+        if not reports_offsets and not self._reports_records:
             reports |= _ONLY_ERRORS
-        properties = {name: value for name, value in config.items() if name not in {**TELLS_OFFSETS, **TELLS_RECORDS}}
+        properties = {name: value for name, value in config.items() if name not in {**OFFSET_REPORTS, **RECORD_REPORTS}}
         self._producer: Any = make_producer(properties, {**reports, "error_cb": self._note})
 
     def produce(self, batch: pa.RecordBatch) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.BatchProducer.produce``."""
         self._producer.poll(0)
         self._raise_failure()
         columns = {name: batch.column(i).to_pylist() for i, name in enumerate(batch.schema.names)}
         metadata = batch.schema.metadata or {}
         topic = metadata[TOPIC].decode() if TOPIC in metadata else None
         send = self._producer.produce
-        given = set(columns) if PARTITION not in metadata and not self._tells_records else set[str]()
+        given = set(columns) if PARTITION not in metadata and not self._reports_records else set[str]()
         if topic is not None and given == {"value"}:
             self._send_all(partial(_send_values, send, topic), iter(columns["value"]))
         elif topic is not None and given == {"key", "value"}:
@@ -76,26 +76,26 @@ class KafkaBatchProducer:
             self._send_all(partial(_send_pairs, send, topic), pairs)
         else:
             rows = _rows(columns, topic, int(metadata.get(PARTITION, ANY_PARTITION)), batch.num_rows)
-            self._send_all(partial(_send_rows, self._send_told if self._tells_records else send), rows)
+            self._send_all(partial(_send_rows, self._send_reported if self._reports_records else send), rows)
 
     def flush(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.BatchProducer.flush``."""
         left = self._producer.flush(timeout_ms / 1000)
         self._raise_failure()
         if left:
             raise TimedOutError(f"{left} records not acknowledged in {timeout_ms} ms{self._why()}")
 
     def delivered(self) -> list[Delivered]:
-        """See the port."""
+        """See ``ports.executor_clients.BatchProducer.delivered``."""
         return self._runs.take()
 
     def metadata(self) -> list[RecordMetadata | None]:
-        """See the port."""
+        """See ``ports.executor_clients.BatchProducer.metadata``."""
         taken, self._metadata = self._metadata, []
         return taken
 
     def close(self) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.BatchProducer.close``."""
         self._producer.purge()
         self._producer.flush(1)
 
@@ -124,7 +124,7 @@ class KafkaBatchProducer:
         if self._failure is not None:
             raise self._failure
 
-    def _send_told(self, topic: str, value: Any, key: Any, partition: int, **more: Any) -> None:
+    def _send_reported(self, topic: str, value: Any, key: Any, partition: int, **more: Any) -> None:
         """Queue a record whose whereabouts are kept at its place among all. Raises BufferError."""
         metadata = self._metadata
         self._producer.produce(topic, value, key, partition, on_delivery=self._placed(metadata, len(metadata)), **more)

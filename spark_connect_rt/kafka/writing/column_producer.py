@@ -53,7 +53,7 @@ class ColumnProducer:
         self._thread.start()
 
     def produce(self, batch: pa.RecordBatch) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.BatchProducer.produce``."""
         if not batch.num_rows:
             return
         sizes = record_bytes(batch)
@@ -72,12 +72,12 @@ class ColumnProducer:
             self._loop.call_soon_threadsafe(self._sender.put, produced)  # it is closed only behind a failure
 
     def flush(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.BatchProducer.flush``."""
         if not self._wait(lambda: not self._records, timeout_ms):
             raise TimedOutError(f"{self._records} records not acknowledged in {timeout_ms} ms{self._why()}")
 
     def delivered(self) -> list[Delivered]:
-        """See the port."""
+        """See ``ports.executor_clients.BatchProducer.delivered``."""
         with self._changed:
             return self._runs.take()
 
@@ -86,7 +86,7 @@ class ColumnProducer:
         return []
 
     def close(self) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.BatchProducer.close``."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._sending.cancel)
             self._thread.join(CLOSE_LIMIT_S)
@@ -116,7 +116,7 @@ class ColumnProducer:
 
     def _delivered(self, place: TopicPartition, offset: int, records: int, size: int) -> None:
         with self._changed:
-            if self._settings.tells_offsets:
+            if self._settings.reports_offsets:
                 self._runs.note(place.topic, place.partition, offset, records)
             self._records -= records
             self._bytes -= size

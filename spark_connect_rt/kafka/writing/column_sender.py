@@ -31,8 +31,8 @@ from confluent_kafka import KafkaError as NamedError
 from spark_connect_rt.errors import TimedOutError
 from spark_connect_rt.kafka.aiokafka_parts import ReadyBatch
 from spark_connect_rt.kafka.error_mapping import connect_error
+from spark_connect_rt.kafka.records.partitioning import TopicPartitioning, rows_by_partition, topics_without_partition
 from spark_connect_rt.kafka.records.record_batch_columns import record_batch, record_bytes
-from spark_connect_rt.kafka.records.record_places import TopicPlaces, by_place, unplaced_topics
 from spark_connect_rt.kafka.records.varint_columns import Numbers
 from spark_connect_rt.kafka.writing.column_inbox import Inbox, Produced, joined
 from spark_connect_rt.kafka.writing.column_requests import Requests, client_error, close
@@ -40,6 +40,7 @@ from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
 from spark_connect_rt.protocol.ids import TopicPartition
 
 RECONNECT_S = 1.0
+SMALL_BYTES = 64 << 10  # of a lone batch: what comes while it is under way is laid out behind it
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 
 
@@ -105,9 +106,9 @@ class ColumnSender:
 
     async def _arrived(self, produced: Produced) -> list[TopicPartition]:
         """Have rows wait for their partition; return the partitions for which none waited and none is under way."""
-        unplaced = {topic: await self._places(topic) for topic in unplaced_topics(produced.batch)}
+        unplaced = {topic: await self._places(topic) for topic in topics_without_partition(produced.batch)}
         idle = []
-        for place, columns in by_place(produced.batch, unplaced):
+        for place, columns in rows_by_partition(produced.batch, unplaced):
             if place not in self._waiting:
                 self._waiting[place] = deque()
                 idle.append(place)
@@ -115,11 +116,11 @@ class ColumnSender:
             self._waiting[place].append(rows)
         return idle
 
-    async def _places(self, topic: str) -> TopicPlaces:
+    async def _places(self, topic: str) -> TopicPartitioning:
         """Return where rows of a topic may go; those without a key to a partition with a leader, if any has one."""
         partitions = await self._partitions(topic)
         led = self._producer.client.cluster.available_partitions_for_topic(topic)
-        return TopicPlaces(len(partitions), random.choice(sorted(led or partitions)))
+        return TopicPartitioning(len(partitions), random.choice(sorted(led or partitions)))
 
     async def _send_waiting(self, place: TopicPartition) -> None:
         """Send a partition's rows until none are left."""
@@ -127,6 +128,10 @@ class ColumnSender:
         ready: _Ready | None = None
         while waiting or ready:
             under_way = ready or self._laid_out(_taken(waiting, self._settings.batch_bytes))
+            if not waiting and under_way[1].size() < SMALL_BYTES:
+                ready = None
+                await self._send(place, *under_way)  # nothing to make meanwhile: without a task and its turns
+                continue
             async with asyncio.TaskGroup() as group:
                 sending = group.create_task(self._send(place, *under_way))
                 await asyncio.wait((sending, under_way[1].requested), return_when=asyncio.FIRST_COMPLETED)
@@ -168,7 +173,7 @@ class ColumnSender:
             try:
                 async with self._requests.room(leader, batch.size()):
                     sent = await self._producer.send_batch(batch, place.topic, partition=place.partition)
-                    sent.add_done_callback(_heard)  # also when nobody waits for it any more
+                    sent.add_done_callback(_retrieve_outcome)  # also when no one waits for it any more
                     return int((await asyncio.shield(sent)).offset)
             except KafkaError as error:
                 if not (error.retriable or isinstance(error, KafkaTimeoutError)):
@@ -204,7 +209,7 @@ class ColumnSender:
         return True
 
 
-def _heard(sent: asyncio.Future[Any]) -> None:
+def _retrieve_outcome(sent: asyncio.Future[Any]) -> None:
     if not sent.cancelled():
         sent.exception()
 

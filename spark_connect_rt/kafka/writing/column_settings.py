@@ -13,7 +13,7 @@ from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.kafka.client_config import SECURITY_USED
 from spark_connect_rt.kafka.group_security import connection_arguments
 from spark_connect_rt.kafka.records.record_batch_columns import BATCH_OVERHEAD, CODECS, Compression
-from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS
+from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS
 
 _JAVAS = (
     "buffer.memory",
@@ -27,8 +27,8 @@ _JAVAS = (
 )
 _DEFAULTS = {
     **{name: client_setting("producer", name) for name in _JAVAS},
-    "batch.size": 1_000_000,  # not Java's: what is joined here has arrived already, so a large one delays nobody
-    "linger.ms": 0,  # any: rows that come while others are under way are joined, and nobody waits longer
+    "batch.size": 1_000_000,  # not Java's: what is joined here has arrived already, so a large one delays no one
+    "linger.ms": 0,  # any: rows that come while others are under way are joined, and no one waits longer
     "max.in.flight.requests.per.connection": 1,  # any: there is one
 }
 _TEXTS: Mapping[str, tuple[str, ...]] = {
@@ -40,7 +40,7 @@ _TEXTS: Mapping[str, tuple[str, ...]] = {
 }
 _LEVELS = {f"compression.{kind}.level": range(1, most + 1) for kind, most in (("gzip", 9), ("lz4", 12), ("zstd", 22))}
 _COUNTS = range(2**63)
-_OTHERS = SECURITY_USED | {"bootstrap.servers", "client.id", "key.serializer", "value.serializer", *TELLS_OFFSETS}
+_OTHERS = SECURITY_USED | {"bootstrap.servers", "client.id", "key.serializer", "value.serializer", *OFFSET_REPORTS}
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,7 +55,7 @@ class ColumnSettings:
     delivery_timeout_ms: int
     retry_backoff_ms: int
     compression: Compression
-    tells_offsets: bool  # of what is delivered
+    reports_offsets: bool  # of what is delivered
 
 
 def not_honoured(config: Mapping[str, str]) -> list[str]:
@@ -113,5 +113,5 @@ def column_settings(config: Mapping[str, str]) -> ColumnSettings | None:
         delivery_timeout_ms=numbers["delivery.timeout.ms"],
         retry_backoff_ms=numbers["retry.backoff.ms"],
         compression=Compression(kind, None if level is None else int(level)),
-        tells_offsets=TELLS_OFFSETS.items() <= config.items(),
+        reports_offsets=OFFSET_REPORTS.items() <= config.items(),
     )

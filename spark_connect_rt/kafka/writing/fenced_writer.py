@@ -29,7 +29,7 @@ class KafkaFencedWriter:
         self._producer: Any = None
 
     def claim(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.FencedWriter.claim``."""
         if self._producer is not None:
             return
         producer = make_producer(self._properties, _SETTINGS)
@@ -40,11 +40,11 @@ class KafkaFencedWriter:
         self._producer = producer
 
     def is_claimed(self) -> bool:
-        """See the port."""
+        """See ``ports.compacted_log.FencedWriter.is_claimed``."""
         return self._producer is not None
 
     def write(self, records: Sequence[tuple[bytes, bytes | None]], timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.FencedWriter.write``."""
         # A failed write gives the claim up; the next claim aborts what it may have left open.
         producer, self._producer = self._producer, None
         if producer is None:
@@ -67,7 +67,7 @@ class KafkaFencedWriter:
         self._producer = producer
 
     def release(self) -> None:
-        """See the port."""
+        """See ``ports.compacted_log.FencedWriter.release``."""
         self._producer = None
 
 

@@ -32,25 +32,25 @@ class KafkaTransactionalProducer(KafkaBatchProducer):
         super().__init__(config)
 
     def claim(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.TransactionalProducer.claim``."""
         self._patiently(self._producer.init_transactions, timeout_ms, "claiming")
 
     def begin(self) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.TransactionalProducer.begin``."""
         with self._explained("beginning a transaction of"):
             self._producer.begin_transaction()
 
     def produce(self, batch: pa.RecordBatch) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.BatchProducer.produce``."""
         with self._explained("producing as"):
             super().produce(batch)
 
     def commit(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.TransactionalProducer.commit``."""
         self._patiently(self._producer.commit_transaction, timeout_ms, "committing a transaction of")
 
     def abort(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.executor_clients.TransactionalProducer.abort``."""
         # It purges by itself what is queued. Doing so before it leaves a gap in the sequence numbers: the broker then
         # refuses the next transaction, if one was committed before.
         self._patiently(self._producer.abort_transaction, timeout_ms, "aborting a transaction of")
@@ -71,12 +71,12 @@ class KafkaTransactionalProducer(KafkaBatchProducer):
 
     @contextmanager
     def _explained(self, doing: str) -> Iterator[None]:
-        """Turn errors into ours; whoever was fenced is told so, whatever the call says."""
+        """Turn errors into ours; a fenced producer gets FencedError, whatever the call says."""
         try:
             yield
         except KafkaException as error:
             inner = kafka_error(error)
-            self._hear()
+            self._poll_events()
             if self._is_fenced(inner):
                 raise self._fenced(inner) from error
             if inner.retriable():
@@ -87,7 +87,7 @@ class KafkaTransactionalProducer(KafkaBatchProducer):
                 raise self._fenced(error) from error
             raise
 
-    def _hear(self) -> None:
+    def _poll_events(self) -> None:
         """Have ``_failed`` and ``_note`` called; the client raises here what is fatal."""
         try:
             self._producer.poll(0)
@@ -95,8 +95,8 @@ class KafkaTransactionalProducer(KafkaBatchProducer):
             self._note(kafka_error(error))
 
     def _is_fenced(self, error: Any) -> bool:
-        told = self._fenced_by is not None or is_code(error, *_FENCING)
-        return told or isinstance(error, FencedError) or isinstance(self._failure, FencedError)
+        fenced = self._fenced_by is not None or is_code(error, *_FENCING)
+        return fenced or isinstance(error, FencedError) or isinstance(self._failure, FencedError)
 
     def _fenced(self, error: Any) -> FencedError:
         why = self._fenced_by or (error.str() if isinstance(error, KafkaError) else str(error))

@@ -16,7 +16,7 @@ class KafkaTransactions:
     """Transactions on confluent-kafka."""
 
     def fence(self, producers: Sequence[ProducerProperties], timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.transactions.Transactions.fence``."""
         end_s = time.monotonic() + timeout_ms / 1000
 
         def fence_one(producer: ProducerProperties) -> None:
@@ -35,7 +35,7 @@ class KafkaTransactions:
         records: Sequence[tuple[bytes, bytes | None]],
         timeout_ms: int,
     ) -> None:
-        """See the port."""
+        """See ``ports.transactions.Transactions.write``."""
         writer = KafkaFencedWriter(topic, producer)
         writer.claim(timeout_ms)
         try:

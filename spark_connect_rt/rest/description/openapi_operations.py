@@ -48,10 +48,10 @@ class Operation:
 
 
 UNREADABLE = "The body is not the JSON that is needed (500 as Java answers; code CRT-1032)."
-_LATE = "It could not be done in time, the worker that must do it is not reached, or an error nobody foresaw."
+_LATE = "It could not be done in time, the worker that must do it is not reached, or an unforeseen error."
 _NOT_FOUND = {404: "There is no such connector or task."}
 _INVALID = {400: "The configuration is refused; every problem is listed."}
-_REBALANCING = {409: "A rebalance did not end in time, or nobody leads the group."}
+_REBALANCING = {409: "A rebalance did not end in time, or the group has no leader."}
 _LEADER = _NOT_FOUND | _REBALANCING
 _TRACKING = {403: "Topic tracking, or its reset, is disabled."}
 
@@ -95,7 +95,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("POST", "/connectors"): Operation(
         "createConnector",
         {201: ConnectorInfo},
-        _INVALID | {409: "The name is taken, a rebalance did not end in time, or nobody leads the group."},
+        _INVALID | {409: "The name is taken, a rebalance did not end in time, or the group has no leader."},
         shapes.NewConnector,
         (_FORWARD,),
     ),

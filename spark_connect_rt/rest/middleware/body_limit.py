@@ -1,6 +1,6 @@
 """How much of a request's body is read: a longer one is refused (413), whatever the request is.
 
-Owns: the ASGI wrapper. It counts while an endpoint reads, so a body that nobody asks for is not read at all.
+Owns: the ASGI wrapper. It counts while an endpoint reads, so a body that no one asks for is not read at all.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
 from spark_connect_rt.ports.transactions import Transactions
 from spark_connect_rt.runtime.herder.settings import HerderSettings
-from spark_connect_rt.runtime.worker.own_offsets import OpenStore, OwnOffsets
+from spark_connect_rt.runtime.worker.source_offset_stores import OpenStore, SourceOffsetStores
 from spark_connect_rt.stores.config_store import ConfigStore
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.stores.status_store import StatusStore
@@ -55,15 +55,17 @@ class HerderDependencies:
     table_memory: TableMemory | None = None  # None: tables that Spark writes remember nothing
     loggers: Loggers | None = None  # None: levels are neither shown nor set
     threads: Threads = MACHINE_THREADS
-    supervisor: Supervisor = field(default_factory=Supervisor)  # hears of parts that ended by an error
+    supervisor: Supervisor = field(default_factory=Supervisor)  # notified of parts that ended by an error
     transactions: Transactions | None = None  # None: no exactly-once sources
     open_offsets: OpenStore | None = None  # None: connectors have no offset topics of their own
 
 
-def own_offsets(deps: HerderDependencies) -> OwnOffsets:
+def source_offset_stores(deps: HerderDependencies) -> SourceOffsetStores:
     """Return the source offsets of every connector of the group; their topics are opened when they are needed."""
 
     def config_of(connector: str) -> Mapping[str, str] | None:
         return deps.config_store.snapshot().connector_config(connector)
 
-    return OwnOffsets(deps.offset_store, deps.settings.worker, deps.open_offsets, config_of, deps.resolve, deps.threads)
+    return SourceOffsetStores(
+        deps.offset_store, deps.settings.worker, deps.open_offsets, config_of, deps.resolve, deps.threads
+    )

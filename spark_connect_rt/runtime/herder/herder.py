@@ -32,7 +32,7 @@ from spark_connect_rt.ports.herder_requests import (
 )
 from spark_connect_rt.ports.herder_values import ConfigWritten
 from spark_connect_rt.ports.threads import Event
-from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, own_offsets
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies, source_offset_stores
 from spark_connect_rt.runtime.herder.loop import HerderLoop
 from spark_connect_rt.runtime.herder.requests.fresh_reads import FreshReads
 from spark_connect_rt.runtime.herder.requests.request_queue import answered, copy_outcome
@@ -51,7 +51,7 @@ class DistributedHerder:
 
     def __init__(self, dependencies: HerderDependencies) -> None:
         self._deps = dependencies
-        offsets = own_offsets(dependencies)
+        offsets = source_offset_stores(dependencies)
         self._loop = HerderLoop(dependencies, ConnectorViews(dependencies, offsets), offsets)
         self.views = WorkerViews(dependencies, offsets, self._loop)
         self._threads = RequestThreads(dependencies.threads)

@@ -37,8 +37,8 @@ from spark_connect_rt.runtime.herder.store_lifecycle import FLUSH_LIMIT_MS, star
 from spark_connect_rt.runtime.herder.tick import Step, Verdict, blocking_limit_ms, tick
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.herder.views import ConnectorViews
-from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
 from spark_connect_rt.runtime.worker.prepared_runner import PreparedRunner
+from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
 from spark_connect_rt.runtime.worker.worker import Worker, WorkerDependencies
 from spark_connect_rt.state.target_state import TargetState
 
@@ -54,7 +54,7 @@ LOST_LIMIT_S = 7.0  # for the engine's end after a failure; without pings execut
 class HerderLoop:
     """Ticks until it is stopped."""
 
-    def __init__(self, dependencies: HerderDependencies, views: ConnectorViews, offsets: OwnOffsets) -> None:
+    def __init__(self, dependencies: HerderDependencies, views: ConnectorViews, offsets: SourceOffsetStores) -> None:
         deps = self._deps = dependencies
         wakeup, report = deps.member.wakeup, deps.supervisor.failed
         self.started: Future[None] = Future()  # set once the stores are read; its error says why not
@@ -293,7 +293,7 @@ def _any_worker_serves(request: TickRequest) -> bool:
 
 
 def _worker_dependencies(
-    deps: HerderDependencies, offsets: OwnOffsets, preparing: TaskPreparation
+    deps: HerderDependencies, offsets: SourceOffsetStores, preparing: TaskPreparation
 ) -> WorkerDependencies:
     settings = deps.settings
     return WorkerDependencies(
@@ -309,6 +309,6 @@ def _worker_dependencies(
         resolve=deps.resolve,
         topic_tracking=settings.topic_tracking,
         threads=deps.threads,
-        may_vouch=lambda: deps.supervisor.failure is None and deps.member.may_vouch(),
+        holds_lease=lambda: deps.supervisor.failure is None and deps.member.holds_lease(),
         task_stop_limit_ms=settings.task_shutdown_graceful_timeout_ms,
     )

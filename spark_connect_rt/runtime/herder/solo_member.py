@@ -23,11 +23,11 @@ class SoloMember:
         self._stable = False
 
     def start(self) -> None:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.start``."""
         self.request_rejoin("started")
 
     def poll(self, timeout_ms: int) -> Sequence[MembershipEvent]:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.poll``."""
         with self._changed:
             self._changed.wait_for(lambda: self._events or self._woken, timeout_ms / 1000)
             self._woken = False
@@ -36,52 +36,52 @@ class SoloMember:
         return events
 
     def wakeup(self) -> None:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.wakeup``."""
         with self._changed:
             self._woken = True
             self._changed.notify_all()
 
     def request_rejoin(self, reason: str) -> None:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.request_rejoin``."""
         self._stable = False
         self._emit(JoinRequired(reason))
 
     def join(self, protocols: Sequence[tuple[str, bytes]]) -> None:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.join``."""
         self._protocol, metadata = protocols[0]
         self._generation += 1
         self._emit(AssignmentRequired(self._generation, self._protocol, MEMBER_ID, {MEMBER_ID: metadata}))
 
     def sync(self, assignments: Mapping[str, bytes]) -> None:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.sync``."""
         self._stable = True
         self._emit(Assigned(self._generation, self._protocol, MEMBER_ID, MEMBER_ID, assignments[MEMBER_ID]))
 
     def member_id(self) -> str:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.member_id``."""
         return MEMBER_ID if self._stable else ""
 
     def trouble(self) -> str:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.trouble``."""
         return ""
 
     def in_contact(self) -> bool:
-        """See the port: nobody can take work from it."""
+        """See the port: no other worker can take work from it."""
         return True
 
-    def may_vouch(self) -> bool:
-        """Return True: nobody else could get the work."""
+    def holds_lease(self) -> bool:
+        """Return True: no other worker could get the work."""
         return True
 
     def fenced(self) -> None:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.fenced``."""
 
     def leave(self, reason: str) -> None:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.leave``."""
         self._stable = False
 
     def stop(self) -> None:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.stop``."""
         self._stable = False
 
     def _emit(self, event: MembershipEvent) -> None:

@@ -91,7 +91,7 @@ class StandaloneHerder(DistributedHerder):
         self._await(lambda: self._stands(name), f"connector {name} did not restart")
 
     def _stands(self, name: str) -> bool:
-        """Return whether the Connector instance came to a state, and everybody can read it."""
+        """Return whether the Connector instance came to a state, and every reader can see it."""
         state, status = self._loop.worker.connector_state(name), self._deps.status_store.connector(name)
         return state is not State.UNASSIGNED and (status is None or status.state is state)
 

@@ -27,7 +27,7 @@ from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.offset_records import OffsetMap
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.worker.launches import kind_of
-from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
+from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
 from spark_connect_rt.state.connector_status import ConnectorStatus, State
 from spark_connect_rt.state.target_state import TargetState
 
@@ -37,7 +37,7 @@ Instance = TypeVar("Instance", bound=InstanceState)
 class ConnectorViews:
     """Reads of connectors, from the stores alone. Any thread."""
 
-    def __init__(self, deps: HerderDependencies, offsets: OwnOffsets) -> None:
+    def __init__(self, deps: HerderDependencies, offsets: SourceOffsetStores) -> None:
         self._deps = deps
         self._offsets = offsets
         self._types: dict[str, str] = {}

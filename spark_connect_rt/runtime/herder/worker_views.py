@@ -11,13 +11,13 @@ from spark_connect_rt.ports.metric_names import Measured
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.loop import HerderLoop
 from spark_connect_rt.runtime.herder.views import ConnectorViews
-from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
+from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
 
 
 class WorkerViews(ConnectorViews):
     """Implements ports.herder.HerderViews from the stores and the loop. Any thread."""
 
-    def __init__(self, deps: HerderDependencies, offsets: OwnOffsets, loop: HerderLoop) -> None:
+    def __init__(self, deps: HerderDependencies, offsets: SourceOffsetStores, loop: HerderLoop) -> None:
         super().__init__(deps, offsets)
         self._loop = loop
 

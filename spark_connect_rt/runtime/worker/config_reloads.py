@@ -1,4 +1,4 @@
-"""What a config provider answered may have a time to live: whoever was made from it is then made anew.
+"""What a config provider answered may have a time to live: what was configured with it is then restarted.
 
 Java ``WorkerConfigTransformer``, which restarts the connector alone; a task's own secrets are as old, so here each
 connector and each task is restarted, by the worker that runs it.
@@ -20,7 +20,7 @@ log = logging.getLogger(__name__)
 
 
 class ConfigReloads:
-    """Says when a run is due to be made anew."""
+    """Says when a run is due to be restarted."""
 
     def __init__(self, resolve: Resolve, notify: Notify, threads: Threads) -> None:
         self._resolve = resolve

@@ -122,7 +122,7 @@ def secret_settings(connector: Connector) -> tuple[str, ...]:
 
 
 def _topic_admin(spec: TaskSpec, worker: WorkerConfig) -> dict[str, str]:
-    """Return the properties of the client that makes a source's topics, none where nobody makes them."""
+    """Return the properties of the client that makes a source's topics, none where topics are not made."""
     if not (worker.runtime.topic_creation_enable and asks_for_topics(spec.connector_config)):
         return {}
     return connector_admin_properties(worker, spec.connector_config, spec.task.connector, spec.task.task)

@@ -1,4 +1,4 @@
-"""The metrics that a task keeps itself (KIP-877), from what its executor told.
+"""The metrics that a task keeps itself (KIP-877), from its executor's reports.
 
 Owns their names: those that Java's sensors of counts and values have.
 """

@@ -46,23 +46,23 @@ class PreparedRunner:
         self._preparing: dict[ConnectorTaskId, TaskLaunch] = {}
 
     def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
-        """See the port."""
+        """See ``ports.task_runner.TaskRunner.open``."""
         self._on_event = on_event
         self._runner.open(on_event, read_offsets)
 
-    def live_while(self, may_vouch: Callable[[], bool]) -> None:
-        """See the port."""
-        self._runner.live_while(may_vouch)
+    def live_while(self, holds_lease: Callable[[], bool]) -> None:
+        """See ``ports.task_runner.TaskRunner.live_while``."""
+        self._runner.live_while(holds_lease)
 
     def do(self, command: TaskCommand) -> None:
-        """Keep a launch back until it is prepared, and act on what it is told meanwhile; pass on the rest."""
+        """Keep a launch back until it is prepared, and act on commands for it meanwhile; pass on the rest."""
         if isinstance(command, Start) and self._needs(command.launch):
             self._begin(command.launch)
         elif not self._done_here(command):
             self._runner.do(command)
 
     def close(self, timeout_ms: int) -> None:
-        """See the port."""
+        """See ``ports.task_runner.TaskRunner.close``."""
         with self._lock:
             waiting = list(self._preparing)
         for task in waiting:
@@ -75,7 +75,7 @@ class PreparedRunner:
         self._threads.start(f"prepare-{launch.task}", lambda: self._run(launch))
 
     def _done_here(self, command: TaskCommand) -> bool:
-        """Act on a command for a run that is being prepared; False: the engine has the run, or nobody."""
+        """Act on a command for a run that is being prepared; False: the run is the engine's, or is over."""
         with self._lock:
             launch = self._preparing.get(command.task)
             if launch is None:

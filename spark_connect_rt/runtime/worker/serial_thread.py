@@ -1,6 +1,6 @@
 """One thread that runs calls one after another: where a connector's own code runs.
 
-A connector that blocks keeps nobody but itself waiting: the tick runs nothing of a connector's. Daemon threads, so that
+A connector that blocks keeps only itself waiting: the tick runs nothing of a connector's. Daemon threads, so that
 one that never returns cannot keep the process alive.
 """
 
@@ -19,7 +19,7 @@ class SerialThread:
     """Runs what it is given, in order. The thread starts with the first call and ends with ``close``."""
 
     def __init__(self, name: str, threads: Threads, report: Report = report_nowhere) -> None:
-        """``report`` hears of a call that raises all the same: it ends the thread."""
+        """``report`` is called with what a call raises all the same: it ends the thread."""
         self._name = name
         self._report = report
         self._threads = threads

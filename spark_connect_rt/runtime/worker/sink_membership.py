@@ -27,7 +27,7 @@ class SinkMembership(Protocol):
         """The engine will read these offsets next."""
 
     def join(self) -> None:
-        """Join the group (once)."""
+        """Join the consumer group; called once for a run."""
 
     def durable(self, offsets: Mapping[TopicPartition, int]) -> None:
         """These next offsets may be committed."""

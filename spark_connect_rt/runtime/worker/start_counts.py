@@ -20,11 +20,11 @@ class StartCounts:
         self._attempts = self._good = self._bad = 0
 
     def of_one(self, report: ReportStatus) -> ReportStatus:
-        """Count an attempt; return the reporter that hears how it goes."""
+        """Count an attempt; return the reporter that counts how it went."""
         self._attempts += 1
         known = False
 
-        def heard(
+        def report_and_count(
             state: State | None,
             trace: str | None = None,
             version: str | None = None,
@@ -37,10 +37,10 @@ class StartCounts:
                 self._bad += state is State.FAILED
             report(state, trace, version, notes)
 
-        return heard
+        return report_and_count
 
     def metrics(self) -> Iterator[Measured]:
-        """Yield the counts."""
+        """Yield attempts, successes and failures, and the shares of both, as metrics."""
         over = max(1, self._good + self._bad)
         for name, value in (
             ("attempts-total", self._attempts),

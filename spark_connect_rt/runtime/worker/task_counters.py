@@ -19,7 +19,7 @@ class TaskCounters:
         self._in_window = 0
 
     def add(self, now_ms: int, records: int, data_bytes: int, skipped: int) -> None:
-        """Count one durable batch."""
+        """Count one durable batch: its records, bytes and skipped records."""
         self.records += records
         self.data_bytes += data_bytes
         self.skipped += skipped

@@ -34,7 +34,7 @@ class _Sample:
 
 
 class TaskMeasures:
-    """Of one run."""
+    """What one run counted, as totals since its start and as rates over a window."""
 
     def __init__(self, now_ms: int, window_ms: int = WINDOW_MS) -> None:
         self.moved_at_ms = now_ms  # it began to run, or something moved
@@ -47,7 +47,7 @@ class TaskMeasures:
         self._samples: deque[_Sample] = deque()
 
     def take(self, event: TaskMeasured, now_ms: int) -> None:
-        """Take one report."""
+        """Add one report; totals of another hosting start from 0."""
         if event.host != self._host:
             self._host, self._of_host, self._calls = event.host, {}, {}
         before = self._of_host.get(event.half, {})
@@ -68,11 +68,11 @@ class TaskMeasures:
         self._keep(now_ms, added, {"commit.ms_max": took_ms})
 
     def calls(self) -> tuple[tuple[str, int], ...]:
-        """Return the calls that were long under way when it was last told, and since when."""
+        """Return the calls that were long under way at the last report, and since when."""
         return tuple(self._calls.values())
 
     def forget_calls(self) -> None:
-        """The run is paused or begins to run: what was told before is over."""
+        """The run is paused or begins to run: what was reported before is over."""
         self._calls.clear()
 
     def waiting(self) -> int:
@@ -102,7 +102,7 @@ class TaskMeasures:
         return round(self.recent(name, now_ms) / self.window_s(now_ms), 1)
 
     def recent_longest(self, name: str, now_ms: int) -> float:
-        """Return the greatest within the window, 0 if nothing was told."""
+        """Return the greatest within the window, 0 if nothing was reported."""
         self._forget(now_ms)
         return max((sample.longest[name] for sample in self._samples if name in sample.longest), default=0)
 

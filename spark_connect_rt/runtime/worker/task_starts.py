@@ -56,7 +56,7 @@ class TaskStarts:
     """The tick's; ``actuals`` may be read by any thread."""
 
     def __init__(self, ask: Ask, threads: Threads, changed: Callable[[str], None]) -> None:
-        """``changed`` hears that ``actuals`` are others, and in a sentence what the tick should come back for.
+        """``changed`` is called when ``actuals`` are others, with a sentence on what the tick should come back for.
 
         It is also called on the thread that asks a connector.
         """
@@ -95,7 +95,7 @@ class TaskStarts:
         self._changed("")
 
     def actuals(self) -> dict[ConnectorTaskId, Actual]:
-        """Return how they stand."""
+        """Return the state of each task that is being started."""
         with self._lock:
             return {task: one.actual for task, one in self._tasks.items()}
 
@@ -132,7 +132,7 @@ class TaskStarts:
             self._tasks.pop(task, None)
 
     def _forget_questions(self) -> None:
-        """Whoever starts next asks once more: also one whose connector never answered the last time."""
+        """The next start asks once more: also one whose connector never answered the last time."""
         waited_for = {task.connector for task, one in self._tasks.items() if one.actual.life is Life.ALIVE}
         self._questions = {name: one for name, one in self._questions.items() if name in waited_for}
 

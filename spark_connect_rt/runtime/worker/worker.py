@@ -1,4 +1,4 @@
-"""The hands: connectors and tasks of this worker (Java ``Worker``). Does as told, decides nothing.
+"""The hands: connectors and tasks of this worker (Java ``Worker``). Carries out, decides nothing.
 
 Called by the herder's tick thread only, but for ``open``'s callbacks, which come from the engine's threads.
 Failures of one connector or task become its FAILED status and touch nothing else.
@@ -40,7 +40,7 @@ from spark_connect_rt.runtime.worker.launches import (
     sink_settings,
     stored_task_class,
 )
-from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
+from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
 from spark_connect_rt.runtime.worker.start_counts import StartCounts
 from spark_connect_rt.runtime.worker.status_reports import StatusReports
 from spark_connect_rt.runtime.worker.task_measures import metrics_window_ms
@@ -84,18 +84,18 @@ class WorkerDependencies:
     plugins: PluginCatalog
     runner: TaskRunner
     sink_groups: SinkGroupFactory
-    offsets: OwnOffsets
+    offsets: SourceOffsetStores
     status_store: StatusStore
     resolve: Resolve
     topic_tracking: bool = True
     task_stop_limit_ms: int = 5_000  # task.shutdown.graceful.timeout.ms
     threads: Threads = MACHINE_THREADS
     check: Callable[[ConnectorTaskId], None] = lambda _: None  # raises: the task must not start here any more
-    may_vouch: Callable[[], bool] = lambda: True  # whether contact to the group is fresh
+    holds_lease: Callable[[], bool] = lambda: True  # whether contact to the group is fresh
 
 
 class Worker:
-    """Holds what runs here."""
+    """The connectors and tasks that run on this worker, and what is asked of them."""
 
     def __init__(self, dependencies: WorkerDependencies, notify: Notify) -> None:
         self._deps = dependencies
@@ -115,8 +115,8 @@ class Worker:
         )
 
     def open(self) -> None:
-        """Open the engine."""
-        self._deps.runner.live_while(self._deps.may_vouch)
+        """Open the engine, which reports events of tasks and keeps executors alive while the lease holds."""
+        self._deps.runner.live_while(self._deps.holds_lease)
         self._deps.runner.open(self._on_task_event, self._read_offsets)
 
     def close(self, timeout_ms: int) -> None:
@@ -177,12 +177,12 @@ class Worker:
             found.note(notes)
 
     def stopping(self) -> list[str]:
-        """Return what was told to stop and has not ended yet, by name."""
+        """Return what was asked to stop and has not ended yet, by name."""
         everything = [*self.connectors().items(), *self.tasks().items()]
         return [str(name) for name, actual in everything if actual.life is Life.STOPPING]
 
     def unfinished(self) -> ConnectorsAndTasks:
-        """Return what was told to stop and has not ended yet."""
+        """Return what was asked to stop and has not ended yet."""
         connectors = [name for name, actual in self.connectors().items() if actual.life is Life.STOPPING]
         tasks = [task for task, actual in self.tasks().items() if actual.life is Life.STOPPING]
         return ConnectorsAndTasks(tuple(connectors), tuple(tasks))
@@ -213,7 +213,7 @@ class Worker:
         connector.start()
 
     def switch_connector(self, name: str, paused: bool) -> None:
-        """Pause or resume."""
+        """Pause a connector of this worker, or resume it."""
         self._connectors[name].switch(paused)
 
     def stop_connector(self, name: str, status_after: State | None) -> None:
@@ -275,7 +275,7 @@ class Worker:
         self._reloads.watch_task(spec.task, key, spec.connector_config, spec.task_config)
 
     def switch_task(self, task: ConnectorTaskId, paused: bool) -> None:
-        """Pause or resume."""
+        """Pause a task of this worker, or resume it, also while it starts."""
         if not self._task_starts.switch(task, paused):
             self._tasks[task].switch(paused)
 
@@ -303,7 +303,7 @@ class Worker:
             task.fence()
 
     def report_restarting(self, task: ConnectorTaskId | None, connector: str) -> None:
-        """Mark as RESTARTING (KIP-745)."""
+        """Write status RESTARTING of a task, or of the connector for None (KIP-745)."""
         self._reports.restarting(connector, task)
 
     def connector_states(self) -> dict[str, str]:

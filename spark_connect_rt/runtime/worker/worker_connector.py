@@ -40,7 +40,7 @@ NO_NOTES: Mapping[str, Any] = MappingProxyType({})
 
 
 class ReportStatus(Protocol):
-    """Writes this incarnation's status."""
+    """Writes one incarnation's status to the status topic."""
 
     def __call__(
         self,
@@ -118,12 +118,12 @@ class WorkerConnector:
 
     @property
     def state(self) -> State:
-        """The last reported state."""
+        """Return the state that was reported last."""
         return self._state
 
     @property
     def trace(self) -> str:
-        """Why it FAILED."""
+        """Return why the connector FAILED, as its status shows it."""
         return self._trace
 
     def note(self, notes: Mapping[str, Any]) -> None:
@@ -136,7 +136,7 @@ class WorkerConnector:
         self._thread.submit(self._guarded(self._enter_mode))
 
     def switch(self, paused: bool) -> None:
-        """Pause or resume it."""
+        """Pause the connector, or resume it."""
         with self._lock:
             self._stands(mode=paused)
         self._thread.submit(self._guarded(self._enter_mode))
@@ -214,7 +214,7 @@ class WorkerConnector:
         except Exception as error:  # noqa: BLE001 - the connector's code: what is wrong is its status
             trace = without_secrets(traceback.format_exc())
             log.warning("connector=%s task configurations could not be generated: %s", name, trace)
-            # It runs and is asked again; without the trace in its status nobody would know why it has no tasks.
+            # It runs and is asked again; without the trace in its status users would not know why it has no tasks.
             self._troubled = True
             self._report(self._state, trace=trace, version=self._version)
             self._notify(TaskConfigsFailed(name, without_secrets(f"{type(error).__name__}: {error}")))

@@ -54,7 +54,7 @@ class SinkSettings:
 def release_timeout_ms(max_poll_interval_ms: int) -> int:
     """Return when what holds on to a revoked partition is killed, so that it is dead before the group moves it.
 
-    The group waits for ``max.poll.interval.ms`` (I4) from its own start of the rebalance, which a member hears of a
+    The group waits for ``max.poll.interval.ms`` (I4) from its own start of the rebalance, which a member learns a
     heartbeat later; neighbours are drained for 1.5 s, and a process that is cut off may take 6 s to end.
     """
     return max(max_poll_interval_ms // 2, max_poll_interval_ms - _KILL_MARGIN_MS)
@@ -91,7 +91,7 @@ class SinkTaskMembership:
         self._uncommitted: dict[TopicPartition, int] = {}
         self._owed: dict[TopicPartition, int] = {}  # durable, and not known to be committed; also what was lost
         self._ends: dict[TopicPartition, int] = {}
-        self._read: dict[TopicPartition, int] = {}  # where the engine reads, past markers; of what was told
+        self._read: dict[TopicPartition, int] = {}  # where the engine reads, past markers; of what was reported
         self._undrained: Counter[TopicPartition] = Counter()  # revocations that the engine has not answered
         self._leaving = False
         self._commit_at_end = True

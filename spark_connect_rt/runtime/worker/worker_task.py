@@ -98,17 +98,17 @@ class WorkerTask:
 
     @property
     def id(self) -> ConnectorTaskId:
-        """The task."""
+        """Return the task's id."""
         return self.launch.task
 
     @property
     def state(self) -> State:
-        """The last reported state."""
+        """Return the state that was reported last."""
         return self._state
 
     @property
     def trace(self) -> str:
-        """Why it FAILED."""
+        """Return why the task FAILED, as its status shows it."""
         return self._trace or ""
 
     @property
@@ -212,7 +212,7 @@ class WorkerTask:
             self.on_event(TaskEnded(self.id, self.launch.run, drained=False))
 
     def switch(self, paused: bool) -> None:
-        """Pause or resume."""
+        """Pause the task, or resume it; without effect on one that ends."""
         with self._lock:
             if self._life is not Life.ALIVE:
                 return
@@ -229,7 +229,7 @@ class WorkerTask:
         self._services.runner.do(Stop(self.id, timeout_ms))
 
     def fence(self) -> None:
-        """Believe nothing of this run from now on, and end it at once: soon somebody else may run the task."""
+        """Believe nothing of this run from now on, and end it at once: soon another worker may run the task."""
         with self._lock:
             self._fenced = True
             if self._life not in (Life.ALIVE, Life.STOPPING):
@@ -239,7 +239,7 @@ class WorkerTask:
         self._services.runner.do(Stop(self.id, 0))
 
     def fail(self, trace: str) -> None:
-        """Fail the task from this side (its consumer group membership broke): the engine is told to end it.
+        """Fail the task from this side (its consumer group membership broke): the engine is asked to end it.
 
         In order, as any stop: a limit of 0 is for fences, it takes the neighbours in the slot down with the task.
         """

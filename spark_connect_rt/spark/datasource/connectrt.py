@@ -62,7 +62,7 @@ class ConnectRt(DataSource):  # type: ignore[misc]
         table = self._table()
         if table is not None:
             return self.tables[_kind_of(table)]
-        if parse_options(dict(self.options)).decodes:  # told by load(), not by a query that fails later
+        if parse_options(dict(self.options)).decodes:  # reported by load(), not by a query that fails later
             return self._connector().columns()
         return columns_ddl((), {})
 

@@ -34,7 +34,7 @@ class OffsetBook(Protocol):
     """The stored offsets of one connector name."""
 
     def read(self) -> Sequence[SourceOffset]:
-        """Return all. Raises ConnectError."""
+        """Return every offset of the connector. Raises ConnectError."""
 
     def write(self, offsets: Sequence[SourceOffset]) -> None:
         """Store them; returns when they are durable. Raises ConnectError."""
@@ -89,7 +89,7 @@ class NamedConnector:
         return self._connector().exactly_once_support(self._config) is ExactlyOnceSupport.SUPPORTED
 
     def started(self) -> RangeSourceConnector:
-        """Return a connector over a log, started; whoever asked stops it. Raises what it does."""
+        """Return a connector over a log, started; the caller stops it. Raises what it does."""
         source = self._connector()
         assert isinstance(source, RangeSourceConnector)
         source.context = _Planning()

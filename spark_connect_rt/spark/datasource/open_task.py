@@ -78,7 +78,7 @@ class OpenTask:
         return self._task.idle_wait_ms()
 
     def close(self) -> None:
-        """Stop it."""
+        """Stop the task and close its pipeline."""
         self._task.stop()
         self._pipeline.close()
 

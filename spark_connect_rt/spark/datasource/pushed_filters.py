@@ -55,7 +55,7 @@ class Comparison:
         return _COMPARISONS[self.comparison][1](value, self.value) is not self.negated
 
     def mask(self, column: pa.Array) -> pa.Array:
-        """Tell which rows stay."""
+        """Return which rows of a column the filter keeps, as booleans."""
         kind = column.type
         if self.comparison == NOT_NULL:
             return pc.is_valid(column)

@@ -49,8 +49,8 @@ def ranges_behind(position: Position, source: RangeSourceConnector) -> list[Sour
         next_number = numbers.get(name_of(one), one.first)
         if next_number != one.first:
             raise DataError(
-                f"records are lost: {name_of(one)} would go on at {next_number}, its source at {one.first} now. Begin "
-                "anew with another checkpoint, at startingOffsets=connect or with the offsets to go on from."
+                f"records are lost: {name_of(one)} would go on at {next_number}, its source at {one.first} now. Start "
+                "over with another checkpoint, at startingOffsets=connect or with the offsets to go on from."
             )
     return ranges
 

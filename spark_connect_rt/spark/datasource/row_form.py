@@ -28,7 +28,7 @@ def is_record_form(columns: pa.Schema) -> bool:
 
 
 class RecordForm:
-    """Rows in record form."""
+    """Rows in record form: topic, key, value, headers ... as columns."""
 
     def __init__(self, columns: pa.Schema, topic: str | None) -> None:
         """Take the columns and the topic of rows that name none. Raises DataError: neither names one."""

@@ -119,9 +119,9 @@ class SinkWrite:
         """Return when the task says that all of it is safe."""
         end_s = time.monotonic() + self._plan.patience_ms / 1000
         while self._offsets:
-            told = self._reports.flush(FLUSH_TIMEOUT_MS)
-            safe = self._task.pre_commit(dict(self._offsets)) if told else {}
-            if told and all(safe.get(one, -1) >= offset for one, offset in self._offsets.items()):
+            flushed = self._reports.flush(FLUSH_TIMEOUT_MS)
+            safe = self._task.pre_commit(dict(self._offsets)) if flushed else {}
+            if flushed and all(safe.get(one, -1) >= offset for one, offset in self._offsets.items()):
                 return
             if time.monotonic() > end_s:
                 raise ConnectError(f"the sink did not make everything durable within {self._plan.patience_ms} ms")

@@ -1,4 +1,4 @@
-"""The offset topic behind a stream: told where its batches end (``commitOffsets=connect``)."""
+"""The offset topic behind a stream: it is given where the stream's batches end (``commitOffsets=connect``)."""
 
 from __future__ import annotations
 

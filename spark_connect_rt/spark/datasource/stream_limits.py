@@ -38,7 +38,7 @@ __all__ = ["OlderStreamReader", "ReadAllAvailable", "ReadLimit", "ReadMaxRows", 
 
 
 class OlderStreamReader(DataSourceStreamReader):  # type: ignore[misc]
-    """A stream's reader for Spark before 4.2: asked where a batch ends, not told where it begins. One thread."""
+    """A stream's reader for Spark before 4.2: asked where a batch ends, not given where it begins. One thread."""
 
     def __init__(self, reader: Any) -> None:
         """Take a reader for Spark 4.2."""

@@ -7,7 +7,7 @@ there until the batch is done, at most ``maxRecords`` and one poll of each task;
 After a restart Spark asks for the batch again that was under way: the tasks resume where it began and give as many rows
 of each source partition as it had (``stream_position``); of a connector that does not say that its offsets are exact,
 all rows up to the offset where it ended, which may be more. Spark's checkpoint decides where a query goes on; the
-offset topic is told after each batch (``commitOffsets=connect``), and asked by a query that has no checkpoint
+offset topic is written after each batch (``commitOffsets=connect``), and read by a query that has no checkpoint
 (``startingOffsets=connect``).
 """
 
@@ -54,7 +54,7 @@ class RowsPartition(InputPartition):  # type: ignore[misc]
 
 @dataclass(frozen=True, slots=True)
 class StreamPlan:
-    """What a query reads."""
+    """What a stream's query reads, and how much of it at once."""
 
     open_tasks: Callable[[Sequence[SourceOffset]], list[OpenTask]]  # started at stored offsets
     starting: Callable[[], Sequence[SourceOffset]]  # asked once, by a query without a checkpoint
@@ -151,7 +151,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         return self._plan
 
     def _resume(self, position: Position) -> None:
-        """Have the tasks run from a position on, anew unless they are there."""
+        """Have the tasks run from a position on; restart them unless they are there."""
         if self._at == position:
             return
         self._stop_tasks()
@@ -187,7 +187,7 @@ def _cannot_repeat(lacking: Mapping[str, int]) -> DataError:
     missing = ", ".join(f"{count} of {name or 'no source partition'}" for name, count in lacking.items())
     return DataError(
         f"the batch under way when the query ended cannot be repeated, the source lacks rows: {missing}. "
-        "Begin anew with another checkpoint, at startingOffsets=connect or with the offsets to go on from."
+        "Start over with another checkpoint, at startingOffsets=connect or with the offsets to go on from."
     )
 
 

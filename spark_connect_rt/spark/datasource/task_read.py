@@ -68,7 +68,7 @@ def _quoted(name: str) -> str:
 
 
 class StartingOffsets:
-    """The offset reader of a task: what the read was told to start from."""
+    """The offset reader of a task: where the read was asked to start."""
 
     def __init__(self, starting: Sequence[SourceOffset]) -> None:
         self._stored = {encode_json(partition): offset for partition, offset in starting}

@@ -34,7 +34,7 @@ ENVELOPE = b'{"schema":'
 
 
 class ValueReader(Protocol):
-    """Reads one column."""
+    """Reads one column of encoded keys or values."""
 
     def value(self, topic: str, data: bytes) -> SchemaAndValue:
         """Return one value. Raises DataError."""
@@ -47,7 +47,7 @@ class ValueReader(Protocol):
 
 
 class ConverterReader:
-    """Any converter."""
+    """Reads a column by any converter, value by value."""
 
     def __init__(self, converter: Converter) -> None:
         self._converter = converter
@@ -120,11 +120,11 @@ class HeldValues(Converter):
         return pa.array(numbers, pa.binary())
 
     def to_connect_data(self, topic: str, data: bytes | None) -> SchemaAndValue:
-        """Hand a value out."""
+        """Return the value that a number stands for."""
         return NULL if data is None else self._values[data]
 
     def forget(self) -> None:
-        """Let go of all."""
+        """Drop all values and columns that are held."""
         self._values.clear()
         self._columns.clear()
 

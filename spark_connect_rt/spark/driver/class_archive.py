@@ -31,8 +31,8 @@ def archive_path(java_home: Path) -> Path:
     """Return where the archive of this environment and Java lies, or would lie."""
     home = java_home.resolve()
     release = home / "release"
-    told = release.read_bytes() if release.is_file() else b""
-    key = hashlib.sha256(os.fsencode(home) + told).hexdigest()[:12]
+    release_bytes = release.read_bytes() if release.is_file() else b""
+    key = hashlib.sha256(os.fsencode(home) + release_bytes).hexdigest()[:12]
     return Path(sys.prefix) / "share" / "connectrt" / f"spark-{VERSION}-{key}.jsa"
 
 
@@ -54,7 +54,7 @@ def rehearse(session: SparkSession) -> None:
 
 
 def end_jvm(session: SparkSession) -> int:
-    """Stop Spark and its JVM, which writes what it was told to write at its exit; return its exit code. Blocks."""
+    """Stop Spark and its JVM, which writes its archive at its exit; return its exit code. Blocks."""
     gateway = session.sparkContext._gateway
     assert gateway is not None
     session.stop()

@@ -38,7 +38,7 @@ class ChannelOwner(Protocol):
         """One of the slice's processes said who it is. False: it is refused, and not mentioned again."""
 
     def on_message(self, connection: Connection, message: Message) -> None:
-        """It said something."""
+        """A connection sent a report."""
 
     def on_dead(self, connection: Connection) -> None:
         """It is certainly dead, or ended by itself. The last call for this connection."""
@@ -54,26 +54,26 @@ class Connection:
         self.role = role
         self.owner: ChannelOwner | None = None
         self.out: deque[bytes] = deque()
-        self.heard_s = self.pinged_s = time.monotonic()
+        self.received_s = self.pinged_s = time.monotonic()
         self.cut_s: float | None = None  # when this side closed its half
 
 
 class ControlChannel:
-    """Connections and their thread."""
+    """The driver's end of all connections to slots, served by one thread."""
 
     def __init__(
         self,
         listener: socket.socket,
         address: str,
         session_timeout_ms: int,
-        may_vouch: Callable[[], bool] = lambda: True,
+        holds_lease: Callable[[], bool] = lambda: True,
         *,
         encrypted: bool,
     ) -> None:
-        """Take the listener; ``may_vouch`` is asked before each ping: executors live by pings alone (E5)."""
+        """Take the listener; ``holds_lease`` is asked before each ping: executors live by pings alone (E5)."""
         self.address = address
         tls, self.certificate = new_identity() if encrypted else (None, "")
-        self._may_vouch = may_vouch
+        self._holds_lease = holds_lease
         self._session_s = session_timeout_ms / 1000
         self._owners: dict[int, ChannelOwner] = {}
         self._connections: set[Connection] = set()
@@ -84,7 +84,7 @@ class ControlChannel:
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._wake_in, selectors.EVENT_READ)
         self._stopped = threading.Event()
-        self.ended = False  # nothing is heard or said any more
+        self.ended = False  # nothing is received or sent any more
         self.on_thread_end: Callable[[BaseException | str], None] = lambda why: report_nowhere(Part.CHANNEL, why)
         self._door = Door(listener, tls, self._token_of, self._admit)
         self._thread = threading.Thread(target=self._run, name="control-channel", daemon=True)
@@ -189,7 +189,7 @@ class ControlChannel:
             self._drop(connection)
             return
         for message in others:
-            self._hear(connection, message)
+            self._on_message(connection, message)
 
     def _serve(self, connection: Connection, events: int) -> None:
         if connection not in self._connections:
@@ -212,11 +212,11 @@ class ControlChannel:
             self._drop(connection)
             return
         data = connection.cipher.open(chunk)
-        connection.heard_s = time.monotonic()
+        connection.received_s = time.monotonic()
         for message in connection.splitter.feed(data):
-            self._hear(connection, message)
+            self._on_message(connection, message)
 
-    def _hear(self, connection: Connection, message: Message) -> None:
+    def _on_message(self, connection: Connection, message: Message) -> None:
         if connection.owner is not None and message["op"] != "ping":
             connection.owner.on_message(connection, message)
 
@@ -283,24 +283,24 @@ class ControlChannel:
         if connection.cut_s is not None:
             if now_s - connection.cut_s > self._session_s * DEATH_MARGIN:
                 self._drop(connection)
-        elif now_s - connection.heard_s > self._session_s:
+        elif now_s - connection.received_s > self._session_s:
             self._broken(connection, f"silent for {self._session_s:.1f} s")
-        elif now_s - connection.pinged_s > self._session_s / 3 and self._may_vouch():
+        elif now_s - connection.pinged_s > self._session_s / 3 and self._holds_lease():
             connection.pinged_s = now_s
             self._queue(connection, _PING)
 
 
-def listen_unix(path: str, session_timeout_ms: int, may_vouch: Callable[[], bool] = lambda: True) -> ControlChannel:
+def listen_unix(path: str, session_timeout_ms: int, holds_lease: Callable[[], bool] = lambda: True) -> ControlChannel:
     """Listen on a unix socket: driver and executors on one machine. Its folder keeps others out."""
     Path(path).unlink(missing_ok=True)  # of a channel that ended
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     listener.bind(path)
     listener.listen(256)
-    return ControlChannel(listener, f"unix:{path}", session_timeout_ms, may_vouch, encrypted=False)
+    return ControlChannel(listener, f"unix:{path}", session_timeout_ms, holds_lease, encrypted=False)
 
 
-def listen_tcp(host: str, session_timeout_ms: int, may_vouch: Callable[[], bool] = lambda: True) -> ControlChannel:
+def listen_tcp(host: str, session_timeout_ms: int, holds_lease: Callable[[], bool] = lambda: True) -> ControlChannel:
     """Listen on a free port of the driver's address; TLS."""
     listener = socket.create_server((host, 0), backlog=256)
     port = listener.getsockname()[1]
-    return ControlChannel(listener, f"tcp:{host}:{port}", session_timeout_ms, may_vouch, encrypted=True)
+    return ControlChannel(listener, f"tcp:{host}:{port}", session_timeout_ms, holds_lease, encrypted=True)

@@ -1,7 +1,7 @@
 """Who comes to the control channel: from accept to hello, on a thread of its own.
 
 Owns strangers, so that they cost the channel nothing: how many wait, how much they may say, and for how long, before
-they have named a slice and its token. Who did is handed to the channel; everybody else is cut off.
+they have named a slice and its token. Who did is handed to the channel; any other client is cut off.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ HELLO_LIMIT_BYTES = 65_536
 _SAID_LIMIT_BYTES = 4 * HELLO_LIMIT_BYTES  # handshake, hello, and what was read with it
 GUESTS_MAX = 256  # several times what a worker's slices open at once
 ROLES = ("reader", "writer", "commit")
-_REST_S = 0.1  # when nobody can be accepted: it would be tried again at once, and for ever
+_REST_S = 0.1  # when no client can be accepted: it would be tried again at once, and for ever
 log = logging.getLogger(__name__)
 
 
@@ -39,7 +39,7 @@ class Guest:
     splitter: MessageSplitter = field(default_factory=lambda: MessageSplitter(HELLO_LIMIT_BYTES))
     said_bytes: int = 0
 
-    def hear(self, chunk: bytes) -> tuple[bytes, Message | None, list[Message]]:
+    def receive(self, chunk: bytes) -> tuple[bytes, Message | None, list[Message]]:
         """Return what to answer, the hello once it is whole, and what came behind it. Raises OSError, ValueError."""
         self.said_bytes += len(chunk)
         if self.said_bytes > _SAID_LIMIT_BYTES:
@@ -83,7 +83,7 @@ class Door:
         self._thread.start()
 
     def close(self) -> None:
-        """Let nobody in any more. Any thread."""
+        """Accept no more clients. Any thread."""
         self._stopped.set()
         self._wake_out.close()  # which the thread sees
         self._thread.join(5)
@@ -115,7 +115,7 @@ class Door:
         except BlockingIOError:
             return
         except OSError as error:  # no descriptors left, most likely
-            log.warning("control channel: nobody can be accepted: %s", error)
+            log.warning("control channel: no client can be accepted: %s", error)
             self._dismiss_oldest("its place is needed")
             self._stopped.wait(_REST_S)
             return
@@ -137,7 +137,7 @@ class Door:
         if guest not in self._guests:
             return
         try:
-            self._hear(guest)
+            self._on_bytes(guest)
         except BlockingIOError:
             return
         except (OSError, ValueError) as error:
@@ -146,11 +146,11 @@ class Door:
             log.exception("a stranger's opening failed")
             self._dismiss(guest, str(error))
 
-    def _hear(self, guest: Guest) -> None:
+    def _on_bytes(self, guest: Guest) -> None:
         chunk = guest.sock.recv(HELLO_LIMIT_BYTES)
         if not chunk:
             raise ValueError("it hung up")
-        answer, hello, others = guest.hear(chunk)
+        answer, hello, others = guest.receive(chunk)
         if answer and guest.sock.send(answer) < len(answer):
             raise ValueError("it does not listen")
         if hello is not None:

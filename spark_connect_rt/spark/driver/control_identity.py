@@ -27,7 +27,7 @@ def new_identity() -> tuple[ssl.SSLContext, str]:
     certificate = builder.sign(key, hashes.SHA256()).public_bytes(Encoding.PEM)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    context.num_tickets = 0  # nobody resumes a session: each process connects once
+    context.num_tickets = 0  # no client resumes a session: each process connects once
     with tempfile.TemporaryDirectory(prefix="connectrt-") as folder:  # 0700; ssl takes keys from files alone
         path = Path(folder, "identity.pem")
         path.write_bytes(certificate + key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, NoEncryption()))

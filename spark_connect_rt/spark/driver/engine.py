@@ -1,4 +1,4 @@
-"""The life of runs: started, paused, moved, mended after losses, ended (ports.task_runner, its policy).
+"""The life of runs: started, paused, moved, recovered after losses, ended (ports.task_runner, its policy).
 
 Owns every run of this worker and the order of its events. Everything here runs on one loop, so nothing is locked;
 reports of hostings that are over find no run and are refused (E2). Transport is behind SliceLauncher.
@@ -71,7 +71,7 @@ class Engine:
         self._slots = SlotTable(launcher, self._loop, self._settings, self._now_ms, self._move)
         self._runs: dict[ConnectorTaskId, Run] = {}
         self._look_ups = OffsetLookUps(threads)
-        self._may_vouch: Callable[[], bool] = lambda: True
+        self._holds_lease: Callable[[], bool] = lambda: True
         self._closing = False
         self._warm = threads.event()  # a slot was up once: Spark runs, its Python processes are imported
         self._all_ended = threads.event()
@@ -80,7 +80,7 @@ class Engine:
     # -- port TaskRunner; any thread
 
     def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
-        """Begin."""
+        """Start the engine's thread and, if the settings ask for it, the first slots; ``on_event`` is called on it."""
         self._on_event = on_event
         self._look_ups.open(read_offsets)
         self._launcher.open(lambda event: self._loop.submit(lambda: self._on_slice_event(event)))
@@ -89,10 +89,10 @@ class Engine:
             self._loop.submit(self._slots.prewarm)
         self._loop.every(self._settings.housekeeping_ms, self._housekeeping)
 
-    def live_while(self, may_vouch: Callable[[], bool]) -> None:
-        """Start and mend only while this holds."""
-        self._may_vouch = may_vouch
-        self._launcher.live_while(may_vouch)
+    def live_while(self, holds_lease: Callable[[], bool]) -> None:
+        """Start and recover runs only while this holds."""
+        self._holds_lease = holds_lease
+        self._launcher.live_while(holds_lease)
 
     def do(self, command: TaskCommand) -> None:
         """Carry out a command, on the loop."""
@@ -164,15 +164,15 @@ class Engine:
 
     def _set_paused(self, run: Run, paused: bool) -> None:
         run.paused = paused
-        if run.told_paused is paused:  # already so: say it again, nothing will change
+        if run.reported_paused is paused:  # already so: say it again, nothing will change
             self._tell_state(run, paused, again=True)
         self._send(run, {"op": "pause" if paused else "resume"})
 
     def _tell_state(self, run: Run, paused: bool, *, again: bool = False) -> None:
-        """Tell the worker RUNNING or PAUSED, unless it knows (a moved run says it anew)."""
-        if run.told_paused is paused and not again:
+        """Tell the worker RUNNING or PAUSED, unless it knows (a moved run reports it again)."""
+        if run.reported_paused is paused and not again:
             return
-        run.told_paused = paused
+        run.reported_paused = paused
         self._emit((TaskPaused if paused else TaskRunning)(run.task, run.launch.run))
 
     def _send(self, run: Run, message: Message) -> None:
@@ -213,7 +213,7 @@ class Engine:
             self._loop.later(timeout_ms, lambda: self._unreleased(run, unanswered))
 
     def _unreleased(self, run: Run, unanswered: Collection[TopicPartition]) -> None:
-        """Kill the hosting of a run that cannot let go of its partitions: somebody else is about to write them."""
+        """Kill the hosting of a run that cannot let go of its partitions: another task is about to write them."""
         if unanswered:
             self._slots.condemn(run)
 
@@ -259,7 +259,7 @@ class Engine:
 
     def _on_connected(self, number: int) -> None:
         """Host what waits for a slice, with the group in reach (E5): else its tasks may be another worker's by now."""
-        if not self._may_vouch():
+        if not self._holds_lease():
             self._loop.later(_CONTACT_PATIENCE_MS, lambda: self._on_connected(number))
             return
         self._warm.set()
@@ -291,7 +291,7 @@ class Engine:
         for topic, number, offset in message.get("seek", ()):
             partition = TopicPartition(topic, number)
             if partition in run.positions and offset is not None:
-                run.positions[partition] = offset  # where a run that is mended or moved begins
+                run.positions[partition] = offset  # where a run that is recovered or moved begins
         slot.handle.send(message)
 
     def _on_durable(self, run: Run, message: Message) -> None:
@@ -305,8 +305,8 @@ class Engine:
         if not run.failed:  # E2: nothing more comes from a failed run
             self._emit(durable)
         if run.wants_commits:
-            told = {name: message[name] for name in ("rows", "delivered", "metadata") if name in message}
-            self._send(run, {"op": "durable"} | told)
+            report = {name: message[name] for name in ("rows", "delivered", "metadata") if name in message}
+            self._send(run, {"op": "durable"} | report)
 
     def _on_failed(self, run: Run, trace: str) -> None:
         self._fail(run, trace)
@@ -335,10 +335,10 @@ class Engine:
             elif slot.killed and not run.failed:  # it was its neighbour's fault
                 self._place_again(run)
             else:
-                self._mend(run, slot, error or "the slice ended under its tasks")
+                self._recover(run, slot, error or "the slice ended under its tasks")
         self._check_closed()
 
-    def _mend(self, run: Run, slot: Slot, error: str) -> None:
+    def _recover(self, run: Run, slot: Slot, error: str) -> None:
         """Host a run again after a loss, from what is committed; give up after losses without progress."""
         if run.hosted_at_ms and self._now_ms() - run.hosted_at_ms > self._settings.loss_forgotten_ms:
             run.losses = 0
@@ -360,7 +360,7 @@ class Engine:
     def _place(self, run: Run) -> None:
         if self._runs.get(run.task) is not run or run.slot is not None or run.phase is not Phase.WAITING:
             return
-        if self._may_vouch():
+        if self._holds_lease():
             self._slots.place(run)
         else:  # E5: contact to the group comes back, or the run is stopped
             self._loop.later(_CONTACT_PATIENCE_MS, lambda: self._place(run))
@@ -378,7 +378,7 @@ class Engine:
         if self._closing:
             return
         self._slots.housekeeping(closing=False)
-        for news in waiting_news(list(self._runs.values()), self._now_ms(), self._settings.slot_patience_ms):
+        for news in waiting_news(list(self._runs.values()), self._now_ms(), self._settings.waiting_patience_ms):
             self._emit(news)
         runs = [run for run in self._runs.values() if run.phase is Phase.HOSTED]
         for task in busy_tasks(runs, self._settings.limits, len(self._slots), self._now_ms()):

@@ -1,6 +1,6 @@
 """Notices that the JVM behind a session is gone, or that its SparkContext was stopped.
 
-A connection to the JVM's gateway that nobody speaks on ends when the JVM does, however it ends (kill -9, out of memory,
+A connection to the JVM's gateway that no one speaks on ends when the JVM does, however it ends (kill -9, out of memory,
 System.exit), whether it is a child of this process or its parent. Calls into a dead JVM only fail one by one.
 """
 
@@ -23,7 +23,7 @@ class JvmWatch:
     """Watches from a thread of its own until ``stop``."""
 
     def __init__(self, address: tuple[str, int], is_stopped: Callable[[], bool], gone: Callable[[str], None]) -> None:
-        """Watch the gateway at ``address``; ``gone`` is told why, once. ``is_stopped`` asks the JVM; it may raise."""
+        """Watch the gateway at ``address``; ``gone`` gets the reason, once. ``is_stopped`` asks the JVM; may raise."""
         self._address = address
         self._is_stopped = is_stopped
         self._gone = gone

@@ -22,7 +22,7 @@ class Loop:
     """Runs steps one after another on its own thread."""
 
     def __init__(self, name: str, report: Report = report_nowhere, threads: Threads = MACHINE_THREADS) -> None:
-        """``report`` hears of it when the thread ends by an error: what steps raise is caught."""
+        """``report`` is called when the thread ends by an error: what steps raise is caught."""
         self._name = name
         self._report = report
         self._threads = threads
@@ -32,7 +32,7 @@ class Loop:
         self._thread: RunningThread | None = None
 
     def start(self) -> None:
-        """Begin."""
+        """Start the thread that runs the steps."""
         self._running = True
         self._thread = self._threads.start(self._name, watched(self._run, Part.ENGINE, self._report))
 
@@ -82,7 +82,7 @@ class Loop:
             while (step := self._next()) is not None:
                 self._guarded(step)
         finally:
-            self._running = False  # before anybody is told of the end
+            self._running = False  # before the end is reported to anyone
 
     @staticmethod
     def _guarded(step: Step) -> None:

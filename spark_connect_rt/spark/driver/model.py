@@ -26,22 +26,21 @@ class EngineSettings:
     idle_linger_ms: int = 30_000  # an empty slot is kept this long for the next task
     neighbour_grace_ms: int = 1_500  # to drain neighbours before a slot with a stuck task is killed
     losses_max: int = 3  # losses in a row without progress; the next one fails the task
-    loss_forgotten_ms: int = 60_000  # a run hosted longer than this starts counting anew
+    loss_forgotten_ms: int = 60_000  # a run hosted longer than this starts counting from 0
     loss_backoff_ms: int = 200  # doubled with each loss
     housekeeping_ms: int = 1_000
-    slot_patience_ms: int = (
-        60_000  # then it is said that Spark gives a slot no core, and of each task in it that it waits
-    )
+    slot_patience_ms: int = 60_000  # then the log says that Spark gives a slot no core
+    waiting_patience_ms: int = 180_000  # then its tasks wait too long: a cluster may take minutes to add a machine
     prewarm: bool = True  # open one slot before the first task asks
 
 
 class Phase(Enum):
-    """Where a run stands."""
+    """Where a run stands between its start and its end."""
 
     WAITING = "waiting"  # for a slot, or for a back-off to pass
     HOSTED = "hosted"
-    MOVING = "moving"  # told to drain; goes on in another slot
-    STOPPING = "stopping"  # told to drain; ends
+    MOVING = "moving"  # asked to drain; goes on in another slot
+    STOPPING = "stopping"  # asked to drain; ends
 
 
 @dataclass(slots=True, eq=False)
@@ -56,8 +55,8 @@ class Run:
     host: int | None = None
     hosted_at_ms: float = 0.0
     waits_since_ms: float | None = None  # for Spark to give its slot an executor
-    told_waiting: bool = False  # the worker knows that this takes long
-    told_paused: bool | None = None  # last state reported to the worker: None nothing yet
+    reported_waiting: bool = False  # the worker knows that this takes long
+    reported_paused: bool | None = None  # last state reported to the worker: None nothing yet
     failed: bool = False
     wants_commits: bool = False
     records: int = 0
@@ -90,7 +89,7 @@ class Slot:
     overdue: set[int] = field(default_factory=set)  # hosts past their stop deadline
     killed_when_empty: bool = False  # condemned: only overdue hosts may be left, then it is killed
     starved: bool = False  # it was said that it waits for a core
-    ending: bool = False  # told to end, or killed
+    ending: bool = False  # asked to end, or killed
     killed: bool = False
 
     def takes_tasks(self) -> bool:

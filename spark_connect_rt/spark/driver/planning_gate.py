@@ -43,7 +43,7 @@ class FairGate:
         self._lock = threading.Lock()
 
     def turn(self) -> Turn:
-        """Wait for a place."""
+        """Wait, in the order of the calls, until a place is free; return the turn that holds it."""
         with self._lock:
             if self._free > 0 and not self._queue:
                 self._free -= 1
@@ -54,7 +54,7 @@ class FairGate:
         return Turn(self)
 
     def leave(self) -> None:
-        """Pass the place on."""
+        """Give the place to the caller that waits longest, or free it."""
         with self._lock:
             if self._queue:
                 self._queue.pop(0).set()

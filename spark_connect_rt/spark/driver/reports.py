@@ -57,12 +57,12 @@ def task_measured(launch: TaskLaunch, message: Message) -> TaskMeasured:
 
 
 def waiting_news(runs: Iterable[Run], now_ms: float, patience_ms: float) -> Iterator[TaskWaiting]:
-    """Yield what the worker is to hear of runs that wait for an executor for ``patience_ms``, or do no more."""
+    """Yield the worker's news of runs that wait for an executor for ``patience_ms``, or do no more."""
     for run in runs:
         waited_ms = 0.0 if run.waits_since_ms is None else now_ms - run.waits_since_ms
         late = waited_ms > 0 and waited_ms >= patience_ms
-        if late is not run.told_waiting:
-            run.told_waiting = late
+        if late is not run.reported_waiting:
+            run.reported_waiting = late
             yield TaskWaiting(run.task, run.launch.run, int(waited_ms) if late else 0)
 
 

@@ -184,7 +184,7 @@ class BackgroundSession:
     """A session being built by a thread of its own; also the place of what each thread must do to use it."""
 
     def __init__(self, factory: SessionFactory, report: Report = report_nowhere) -> None:
-        """``report`` hears that the session cannot be made, or that its JVM ended: it is never made again."""
+        """``report`` is called when the session cannot be made, or that its JVM ended: it is never made again."""
         self._future: Future[SparkSession] = Future()
         self._factory = factory
         self._report = report

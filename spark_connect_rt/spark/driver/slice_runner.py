@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 
 
 class SparkSliceLauncher:
-    """SliceLauncher on a SparkSession."""
+    """Port SliceLauncher on Spark: each slice is a job of one shared SparkSession."""
 
     def __init__(
         self,
@@ -56,18 +56,18 @@ class SparkSliceLauncher:
         self.planning = FairGate(PLANNING_THREADS)
         self.folder = Path(tempfile.mkdtemp(prefix="connectrt-"))  # 0700: tickets and the socket
         self.cancelling = ThreadPoolExecutor(1, thread_name_prefix="slice-cancel")
-        self._may_vouch: Callable[[], bool] = lambda: True
+        self._holds_lease: Callable[[], bool] = lambda: True
         self._report = report
         self._channel: ControlChannel | None = None
         self._channel_lock = threading.Lock()
 
     def open(self, on_event: OnSliceEvent) -> None:
-        """Begin."""
+        """Take the listener of all slices' events; before the first ``launch``."""
         self.on_event = on_event
 
-    def live_while(self, may_vouch: Callable[[], bool]) -> None:
-        """Ask this before executors are told to live on."""
-        self._may_vouch = may_vouch
+    def live_while(self, holds_lease: Callable[[], bool]) -> None:
+        """Ask this before executors are kept alive by a ping."""
+        self._holds_lease = holds_lease
 
     def launch(self, slice_id: int) -> SliceHandle:
         """Start a slice on a thread of its own; it waits there for Spark and for its turn to be planned."""
@@ -89,8 +89,8 @@ class SparkSliceLauncher:
 
     def _listen(self, master: str, driver_host: str) -> ControlChannel:
         if is_local(master):
-            return listen_unix(str(self.folder / "control.sock"), self.session_timeout_ms, lambda: self._may_vouch())
-        return listen_tcp(driver_host, self.session_timeout_ms, lambda: self._may_vouch())
+            return listen_unix(str(self.folder / "control.sock"), self.session_timeout_ms, lambda: self._holds_lease())
+        return listen_tcp(driver_host, self.session_timeout_ms, lambda: self._holds_lease())
 
     def close(self) -> None:
         """Close the channel and remove the tickets; the session belongs to the caller."""
@@ -121,7 +121,7 @@ class SparkSlice:
     # -- SliceHandle
 
     def send(self, message: Message) -> None:
-        """Send to the reader."""
+        """Send a command to the reader half; dropped while there is none."""
         with self._lock:
             self._ending = self._ending or message["op"] == "end"
             reader = self._halves.get("reader")
@@ -226,8 +226,8 @@ class SparkSlice:
         return True
 
     def on_message(self, connection: Connection, message: Message) -> None:
-        """Pass on a report."""
-        self._totals.hear(message)
+        """Count a report's totals and pass it on as a SliceMessage."""
+        self._totals.count(message)
         self._launcher.on_event(SliceMessage(self.slice_id, message))
 
     def on_dead(self, connection: Connection) -> None:

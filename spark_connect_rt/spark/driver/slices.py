@@ -1,7 +1,7 @@
 """What the engine needs of whatever runs a slice: Spark (slice_runner) or plain threads (testing).
 
 Owns the seam between policy (engine, slot_table) and transport. A slice is one long job with a reader and a writer
-half; the engine talks to the reader and hears from both.
+half; the engine talks to the reader and receives from both.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class SliceConnected:
 
 @dataclass(frozen=True, slots=True)
 class SliceMessage:
-    """One half said something."""
+    """A half of the slice sent a report over the control channel."""
 
     slice_id: int
     message: Message
@@ -51,12 +51,12 @@ class SliceHandle(Protocol):
 
 
 class SliceLauncher(Protocol):
-    """Starts slices."""
+    """Starts slices and says what becomes of them; the engine knows Spark by this port alone."""
 
     def open(self, on_event: OnSliceEvent) -> None:
         """Begin; ``on_event`` is called from any thread, in order per slice."""
 
-    def live_while(self, may_vouch: Callable[[], bool]) -> None:
+    def live_while(self, holds_lease: Callable[[], bool]) -> None:
         """Tell the halves to live on only while this holds (E5). Before ``open``."""
 
     def launch(self, slice_id: int) -> SliceHandle:
@@ -72,7 +72,7 @@ class ReportedTotals:
     def __init__(self) -> None:
         self._by_host: dict[int, tuple[int, int]] = {}
 
-    def hear(self, message: Message) -> None:
+    def count(self, message: Message) -> None:
         """Count a durable report; ignores everything else."""
         if message["op"] == "durable":
             records, batches = self._by_host.get(message["host"], (0, 0))
@@ -82,7 +82,7 @@ class ReportedTotals:
         """Compare with the writer's own (records, batches) per host; empty when the books balance."""
         return [
             f"host {host}: writer says {written.get(host, (0, 0))} (records, batches), "
-            f"driver heard {self._by_host.get(host, (0, 0))}"
+            f"driver received {self._by_host.get(host, (0, 0))}"
             for host in sorted(set(written) | set(self._by_host))
             if written.get(host, (0, 0)) != self._by_host.get(host, (0, 0))
         ]

@@ -47,7 +47,7 @@ class SlotTable:
         return self._slots.get(number)
 
     def open_slot(self, *, exclusive: bool = False) -> Slot:
-        """Launch one more slice."""
+        """Launch one more slice and return its slot; ``exclusive``: for one task alone."""
         number, now = next(self._slot_numbers), self._now_ms()
         handle = self._launcher.launch(number)
         slot = Slot(number, handle, opened_at_ms=now, exclusive=exclusive, idle_since_ms=now)
@@ -207,7 +207,7 @@ class SlotTable:
             log.warning(
                 "slot=%d still waits for Spark; so do tasks %s. Are all cores taken? Each slot holds one: "
                 "give the application more cores, or lower connectrt.slots.max. "
-                "Did the cluster's master start anew and forget the application? Then submit this worker again",
+                "Did the cluster's master restart and forget the application? Then submit this worker again",
                 slot.number,
                 tasks,
             )
@@ -226,6 +226,6 @@ class SlotTable:
                 self.end(slot)
 
     def kill_all(self) -> None:
-        """Kill every slot."""
+        """Kill every slot, as at the end of the engine."""
         for slot in list(self._slots.values()):
             self._kill(slot)

@@ -44,7 +44,7 @@ class DriverHosted(Protocol):
         """Carry out a command for one task."""
 
     def close(self, timeout_ms: int) -> None:
-        """Stop everything. Blocks."""
+        """Stop everything that it hosts. Blocks for up to ``timeout_ms``."""
 
 
 class SparkTaskRunner:
@@ -70,7 +70,7 @@ class SparkTaskRunner:
             spark_sinks: hosts SPARK_SINK launches; without it they fail.
             spark_sources: hosts launches of spark_source.TASK_CLASS; without it they fail.
             settings: instead of the worker's.
-            report: hears what of it ended by an error: Spark, the engine, the control channel.
+            report: called with the part that ended by an error: Spark, the engine, the control channel.
         """
 
         def build() -> SparkSession:
@@ -104,9 +104,9 @@ class SparkTaskRunner:
             self._spark_sources.read_offsets = read_offsets
             self._spark_sources.open(self._on_driver_event, self._session.get)
 
-    def live_while(self, may_vouch: Callable[[], bool]) -> None:
+    def live_while(self, holds_lease: Callable[[], bool]) -> None:
         """Let executors live on only while this holds."""
-        self._engine.live_while(may_vouch)
+        self._engine.live_while(holds_lease)
 
     def _on_driver_event(self, event: TaskEvent) -> None:
         if isinstance(event, TaskEnded):

@@ -1,7 +1,7 @@
 """What the control channel's bytes look like on the way: TLS 1.3 over TCP, plain on a unix socket.
 
 Owns no socket: bytes in, bytes out, so either end may wait in its own way. The driver's certificate is made for this
-one driver and is in the ticket: whoever shows another is not the driver, whatever any authority says of it.
+one driver and is in the ticket: a peer that shows another is not the driver, whatever any authority says of it.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ class Plain:
         return b""
 
     def seal(self, data: bytes) -> bytes:
-        """Return ``data``."""
+        """Return ``data`` as it is: nothing is encrypted."""
         return data
 
     def open(self, chunk: bytes) -> bytes:
-        """Return ``chunk``."""
+        """Return ``chunk`` as it is: nothing is encrypted."""
         return chunk
 
 
@@ -64,7 +64,7 @@ class Tls:
         return self._outgoing.read()
 
     def seal(self, data: bytes) -> bytes:
-        """Encrypt."""
+        """Return the TLS records of ``data``, to be sent in this order. Any thread."""
         left = memoryview(data)
         with self._lock:
             while left:

@@ -73,7 +73,7 @@ class Line:
 
 
 class ControlClient:
-    """One half's connection to the driver. It can be sent by at once; ``listen`` hears what the driver says."""
+    """One half's connection to the driver. It can be sent by at once; ``listen`` handles what the driver says."""
 
     def __init__(self, ticket: SliceTicket, role: str, on_lost: Callable[[str], None]) -> None:
         self._role = role
@@ -119,21 +119,21 @@ class ControlClient:
 
     def _run(self) -> None:
         try:
-            self._hear_until_lost()
+            self._receive_until_lost()
         except (OSError, ValueError) as error:
             self._lost(f"the control channel broke: {error}")
         except BaseException as error:  # unheard, this process would live on when the driver is gone (E3)
             log.exception("what the driver said failed")
             self._lost(f"what the driver said failed: {type(error).__name__}: {error}")
 
-    def _hear_until_lost(self) -> None:
+    def _receive_until_lost(self) -> None:
         splitter = MessageSplitter()
         incoming = select.poll()
         incoming.register(self._sock, select.POLLIN)
-        heard_s = pinged_s = time.monotonic()
+        received_s = pinged_s = time.monotonic()
         while True:
             # Not the socket's own time-out: that one is for sending, too.
-            silence_left_s = heard_s + self._session_s - time.monotonic()
+            silence_left_s = received_s + self._session_s - time.monotonic()
             if incoming.poll(max(0.0, 1000 * min(self._session_s / 3, silence_left_s))):
                 data = self._line.receive()
                 if data is None:
@@ -141,11 +141,11 @@ class ControlClient:
                     return
                 for message in splitter.feed(data):
                     if message["op"] == "ping":  # E5: these alone say that the work goes on
-                        heard_s = time.monotonic()
+                        received_s = time.monotonic()
                     self._on_message(message)
             now = time.monotonic()
-            if now - heard_s >= self._session_s:
-                self._lost(f"nothing heard from the driver for {self._session_s:.1f} s")
+            if now - received_s >= self._session_s:
+                self._lost(f"nothing received from the driver for {self._session_s:.1f} s")
                 return
             if now - pinged_s >= self._session_s / 3 and not self._closed:
                 pinged_s = now
@@ -153,7 +153,7 @@ class ControlClient:
 
 
 def ask_totals(ticket: SliceTicket, totals: Mapping[int, tuple[int, int]]) -> None:
-    """Have the driver compare a slice's totals with what it heard. Raises FencedError when the books differ."""
+    """Have the driver compare a slice's totals with the reports it received. Raises FencedError if they differ."""
     hello = {
         "op": "hello",
         "slice": ticket.slice_id,

@@ -129,7 +129,7 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
         return SliceTotals({host: (one.records, one.batches) for host, one in totals.items()})
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Close the slice's books: what was written must be what the driver heard (E4)."""
+        """Close the slice's books: what was written must be what the driver received reports of (E4)."""
         totals: dict[int, tuple[int, int]] = {}
         for message in messages:
             if not isinstance(message, SliceTotals):

@@ -1,6 +1,6 @@
 """Where a task's errant records go: its log and, of sinks, its dead letter queue (Java ``ErrorReporter``).
 
-Owns the queue's producer, made at the first dead letter. What it was given counts as told only after ``flush``; no
+Owns the queue's producer, made at the first dead letter. What it was given counts as reported only after ``flush``; no
 offset may be reported before (I3). Any thread: tasks may report from their own.
 """
 
@@ -42,8 +42,10 @@ class ErrantLog:
         for errant in errants:
             self._count(by_task)
             if self._settings.logs:
-                told = log_sentence(self._task, errant, self._clients.name_of, with_record=self._settings.logs_records)
-                log.error("%s", told, exc_info=errant.error)
+                sentence = log_sentence(
+                    self._task, errant, self._clients.name_of, with_record=self._settings.logs_records
+                )
+                log.error("%s", sentence, exc_info=errant.error)
                 self._meter.count("errors.logged.records")
                 continue
             error = f"{type(errant.error).__name__}: {errant.error}"

@@ -65,11 +65,11 @@ class _Sender:
         launch = job.launch
         worker_config = clients.resolve(launch.worker_config, launch.worker_config)
         config = clients.resolve(launch.connector_config, launch.worker_config)
-        told = ReportSettings.from_config(config)
-        letters = DeadLetters(told, launch.task, clients.name_of) if told.topic else None
+        reporting = ReportSettings.from_config(config)
+        letters = DeadLetters(reporting, launch.task, clients.name_of) if reporting.topic else None
         waiting = Waiting(monotonic_ms, _sleep)
         self._pipeline = SourcePipeline.from_config(config, worker_config, clients.plugin, waiting, letters)
-        self._errant_log = ErrantLog(launch.task, told, clients)
+        self._errant_log = ErrantLog(launch.task, reporting, clients)
         self._new_topics = NewTopics(launch, clients)
         self._rows: RowColumns | None = None
         self._producer: BatchProducer | None = None

@@ -17,7 +17,7 @@ from typing import Any
 import orjson
 import pyarrow as pa
 
-from spark_connect_rt.ports.executor_clients import Tell
+from spark_connect_rt.ports.executor_clients import DeliveryReports
 
 ROW_DDL = "host long, kind int, head binary, data binary"
 ROW_SCHEMA = pa.schema([("host", pa.int64()), ("kind", pa.int32()), ("head", pa.binary()), ("data", pa.binary())])
@@ -37,9 +37,10 @@ class RowKind(IntEnum):
     ENDED = 6  # nothing more comes from this host
     ASSIGNED = 7  # sinks: head: partitions to open
     REVOKED = 8  # sinks: head: partitions to flush and close
-    CLAIM = 9  # exactly-once sources: shut out earlier producers, report "claimed"; head: its Tell's number
+    CLAIM = 9  # exactly-once sources: shut out earlier producers, report "claimed"; head: its DeliveryReports' number
     COMMIT = 10  # exactly-once sources: a transaction may end here; head EXACT: it must
     ABORT = 11  # exactly-once sources: drop the records since the last end, keep their offsets
+    PACK = 12  # small BATCH rows of any hosts, see row_packs
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,18 +71,20 @@ class BatchHead:
     source_offsets: tuple[tuple[Any, Any], ...] = ()  # (partition, offset)
     skipped: int = 0
     topics: tuple[str, ...] = ()
-    tell: Tell = Tell.NOTHING  # what the task wants to know of its records
+    delivery_reports: DeliveryReports = DeliveryReports.NOTHING  # what the task wants reported
 
     def encode(self) -> bytes:
         """Return the JSON of this head."""
-        fields = [self.records, self.source_offsets, self.skipped, self.topics, self.tell]
+        fields = [self.records, self.source_offsets, self.skipped, self.topics, self.delivery_reports]
         return orjson.dumps(fields, option=orjson.OPT_NON_STR_KEYS)
 
     @staticmethod
     def decode(head: bytes) -> BatchHead:
         """Return the value of ``encode``'s bytes."""
-        records, offsets, skipped, topics, tell = orjson.loads(head)
-        return BatchHead(records, tuple((p, o) for p, o in offsets), skipped, tuple(topics), Tell(tell))
+        records, offsets, skipped, topics, delivery_reports = orjson.loads(head)
+        return BatchHead(
+            records, tuple((p, o) for p, o in offsets), skipped, tuple(topics), DeliveryReports(delivery_reports)
+        )
 
 
 def encode_records(batch: pa.RecordBatch) -> pa.Buffer:

@@ -52,7 +52,7 @@ class RangeJob:
 def read_ranges(
     job: RangeJob, ranges: Sequence[OffsetRange], count: Callable[[int, int], None]
 ) -> Iterator[pa.RecordBatch]:
-    """Yield the decoded rows of ``ranges``; ``count(records, skipped)`` hears of every batch.
+    """Yield the decoded rows of ``ranges``; ``count(records, skipped)`` is called for every batch.
 
     Errant records are in the dead letter queue before the rows behind them are yielded; when the batch is written
     again (a lost executor), they are there again.

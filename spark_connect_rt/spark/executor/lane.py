@@ -1,4 +1,4 @@
-"""One host's lane in a slot's writer process: its own queue and thread, so a slow target slows nobody else.
+"""One host's lane in a slot's writer process: its own queue and thread, so a slow target slows no one else.
 
 Owns the queue, its throttle, and what every lane does with failures and endings. SourceLane and SinkLane say what
 happens with the rows.
@@ -33,7 +33,7 @@ log = logging.getLogger(__name__)
 
 @dataclass(slots=True)
 class Totals:
-    """What a lane reported durable; ``commit`` compares it with what the driver heard."""
+    """What a lane reported durable; ``commit`` compares it with what the driver received."""
 
     records: int = 0
     batches: int = 0
@@ -77,7 +77,7 @@ class Lane(ABC, threading.Thread):
         self._rows.put(row)
 
     def _await_room(self, row: Row) -> None:
-        """Bound the queue though the driver is slow: rows that nobody takes stay in Spark's pipes, neighbours' too."""
+        """Bound the queue though the driver is slow: rows that no one takes stay in Spark's pipes, neighbours' too."""
         if row.data is not None and self._throttled and not self._waited:
             enough = self._queue_changed.wait_for(
                 lambda: self.abandoned or self._queued_bytes <= QUEUE_BYTES, QUEUE_PATIENCE_S
@@ -175,7 +175,7 @@ class Lane(ABC, threading.Thread):
         except BaseException as error:  # SystemExit, too: a thread that ends untold leaves its task RUNNING
             log.exception("task=%s run=%d FAILED", self.launch.task, self.launch.run)
             trace = trace_of(error)
-            self._close_quietly()  # before it is told: nothing more is heard of a failed run (E2)
+            self._close_quietly()  # before it is reported: a failed run sends nothing more (E2)
             self._fail(trace)
 
     def _close_quietly(self) -> None:
@@ -189,7 +189,7 @@ class Lane(ABC, threading.Thread):
     def _fail(self, trace: str) -> None:
         if not self._failed and not self.abandoned:
             self._failed = True
-            self.tell_measures(anyway=True)  # behind it nothing is heard (E2)
+            self.tell_measures(anyway=True)  # behind it nothing is sent (E2)
             self._report({"op": "failed", "host": self.host, "trace": trace})
 
     def report_durable(self, records: int, **fields: Any) -> None:

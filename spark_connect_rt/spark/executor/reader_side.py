@@ -26,6 +26,7 @@ from spark_connect_rt.spark.executor.control_wire import Message, decode_launch,
 from spark_connect_rt.spark.executor.frames import MARKER_ROW, Row, RowKind
 from spark_connect_rt.spark.executor.hosting import tell_or_log, trace_of
 from spark_connect_rt.spark.executor.log_masking import hide_secrets
+from spark_connect_rt.spark.executor.row_packs import GATHER_S, PACK_ROWS, Gathering, is_small, packed
 from spark_connect_rt.spark.executor.row_queue import RowQueue
 from spark_connect_rt.spark.executor.sinks.sink_feed import SinkFeed
 from spark_connect_rt.spark.executor.sources.source_host import LookUpEndedError, SourceHost
@@ -57,7 +58,8 @@ class ReaderSide:
         self._ending = False
         self._numbers = itertools.count(1)
         self._questions: dict[int, _OffsetQuestion] = {}
-        self._told_s = 0.0
+        self._reported_s = 0.0
+        self._gathering = Gathering()
 
     def rows(self) -> Iterator[Row]:
         """Yield rows until the driver ends the slice: each queue run-out and each second a marker."""
@@ -69,6 +71,7 @@ class ReaderSide:
                     self._tell_last_measures(row.host)
                 if row.kind is RowKind.ENDED:
                     self._hosts.pop(row.host, None)
+                row = self._with_more(row)
                 last = self._rows.empty()
                 yield replace(row, last=last)
                 if not last:
@@ -78,18 +81,30 @@ class ReaderSide:
                 return
             yield MARKER_ROW
 
+    def _with_more(self, row: Row) -> Row:
+        """Return a small batch with those queued behind it, after a moment for more where they come often."""
+        if not is_small(row):
+            return row
+        if self._gathering.seen(time.monotonic()) and self._rows.empty():
+            time.sleep(GATHER_S)
+        more = self._rows.take_while(is_small, PACK_ROWS - 1)
+        now_s = time.monotonic()
+        for _ in more:
+            self._gathering.seen(now_s)
+        return packed([row, *more])
+
     def _tell_measures(self, now_s: float) -> None:
         """Tell the driver what the hosts did, about once a second."""
-        if now_s - self._told_s < TELL_EACH_S:
+        if now_s - self._reported_s < TELL_EACH_S:
             return
-        self._told_s = now_s
+        self._reported_s = now_s
         for number, host in list(self._hosts.items()):
             news = host.news(now_s)
             if news is not None:
                 tell_or_log(self._send, {"op": "measures", "host": number, **news})
 
     def _tell_last_measures(self, number: int) -> None:
-        """Tell ahead of the row that ends a host: nothing is heard of it behind that (E2)."""
+        """Report ahead of the row that ends a host: it sends nothing behind that (E2)."""
         news = self._hosts[number].news(time.monotonic(), last=True) if number in self._hosts else None
         if news is not None:
             tell_or_log(self._send, {"op": "measures", "host": number, **news})

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import threading
 from collections import deque
+from collections.abc import Callable
 
 from spark_connect_rt.errors import ShuttingDownError
 from spark_connect_rt.spark.executor.frames import Row
@@ -45,15 +46,24 @@ class RowQueue:
         with self._lock:
             if not self._rows and not self._closed:
                 self._not_empty.wait(timeout_s)
-            if not self._rows:
-                return None
-            row = self._rows.popleft()
-            left = self._queued_bytes.pop(row.host, 0) - row.size_bytes()
-            if left > 0:
-                self._queued_bytes[row.host] = left
-            if row.data is not None:
-                self._not_full.notify_all()
-            return row
+            return self._take() if self._rows else None
+
+    def take_while(self, wanted: Callable[[Row], bool], most: int) -> list[Row]:
+        """Return up to so many rows from the front, as far as they are wanted; does not wait."""
+        taken = list[Row]()
+        with self._lock:
+            while self._rows and len(taken) < most and wanted(self._rows[0]):
+                taken.append(self._take())
+        return taken
+
+    def _take(self) -> Row:
+        row = self._rows.popleft()
+        left = self._queued_bytes.pop(row.host, 0) - row.size_bytes()
+        if left > 0:
+            self._queued_bytes[row.host] = left
+        if row.data is not None:
+            self._not_full.notify_all()
+        return row
 
     def empty(self) -> bool:
         """Tell whether nothing is queued right now."""

@@ -15,21 +15,21 @@ from typing import Any
 
 from spark_connect_rt.ports.plugin_metric_keys import PREFIX
 
-ERRORS = "errors."  # told as they come, too: a record that is tried again and again moves nothing
+ERRORS = "errors."  # reported as they come, too: a record that is tried again and again moves nothing
 TELL_EACH_S = 1.0
-LONG_CALL_S = 1.0  # a shorter call is nobody's business until it is over
+LONG_CALL_S = 1.0  # a shorter call is no one's business until it is over
 
 
 class TaskMeter:
-    """Totals since the hosting began, by name; ``*.ms_max`` and ``*.records_max`` since they were told last."""
+    """Totals since the hosting began, by name; ``*.ms_max`` and ``*.records_max`` since their last report."""
 
     def __init__(self, half: str) -> None:
         self._half = half
         self._totals: dict[str, float] = defaultdict(float)
         self._longest: dict[str, float] = {}
         self._call: tuple[str, float] | None = None  # its name, and since when
-        self._told_moved = 0.0
-        self._told_call = False
+        self._reported_moved = 0.0
+        self._reported_call = False
 
     @contextmanager
     def call(self, name: str) -> Iterator[None]:
@@ -52,7 +52,7 @@ class TaskMeter:
         self.reached(f"{name}.records_max", records)
 
     def count(self, name: str, number: float = 1) -> None:
-        """Count something else."""
+        """Add to the total of any name."""
         self._totals[name] += number
 
     def count_attempt(self, *, again: bool) -> None:
@@ -65,7 +65,7 @@ class TaskMeter:
         self._totals[name] = number
 
     def reached(self, name: str, number: float) -> None:
-        """Take note of a number, of which only the greatest since the last report is told."""
+        """Take note of a number, of which only the greatest since the last report counts."""
         if number > self._longest.get(name, -math.inf):
             self._longest[name] = number
 
@@ -75,9 +75,9 @@ class TaskMeter:
         long_call = call is not None and now_s - call[1] >= LONG_CALL_S
         totals = dict(self._totals)
         moved = sum(number for name, number in totals.items() if _is_news(name))
-        if moved == self._told_moved and not long_call and not self._told_call and not anyway:
+        if moved == self._reported_moved and not long_call and not self._reported_call and not anyway:
             return None
-        self._told_moved, self._told_call = moved, long_call
+        self._reported_moved, self._reported_call = moved, long_call
         longest, self._longest = self._longest, {}
         fields: dict[str, Any] = {"half": self._half, "totals": totals, "longest": longest}
         if call is not None and long_call:

@@ -21,7 +21,7 @@ class SliceTicket:
     address: str  # "unix:<path>" or "tcp:<host>:<port>"
     session_timeout_ms: int
     clients: str  # "package.module:factory" of the ExecutorClients
-    certificate: str = ""  # the driver's, PEM: whoever shows another is not it; empty: nothing is encrypted
+    certificate: str = ""  # the driver's, PEM: a peer that shows another is not it; empty: nothing is encrypted
 
     def __repr__(self) -> str:
         return f"SliceTicket(slice_id={self.slice_id}, address={self.address!r})"  # no token in logs

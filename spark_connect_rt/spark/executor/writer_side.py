@@ -1,6 +1,6 @@
 """The writer half of a slot: deals super-rows to one lane per host.
 
-Owns the table of lanes. Decides nothing: rows say what begins and ends, the driver hears what became of them.
+Owns the table of lanes. Decides nothing: rows say what begins and ends, the driver is sent what became of them.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ from spark_connect_rt.spark.executor.control_wire import decode_launch
 from spark_connect_rt.spark.executor.frames import Row, RowKind
 from spark_connect_rt.spark.executor.lane import Lane, Report, Totals
 from spark_connect_rt.spark.executor.log_masking import hide_secrets
+from spark_connect_rt.spark.executor.row_packs import unpacked
 from spark_connect_rt.spark.executor.sinks.sink_lane import SinkLane
 from spark_connect_rt.spark.executor.sources.source_lane import SourceLane
 from spark_connect_rt.spark.executor.sources.transactional_lane import TransactionalLane
@@ -33,12 +34,12 @@ class WriterSide:
         self._ended: set[int] = set()  # hosts whose ENDED row was seen; the lane may still drain
         self._abandoned = False
         self._totals: dict[int, Totals] = {}
-        self._told_s = 0.0
+        self._reported_s = 0.0
 
     def run(self, rows: Iterator[Row]) -> dict[int, Totals]:
         """Serve rows until the reader ends; return host -> what was reported durable."""
         try:
-            for row in rows:
+            for row in unpacked(rows):
                 if row.kind is not RowKind.MARKER:
                     self._serve(row)
                 if row.last:
@@ -57,16 +58,16 @@ class WriterSide:
 
     def _tell_measures(self, now_s: float) -> None:
         """Tell the driver what the lanes did, about once a second; the reader's heartbeats see to that."""
-        if now_s - self._told_s < TELL_EACH_S:
+        if now_s - self._reported_s < TELL_EACH_S:
             return
-        self._told_s = now_s
+        self._reported_s = now_s
         for lane in self._lanes.values():
             lane.tell_measures()
 
     def _refuse_truncation(self) -> None:
         """Fail when rows stopped though a host never said ENDED: its reader died, which looks like a normal end here.
 
-        E1: only the reader says that a host ended; reporting it for the reader would end a task that must be mended.
+        E1: only the reader says that a host ended; reporting it for the reader would end a task that must be recovered.
         """
         cut_off = sorted(set(self._lanes) - self._ended)
         if cut_off and not self._abandoned:

@@ -29,7 +29,7 @@ from spark_connect_rt.transforms.replace_field import ReplaceField
 from spark_connect_rt.transforms.set_schema_metadata import SetSchemaMetadata
 from spark_connect_rt.transforms.value_to_key import ValueToKey
 
-_SAMPLES: tuple[tuple[Any, Any, pa.DataType], ...] = (  # told by, an example, the schemaless type of the mask
+_SAMPLES: tuple[tuple[Any, Any, pa.DataType], ...] = (  # recognised by, an example, the schemaless type of the mask
     (pa.types.is_boolean, True, pa.bool_()),
     (pa.types.is_signed_integer, 1, pa.int64()),
     (pa.types.is_floating, 1.5, pa.float64()),

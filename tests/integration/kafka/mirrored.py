@@ -76,10 +76,10 @@ class Cluster:
         try:
             left = self.partitions(topic)
             consumer.assign([TopicPartition(topic, number, 0) for number in range(left)])
-            heard_s = time.monotonic()
-            while left and time.monotonic() - heard_s < SILENCE_S:
+            received_s = time.monotonic()
+            while left and time.monotonic() - received_s < SILENCE_S:
                 for one in consumed(consumer, 1_000, 0.2):
-                    heard_s = time.monotonic()
+                    received_s = time.monotonic()
                     if one.error() is None:
                         found.append(one)
                     else:

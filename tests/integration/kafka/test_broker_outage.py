@@ -19,7 +19,7 @@ from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
 from spark_connect_rt.kafka.sink_group import KafkaSinkGroup
 from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
 from spark_connect_rt.pipeline.columns import produce_batch
-from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS
+from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.batch_clients_contract import rows_of
@@ -65,7 +65,7 @@ def test_everything_goes_on_after_a_killed_broker_came_back(tmp_path: Path, java
         producer.produce(produce_batch("data", pa.array(["1"])))
         producer.flush(LIMIT_MS)
         KafkaAdmin(worker).create_topic(TopicSpec("columns", 1, 1))
-        patient = new_producer(broker.bootstrap_servers, **{"request.timeout.ms": "1000"}, **TELLS_OFFSETS)
+        patient = new_producer(broker.bootstrap_servers, **{"request.timeout.ms": "1000"}, **OFFSET_REPORTS)
         strict = new_producer(broker.bootstrap_servers, **{"request.timeout.ms": "1000", "delivery.timeout.ms": "1500"})
         for columns in (patient, strict):
             columns.produce(values_batch("columns", [b"0", b"1"]))

@@ -11,13 +11,13 @@ from spark_connect_rt.config.client_properties import source_producer_properties
 from spark_connect_rt.embedded.kafka import free_ports
 from spark_connect_rt.errors import DataError, NotFoundError, TimedOutError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.records.record_places import TopicPlaces, by_place
+from spark_connect_rt.kafka.records.partitioning import TopicPartitioning, rows_by_partition
 from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
 from spark_connect_rt.kafka.writing.column_producer import ColumnProducer
 from spark_connect_rt.kafka.writing.column_settings import column_settings
 from spark_connect_rt.kafka.writing.producers import batch_producer
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC, produce_batch
-from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS, BatchProducer
+from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS, BatchProducer
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.batch_clients_contract import LIMIT_MS, rows_batch
@@ -56,7 +56,7 @@ class TestColumnProducer(KafkaClients):
 
     def test_a_producer_that_was_asked_to_tells_it_of_each_record_in_their_order(self, topic: str) -> None:
         """Not this one: KafkaExecutorClients makes the other for tasks that want it."""
-        producer = self.new_producer(**TELLS_OFFSETS)
+        producer = self.new_producer(**OFFSET_REPORTS)
         producer.produce(values_batch(topic, [b"v"]))
         producer.flush(LIMIT_MS)
         assert (len(producer.delivered()), producer.metadata()) == (1, [])
@@ -70,7 +70,7 @@ class TestColumnProducer(KafkaClients):
         self, topic: str, settings: dict[str, str]
     ) -> None:
         values = [b"%d" % n for n in range(1_000)]
-        producer = self.new_producer(**settings, **TELLS_OFFSETS)
+        producer = self.new_producer(**settings, **OFFSET_REPORTS)
         for first in range(0, 1_000, 100):
             producer.produce(values_batch(topic, values[first : first + 100]))
         producer.flush(LONG_MS)
@@ -172,7 +172,7 @@ class TestColumnProducer(KafkaClients):
 
     def test_full_batches_that_wait_are_joined_and_cut_and_keep_their_order(self, topic: str) -> None:
         values = [b"%06d" % n + b"x" * (n % 300) for n in range(60_000)]
-        producer = self.new_producer(**{"batch.size": "100000"}, **TELLS_OFFSETS)
+        producer = self.new_producer(**{"batch.size": "100000"}, **OFFSET_REPORTS)
         sizes = itertools.cycle((1, 20_000, 3, 400, 7_000))
         at = 0
         while at < len(values):
@@ -225,7 +225,9 @@ class TestTheProducerOfSourceTasks(KafkaClients):
         consumer.close()
         expected = {
             (place.partition, *(str(row[name] or None) for name in ("key", "value", "timestamp", "headers")))
-            for place, placed in by_place(rows_batch(rows, {TOPIC: topic.encode()}), {topic: TopicPlaces(5, 2)})
+            for place, placed in rows_by_partition(
+                rows_batch(rows, {TOPIC: topic.encode()}), {topic: TopicPartitioning(5, 2)}
+            )
             for row in placed.to_pylist()
         }
         names = ("partition", "key", "value", "timestamp", "headers")
@@ -281,7 +283,7 @@ def test_it_speaks_tls_and_scram(secure: SecureKafka) -> None:
     trust = {"ssl.truststore.type": "PEM", "ssl.truststore.location": str(secure.authority)}
     for number, (listener, protocol, more) in enumerate([("TLS", "SSL", own), ("SCRAM", "SASL_SSL", scram)]):
         servers = f"127.0.0.1:{secure.ports[listener]}"
-        producer = new_producer(servers, **TELLS_OFFSETS, **trust, **more, **{"security.protocol": protocol})
+        producer = new_producer(servers, **OFFSET_REPORTS, **trust, **more, **{"security.protocol": protocol})
         producer.produce(values_batch(topic, [b"x"]))
         producer.flush(LONG_MS)
         assert producer.delivered() == [(topic, 0, number, 1)]

@@ -128,7 +128,7 @@ def test_a_client_stops_when_the_driver_is_silent(tmp_path: Path) -> None:
         client = ControlClient(silent, "reader", lost.append)
         client.listen(lambda message: None)
         wait_until(lambda: bool(lost), limit_s=5)
-        assert "nothing heard" in lost[0]
+        assert "nothing received" in lost[0]
         client._sock.close()
 
 

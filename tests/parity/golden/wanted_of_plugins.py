@@ -125,7 +125,7 @@ WANTED: dict[str, Wanted] = {
         },
     ),
     **_validations(
-        "Versions are told in our own words",
+        "Version errors have texts of our own",
         {
             "source: a converter's version that is not there": {
                 "value.converter": _NO_SUCH,

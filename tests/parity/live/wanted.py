@@ -79,8 +79,8 @@ WANTED: Mapping[str, Wanted] = {
     "loggers": Wanted("Loggers", _BODY),
     "root logger": Wanted("Loggers", _BODY),
     "offsets with a partition more": Wanted("Offsets are listed as they were first written", _BODY),
-    "alter sink: a topic that is not there": Wanted("A refusal of Kafka is told", _BODY),
-    "alter sink: a partition that is not there": Wanted("A refusal of Kafka is told", _BODY),
+    "alter sink: a topic that is not there": Wanted("A refusal of Kafka is reported", _BODY),
+    "alter sink: a partition that is not there": Wanted("A refusal of Kafka is reported", _BODY),
     "forget a partition of a group that is gone": Wanted("What is gone may be forgotten again", _ALL),
     **{name: Wanted(_UNREADABLE, _BODY) for name in _UNREADABLE_STEPS},
 }

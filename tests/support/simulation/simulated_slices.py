@@ -47,16 +47,16 @@ class SimulatedSliceLauncher:
         self.slow_batch_ms = 0  # the next batch of whoever writes one takes this long
         self.slow_connect_ms = 0  # so does the next slice until it is up
         self.slices: list[SimulatedSlice] = []  # that are not over
-        self._may_vouch: Callable[[], bool] = lambda: True
+        self._holds_lease: Callable[[], bool] = lambda: True
 
     def open(self, on_event: OnSliceEvent) -> None:
         """See SliceLauncher."""
         self.on_event = on_event
         self._ping()
 
-    def live_while(self, may_vouch: Callable[[], bool]) -> None:
+    def live_while(self, holds_lease: Callable[[], bool]) -> None:
         """See SliceLauncher."""
-        self._may_vouch = may_vouch
+        self._holds_lease = holds_lease
 
     def launch(self, slice_id: int) -> SimulatedSlice:
         """See SliceLauncher."""
@@ -82,7 +82,7 @@ class SimulatedSliceLauncher:
         return sum(task.fail() for one in self.slices for task in one.living())
 
     def _ping(self) -> None:
-        if self._may_vouch():
+        if self._holds_lease():
             for one in self.slices:
                 one.ping()
         self.process.later(self.times.ping_ms, self._ping)

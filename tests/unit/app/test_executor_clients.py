@@ -9,7 +9,7 @@ from spark_connect_rt.app.executor_clients import FACTORY, executor_clients
 from spark_connect_rt.config.client_properties import source_producer_properties
 from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
 from spark_connect_rt.kafka.writing.column_producer import ColumnProducer
-from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS, TELLS_RECORDS
+from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS, RECORD_REPORTS
 from spark_connect_rt.testing.worker_settings import worker_settings
 
 
@@ -37,9 +37,9 @@ def test_without_providers_nothing_is_touched() -> None:
     ("more", "kind"),
     [
         ({}, ColumnProducer),
-        (TELLS_OFFSETS, ColumnProducer),
-        (TELLS_RECORDS, KafkaBatchProducer),
-        ({**TELLS_OFFSETS, "enable.idempotence": "true"}, KafkaBatchProducer),
+        (OFFSET_REPORTS, ColumnProducer),
+        (RECORD_REPORTS, KafkaBatchProducer),
+        ({**OFFSET_REPORTS, "enable.idempotence": "true"}, KafkaBatchProducer),
     ],
 )
 def test_columns_are_sent_unless_something_is_not_honoured(more: dict[str, str], kind: type[object]) -> None:

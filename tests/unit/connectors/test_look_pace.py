@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.connectors.files.look_pace import LookPace
+from spark_connect_rt.connectors.files.look_pace import LookPace, shared_wait_ms
 
 
 class Story:
@@ -17,6 +17,7 @@ class Story:
         self._read = 0
         self.batches = 0
         self.late_s: list[float] = []
+        self.found_s: list[float] = []
 
     def goes_on(self, seconds: float) -> None:
         end_s = self.now_s + seconds
@@ -26,12 +27,13 @@ class Story:
             if found:
                 self.late_s += [self.now_s - n / self._lines_per_s for n in range(self._read + 1, written + 1)]
                 self.batches += 1
+                self.found_s.append(self.now_s)
                 self._read = written
             self.pace.looked(found)
             self.now_s += 0.001 if found else self.pace.wait_ms() / 1000
 
     def forget(self) -> None:
-        self.batches, self.late_s = 0, []
+        self.batches, self.late_s, self.found_s = 0, [], []
 
 
 @pytest.mark.parametrize("lines_per_s", [0.5, 1.0, 1.9])
@@ -56,7 +58,8 @@ def test_a_flow_makes_few_batches_and_no_line_is_later_than_half_a_second(lines_
 
 def test_a_burst_is_found_at_once() -> None:
     story = Story(60.0)
-    story.goes_on(0.7)
+    story.goes_on(0.19)
+    assert len(story.late_s) == 11
     assert max(story.late_s) <= 0.1
 
 
@@ -71,3 +74,41 @@ def test_who_has_waited_long_is_calm_and_has_its_burst_again() -> None:
     story.now_s += 60.0
     story.pace.looked(found=True)
     assert story.pace.wait_ms() == 20
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "wait_ms", "shared_ms"),
+    [
+        (10_000.0, 500.0, 500),
+        (10_003.5, 499.0, 497),
+        (10_240.0, 400.0, 260),
+        (10_260.0, 500.0, 740),
+        (10_490.0, 10.0, 10),
+    ],
+)
+def test_a_rationed_wait_ends_nearest_to_its_own_end_at_a_shared_instant(
+    now_ms: float, wait_ms: float, shared_ms: int
+) -> None:
+    assert shared_wait_ms(now_ms, wait_ms) == shared_ms
+
+
+def test_rationed_tasks_soon_look_at_the_same_instants() -> None:
+    stories = [Story(rate) for rate in (30.0, 45.0, 61.3)]
+    for story in stories:
+        story.goes_on(20.0)
+        story.forget()
+        story.goes_on(20.0)
+        assert 40 <= len(story.found_s) <= 45  # now and then a line comes right behind a look
+        assert all(abs(at_s - round(at_s * 2) / 2) < 0.01 for at_s in story.found_s)
+
+
+def test_who_caught_up_rests_once_and_only_when_its_batches_are_rationed() -> None:
+    story = Story(60.0)
+    story.pace.looked(found=True, caught_up=True)
+    assert not story.pace.rests()  # not rationed
+    for _ in range(20):
+        story.pace.looked(found=True, caught_up=True)
+    assert story.pace.rests()
+    assert not story.pace.rests()  # it has waited
+    story.pace.looked(found=True)
+    assert not story.pace.rests()  # behind

@@ -7,10 +7,10 @@ import pytest
 from spark_connect_rt.config.client_properties import source_producer_properties
 from spark_connect_rt.kafka.records.record_batch_columns import Compression
 from spark_connect_rt.kafka.writing.column_settings import column_settings, not_honoured
-from spark_connect_rt.ports.executor_clients import TELLS_OFFSETS
+from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS
 from spark_connect_rt.testing.worker_settings import worker_settings
 
-USUAL = {**source_producer_properties(worker_settings({"bootstrap.servers": "a:1"}), {}, "c", 0), **TELLS_OFFSETS}
+USUAL = {**source_producer_properties(worker_settings({"bootstrap.servers": "a:1"}), {}, "c", 0), **OFFSET_REPORTS}
 
 
 def test_a_source_task_s_usual_properties_are_honoured() -> None:
@@ -28,13 +28,13 @@ def test_a_source_task_s_usual_properties_are_honoured() -> None:
     }
     assert (settings.batch_bytes, settings.request_bytes, settings.buffer_bytes) == (999_939, 1_048_576, 33_554_432)
     assert (settings.max_block_ms, settings.delivery_timeout_ms) == (2**63 - 1, 2**31 - 1)
-    assert settings.tells_offsets
+    assert settings.reports_offsets
 
 
 def test_offsets_are_told_to_who_asks() -> None:
-    settings = column_settings({name: text for name, text in USUAL.items() if name not in TELLS_OFFSETS})
+    settings = column_settings({name: text for name, text in USUAL.items() if name not in OFFSET_REPORTS})
     assert settings is not None
-    assert not settings.tells_offsets
+    assert not settings.reports_offsets
 
 
 def test_what_is_said_is_used() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from spark_connect_rt.kafka.logs.latest_records import Latest
+from spark_connect_rt.kafka.logs.compaction import Latest
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
 from spark_connect_rt.planning.log_snapshot import LogFacts
 from spark_connect_rt.ports.compacted_log import LogRecord

@@ -8,7 +8,7 @@ import pytest
 from aiokafka.record.default_records import DefaultRecordBatchBuilder
 
 from spark_connect_rt.errors import DataError
-from spark_connect_rt.kafka.logs.latest_records import latest_of
+from spark_connect_rt.kafka.logs.compaction import latest_of
 from spark_connect_rt.kafka.records import record_batches
 from spark_connect_rt.kafka.records.record_batches import offset_behind
 from spark_connect_rt.ports.compacted_log import LogRecord

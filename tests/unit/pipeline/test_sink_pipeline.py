@@ -16,7 +16,7 @@ from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.pipeline.columns import CONSUME_FIELDS, PARTITION, TOPIC
-from spark_connect_rt.pipeline.quick_records import quick_records
+from spark_connect_rt.pipeline.record_builder import build_sink_records
 from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.unit.pipeline.plugins_for_tests import WORKER, find
@@ -111,9 +111,9 @@ def test_tolerance_all_skips_counts_and_goes_past() -> None:
     assert [errant.place for errant in converted.errants] == ["record t-2@6", "record t-2@7"]
 
 
-def test_quick_records_are_sink_records_like_any_other() -> None:
+def test_built_records_are_sink_records_like_any_other() -> None:
     rows = [(3, 70, (OPTIONAL_STRING, "a")), (4, None, (None, None))]
-    made = quick_records("t", 1, STRING, "k", rows)
+    made = build_sink_records("t", 1, STRING, "k", rows)
     assert made == [
         SinkRecord("t", 1, 3, "a", OPTIONAL_STRING, "k", STRING, 70),
         SinkRecord("t", 1, 4, None, None, "k", STRING, None),

@@ -173,9 +173,9 @@ def test_who_says_much_without_a_hello_is_cut_off() -> None:
     with socket.socket() as sock:
         guest = Guest(sock, Deaf(), 0.0)
         for _ in range(4):
-            assert guest.hear(b"x" * 65_536) == (b"", None, [])
+            assert guest.receive(b"x" * 65_536) == (b"", None, [])
         with pytest.raises(ValueError, match="too much"):
-            guest.hear(b"x")
+            guest.receive(b"x")
 
 
 def test_a_listener_without_descriptors_is_not_asked_without_end() -> None:

@@ -39,11 +39,11 @@ def test_e5_nothing_is_hosted_while_the_group_is_out_of_reach(story: Story) -> N
     asked: list[bool] = []
     reachable = [False]
 
-    def may_vouch() -> bool:
+    def holds_lease() -> bool:
         asked.append(reachable[0])
         return reachable[0]
 
-    story.engine.live_while(may_vouch)
+    story.engine.live_while(holds_lease)
     story.engine.do(Start(sink_launch("s")))
     wait_until(lambda: len(asked) >= 2)
     assert story.slices.all == []
@@ -62,7 +62,7 @@ def test_a_run_that_gets_no_executor_for_long_is_said_to_wait_until_it_is_hosted
 
     monkeypatch.setattr("tests.unit.spark.test_revocations.Slice", Late)
     slices, events = Slices(), list[TaskEvent]()
-    engine = Engine(slices, EngineSettings(prewarm=False, housekeeping_ms=10, slot_patience_ms=100))
+    engine = Engine(slices, EngineSettings(prewarm=False, housekeeping_ms=10, waiting_patience_ms=100))
     engine.open(events.append, lambda task, partitions: [])
     engine.do(Start(sink_launch("s")))
     wait_until(lambda: len(events) == 1)

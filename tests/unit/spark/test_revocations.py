@@ -67,8 +67,8 @@ class Slices:
     def open(self, on_event: OnSliceEvent) -> None:
         self.on_event = on_event
 
-    def live_while(self, may_vouch: Callable[[], bool]) -> None:
-        self.may_vouch = may_vouch
+    def live_while(self, holds_lease: Callable[[], bool]) -> None:
+        self.holds_lease = holds_lease
 
     def launch(self, slice_id: int) -> Slice:
         self.all.append(Slice(slice_id, self.on_event))

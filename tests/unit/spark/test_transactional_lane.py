@@ -12,7 +12,7 @@ import pytest
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.pipeline.columns import produce_batch
 from spark_connect_rt.pipeline.delivery_runs import metadata_of
-from spark_connect_rt.ports.executor_clients import Tell
+from spark_connect_rt.ports.executor_clients import DeliveryReports
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.offset_records import decode_value
@@ -28,11 +28,11 @@ LAUNCH = replace(LAUNCH, offsets_topic="offsets")
 class Lane:
     """A lane that runs, and what it says."""
 
-    def __init__(self, clients: MemoryExecutorClients, tell: Tell = Tell.NOTHING) -> None:
+    def __init__(self, clients: MemoryExecutorClients, wanted: DeliveryReports = DeliveryReports.NOTHING) -> None:
         self.clients = clients
         self.reports: list[Mapping[str, Any]] = []
         self.lane = TransactionalLane(5, LAUNCH, self._hear, clients)
-        self.lane.give(Row(5, RowKind.CLAIM, b"%d" % tell))
+        self.lane.give(Row(5, RowKind.CLAIM, b"%d" % wanted))
         self.lane.start()
         wait_until(lambda: self.ops() == ["claimed"])
 
@@ -123,7 +123,7 @@ def test_an_aborted_transaction_leaves_its_offsets_only(lane: Lane) -> None:
 
 
 def test_a_task_that_wants_it_hears_of_each_record_and_not_of_its_offsets() -> None:
-    lane = Lane(MemoryExecutorClients(), Tell.RECORDS)
+    lane = Lane(MemoryExecutorClients(), DeliveryReports.RECORDS)
     lane.batch("bad", "worse")
     lane.row(RowKind.ABORT)
     lane.batch("good", "better")

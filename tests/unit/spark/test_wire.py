@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -14,7 +15,7 @@ from spark_connect_rt.pipeline.columns import produce_batch
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.slices import ReportedTotals
-from spark_connect_rt.spark.executor import control_wire, frames
+from spark_connect_rt.spark.executor import control_wire, frames, row_packs
 from spark_connect_rt.spark.executor.frames import MARKER_ROW, BatchHead, Row, RowKind
 from spark_connect_rt.spark.executor.sinks.sink_rows import without_partitions
 from spark_connect_rt.spark.executor.ticket import SliceTicket
@@ -123,10 +124,10 @@ def test_a_ticket_crosses_small_and_shows_no_token(tmp_path: Path) -> None:
 def test_books_that_do_not_balance_are_named() -> None:
     totals = ReportedTotals()
     for _ in range(2):
-        totals.hear({"op": "durable", "host": 1, "n": 5})
-    totals.hear({"op": "ended", "host": 1})
+        totals.count({"op": "durable", "host": 1, "n": 5})
+    totals.count({"op": "ended", "host": 1})
     assert totals.differences({1: (10, 2)}) == []
-    assert totals.differences({}) == ["host 1: writer says (0, 0) (records, batches), driver heard (10, 2)"]
+    assert totals.differences({}) == ["host 1: writer says (0, 0) (records, batches), driver received (10, 2)"]
     assert len(totals.differences({1: (11, 2), 2: (1, 1)})) == 2
 
 
@@ -139,3 +140,32 @@ def test_rows_of_leaving_partitions_are_dropped() -> None:
         {b"connectrt.topic": b"t", b"connectrt.partition": b"1"}
     )
     assert without_partitions(whole, {TopicPartition("t", 1)}).num_rows == 0
+
+
+@settings(deadline=None)
+@given(
+    st.lists(rows.map(lambda row: replace(row, kind=RowKind.BATCH, head=b'{"a":"\xc3\xa4"}')), min_size=1, max_size=5)
+)
+def test_packed_rows_come_out_as_they_went_in(some: list[Row]) -> None:
+    expected = [replace(row, last=False) for row in some]
+    pack = replace(row_packs.packed(expected), last=True)
+    (crossed,) = frames.from_arrow(frames.to_arrow(pack))
+    back = list(row_packs.unpacked([MARKER_ROW, crossed]))[1:]
+    assert [(row.host, row.kind, row.head, row.data) for row in back] == [
+        (row.host, row.kind, row.head, row.data) for row in some
+    ]
+    assert [row.last for row in back] == [False] * (len(some) - 1) + [True]
+
+
+def test_only_small_batches_are_packed() -> None:
+    small, large = pa.py_buffer(b"x"), pa.py_buffer(b"x" * row_packs.SMALL_BYTES)
+    assert row_packs.is_small(Row(1, RowKind.BATCH, b"", small))
+    assert not row_packs.is_small(Row(1, RowKind.BATCH, b"", large))
+    assert not row_packs.is_small(Row(1, RowKind.ENDED))
+
+
+def test_a_moment_is_waited_only_where_small_rows_come_often() -> None:
+    gathering = row_packs.Gathering()
+    assert not any(gathering.seen(number * 0.2) for number in range(20))  # five a second
+    assert [gathering.seen(10 + number * 0.1) for number in range(8)] == [False] * 7 + [True]
+    assert not gathering.seen(20.0)

@@ -13,8 +13,8 @@ from spark_connect_rt.state.membership import (
     Member,
     MemberPhase,
     Timing,
+    holds_lease,
     in_contact,
-    may_vouch,
     must_heartbeat,
     next_deadline_ms,
     overdue,
@@ -160,18 +160,18 @@ def test_i7_work_ends_before_the_session_does_counted_from_the_last_answered_hea
 def test_e5_nobody_vouches_for_lost_work_before_the_herder_has_ended_it(lost: object) -> None:
     timing = Timing(session_ms=10_000, heartbeat_ms=3_000, rebalance_ms=60_000)
     held, _ = run(joined(), ev.HeartbeatOk(1, 5_000))
-    assert may_vouch(held, timing, 5_001, last_poll_ms=5_000)
+    assert holds_lease(held, timing, 5_001, last_poll_ms=5_000)
     member, _ = run(held, lost)
-    assert not may_vouch(member, timing, 5_001, last_poll_ms=5_000)
+    assert not holds_lease(member, timing, 5_001, last_poll_ms=5_000)
     member, _ = run(member, ev.Fenced())
-    assert may_vouch(member, timing, 5_001, last_poll_ms=5_000)
+    assert holds_lease(member, timing, 5_001, last_poll_ms=5_000)
 
 
 def test_e5_nobody_vouches_for_a_herder_that_hangs_as_long_before_the_group_gives_it_up_as_a_session_lasts() -> None:
     timing = Timing(session_ms=10_000, heartbeat_ms=3_000, rebalance_ms=60_000)
     held, _ = run(joined(), ev.HeartbeatOk(1, 55_000))
-    assert may_vouch(held, timing, 55_000, last_poll_ms=5_000)
-    assert not may_vouch(held, timing, 55_001, last_poll_ms=5_000)
+    assert holds_lease(held, timing, 55_000, last_poll_ms=5_000)
+    assert not holds_lease(held, timing, 55_001, last_poll_ms=5_000)
     assert overdue(held, timing, 55_001, last_poll_ms=5_000) is None
 
 

@@ -30,7 +30,7 @@ from spark_connect_rt.ports.task_runner import TaskKind
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.worker.launches import kind_of, new_connector
-from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
+from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
 
 CHANGE_LIMIT_MS = 90_000
 
@@ -41,7 +41,7 @@ class OffsetChange:
     def __init__(
         self,
         deps: HerderDependencies,
-        offsets: OwnOffsets,
+        offsets: SourceOffsetStores,
         name: str,
         fence: Callable[[str], object] = lambda _: None,
     ) -> None:

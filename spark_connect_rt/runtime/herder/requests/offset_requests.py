@@ -17,7 +17,7 @@ from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.requests.offset_change import CHANGE_LIMIT_MS, OffsetChange
 from spark_connect_rt.runtime.herder.requests.request_queue import copy_outcome
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
-from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
+from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
 from spark_connect_rt.state.target_state import TargetState
 
 AddRequest = Callable[[str, Callable[[], Future[str]]], Future[str]]
@@ -33,7 +33,7 @@ class OffsetRequests:
         state: GroupState,
         calls: TopicCalls,
         add: AddRequest,
-        offsets: OwnOffsets,
+        offsets: SourceOffsetStores,
         fence: Callable[[str], Future[None]],
     ) -> None:
         """Take what every request takes; ``add`` queues one for the tick, ``fence`` a fencing round."""

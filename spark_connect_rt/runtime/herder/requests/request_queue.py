@@ -142,7 +142,7 @@ def answered(call: Callable[[], T]) -> Future[T]:
 
 def answer_by(answer: Future[T], call: Callable[[], T]) -> None:
     """Give ``answer`` what a call returns or raises; an answer that was cancelled asks for no call."""
-    if not answer.set_running_or_notify_cancel():  # from here on nobody can cancel it
+    if not answer.set_running_or_notify_cancel():  # from here on no one can cancel it
         return
     try:
         answer.set_result(call())
@@ -151,7 +151,7 @@ def answer_by(answer: Future[T], call: Callable[[], T]) -> None:
 
 
 def copy_outcome(done: Future[T], answer: Future[T]) -> None:
-    """Give ``answer`` what ``done`` got, unless nobody waits for it any more."""
+    """Give ``answer`` what ``done`` got, unless no one waits for it any more."""
     if not (answer.running() or answer.set_running_or_notify_cancel()):
         return
     error = done.exception()

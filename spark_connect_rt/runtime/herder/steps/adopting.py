@@ -114,7 +114,7 @@ class Adopting:
         last_try = state.read_failures >= READS_BEFORE_GIVING_UP_WORK
         state.read_failures += 1
         if state.own_group and state.member_id and not state.read_first and not last_try:
-            # Nobody waits for who is behind: it keeps its place and its work, and reads again.
+            # The group does not wait for a member that is behind: it keeps its place and its work, and reads again.
             state.read_again_ms = now_ms + OWN_READ_BACKOFF_MS
             return
         if last_try:

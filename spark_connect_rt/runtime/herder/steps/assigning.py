@@ -55,7 +55,7 @@ def assign_work(
 ) -> Answer:
     """Assign everything configured, or refuse when this leader knows less than a member does.
 
-    ``joined_with`` is the snapshot of this worker's own metadata: if it is as new as everybody's, that one is
+    ``joined_with`` is the snapshot of this worker's own metadata: if it is as new as every member's, that one is
     dealt, so that no member is sent work it cannot know. ``lost_delay_ms`` counts in a group of our own workers
     only; as soon as a Java worker is in it, lost work waits as Java has it. ``was_incremental``: members may still
     run what they had. Then the first eager round deals nothing (I1), since that protocol does not know what to revoke;
@@ -87,7 +87,9 @@ def assign_work(
     else:
         result = eager.assign(this_round)
     sentence = f"assigns generation {event.generation} to {len(members)} members, delay {result.delay_ms} ms"
-    sentence += "; nothing is dealt before everybody has stopped: the group falls back to eager" if falls_back else ""
+    sentence += (
+        "; nothing is assigned before every member has stopped: the group falls back to eager" if falls_back else ""
+    )
     excluded = "".join(f"; nothing for {member}: {why}" for member, why in unreadable.items())
     blobs = {**_blobs(protocol, result), **nothing}
     sentence += excluded + _size_warning(event.members, blobs)

@@ -92,7 +92,7 @@ class Membership:
     def _on_join_required(self, event: JoinRequired, now_ms: int) -> str:
         state = self._state
         if not state.protocol.is_incremental and state.held is not None:
-            # Eager: nobody keeps anything across a rebalance.
+            # Eager: no member keeps anything across a rebalance.
             state.give_up_work()
         state.resolved = state.to_adopt = state.rejoin_asked = False
         state.rejoin_when_stopped = state.rejoin_because = None
@@ -141,7 +141,7 @@ class Membership:
             state.rejoin_when_stopped = "revoked work has stopped" if assignment.revokes else None
             if was_incremental and not state.protocol.is_incremental and event.leader_id == event.member_id:
                 state.rejoin_when_stopped = "the group fell back to the eager protocol and has stopped its work"
-        # Else everybody would rejoin at once and find the same leader as ignorant, as fast as a group can turn.
+        # Else all members would rejoin at once and find the same leader as ignorant, as fast as a group can turn.
         state.read_first = assignment.failed and state.is_leader
         state.scheduled_rebalance_ms = now_ms + assignment.delay_ms if assignment.delay_ms > 0 else None
         state.to_adopt, state.resolved = True, False
@@ -174,7 +174,7 @@ class Membership:
         if stopping and now_ms < state.join_by_ms:
             return Verdict(f"joins when {_named(stopping)} stopped", state.join_by_ms)
         if stopping and state.held is not None and state.protocol.is_incremental:
-            # I1: what did not end stays ours in the metadata, so nobody else is given it; it is revoked once more.
+            # I1: what did not end stays ours in the metadata, so no other worker is given it; it is revoked once more.
             state.held = state.held | self._worker.unfinished()
         snapshot = self._deps.config_store.snapshot()
         state.joined_with = snapshot

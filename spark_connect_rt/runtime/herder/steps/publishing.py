@@ -68,7 +68,7 @@ class Publishing:
         self._take_answers(now_ms)
         if not self._state.resolved or self._state.stopping:
             return Verdict(f"{len(self._pending)} task sets wait for the group" if self._pending else "")
-        self._mend_task_sets(now_ms)
+        self._repair_task_sets(now_ms)
         reasons = []
         for name, pending in list(self._pending.items()):
             if pending.due_ms <= now_ms and not pending.sent:
@@ -76,7 +76,7 @@ class Publishing:
         due = [p.due_ms for p in self._pending.values() if not p.sent and p.due_ms > now_ms]
         return Verdict("; ".join(filter(None, reasons)), min(due, default=None))
 
-    def _mend_task_sets(self, now_ms: int) -> None:
+    def _repair_task_sets(self, now_ms: int) -> None:
         """Have every connector of ours generate its task set again if not every worker reads the one that is stored.
 
         Java leaves such a set as it is: a worker that starts after a compaction is given tasks it knows nothing of.

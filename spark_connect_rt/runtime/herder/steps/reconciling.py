@@ -143,11 +143,11 @@ class Reconciling:
         keys.update(wanted.tasks.items())
         still_waiting = []
         for item, answer in self._restarted:
-            runs_anew = item in actual and item in keys and actual[item].key == keys[item].key
-            state = self._worker.connector_state(item) if runs_anew and isinstance(item, str) else None
+            restarts = item in actual and item in keys and actual[item].key == keys[item].key
+            state = self._worker.connector_state(item) if restarts and isinstance(item, str) else None
             if state is State.FAILED:
                 answer.set_exception(ConnectError(f"Failed to start connector: {item}"))
-            elif (runs_anew and state is not State.UNASSIGNED) or item not in keys:
+            elif (restarts and state is not State.UNASSIGNED) or item not in keys:
                 answer.set_result(None)
             else:
                 still_waiting.append((item, answer))

@@ -18,7 +18,7 @@ from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.internal_request import sign
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
-from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
+from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
 
 log = logging.getLogger(__name__)
 
@@ -30,7 +30,7 @@ class TaskPreparation:
     """Prepares tasks of this worker, and checks them again once their producers are theirs alone."""
 
     def __init__(
-        self, deps: HerderDependencies, state: GroupState, own: OwnOffsets, fence: Callable[[str], Future[None]]
+        self, deps: HerderDependencies, state: GroupState, own: SourceOffsetStores, fence: Callable[[str], Future[None]]
     ) -> None:
         """Take what it asks; ``fence`` queues a round on this worker, should it lead."""
         self._deps = deps

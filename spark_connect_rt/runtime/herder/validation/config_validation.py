@@ -181,7 +181,7 @@ def _references(given: Mapping[str, str], resolved: Mapping[str, str]) -> dict[s
 
 
 def _shown(config: Mapping[str, str]) -> str:
-    """Return Java's rendering of a map. Without a class nobody can tell what is secret: suspicious names are hidden."""
+    """Return Java's rendering of a map. Without a class no one can tell what is secret: suspicious names are hidden."""
     return ", ".join(
         f"{key}={'[hidden]' if _SUSPICIOUS.search(key) else config[key]}" for key in java_hash_order(config, sized=True)
     )

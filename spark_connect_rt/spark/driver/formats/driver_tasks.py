@@ -167,7 +167,7 @@ class DriverTasks(ABC):
         self._session = session
 
     def do(self, command: TaskCommand) -> None:
-        """Carry out a command; one for a task that has no run here is dropped, as its end was told."""
+        """Carry out a command; one for a task that has no run here is dropped, as its end was reported."""
         with self._changed:
             if isinstance(command, Start):
                 self._tasks[command.task] = self._new_task(command.launch)

@@ -24,7 +24,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """What one batch moved."""
+    """The counts of one batch that was sent to Kafka."""
 
     records: int
     skipped: int

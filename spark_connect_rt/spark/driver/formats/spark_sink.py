@@ -146,7 +146,7 @@ class SparkSinkTaskHost(DriverTask):
             self._consumer.close()
 
     def _when_committed(self) -> Callable[[], None] | None:
-        # A run that was given nothing has told the group nothing of what a crash left in the table.
+        # A run that was given nothing has reported nothing to the group of what a crash left in the table.
         return self._batches.forget if self._batches is not None and self._given else None
 
 

@@ -56,8 +56,8 @@ class SparkSourceTaskHost(DriverTask):
                 "is no source of a worker with exactly.once.source.support=enabled"
             )
         self._config = SparkSourceConfig.of(clients.resolve(launch.config, launch.worker_config))
-        told = ReportSettings.from_config(clients.resolve(launch.connector_config, launch.worker_config))
-        ensure_dead_letter_queue(clients, told, clients.resolve(launch.dead_letter_admin, launch.worker_config))
+        reporting = ReportSettings.from_config(clients.resolve(launch.connector_config, launch.worker_config))
+        ensure_dead_letter_queue(clients, reporting, clients.resolve(launch.dead_letter_admin, launch.worker_config))
         (self._offset,) = self._read_offsets(launch.task, [self._config.partition()])
         spark = columns_session(self._session())
         spark.conf.set("spark.sql.session.timeZone", "UTC")  # the text of an offset means the same everywhere

@@ -26,7 +26,7 @@ log = logging.getLogger(__name__)
 
 
 class StreamCheckpoint:
-    """One stream's checkpoint."""
+    """The checkpoint folder of one connector's stream, on any file system that Spark reaches."""
 
     def __init__(self, spark: Any, folder: str, connector: str) -> None:
         self._jvm = spark.sparkContext._jvm
@@ -38,8 +38,8 @@ class StreamCheckpoint:
     def prepare(self, stored: Mapping[str, Any] | None) -> None:
         """Have the stream go on behind the stored offset, ``{"batch": n, "offset": its own}``; None: from the start.
 
-        A checkpoint that is ahead is set back, one that is lost or of another offset is made anew; of files, whose
-        log is lost with it, everything is read again. Raises BadConfigError: the folder is somebody else's.
+        A checkpoint that is ahead is set back, one that is lost or of another offset is rebuilt; of files, whose
+        log is lost with it, everything is read again. Raises BadConfigError: the folder belongs to another connector.
         """
         self._claim(stored)
         if stored is None:

@@ -23,7 +23,7 @@ class _StoppingError(Exception):
 
 
 class StreamSource:
-    """A running query."""
+    """A streaming query of Spark that runs as a source's task."""
 
     def __init__(self, frames: SourceFrames, config: SparkSourceConfig, spark: Any, on_sent: OnSent) -> None:
         self._frames = frames

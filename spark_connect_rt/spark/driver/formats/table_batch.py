@@ -30,7 +30,7 @@ ATTEMPTS = 3  # a lost executor is not the task's fault; staging makes the repet
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """What one batch moved."""
+    """The counts of one batch that was appended to a table."""
 
     records: int
     skipped: int

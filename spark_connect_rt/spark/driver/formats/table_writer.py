@@ -62,7 +62,7 @@ class FileTableWriter:
         return ranges
 
     def append(self, frame: Any, batch: str, ranges: Ranges) -> None:
-        """Stage, declare, move."""
+        """Stage the files, declare them in the manifest, then move them to the table."""
         frame.write.format(self._format).options(**self._options).mode("overwrite").save(
             self._files.staging_path(batch)
         )
@@ -79,7 +79,7 @@ class FileTableWriter:
         return True
 
     def forget(self) -> None:
-        """Drop the manifest."""
+        """Drop this task's manifest."""
         self._files.forget()
 
     def forget_all(self) -> None:
@@ -117,7 +117,7 @@ class DeltaTableWriter:
                 yield Declared.from_json(commit[DELTA_BATCH])
 
     def append(self, frame: Any, batch: str, ranges: Ranges) -> None:
-        """Write one Delta commit."""
+        """Append the batch as one Delta commit that carries the writer's id and the batch's offsets."""
         from deltalake import CommitProperties, write_deltalake
 
         metadata = {DELTA_WRITER: self._writer, DELTA_BATCH: Declared(batch, ranges).to_json()}
@@ -157,7 +157,7 @@ class PlainTableWriter:
         self._options = dict(options)
 
     def recover(self) -> Ranges:
-        """Nothing is known."""
+        """Return nothing: such a table does not keep what was written last."""
         return {}
 
     def append(self, frame: Any, batch: str, ranges: Ranges) -> None:
@@ -171,14 +171,14 @@ class PlainTableWriter:
             writer.save()
 
     def holds(self, batch: str) -> bool:
-        """Nobody knows."""
+        """Return False always: this writer cannot know."""
         return False
 
     def forget(self) -> None:
-        """Nothing to forget."""
+        """Do nothing: the table keeps no offsets of the task."""
 
     def forget_all(self) -> None:
-        """Nothing to forget."""
+        """Do nothing: the table keeps no offsets of any task."""
 
 
 def writer_for(spark: Any, config: Mapping[str, str], task: ConnectorTaskId) -> TableWriter:

@@ -103,7 +103,7 @@ class PutDelivery:
             if not self._isolates or not self._task.may_put_halves():
                 raise
             self._column_tries.failed()
-            return Outcome.BY_RECORDS  # whoever is to blame is found there
+            return Outcome.BY_RECORDS  # the record to blame is found there
         if not taken:
             self._column_tries.failed()
             return Outcome.BY_RECORDS
@@ -125,7 +125,7 @@ class PutDelivery:
         return True
 
     def forget(self) -> None:
-        """The batch is given up or cut: the next ``put`` begins anew."""
+        """The batch is given up or cut: the next ``put`` begins from scratch."""
         self._isolation = None
 
     def _put(self, records: Sequence[SinkRecord]) -> None:

@@ -1,7 +1,7 @@
 """What a sink task asks of its worker, and which rows it must not get meanwhile (Java ``WorkerSinkTaskContext``).
 
 Owns the wishes between two calls of the task, and the partitions it paused or moved. The reader runs ahead: rows that
-were read before it heard of a pause or a new offset are still on their way. So rows of a paused partition are
+were read before it received a pause or a new offset are still on their way. So rows of a paused partition are
 dropped here and read again from the first of them; after a rewind, rows are dropped until the reader says (an ASSIGNED
 row) that what follows is from the new offset.
 """
@@ -102,7 +102,7 @@ class TaskContext:
     def take_steering(self) -> tuple[set[TopicPartition], dict[TopicPartition, int | None]]:
         """Return what the reader is to hold, and where it is to read on (None: where it held), once.
 
-        Rows of partitions that are read from elsewhere are dropped from now on, until ``reads_anew``.
+        Rows of partitions that are read from elsewhere are dropped from now on, until ``reads_again``.
         """
         hold, self._hold = self._hold, set()
         seek, self._seek = self._seek, {}
@@ -118,7 +118,7 @@ class TaskContext:
         if partition in self._paused and partition not in self._moving and self._paused[partition] is None:
             self._paused[partition] = first_offset
 
-    def reads_anew(self, partitions: frozenset[TopicPartition]) -> None:
+    def reads_again(self, partitions: frozenset[TopicPartition]) -> None:
         """An ASSIGNED row: what follows is from where it was to be read."""
         for partition in partitions & self._moving.keys():
             self._moving[partition] -= 1

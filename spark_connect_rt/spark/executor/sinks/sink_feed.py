@@ -1,6 +1,6 @@
 """Reads the partitions of one sink task in a thread of a slot's reader process.
 
-Owns a consumer that is told what to read; it belongs to no group and commits nothing (the member is in the
+Owns a consumer whose partitions are assigned by hand; it belongs to no group and commits nothing (the member is in the
 driver). Every change of partitions is a row in the stream, so the sink side opens, flushes and closes in order.
 """
 
@@ -38,7 +38,7 @@ class SinkFeed(threading.Thread):
         self.switches = Switches(paused=launch.paused)
         self.meter = TaskMeter("reader")
         self._positions: Mapping[TopicPartition, int] = {}  # next to read, as of the last second; replaced whole
-        self._told_positions: Mapping[TopicPartition, int] = {}
+        self._reported_positions: Mapping[TopicPartition, int] = {}
         self._looked_s = 0.0
         self._host = host
         self._launch = launch
@@ -61,11 +61,11 @@ class SinkFeed(threading.Thread):
         self.switches.nudge()
 
     def news(self, now_s: float, *, last: bool = False) -> Mapping[str, Any] | None:
-        """Return what the driver has not heard of this half, None: nothing. The reader's own thread."""
+        """Return what this half has not reported to the driver yet, None: nothing. The reader's own thread."""
         positions = self._positions
-        fields = self.meter.news(now_s, anyway=last or positions != self._told_positions)
+        fields = self.meter.news(now_s, anyway=last or positions != self._reported_positions)
         if fields is not None:
-            self._told_positions = positions
+            self._reported_positions = positions
             fields["positions"] = encode_offsets(positions)
         return fields
 

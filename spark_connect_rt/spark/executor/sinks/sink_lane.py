@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 class SinkLane(Lane):
     """One sink task, hosted."""
 
-    step_name = ""  # the waits between two puts are nobody's call
+    step_name = ""  # the waits between two puts are no one's call
 
     def __init__(self, host: int, launch: TaskLaunch, report: Report, clients: ExecutorClients) -> None:
         super().__init__(host, launch, report)
@@ -130,7 +130,7 @@ class SinkLane(Lane):
                 self._put(row)
                 self.meter.moved("taken", BatchHead.decode(row.head).records)
             case RowKind.ASSIGNED:
-                self._context.reads_anew(_partitions(row))
+                self._context.reads_again(_partitions(row))
                 self._open(_partitions(row))
             case RowKind.REVOKED:
                 self._let_go(_partitions(row))
@@ -218,7 +218,7 @@ class SinkLane(Lane):
         return self._ending or self._leaving is not self._put_without
 
     def _convert(self, batch: pa.RecordBatch, by_records: bool) -> SinkConverted | None:
-        """Convert a batch; None: something could not wait for an attempt, look at the batch anew."""
+        """Convert a batch; None: something could not wait for an attempt, look at the batch again."""
         assert self._reports is not None
         if not by_records and (columns := self._delivery.columns(batch)) is not None:
             return columns
@@ -355,7 +355,7 @@ class SinkLane(Lane):
         self.report("released", partitions=[(tp.topic, tp.partition) for tp in sorted(partitions)])
 
     def _let_go(self, partitions: frozenset[TopicPartition]) -> None:
-        """The REVOKED row: nothing of these partitions is behind it; they may come back anew."""
+        """The REVOKED row: nothing of these partitions is behind it; they may be assigned again."""
         self._release(partitions - self._released)
         self._released -= partitions
         with self._leaving_lock:

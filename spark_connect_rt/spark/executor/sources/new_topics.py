@@ -28,7 +28,7 @@ class NewTopics:
         self._creation = TopicCreation.from_config(launch.connector_config) if launch.topic_admin else None
 
     def ensure(self, topics: Iterable[str]) -> None:
-        """Return when every topic is there. Raises ConnectError in Java's words, RetriableError (nobody answers)."""
+        """Return when every topic is there. Raises ConnectError in Java's words, RetriableError (no one answers)."""
         if self._creation is None:
             return
         for topic in topics:

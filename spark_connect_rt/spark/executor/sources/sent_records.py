@@ -1,6 +1,6 @@
-"""What a source task returned and has not heard of yet, for tasks that want to hear it of each record. Pure.
+"""What a source task returned and no delivery report came for yet, for tasks that want one for each record. Pure.
 
-A poll becomes one or more BATCH rows; when the last of them is durable, each of its records is told of.
+A poll becomes one or more BATCH rows; when the last of them is durable, each of its records is reported.
 """
 
 from __future__ import annotations
@@ -12,9 +12,9 @@ from itertools import islice
 
 from spark_connect_rt.api.records import RecordMetadata, SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
-from spark_connect_rt.ports.executor_clients import Tell
+from spark_connect_rt.ports.executor_clients import DeliveryReports
 
-Told = tuple[SourceRecord, RecordMetadata | None]
+RecordReport = tuple[SourceRecord, RecordMetadata | None]
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ class SentRecords:
         for index, (records, rows) in enumerate(batches, 1):
             self._sent.append(_Sent(records, rows, pairs if index == len(batches) else None))
 
-    def durable(self, batches: int, metadata: Iterable[RecordMetadata | None]) -> Iterator[Told]:
-        """Yield what is to be told now that so many more BATCH rows are durable.
+    def durable(self, batches: int, metadata: Iterable[RecordMetadata | None]) -> Iterator[RecordReport]:
+        """Yield the reports that are due now that so many more BATCH rows are durable.
 
         Args:
             metadata: of each Kafka record of these rows, in order.
@@ -60,9 +60,9 @@ class SentRecords:
             one = self._sent.popleft()
             self._places.extend(list(islice(places, one.rows))[: one.records])
             if one.ends is not None:
-                yield from self._told(one.ends)
+                yield from self._record_reports(one.ends)
 
-    def _told(self, ends: Sequence[tuple[SourceRecord | SourceBatch, int]]) -> Iterator[Told]:
+    def _record_reports(self, ends: Sequence[tuple[SourceRecord | SourceBatch, int]]) -> Iterator[RecordReport]:
         for piece, rows in ends:
             found = [self._places.popleft() for _ in range(min(rows, len(self._places)))]
             if isinstance(piece, SourceRecord):
@@ -72,7 +72,7 @@ class SentRecords:
 
 def wants_commits(task_class: type[SourceTask]) -> bool:
     """Tell whether the task has a hook to be called when batches are durable."""
-    return task_class.commit is not SourceTask.commit or tell_of(task_class) is not Tell.NOTHING
+    return task_class.commit is not SourceTask.commit or delivery_reports_of(task_class) is not DeliveryReports.NOTHING
 
 
 def wants_offsets(task_class: type[SourceTask]) -> bool:
@@ -80,8 +80,8 @@ def wants_offsets(task_class: type[SourceTask]) -> bool:
     return task_class.commit_offsets is not SourceTask.commit_offsets
 
 
-def tell_of(task_class: type[SourceTask]) -> Tell:
-    """Return what the task wants to know of its records."""
+def delivery_reports_of(task_class: type[SourceTask]) -> DeliveryReports:
+    """Return which delivery reports the task wants."""
     if task_class.commit_record is not SourceTask.commit_record:
-        return Tell.RECORDS
-    return Tell.OFFSETS if wants_offsets(task_class) else Tell.NOTHING
+        return DeliveryReports.RECORDS
+    return DeliveryReports.OFFSETS if wants_offsets(task_class) else DeliveryReports.NOTHING

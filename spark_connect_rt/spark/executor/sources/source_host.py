@@ -21,7 +21,7 @@ from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
 from spark_connect_rt.pipeline.retry_tolerance import RetryInterrupted, Waiting
 from spark_connect_rt.pipeline.source_pipeline import ConvertedBatch, SourcePipeline
 from spark_connect_rt.pipeline.transaction_boundaries import End, TransactionBoundaries
-from spark_connect_rt.ports.executor_clients import ExecutorClients, Tell
+from spark_connect_rt.ports.executor_clients import DeliveryReports, ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.errant_reports import ErrantLog, ensure_dead_letter_queue
 from spark_connect_rt.spark.executor.frames import EXACT, BatchHead, Row, RowKind, encode_records
@@ -33,7 +33,12 @@ from spark_connect_rt.spark.executor.hosting import (
 )
 from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
 from spark_connect_rt.spark.executor.row_queue import RowQueue
-from spark_connect_rt.spark.executor.sources.sent_records import SentRecords, tell_of, wants_commits, wants_offsets
+from spark_connect_rt.spark.executor.sources.sent_records import (
+    SentRecords,
+    delivery_reports_of,
+    wants_commits,
+    wants_offsets,
+)
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 
@@ -102,8 +107,8 @@ class SourceHost(threading.Thread):
         self._context = _Context(launch, _OffsetReader(host, driver), MeteredPluginMetrics(self.meter))
         self._driver = driver
         self._sent = SentRecords()  # only of tasks with commit_record
-        self._durable: deque[_Durable] = deque()  # untold yet
-        self._tell = Tell.NOTHING
+        self._durable: deque[_Durable] = deque()  # not reported yet
+        self._delivery_reports = DeliveryReports.NOTHING
         self._boundaries: TransactionBoundaries | None = None  # exactly-once only
         self.claimed = threading.Event()  # the writer has shut out earlier producers of this task
 
@@ -115,7 +120,7 @@ class SourceHost(threading.Thread):
         self.switches.nudge()
 
     def news(self, now_s: float, *, last: bool = False) -> Mapping[str, Any] | None:
-        """Return what the driver has not heard of this half, None: nothing. The reader's own thread."""
+        """Return what this half has not reported to the driver yet, None: nothing. The reader's own thread."""
         return self.meter.news(now_s, anyway=last)
 
     def run(self) -> None:
@@ -127,7 +132,7 @@ class SourceHost(threading.Thread):
                 raise
             except LookUpEndedError as error:
                 log.info("task=%s run=%d: %s", self._launch.task, self._launch.run, error)
-            except BaseException as error:  # SystemExit, too: a thread that ends untold leaves its task RUNNING
+            except BaseException as error:  # SystemExit, too: a thread that ends unreported leaves its task RUNNING
                 log.exception("task=%s run=%d FAILED", self._launch.task, self._launch.run)
                 self._rows.put(Row(self._host, RowKind.FAILED, trace_of(error).encode()))
             end_by_ms = self.switches.end_by_ms
@@ -141,7 +146,7 @@ class SourceHost(threading.Thread):
         if self.switches.stopping:
             return
         task_class = load_class(self._launch.task_class)
-        self._tell = tell_of(task_class)
+        self._delivery_reports = delivery_reports_of(task_class)
         if self._launch.offsets_topic and not self._claim():
             return
         task: SourceTask = task_class()
@@ -175,7 +180,7 @@ class SourceHost(threading.Thread):
 
         T1: only then may it read where it is; what an earlier producer left open is aborted by now.
         """
-        self._rows.put(Row(self._host, RowKind.CLAIM, b"%d" % self._tell))
+        self._rows.put(Row(self._host, RowKind.CLAIM, b"%d" % self._delivery_reports))
         while not self.claimed.is_set():
             if self.switches.stopping:
                 return False
@@ -199,7 +204,7 @@ class SourceHost(threading.Thread):
 
     def _stop(self, task: SourceTask, pipeline: SourcePipeline) -> None:
         try:
-            self._tell_durable(task)
+            self._report_durable(task)
             task.stop()
             pipeline.close()
         except Exception:
@@ -209,7 +214,7 @@ class SourceHost(threading.Thread):
         switches = self.switches
         while not switches.stopping:
             if self._durable:
-                self._tell_durable(task)
+                self._report_durable(task)
             if switches.paused:
                 self._wait_while_paused()
                 if not switches.stopping:
@@ -237,7 +242,7 @@ class SourceHost(threading.Thread):
                 if self._boundaries is not None and self._boundaries.requests is None:
                     self._end_transaction(End.COMMIT)
             raise
-        if self._tell is Tell.RECORDS:
+        if self._delivery_reports is DeliveryReports.RECORDS:
             sent = [(one.records, one.batch.num_rows) for batches, _ in pieces for one in batches]
             self._sent.add(polled, rows_of_each, sent)
         for batches, end in pieces:
@@ -306,19 +311,19 @@ class SourceHost(threading.Thread):
             tuple(converted.source_offsets),
             converted.skipped,
             tuple(sorted(converted.topics)),
-            self._tell,
+            self._delivery_reports,
         )
         data = encode_records(converted.batch) if converted.batch.num_rows else None
         self._rows.put(Row(self._host, RowKind.BATCH, head.encode(), data))
 
-    def _tell_durable(self, task: SourceTask) -> None:
+    def _report_durable(self, task: SourceTask) -> None:
         """Call the task's commit hooks on its own thread; what Java's two raise is logged, as there."""
         any_rows, delivered, runs = False, list[Delivered](), DeliveryRuns()
         while self._durable:
             rows, where, metadata = self._durable.popleft()
             any_rows = any_rows or rows > 0
             delivered += where
-            if self._tell is Tell.RECORDS:
+            if self._delivery_reports is DeliveryReports.RECORDS:
                 for record, place in self._sent.durable(rows, metadata):
                     self._hook(task.commit_record, record, place)
                     if place is not None:
@@ -329,9 +334,9 @@ class SourceHost(threading.Thread):
         if any_rows:
             self._hook(task.commit)
 
-    def _hook(self, hook: Callable[..., None], *told: object) -> None:
+    def _hook(self, hook: Callable[..., None], *arguments: object) -> None:
         try:
-            hook(*told)
+            hook(*arguments)
         except Exception:
             log.exception("task=%s: %s failed, ignored", self._launch.task, hook.__name__)
 

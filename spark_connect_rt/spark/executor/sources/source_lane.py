@@ -14,7 +14,7 @@ import orjson
 from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.errors import TimedOutError
 from spark_connect_rt.pipeline.delivery_runs import metadata_runs
-from spark_connect_rt.ports.executor_clients import BatchProducer, ExecutorClients, Tell
+from spark_connect_rt.ports.executor_clients import BatchProducer, DeliveryReports, ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, decode_records
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
@@ -34,7 +34,7 @@ class SourceLane(Lane):
         self._clients = clients
         self._producer: BatchProducer | None = None
         self._new_topics = NewTopics(launch, clients)
-        self._tell = Tell.NOTHING
+        self._delivery_reports = DeliveryReports.NOTHING
         self._pending = Pending()
         self._flush_at_s: float | None = None
         self._flushed_s = 0.0
@@ -55,7 +55,7 @@ class SourceLane(Lane):
         head = BatchHead.decode(row.head)
         if row.data is not None:
             self._new_topics.ensure(head.topics)
-            self._open_producer(head.tell).produce(decode_records(row.data))
+            self._open_producer(head.delivery_reports).produce(decode_records(row.data))
         self._pending.add(head, row.data.size if row.data is not None else 0)
         now = now_s()
         if self._flush_at_s is None:
@@ -63,12 +63,12 @@ class SourceLane(Lane):
         if now >= self._flush_at_s:
             self.drain()
 
-    def _open_producer(self, tell: Tell) -> BatchProducer:
+    def _open_producer(self, delivery_reports: DeliveryReports) -> BatchProducer:
         if self._producer is None:
             config = self._clients.resolve(self.launch.client_config, self.launch.worker_config)
             self._timeout_ms = client_setting("producer", "delivery.timeout.ms", config)
-            self._tell = tell
-            self._producer = self._clients.producer({**config, **tell.properties})
+            self._delivery_reports = delivery_reports
+            self._producer = self._clients.producer({**config, **delivery_reports.properties})
         return self._producer
 
     def on_reader_idle(self) -> None:
@@ -113,7 +113,7 @@ class SourceLane(Lane):
     def _whereabouts(self) -> dict[str, Any]:
         if self._producer is None:
             return {}
-        if self._tell is Tell.RECORDS:
+        if self._delivery_reports is DeliveryReports.RECORDS:
             return {"metadata": metadata_runs(self._producer.metadata())}
         return {"delivered": list(map(tuple, self._producer.delivered()))}
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from spark_connect_rt.api.records import RecordMetadata
 from spark_connect_rt.pipeline.delivery_runs import metadata_runs
 from spark_connect_rt.pipeline.produce_rows import columns_batch
-from spark_connect_rt.ports.executor_clients import ExecutorClients, Tell, TransactionalProducer
+from spark_connect_rt.ports.executor_clients import DeliveryReports, ExecutorClients, TransactionalProducer
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.offset_records import encode_key, encode_value
 from spark_connect_rt.spark.executor.frames import EXACT, BatchHead, Row, RowKind, decode_records
@@ -40,7 +40,7 @@ class TransactionalLane(Lane):
         self._producer: TransactionalProducer | None = None
         self._new_topics = NewTopics(launch, clients)
         self._pending = Pending()
-        self._tell = Tell.NOTHING
+        self._delivery_reports = DeliveryReports.NOTHING
         self._metadata: list[RecordMetadata | None] = []  # of rows that are not reported yet, those of open ones apart
         self._open = False
         self._may_end = True  # nothing has come since the last COMMIT row
@@ -60,15 +60,15 @@ class TransactionalLane(Lane):
             case RowKind.ABORT:
                 self._abort()
             case RowKind.CLAIM:
-                self._claim(Tell(int(row.head or b"0")))
+                self._claim(DeliveryReports(int(row.head or b"0")))
             case RowKind.RUNNING | RowKind.PAUSED:
                 self._end_if_due(now_s(), at_once=True)
                 self.report(row.kind.name.lower())
 
-    def _claim(self, tell: Tell) -> None:
-        self._tell = tell
+    def _claim(self, delivery_reports: DeliveryReports) -> None:
+        self._delivery_reports = delivery_reports
         config = self._clients.resolve(self.launch.client_config, self.launch.worker_config)
-        self._producer = self._clients.transactional_producer({**config, **tell.properties})
+        self._producer = self._clients.transactional_producer({**config, **delivery_reports.properties})
         # T1: from here on no earlier producer of this task can commit, and what it left open is aborted; only then
         # may the task read where it is.
         self._producer.claim(CLAIM_LIMIT_MS)
@@ -122,7 +122,7 @@ class TransactionalLane(Lane):
         self.report_durable(pending.records, **pending.fields(), **whereabouts)
 
     def _whereabouts(self, producer: TransactionalProducer, offset_records: int) -> dict[str, Any]:
-        if self._tell is not Tell.RECORDS:
+        if self._delivery_reports is not DeliveryReports.RECORDS:
             return {"delivered": list(map(tuple, producer.delivered()))}
         written, self._metadata = [*self._metadata, *producer.metadata()], []
         return {"metadata": metadata_runs(written[: len(written) - offset_records])}
@@ -136,10 +136,10 @@ class TransactionalLane(Lane):
     def _drop(self, limit_ms: int) -> None:
         assert self._producer is not None
         self._producer.abort(limit_ms)
-        if self._tell is Tell.RECORDS:
+        if self._delivery_reports is DeliveryReports.RECORDS:
             self._metadata += [None] * len(self._producer.metadata())
         else:
-            self._producer.delivered()  # nobody sees these records
+            self._producer.delivered()  # no one sees these records
         self._open = False
 
     def on_reader_idle(self) -> None:

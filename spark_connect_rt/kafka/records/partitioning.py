@@ -23,14 +23,14 @@ _UNPLACED = -1
 
 
 @dataclass(frozen=True, slots=True)
-class TopicPlaces:
+class TopicPartitioning:
     """What of a topic's partitions decides where rows without one go."""
 
     count: int  # all of them: keys are hashed to these, led or not
     keyless: int  # the partition of rows without a key
 
 
-def unplaced_topics(batch: pa.RecordBatch) -> list[str]:
+def topics_without_partition(batch: pa.RecordBatch) -> list[str]:
     """Return the topics of rows that name no partition."""
     metadata = batch.schema.metadata or {}
     if TOPIC in metadata and "partition" not in batch.schema.names:
@@ -39,12 +39,14 @@ def unplaced_topics(batch: pa.RecordBatch) -> list[str]:
     return [topics[code] for code in np.unique(codes[_partitions(batch) == _UNPLACED])]
 
 
-def by_place(batch: pa.RecordBatch, unplaced: Mapping[str, TopicPlaces]) -> list[tuple[TopicPartition, pa.RecordBatch]]:
+def rows_by_partition(
+    batch: pa.RecordBatch, unplaced: Mapping[str, TopicPartitioning]
+) -> list[tuple[TopicPartition, pa.RecordBatch]]:
     """Return the rows of each partition, without the columns that say where they go.
 
     Args:
         batch: produce form.
-        unplaced: of each of ``unplaced_topics``.
+        unplaced: of each of ``topics_without_partition``.
     """
     rows = batch.drop_columns([name for name in _PLACE if name in batch.schema.names]).replace_schema_metadata(None)
     only = _only_place(batch, unplaced)
@@ -53,7 +55,7 @@ def by_place(batch: pa.RecordBatch, unplaced: Mapping[str, TopicPlaces]) -> list
     topics, codes = _topics(batch)
     partitions = _partitions(batch)
     if (partitions == _UNPLACED).any():
-        chosen = _chosen(batch, [unplaced.get(topic, TopicPlaces(1, 0)) for topic in topics], codes)
+        chosen = _chosen(batch, [unplaced.get(topic, TopicPartitioning(1, 0)) for topic in topics], codes)
         partitions = np.where(partitions == _UNPLACED, chosen, partitions)
     places = (codes << 32) | partitions
     if len(_edges(places)) - 1 > len(np.unique(places)):
@@ -66,8 +68,8 @@ def by_place(batch: pa.RecordBatch, unplaced: Mapping[str, TopicPlaces]) -> list
     ]
 
 
-def _only_place(batch: pa.RecordBatch, unplaced: Mapping[str, TopicPlaces]) -> TopicPartition | None:
-    """Return the partition of all rows where that can be told without a look at them."""
+def _only_place(batch: pa.RecordBatch, unplaced: Mapping[str, TopicPartitioning]) -> TopicPartition | None:
+    """Return the partition of all rows where it is known without a look at them."""
     metadata, names = batch.schema.metadata or {}, batch.schema.names
     if TOPIC not in metadata or "partition" in names:
         return None
@@ -101,7 +103,7 @@ def _partitions(batch: pa.RecordBatch) -> Numbers:
     return numbers_of(batch.column("partition").fill_null(_UNPLACED))
 
 
-def _chosen(batch: pa.RecordBatch, places: Sequence[TopicPlaces], codes: Numbers) -> Numbers:
+def _chosen(batch: pa.RecordBatch, places: Sequence[TopicPartitioning], codes: Numbers) -> Numbers:
     """Return where rows go that name no partition; ``codes``: the number of each row's topic among ``places``."""
     chosen = np.array([topic.keyless for topic in places])[codes]
     if "key" not in batch.schema.names:

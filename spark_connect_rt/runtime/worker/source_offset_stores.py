@@ -31,14 +31,14 @@ CLOSE_FLUSH_MS = 5_000
 
 
 class _Place:
-    """Where one store is, or is being opened. Its lock holds up nobody who wants another one."""
+    """Where one store is, or is being opened. Its lock holds up no caller that wants another one."""
 
     def __init__(self) -> None:
         self.opening = threading.Lock()
         self.store: OffsetStore | None = None
 
 
-class OwnOffsets:
+class SourceOffsetStores:
     """Every connector's offsets. Any thread; ``open``, ``read`` and ``connector_offsets`` may block."""
 
     def __init__(
@@ -86,9 +86,9 @@ class OwnOffsets:
                 return place.store
 
     def _note(self, connector: str, key: _Key | None, place: _Place | None = None) -> bool:
-        """Note which store a connector uses from now on, and close those that nobody does, beside the caller.
+        """Note which store a connector uses from now on, and close those that no connector does, beside the caller.
 
-        False: this one was closed meanwhile, as nobody used it yet.
+        False: this one was closed meanwhile, as no connector used it yet.
         """
         with self._lock:
             if key is not None and self._places.get(key) is not place:
@@ -162,7 +162,7 @@ class OwnOffsets:
     def put_copy(self, connector: str, offsets: Pairs, on_done: OnDone | None = None) -> None:
         """Tell the worker's topic what the connector's own one holds already; without one, nothing. Best effort.
 
-        One attempt, and ``on_done`` hears None after it, whatever became of it: a copy sent later could set the
+        One attempt, and ``on_done`` gets None after it, whatever became of it: a copy sent later could set the
         worker's topic back, behind what the task's next owner wrote.
         """
         tried = threading.Event()

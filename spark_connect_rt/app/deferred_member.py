@@ -1,9 +1,9 @@
 """Joins a running group only when this worker can run tasks at once.
 
-A worker that joins is given work that others were doing until then. Its first Spark job takes ten seconds or more, and
-so long nobody would do that work: so the engine is warmed first, and the group is joined afterwards. Where no group is
-running there is nobody to wait for, and a worker whose Spark takes too long joins after all (one whose Spark fails
-ends).
+A worker that joins is given work that others were doing until then. Its first Spark job takes ten seconds or more, in
+which no worker would do that work: so the engine is warmed first, and the group is joined afterwards. Where no group is
+running there is no work to keep going: it joins at once. A worker whose Spark takes too long joins after all (one whose
+Spark fails ends).
 Java has nothing like it: its tasks are threads.
 """
 
@@ -20,7 +20,7 @@ from spark_connect_rt.ports.supervision import Part, Report, report_nowhere, wat
 log = logging.getLogger(__name__)
 
 
-class WarmMember:
+class DeferredMember:
     """Port GroupMember in front of another one; ``start`` takes effect when the engine is warm."""
 
     def __init__(
@@ -36,7 +36,7 @@ class WarmMember:
             member: the one that joins.
             others: returns whether the group has members now; may block, may raise ConnectError.
             await_warm: waits until a task would run at once; False when that took too long.
-            report: hears that the wait ended by an error, so that the group would never be joined.
+            report: called when the wait ended by an error, so that the group would never be joined.
         """
         self._member = member
         self._others = others
@@ -71,47 +71,47 @@ class WarmMember:
         return self._member.poll(timeout_ms)
 
     def wakeup(self) -> None:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.wakeup``."""
         self._member.wakeup()
 
     def request_rejoin(self, reason: str) -> None:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.request_rejoin``."""
         if self._started:
             self._member.request_rejoin(reason)
 
     def join(self, protocols: Sequence[tuple[str, bytes]]) -> None:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.join``."""
         self._member.join(protocols)
 
     def sync(self, assignments: Mapping[str, bytes]) -> None:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.sync``."""
         self._member.sync(assignments)
 
     def member_id(self) -> str:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.member_id``."""
         return self._member.member_id()
 
     def trouble(self) -> str:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.trouble``."""
         return self._member.trouble()
 
     def in_contact(self) -> bool:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.in_contact``."""
         return self._member.in_contact()
 
-    def may_vouch(self) -> bool:
-        """See the port."""
-        return self._member.may_vouch()
+    def holds_lease(self) -> bool:
+        """See ``ports.group_member.GroupMember.holds_lease``."""
+        return self._member.holds_lease()
 
     def fenced(self) -> None:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.fenced``."""
         self._member.fenced()
 
     def leave(self, reason: str) -> None:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.leave``."""
         if self._started:
             self._member.leave(reason)
 
     def stop(self) -> None:
-        """See the port."""
+        """See ``ports.group_member.GroupMember.stop``."""
         self._member.stop()

@@ -40,7 +40,7 @@ class _Filled:
         self.headers = ()
 
 
-def quick_records(
+def build_sink_records(
     topic: str,
     partition: int,
     key_schema: Schema | None,

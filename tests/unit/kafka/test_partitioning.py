@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from spark_connect_rt.kafka.records.record_places import TopicPlaces, by_place, unplaced_topics
+from spark_connect_rt.kafka.records.partitioning import TopicPartitioning, rows_by_partition, topics_without_partition
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.batch_clients_contract import rows_batch
@@ -17,7 +17,7 @@ Placed = dict[tuple[str, int], list[bytes]]
 
 def placed(rows: list[dict[str, Any]], metadata: dict[bytes, bytes] | None = None, **counts: int) -> Placed:
     batch = rows_batch([{"value": b"before", **rows[0]}, *rows], metadata).slice(1)
-    found = by_place(batch, {topic: TopicPlaces(count, count - 1) for topic, count in counts.items()})
+    found = rows_by_partition(batch, {topic: TopicPartitioning(count, count - 1) for topic, count in counts.items()})
     assert all(set(rows.schema.names) <= {"key", "value"} for _, rows in found)
     assert len({place for place, _ in found}) == len(found)
     return {(place.topic, place.partition): rows.column("value").to_pylist() for place, rows in found}
@@ -49,15 +49,15 @@ def test_a_row_without_partition_goes_by_its_key_or_anywhere() -> None:
         {"topic": "a", "partition": None, "key": None, "value": b"anywhere"},
         {"topic": "b", "partition": None, "key": b"21", "value": b"other count"},
     ]
-    assert unplaced_topics(rows_batch(rows)) == ["a", "b"]
+    assert topics_without_partition(rows_batch(rows)) == ["a", "b"]
     assert placed(rows, a=7, b=3) == {
         ("a", 0): [b"given"],
         ("a", HASHED % 7): [b"hashed"],
         ("a", 6): [b"anywhere"],
         ("b", HASHED % 3): [b"other count"],
     }
-    assert unplaced_topics(rows_batch(rows[:1])) == []
-    assert TopicPartition("a", 0) in dict(by_place(rows_batch(rows[:1]), {}))
+    assert topics_without_partition(rows_batch(rows[:1])) == []
+    assert TopicPartition("a", 0) in dict(rows_by_partition(rows_batch(rows[:1]), {}))
 
 
 @pytest.mark.parametrize(
@@ -77,5 +77,5 @@ def test_rows_of_one_place_go_there_however_it_is_told(
 ) -> None:
     batch = rows_batch([row], metadata)
     given = (metadata or {}).get(PARTITION) is not None or row.get("partition") is not None
-    assert unplaced_topics(batch) == ([] if given else ["t"])
+    assert topics_without_partition(batch) == ([] if given else ["t"])
     assert placed([row], metadata, t=3) == {place: [b"1"]}

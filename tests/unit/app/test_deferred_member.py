@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Mapping, Sequence
 
-from spark_connect_rt.app.warm_member import WarmMember
+from spark_connect_rt.app.deferred_member import DeferredMember
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.group_member import MembershipEvent
 
@@ -47,7 +47,7 @@ class Recorder:
         self.calls.append("stop")
 
 
-def polled_until_started(member: WarmMember, inner: Recorder) -> None:
+def polled_until_started(member: DeferredMember, inner: Recorder) -> None:
     member.start()
     for _ in range(20):
         if inner.calls:
@@ -57,7 +57,7 @@ def polled_until_started(member: WarmMember, inner: Recorder) -> None:
 
 def test_an_empty_group_is_joined_at_once() -> None:
     inner = Recorder()
-    polled_until_started(WarmMember(inner, lambda: False, lambda: threading.Event().wait()), inner)
+    polled_until_started(DeferredMember(inner, lambda: False, lambda: threading.Event().wait()), inner)
     assert inner.calls == ["start"]
 
 
@@ -68,7 +68,7 @@ def test_a_running_group_is_joined_when_the_engine_is_warm() -> None:
         asked.set()
         return warm.wait(10)
 
-    member = WarmMember(inner, lambda: True, await_warm)
+    member = DeferredMember(inner, lambda: True, await_warm)
     member.start()
     assert asked.wait(10)
     member.poll(0)
@@ -88,7 +88,7 @@ def test_a_running_group_is_joined_when_the_engine_is_warm() -> None:
 
 def test_an_engine_that_never_warms_does_not_keep_the_worker_out() -> None:
     inner = Recorder()
-    polled_until_started(WarmMember(inner, lambda: True, lambda: False), inner)
+    polled_until_started(DeferredMember(inner, lambda: True, lambda: False), inner)
     assert inner.calls == ["start"]
 
 
@@ -97,5 +97,5 @@ def test_a_group_that_cannot_be_looked_up_is_joined() -> None:
         raise ConnectError("no answer")
 
     inner = Recorder()
-    polled_until_started(WarmMember(inner, others, lambda: threading.Event().wait()), inner)
+    polled_until_started(DeferredMember(inner, others, lambda: threading.Event().wait()), inner)
     assert inner.calls == ["start"]

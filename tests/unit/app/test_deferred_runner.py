@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.app.late_runner import LateRunner, with_stores
+from spark_connect_rt.app.deferred_runner import DeferredRunner, with_stores
 from spark_connect_rt.ports.supervision import Part
 from spark_connect_rt.ports.task_runner import Pause, Start, TaskCommand, TaskKind, TaskLaunch, TaskRunner
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -29,7 +29,7 @@ def test_launches_wait_and_bring_the_stores_that_their_clients_name(tmp_path: Pa
     named = {"ssl.truststore.location": str(trust)}
     launch = TaskLaunch(task, 1, 1, TaskKind.SOURCE, "m:C", {}, {}, {}, client_config=named)
     recorder = Recorder()
-    runner = LateRunner(lambda: recorder, prepare=with_stores)  # type: ignore[arg-type,return-value]
+    runner = DeferredRunner(lambda: recorder, prepare=with_stores)  # type: ignore[arg-type,return-value]
     runner.do(Start(launch))
     runner.do(Pause(task))
     trust.unlink()  # an executor's machine has no such file
@@ -50,7 +50,7 @@ def test_building_waits_for_what_is_to_come_first_whether_that_succeeds_or_not(f
         built.append(first.done())
         return Recorder()
 
-    runner = LateRunner(build)  # type: ignore[arg-type]
+    runner = DeferredRunner(build)  # type: ignore[arg-type]
     runner.build(after=first)
     with pytest.raises(TimeoutError):
         runner.real(0.05)
@@ -65,7 +65,7 @@ def test_a_runner_that_cannot_be_built_is_told_and_stops_nobody() -> None:
     def build() -> TaskRunner:
         raise ImportError("no pyspark")
 
-    runner = LateRunner(build, report=lambda part, why: heard.append((part, str(why))))
+    runner = DeferredRunner(build, report=lambda part, why: heard.append((part, str(why))))
     runner.do(Pause(ConnectorTaskId("a", 0)))
     runner.build()
     with pytest.raises(ImportError):

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from spark_connect_rt.errors import RetriableError
-from spark_connect_rt.runtime.worker.own_offsets import OwnOffsets
+from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
 from spark_connect_rt.testing.worker_settings import worker_settings
@@ -27,7 +27,9 @@ class Lab:
         self.closed: list[str] = []
         self.common = OffsetStore(MemoryCompactedLog(self.common_topic, threaded=False))
         self.common.start()
-        self.offsets = OwnOffsets(self.common, worker_settings(), self._open, configs.get, lambda config: config)
+        self.offsets = SourceOffsetStores(
+            self.common, worker_settings(), self._open, configs.get, lambda config: config
+        )
 
     def _open(self, topic: str, config: Mapping[str, str]) -> OffsetStore:
         self.opened.append(dict(config))
@@ -83,7 +85,7 @@ def test_a_cluster_that_is_away_holds_up_nobody_else() -> None:
             assert released.wait(10)
         return opened(topic, config)
 
-    lab.offsets = OwnOffsets(lab.common, worker_settings(), slow, configs.get, lambda config: config)
+    lab.offsets = SourceOffsetStores(lab.common, worker_settings(), slow, configs.get, lambda config: config)
     waiting = threading.Thread(target=lambda: lab.offsets.open("away", configs["away"]), daemon=True)
     waiting.start()
     assert asked.wait(10)

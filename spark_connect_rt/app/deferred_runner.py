@@ -25,7 +25,7 @@ def with_stores(launch: TaskLaunch) -> TaskLaunch:
     return replace(launch, client_config=carry_stores(launch.client_config))
 
 
-class LateRunner:
+class DeferredRunner:
     """Port TaskRunner in front of one that ``factory`` makes on a thread of its own.
 
     ``prepare`` changes each launch before the runner sees it: what executors cannot find for themselves is added.
@@ -37,7 +37,7 @@ class LateRunner:
         prepare: Callable[[TaskLaunch], TaskLaunch] = lambda launch: launch,
         report: Report = report_nowhere,
     ) -> None:
-        """``report`` hears that there will be no runner; what it was told is dropped then, for the worker ends."""
+        """``report`` is called when there will be no runner; what waits for it is dropped then, for the worker ends."""
         self._report = report
         self._factory = factory
         self._prepare = prepare
@@ -90,15 +90,15 @@ class LateRunner:
             call(self._built.result())
 
     def open(self, on_event: OnTaskEvent, read_offsets: ReadOffsets) -> None:
-        """See the port."""
+        """See ``ports.task_runner.TaskRunner.open``."""
         self._call(lambda runner: runner.open(on_event, read_offsets))
 
-    def live_while(self, may_vouch: Callable[[], bool]) -> None:
-        """See the port."""
-        self._call(lambda runner: runner.live_while(may_vouch))
+    def live_while(self, holds_lease: Callable[[], bool]) -> None:
+        """See ``ports.task_runner.TaskRunner.live_while``."""
+        self._call(lambda runner: runner.live_while(holds_lease))
 
     def do(self, command: TaskCommand) -> None:
-        """See the port."""
+        """See ``ports.task_runner.TaskRunner.do``."""
         prepared = Start(self._prepare(command.launch)) if isinstance(command, Start) else command
         self._call(lambda runner: runner.do(prepared))
 
