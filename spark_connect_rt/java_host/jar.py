@@ -19,9 +19,8 @@ from pathlib import Path
 from spark_connect_rt.embedded.cache import cache_directory, exclusive
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
-from spark_connect_rt.errors import StartupError
+from spark_connect_rt.errors import ConnectError
 
-EXIT_NO_HOST = 26
 RELEASE = "17"
 COORDINATES = (
     f"org.apache.kafka:connect-runtime:{KAFKA_VERSION}",
@@ -75,12 +74,12 @@ def _artifact(jar: Path) -> str:
 
 
 def host_jar(java: Java, connect: Sequence[Path]) -> Path:
-    """Return the jar of our classes: the wheel's, else one compiled from the checkout. Raises StartupError."""
+    """Return the jar of our classes: the wheel's, else one compiled from the checkout. Raises ConnectError."""
     if _PACKAGED.exists():
         return _PACKAGED
     sources = sorted(_SOURCES.rglob("*.java"))
     if not sources:
-        raise StartupError("this installation brings no Java host", exit_code=EXIT_NO_HOST, code="CRT-1190")
+        raise ConnectError("this installation brings no Java host", code="CRT-1120")
     digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
     folder = cache_directory() / "java-host"
     jar = folder / f"java-host-{digest}.jar"
@@ -110,9 +109,7 @@ def _compile(java: Java, connect: Sequence[Path], sources: Sequence[Path], jar: 
         command = [*compiler_command(java, connect, classes), *map(str, sources)]
         done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
         if done.returncode:
-            raise StartupError(
-                f"the Java host does not compile:\n{done.stdout}{done.stderr}", exit_code=EXIT_NO_HOST, code="CRT-1191"
-            )
+            raise ConnectError(f"the Java host does not compile:\n{done.stdout}{done.stderr}", code="CRT-1121")
         draft = Path(folder) / jar.name
         with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
             for file in sorted(classes.rglob("*.class")):

@@ -1,7 +1,7 @@
 """One JVM that hosts Java tasks or connectors: started, spoken to, watched until it is gone.
 
 Owns the child process, its socket and the thread that reads it. Whatever ends the JVM (killed, out of memory,
-``System.exit`` of a plug-in) is told to everyone with something in it, with what is known of the reason.
+``System.exit`` of a plug-in) ends with one notification, which carries what is known of the reason.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _LAST_LINES = 50
 _EXIT_REASONS = {
     3: "out of memory: raise connectrt.java.heap",
     9: "its Python process was gone",
-    -9: "killed (SIGKILL): by somebody, or by the system for want of memory",
+    -9: "killed (SIGKILL), perhaps by the system for want of memory",
 }
 MAIN_CLASS = "org.sparkconnectrt.host.Host"
 
@@ -42,18 +42,15 @@ class JavaHostGoneError(ConnectError):
 
 
 def command_line(
-    java: Path, jars: Sequence[Path], socket_path: Path, heap: str, options: Sequence[str] = (), archive: Path | None = None
+    java: Path, jars: Sequence[Path], socket_path: Path, heap: str, options: Sequence[str] = ()
 ) -> list[str]:
-    """Return the command of a host. ``heap``: as of -Xmx, e.g. ``256m``. ``archive``: of classes (AppCDS), if any."""
-    shared = [f"-XX:SharedArchiveFile={archive}", "-Xshare:auto"] if archive is not None else []
+    """Return the command of a host. ``heap``: as of -Xmx, e.g. ``256m``."""
     return [
         str(java),
         f"-Xmx{heap}",
         "-XX:+UseSerialGC",
         "-XX:+ExitOnOutOfMemoryError",
-        "-XX:TieredStopAtLevel=4",
         "-Djdk.nio.maxCachedBufferSize=262144",
-        *shared,
         *options,
         "-cp",
         os.pathsep.join(map(str, jars)),
@@ -79,7 +76,7 @@ class JavaProcess:
             command: from the path of its socket to the command line.
             worker_config: resolved; what converters and plug-ins see of the worker.
             on_frame: takes every frame that is about a task or a connector; must not wait.
-            on_gone: told once, with the reason, unless ``close`` was called.
+            on_gone: called once, with the reason, unless ``close`` was called.
             levels: of Java's loggers.
 
         Raises JavaHostGoneError: it does not start; the message holds what it printed.
@@ -171,11 +168,12 @@ class JavaProcess:
         except Exception:
             log.exception("the reader of the Java host's frames ended")
         if not self._closing:
-            self._on_gone(self._reason())
+            reason = self._reason()
             self.close()
+            self._on_gone(reason)
 
     def _own(self, frame: Frame) -> bool:
-        """Take what concerns the JVM itself; False: it is somebody else's."""
+        """Take what concerns the JVM itself; False: it is for a task or a connector."""
         if frame.kind is FromJava.LINE:
             head = frame.head
             text = head["message"] + (f"\n{head['trace']}" if "trace" in head else "")

@@ -54,7 +54,7 @@ class FromJava(Enum):
     NEWS = b"N"  # of a connector: reconfigure, failed
     LINE = b"L"  # of the log
     STACKS = b"K"
-    LAST_WORDS = b"W"  # somebody called System.exit: who
+    LAST_WORDS = b"W"  # a plug-in called System.exit: its thread and stack
 
 
 @dataclass(frozen=True, slots=True)

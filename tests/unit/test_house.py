@@ -67,7 +67,7 @@ def test_nothing_cites_a_document_that_is_not_here() -> None:
     # documents and numbered lists that only those who built this had
     pattern = re.compile(
         r"house rule \d|(?<![\w])facts (?:section )?\d|\b(?:house|design|findings|anchors|oracle|connect_facts)\.md"
-        r"|\b(?:connect_facts|spark_execution|security_and_errors|lakehouse_cdc|java_host)\b|\bissue #?\d+\b",
+        r"|\b(?:connect_facts|spark_execution|security_and_errors|lakehouse_cdc)\b|\bissue #?\d+\b",
         re.IGNORECASE,
     )
     found = [f"{name}: {m.group(0)}" for name, text in tracked_text() for m in pattern.finditer(text)]

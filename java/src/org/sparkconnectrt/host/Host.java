@@ -89,7 +89,7 @@ public final class Host {
     return thread;
   }
 
-  /** Somebody called System.exit: says who, while the socket is still there. */
+  /** A plug-in called System.exit: names its thread, while the socket is still there. */
   private static void lastWords(Wire wire) {
     for (Map.Entry<Thread, StackTraceElement[]> one : Thread.getAllStackTraces().entrySet()) {
       for (StackTraceElement line : one.getValue()) {
@@ -97,7 +97,7 @@ public final class Host {
           try {
             wire.write('W', 0, Threads.stack(one.getKey(), one.getValue()));
           } catch (IOException gone) {
-            log.debug("nobody hears the last words", gone);
+            log.debug("nothing reads the last words", gone);
           }
         }
       }

@@ -3,7 +3,7 @@ package org.sparkconnectrt.host;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
 
-/** What threads are doing, for whoever asks why a task does not move. */
+/** What threads are doing, to find out why a task does not move. */
 final class Threads {
   private Threads() {}
 
