@@ -52,12 +52,9 @@ def test_the_leader_of_either_kind_claims_the_topic_and_both_count_offsets_alike
     ours = OurWorker(servers, group, PREPARING)
     try:
         # Java leads and writes transactions. We adopt its assignment only if we count as it does (I6).
-        until(lambda: len(ours.tasks()) == 1 and len(ours.herder.progress().connectors) == 1, ours)
-        generation = ours.herder.progress().generation
-        topic = ours.herder._deps.settings.worker.storage["config"].name
         until(lambda: len(ours.tasks()) == 1 and len(ours.herder.views.progress().connectors) == 1, ours)
         generation = ours.herder.views.progress().generation
-        topic = ours.herder._deps.settings.raw["config.storage.topic"]
+        topic = ours.herder._deps.settings.worker.storage["config"].name
         last, end = last_record(servers, topic)
         assert end > last + 1  # the marker of the last transaction
         assert ours.herder._deps.config_store.snapshot().offset == last + 1
