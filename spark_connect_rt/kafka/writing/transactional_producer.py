@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +19,7 @@ from spark_connect_rt.kafka.error_mapping import connect_error, is_code, kafka_e
 from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
 
 FENCED = "CRT-1061"
+_SENT_LIMIT_MS = 5_000  # for what is aborted to go out; without a broker the abort itself has to wait
 _FENCING = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "FENCED_INSTANCE_ID")
 
 
@@ -51,10 +52,14 @@ class KafkaTransactionalProducer(KafkaBatchProducer):
 
     def abort(self, timeout_ms: int) -> None:
         """See ``ports.executor_clients.TransactionalProducer.abort``."""
-        # It purges by itself what is queued. Doing so before it leaves a gap in the sequence numbers: the broker then
-        # refuses the next transaction, if one was committed before.
+        # What is queued goes out first. Thrown away before, it leaves a gap in the sequence numbers: the broker refuses
+        # the next transaction, if one was committed before. Ended while its partition is being added, the transaction
+        # has none at the broker, which refuses its end (INVALID_TXN_STATE): fatal to librdkafka.
+        with suppress(KafkaException):
+            self._producer.flush(min(timeout_ms, _SENT_LIMIT_MS) / 1000)
         self._patiently(self._producer.abort_transaction, timeout_ms, "aborting a transaction of")
         self._failure = None  # it was of what is dropped now
+        self._metadata = [None] * len(self._metadata)  # also what was sent lies nowhere for readers of committed data
 
     def _patiently(self, call: Callable[[float], None], timeout_ms: int, doing: str) -> None:
         """Make a call that may be made again as long as Kafka says so."""
