@@ -135,7 +135,6 @@ class JavaProcess:
             with contextlib.suppress(TimeoutError):
                 connection, _ = listening.accept()
                 connection.settimeout(None)
-                connection.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 20)
                 return connection
             waited_s += 0.25
             if self._child.poll() is not None:

@@ -90,6 +90,16 @@ class TransactionsContract:
         producer.close()
         assert told == [[(topic, 0), (topic, 0)], [None], [(topic, 0)]]
 
+    def test_what_it_tells_at_last_of_several_transactions_is_of_each_as_it_ended(self, topic: str) -> None:
+        producer = self.claimed(topic, **RECORD_REPORTS)
+        for values, end in ((["a", "b"], producer.commit), (["dropped"], producer.abort), (["c"], producer.commit)):
+            producer.begin()
+            producer.produce(produce_batch(topic, pa.array(values)))
+            end(LIMIT_MS)
+        found = producer.metadata()
+        producer.close()
+        assert [one and (one.topic, one.partition) for one in found] == [(topic, 0), (topic, 0), None, (topic, 0)]
+
     def test_what_is_aborted_between_commits_leaves_no_gap(self, topic: str) -> None:
         """The broker counts: it refused the transaction behind an abort that had thrown queued records away itself."""
         producer = self.claimed(topic)

@@ -30,6 +30,7 @@ class KafkaTransactionalProducer(KafkaBatchProducer):
         """Take Java properties, ``transactional.id`` among them."""
         self._id = config["transactional.id"]
         self._fenced_by: str | None = None
+        self._committed = 0  # records of earlier transactions whose metadata waits to be taken
         super().__init__(config)
 
     def claim(self, timeout_ms: int) -> None:
@@ -40,6 +41,7 @@ class KafkaTransactionalProducer(KafkaBatchProducer):
         """See ``ports.executor_clients.TransactionalProducer.begin``."""
         with self._explained("beginning a transaction of"):
             self._producer.begin_transaction()
+        self._committed = len(self._metadata)
 
     def produce(self, batch: pa.RecordBatch) -> None:
         """See ``ports.executor_clients.BatchProducer.produce``."""
@@ -59,7 +61,8 @@ class KafkaTransactionalProducer(KafkaBatchProducer):
             self._producer.flush(min(timeout_ms, _SENT_LIMIT_MS) / 1000)
         self._patiently(self._producer.abort_transaction, timeout_ms, "aborting a transaction of")
         self._failure = None  # it was of what is dropped now
-        self._metadata = [None] * len(self._metadata)  # also what was sent lies nowhere for readers of committed data
+        # Also what was sent lies nowhere for readers of committed data.
+        self._metadata[self._committed :] = [None] * (len(self._metadata) - self._committed)
 
     def _patiently(self, call: Callable[[float], None], timeout_ms: int, doing: str) -> None:
         """Make a call that may be made again as long as Kafka says so."""

@@ -137,9 +137,9 @@ class TransactionalLane(Lane):
         assert self._producer is not None
         self._producer.abort(limit_ms)
         if self._delivery_reports is DeliveryReports.RECORDS:
-            self._metadata += [None] * len(self._producer.metadata())
+            self._metadata += self._producer.metadata()  # None for each: no one sees these records
         else:
-            self._producer.delivered()  # no one sees these records
+            self._producer.delivered()  # dropped for the same reason
         self._open = False
 
     def on_reader_idle(self) -> None:

@@ -16,6 +16,7 @@ import org.apache.kafka.common.header.Header;
 final class Columns {
   final String topic;
   private int rows;
+  private long lastRowBytes;
   private final Binary keys = new Binary();
   private final Binary values = new Binary();
   private final Numbers timestamps = new Numbers(Long.BYTES);
@@ -26,22 +27,20 @@ final class Columns {
     this.topic = topic;
   }
 
-  int rows() {
-    return rows;
-  }
-
-  /** Returns about how many bytes are held. */
-  long bytes() {
-    return (long) keys.length + values.length + headers.bytes() + 24L * rows;
+  /** Returns about how many bytes the row added last takes. */
+  long lastRowBytes() {
+    return lastRowBytes;
   }
 
   void add(byte[] key, byte[] value, Iterable<Header> given, Integer partition, Long timestamp) {
+    long before = (long) keys.length + values.length + headers.bytes();
     keys.add(key);
     values.add(value);
     timestamps.add(timestamp);
     partitions.add(partition);
     headers.add(given, rows);
     rows++;
+    lastRowBytes = (long) keys.length + values.length + headers.bytes() - before + 24;
   }
 
   /** Describes the columns in {@code head} and appends their buffers, in the same order. */
@@ -56,10 +55,9 @@ final class Columns {
     headers.write(columns, out, rows);
   }
 
-  private static ByteBuffer append(ArrayNode sizes, List<ByteBuffer> out, ByteBuffer buffer) {
+  private static void append(ArrayNode sizes, List<ByteBuffer> out, ByteBuffer buffer) {
     sizes.add(buffer.remaining());
     out.add(buffer);
-    return buffer;
   }
 
   /** One bit a row, set where there is a value; no bytes where all have one. */

@@ -57,7 +57,7 @@ final class Consumed {
     boolean timed = timestamps != null && timestamps.valid(row);
     return new ConsumerRecord<>(
         topics == null ? topic : new String(topics.bytes(row), StandardCharsets.UTF_8),
-        partitions == null ? partition : partitions.number(row, 4),
+        partitions == null ? partition : partitions.number(row),
         offsets.longNumber(row),
         timed ? timestamps.longNumber(row) : ConsumerRecord.NO_TIMESTAMP,
         timed ? timestampType : TimestampType.NO_TIMESTAMP_TYPE,
@@ -116,8 +116,8 @@ final class Consumed {
       return found;
     }
 
-    int number(int row, int width) {
-      return first.getInt(width * row);
+    int number(int row) {
+      return first.getInt(4 * row);
     }
 
     long longNumber(int row) {

@@ -2,8 +2,6 @@ package org.sparkconnectrt.host;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.lang.reflect.InvocationTargetException;
-import java.lang.reflect.Method;
 import java.lang.reflect.Proxy;
 import java.util.Collection;
 import java.util.HashMap;
@@ -25,7 +23,7 @@ import org.apache.kafka.connect.sink.ErrantRecordReporter;
  * What a sink task may ask of its worker; gathered during a call, sent with its answer.
  *
  * <p>Extends Connect's own class because the Iceberg sink reads its field {@code consumer} by
- * reflection; the consumer is a stand-in that knows the assignment and takes seeks.
+ * reflection; the consumer is a stand-in that refuses every call.
  */
 final class SinkContext extends WorkerSinkTaskContext {
   private final SinkHosted hosted;
@@ -49,11 +47,10 @@ final class SinkContext extends WorkerSinkTaskContext {
         Proxy.newProxyInstance(
             Consumer.class.getClassLoader(),
             new Class<?>[] {Consumer.class},
-            (proxy, method, arguments) -> refused(method));
-  }
-
-  private static Object refused(Method method) throws InvocationTargetException {
-    throw new UnsupportedOperationException("the consumer's " + method.getName() + " is not at hand here");
+            (proxy, method, arguments) -> {
+              throw new UnsupportedOperationException(
+                  "the consumer's " + method.getName() + " is not at hand here");
+            });
   }
 
   synchronized Collection<TopicPartition> opened(Set<TopicPartition> partitions) {

@@ -50,8 +50,8 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
   private SourceTask task;
   private long batches;
 
-  /** A batch that Python has: its records and, where each became one, in which row. */
-  private record Sent(List<SourceRecord> records, int[] rows, List<String> topics) {}
+  /** A batch that Python has: its records and the topic each went to, null where it was dropped. */
+  private record Sent(List<SourceRecord> records, List<String> topics) {}
 
   SourceHosted(Home home, int host, ConnectorTaskId id, JsonNode start) throws Exception {
     super(
@@ -132,7 +132,7 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
       if (columns == null) {
         dropped++;
       } else {
-        bytes += 64;
+        bytes += columns.lastRowBytes();
       }
       if (commitsRecords) {
         records.add(record);
@@ -144,23 +144,16 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
       if (end == null && isLast && boundaries != null) {
         end = boundaries.takeBatchEnd();
       }
-      if (isLast || end != null || bytesOf(topics) > LARGEST_BATCH_BYTES) {
+      if (isLast || end != null || bytes > LARGEST_BATCH_BYTES) {
         flush(topics, records, places, last, dropped, end, isLast);
         topics = new LinkedHashMap<>();
         records = new ArrayList<>();
         places = new ArrayList<>();
         last = new LinkedHashMap<>();
         dropped = 0;
+        bytes = 0;
       }
     }
-  }
-
-  private static long bytesOf(Map<String, Columns> topics) {
-    long bytes = 0;
-    for (Columns columns : topics.values()) {
-      bytes += columns.bytes();
-    }
-    return bytes;
   }
 
   /** Adds a record's row; null where it was errant and tolerated. */
@@ -226,7 +219,7 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
     }
     if (commitsRecords) {
       synchronized (sent) {
-        sent.add(new Sent(records, null, places));
+        sent.add(new Sent(records, places));
       }
     }
     try {
