@@ -12,6 +12,7 @@ from enum import Enum
 from typing import Any, Protocol
 
 from spark_connect_rt.config.worker.worker_config import FlushSettings
+from spark_connect_rt.ports.java_code import JavaCode
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 
 
@@ -45,6 +46,7 @@ class TaskLaunch:
     topic_admin: Mapping[str, str] = field(default_factory=dict)  # sources that make their topics; else empty
     offsets_topic: str = ""  # exactly-once sources: where offsets go, in the records' own transaction; else empty
     secret_settings: tuple[str, ...] = ()  # names of the connector's settings that no trace and no log may show
+    java: JavaCode | None = None  # a Java task's; its class is ``config["task.class"]``, ``task_class`` hosts it
 
 
 @dataclass(frozen=True, slots=True)
