@@ -18,7 +18,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.errors import ExternalError
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava, WireError, encode_frame, read_frame, send_frame
 
 START_LIMIT_S = 60.0
@@ -37,7 +37,7 @@ OnFrame = Callable[[Frame], None]
 OnGone = Callable[[str], None]
 
 
-class JavaHostGoneError(ConnectError):
+class JavaHostGoneError(ExternalError):
     """The JVM has ended; the message says why, as far as is known."""
 
 
