@@ -1,6 +1,6 @@
 """Java converters and header converters of a Python connector (Java ``Converter``, ``HeaderConverter``).
 
-The bytes are Java's own, unchanged; values cross as JSON with schema. A converter is told beforehand what it will be
+The bytes are Java's own, unchanged; values cross as JSON with schema. A converter is given beforehand what it will be
 asked (``prepare_from``, ``prepare_to``), so that a whole poll is one crossing.
 """
 

@@ -25,7 +25,7 @@ log = logging.getLogger(__name__)
 
 
 class JavaStage:
-    """A plug-in in a JVM. Made at the first question, and anew in another JVM when its own has died. One thread."""
+    """A plug-in in a JVM. Made at the first question, and again in another JVM when its own has died. One thread."""
 
     def __init__(self, code: JavaCode, makes: Mapping[str, Any], limit_s: float | None = None) -> None:
         """Take the code and the question that makes the plug-in (``kind``, ``class`` and so on).
@@ -57,6 +57,11 @@ class JavaStage:
     def name(self) -> str:
         """Return the Java class, or the kind where there are several."""
         return str(self._makes.get("class") or self._makes.get("kind"))
+
+    @property
+    def jvm_pid(self) -> int | None:
+        """Return the process of its JVM, None while there is none."""
+        return None if self._link is None else self._link.pid
 
     def close(self) -> None:
         """Close the plug-in. Any number of times."""
@@ -105,6 +110,10 @@ class _Link:
         self._gone = ""
         self._lock = threading.Lock()
         self._number: HostedNumber = slot_hosts().acquire(code, {}, str, self)
+
+    @property
+    def pid(self) -> int:
+        return self._number.pid
 
     def ask(self, op: str, head: Mapping[str, Any], data: Sequence[Any], limit_s: float | None) -> Frame:
         answer: Future[Frame] = Future()

@@ -40,6 +40,11 @@ class JavaPlugin:
         if self._crossing is not None:
             self._crossing.close()
 
+    @property
+    def jvm_pid(self) -> int | None:
+        """Return the process that hosts it, None before its first crossing."""
+        return None if self._crossing is None else self._crossing.jvm_pid
+
     def config_def(self) -> ConfigDef:
         """Return the settings as Java declares them. Starts a JVM for it; raises JavaHostGoneError, NotFoundError."""
         return declared(describe(self.java_code, self.java_class, self.java_version)["keys"])
@@ -127,6 +132,11 @@ class Crossing:
         self._steps = steps
         self._rows = Rows()
         self._stages: dict[bool, JavaStage] = {}  # for source records, for sink records
+
+    @property
+    def jvm_pid(self) -> int | None:
+        """Return the process of its JVM, None while there is none."""
+        return next((stage.jvm_pid for stage in self._stages.values()), None)
 
     def prepare(self, *, sink: bool) -> None:
         """Have the JVM make the plug-ins. Raises BadConfigError, JavaHostGoneError."""
