@@ -52,7 +52,7 @@ _TYPES: Mapping[str, pa.DataType] = {
 }
 
 
-class _ConnectorSettings(ConfigProvider):
+class _ConnectorSettings(ConfigProvider):  # type: ignore[misc]
     """What the connector that the present thread works for gives dlt: neighbours in one process see their own only."""
 
     def get_value(self, key: str, hint: Any, pipeline_name: str | None, *sections: str) -> tuple[Any, str]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, TypeAlias
 
 import orjson
 import pyarrow as pa
@@ -17,7 +17,7 @@ from spark_connect_rt.errors import DataError
 from spark_connect_rt.pipeline.arrow_schema import RowColumns
 
 Piece = SourceBatch | SourceRecord
-Page = pa.RecordBatch | pa.Table | Sequence[Row]
+Page: TypeAlias = "pa.RecordBatch | pa.Table | Sequence[Row]"
 GiveUp = Callable[[str, Exception, bytes | None], None]
 """Gives up one row: its place, why, the row itself (SourceTaskContext.report_errant)."""
 
