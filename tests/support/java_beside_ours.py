@@ -15,7 +15,7 @@ from typing import Self
 import psutil
 
 from tests.support.java_connect import JavaConnect
-from tests.support.topic_content import TopicReader
+from tests.support.topic_content import Content, TopicReader, differences, digests, normalised
 from tests.support.worker_process import SparkWorkerProcess, WorkerProcess
 
 HOST_CLASS = "org.sparkconnectrt.host.Host"
@@ -72,6 +72,16 @@ class JavaBesideOurs:
     def await_key(self, suffix: str, key: bytes, limit_s: float = 120.0) -> None:
         """Wait until a record of this key is among the last of both topics."""
         self._await(lambda side: key in self.reader.last_keys(f"{side}.{suffix}"), f"{key!r} in {suffix}", limit_s)
+
+    def assert_equal(self, suffix: str, form: Callable[[Content], Content] = normalised) -> int:
+        """Compare both topics by key: records, headers, order. Returns how many records ours holds.
+
+        ``form``: what is compared of a record, without what belongs to the run.
+        """
+        java, ours = (self.reader.read(f"{side}.{suffix}") for side in SIDES)
+        if digests(java, form) != digests(ours, form):
+            raise AssertionError(f"{suffix} differs:\n" + "\n".join(differences(java, ours, form)))
+        return len(ours)
 
     def _await(self, reached: Callable[[str], bool], what: str, limit_s: float) -> None:
         deadline = time.monotonic() + limit_s

@@ -15,6 +15,7 @@ from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
 # 3.7.1 and later are listed in Maven Central, but name a parent that is not there.
 DEBEZIUM_POSTGRES = "io.debezium:debezium-connector-postgres:3.7.0.Final"
 DEBEZIUM_JDBC = "io.debezium:debezium-connector-jdbc:3.5.0.Final"
+DEBEZIUM_MARIADB = "io.debezium:debezium-connector-mariadb:3.5.0.Final"  # of 3.7.0 there is PostgreSQL's only
 FILES = f"org.apache.kafka:connect-file:{KAFKA_VERSION}"
 MIRROR = f"org.apache.kafka:connect-mirror:{KAFKA_VERSION}"
 ICEBERG = "org.apache.iceberg:iceberg-kafka-connect:1.12.0"
@@ -46,3 +47,10 @@ def iceberg_folder(plugin_path: Path) -> Path:
     folder = plugin_folder(plugin_path, "iceberg", ICEBERG, ICEBERG_PARQUET)
     linked(plugin_path, "iceberg", hadoop)
     return folder
+
+
+def all_plugins(plugin_path: Path) -> Path:
+    """Make the folders of every connector but Iceberg's."""
+    for name, coordinate in (("file", FILES), ("postgres", DEBEZIUM_POSTGRES), ("jdbc", DEBEZIUM_JDBC)):
+        plugin_folder(plugin_path, name, coordinate)
+    return plugin_path

@@ -43,6 +43,11 @@ def normalised(one: Content) -> Content:
     return Content(one.key, value, one.headers)
 
 
+def as_it_is(one: Content) -> Content:
+    """Return the record itself: every byte is compared."""
+    return one
+
+
 def placeless(value: bytes, database: str) -> bytes:
     """Return a Debezium value without clocks, places in the log and the name of the database: for runs of their own."""
     value = _PLACE.sub(rb'"\1":0', _CLOCK.sub(rb'"ts_\1":0', value))
@@ -135,8 +140,13 @@ def _sha256(records: Iterable[Content]) -> str:
     return digest.hexdigest()
 
 
-def differences(one: Iterable[Content], other: Iterable[Content], most: int = 3) -> list[str]:
+def differences(
+    one: Iterable[Content],
+    other: Iterable[Content],
+    form: Callable[[Content], Content] = normalised,
+    most: int = 3,
+) -> list[str]:
     """Return what to show of two topics that differ: the first keys, with what each side holds."""
-    left, right = by_key(map(normalised, one)), by_key(map(normalised, other))
+    left, right = by_key(map(form, one)), by_key(map(form, other))
     wrong = [key for key in [*left, *(key for key in right if key not in left)] if left.get(key) != right.get(key)]
     return [f"{key!r}:\n  {left.get(key)}\n  {right.get(key)}" for key in wrong[:most]]
