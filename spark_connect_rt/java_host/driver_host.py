@@ -18,6 +18,7 @@ from collections.abc import Callable, Mapping
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
+from types import MappingProxyType
 from typing import Any, Protocol
 
 from spark_connect_rt.errors import ConnectError
@@ -28,6 +29,7 @@ ANSWER_LIMIT_S = 90.0  # of a question about no running connector: as long as Co
 IDLE_LIMIT_S = 180.0
 HANG_LIMIT_S = 60.0
 LOOK_EVERY_S = 5.0
+NOTHING: Mapping[str, Any] = MappingProxyType({})
 QUICK_LOSSES_MAX = 3  # losses within STABLE_S after which connectors fail instead of being started again
 STABLE_S = 60.0
 
@@ -89,7 +91,6 @@ class DriverHost:
         self._used_s = self._alive_s = time.monotonic()
         self._losses: list[float] = []
         self._trouble = ""
-        self._closed = False
 
     @property
     def pid(self) -> int | None:
@@ -101,11 +102,14 @@ class DriverHost:
         """Return what is wrong with the JVM, as ``/health`` shows it; empty: nothing."""
         return self._trouble
 
-    def ask(self, op: str, *, instance: str = "", limit_s: float | None = None, **question: Any) -> Any:
+    def ask(
+        self, op: str, question: Mapping[str, Any] = NOTHING, *, instance: str = "", limit_s: float | None = None
+    ) -> Any:
         """Return the answer to a question. Blocks.
 
         Args:
             op: what is asked (java/, Connectors).
+            question: its fields.
             instance: of a running connector, whose questions are answered in order; empty: of none.
             limit_s: how long to wait; None: as long as Connect's REST waits, for a running connector for ever.
 
@@ -118,7 +122,7 @@ class DriverHost:
         try:
             return answer.result(limit_s)
         except FutureTimeoutError:
-            raise ConnectError(f"the Java plug-in did not answer {op!r} in {limit_s:.0f} s", code="CRT-1123") from None
+            raise ConnectError(f"the Java plug-in did not answer {op!r} in {limit_s:.0f} s", code="CRT-1130") from None
         finally:
             with self._lock:
                 self._open.pop(number, None)
@@ -135,9 +139,8 @@ class DriverHost:
             return self._running.pop(instance, None) is not None
 
     def close(self) -> None:
-        """End the JVM for good."""
+        """End the JVM, and forget what ran in it; a later question starts another one."""
         with self._lock:
-            self._closed = True
             self._running.clear()
         self._end("the worker ends")
 
@@ -158,8 +161,6 @@ class DriverHost:
 
     def _there(self) -> JavaProcess:
         with self._starting:
-            if self._closed:
-                raise JavaHostGoneError("the worker ends: no Java plug-in can be asked")
             if self._process is None:
                 process = self._start(self._take, self._lost)
                 with self._lock:
@@ -218,7 +219,7 @@ class DriverHost:
     def _lost(self, reason: str) -> None:
         """The JVM ended by itself. Called by the thread that read its socket."""
         now_s = time.monotonic()
-        error = JavaHostGoneError(f"the JVM of Java connectors was lost: {reason}", code="CRT-1122")
+        error = JavaHostGoneError(f"the JVM of Java connectors was lost: {reason}", code="CRT-1132")
         with self._lock:
             self._process = None
             self._losses = [at for at in self._losses if now_s - at < STABLE_S] + [now_s]
@@ -228,7 +229,7 @@ class DriverHost:
         log.error("%s; %d connector(s) ran in it", error, len(running))
         for answer in waiting:
             _fail(answer, error)
-        if running and not self._closed:
+        if running:
             threading.Thread(target=self._restart, args=(running, error), name="java-restart", daemon=True).start()
 
     def _restart(self, running: Mapping[str, Running], error: ConnectError) -> None:

@@ -48,9 +48,7 @@ class Discovered:
     more: Callable[[], Discovered] | None = None
 
 
-def discover(
-    plugin_path: Sequence[str], with_environment: bool = True, java: JavaRuntime | None = None
-) -> Discovered:
+def discover(plugin_path: Sequence[str], with_environment: bool = True, java: JavaRuntime | None = None) -> Discovered:
     """Return the plug-ins of ``plugin.path`` and of the environment, and make the former importable.
 
     ``java``: knows what only a JVM can tell of Java plug-ins; None: these cannot run here.

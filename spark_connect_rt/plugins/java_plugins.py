@@ -13,12 +13,16 @@ from pathlib import Path
 from typing import Any, Protocol
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.plugins.jars import Contents, Service, read_contents
+from spark_connect_rt.plugins.jars import Service, read_contents
 from spark_connect_rt.plugins.plugin_desc import TYPES, PluginDesc
 
 SERVICE_LOAD, HYBRID_FAIL, HYBRID_WARN = "service_load", "hybrid_fail", "hybrid_warn"
 _NOT_RUN = ("configprovider", "rest_extension", "override_policy")
 _PRUNED = {"sink": "Connector", "source": "Connector", "converter": "Converter", "header_converter": "HeaderConverter"}
+
+_NO_SERVICES = (
+    "no plug-in is named by META-INF/services in its jars; plugin.discovery=hybrid_warn has a JVM look for classes"
+)
 
 log = logging.getLogger(__name__)
 
@@ -42,6 +46,9 @@ class JavaRuntime(Protocol):
 
     def version(self, plugin: JavaPluginDesc) -> str | None:
         """Return what the plug-in says, None when it says nothing or cannot be made; why is logged."""
+
+    def broken(self, plugin: JavaPluginDesc) -> str:
+        """Return why a plug-in whose version was asked cannot be made; empty: nothing is known against it."""
 
     def scan(self, place: Path, digest: str) -> Sequence[Scanned]:
         """Return every plug-in of a place, also without service files. Raises ConnectError."""
@@ -82,6 +89,11 @@ class JavaPluginDesc(PluginDesc):
     def version(self) -> str | None:  # type: ignore[override]
         """Return its version as Java shows it, None when it has none."""
         return self.runtime.version(self)
+
+    @property
+    def is_java(self) -> bool:
+        """Whether a JVM runs it: yes."""
+        return True
 
     @property
     def cls(self) -> type[Any]:
@@ -129,8 +141,8 @@ def look_at(place: Path, runtime: JavaRuntime) -> JavaFound:
         else:
             usable.append(one)
     found.plugins = described([(one.type, one.class_name) for one in usable], place, contents.digest, runtime)
-    if not contents.services and not found.wants_scan:
-        found.problems.append((place.name, _no_services(contents)))
+    if not contents.services and not found.problems and not found.wants_scan:
+        found.problems.append((place.name, _NO_SERVICES))
     return found
 
 
@@ -153,27 +165,19 @@ def _why_not(one: Service, runtime: JavaRuntime) -> str:
     return ""
 
 
-def _no_services(contents: Contents) -> str:
-    if contents.unreadable:
-        return "holds no jar that can be read"
-    return (
-        "no plug-in is named by META-INF/services in its jars; plugin.discovery=hybrid_warn has a JVM look for classes"
-    )
-
-
 def completed(place: Path, found: JavaFound, runtime: JavaRuntime) -> tuple[list[PluginDesc], list[tuple[str, str]]]:
     """Return what a JVM finds at a place beside ``found``, and problems. Blocks for seconds, the first time."""
     try:
         scanned = runtime.scan(place, found.digest)
     except ConnectError as error:
-        return [], [(place.name, f"only its service files could be read: {error}")]
+        return [], [(place.name, f"only its service files could be read: {error.args[0]}")]
     known = {(one.type, one.java_class) for one in found.plugins} | {("", name) for name, _ in found.problems}
     new = [
         (one.type, one.class_name)
         for one in scanned
         if (one.type, one.class_name) not in known and ("", one.class_name) not in known and one.type in TYPES
     ]
-    if not scanned and not found.plugins:
+    if not scanned and not found.plugins and not found.problems:
         return [], [(place.name, "a jar that is no plug-in: it holds no class that Connect could use as one")]
     if not new:
         return [], []

@@ -69,7 +69,7 @@ class Plugins:
         wanted, _, version = name.strip().partition(VERSION_MARK)
         wanted, _, runtime = wanted.partition(RUNTIME_MARK)
         accepts = requirement(version, "plugin.version")
-        known = self._by_name.get(wanted, []) if accepts is None and runtime != "java" else []
+        known: Sequence[PluginDesc] = self._by_name.get(wanted, []) if accepts is None and runtime != "java" else []
         if not known:
             self._search()
             known = _of_runtime(self._all_by_name.get(wanted, []), runtime)
@@ -120,7 +120,11 @@ class Plugins:
     def everything(self) -> Sequence[PluginDesc]:
         """Return every plug-in of every kind, also those that failed when they were imported."""
         self._search_all()
-        return _sorted([*self._bundled, *(self._others or ())])
+        found = _sorted([*self._bundled, *(self._others or ())])
+        for one in found:
+            if isinstance(one, JavaPluginDesc) and (why := one.runtime.broken(one)):
+                self._note(BrokenPlugin(one.java_class, one.location, f"cannot be made: {why}"))
+        return found
 
     def broken(self) -> Sequence[BrokenPlugin]:
         """Return those that cannot be used, as far as is known: by their metadata, or since they were asked for."""

@@ -96,6 +96,8 @@ final class Connectors {
         return places.scan(place);
       case "load":
         return places.load(place, asked.get("classes"));
+      case "task_configs":
+        return taskConfigs(running(instance), asked.get("tasks_max").asInt());
       default:
         break;
     }
@@ -106,7 +108,6 @@ final class Connectors {
         case "describe" -> describe(newPlugin(asked, config));
         case "validate" -> validate(newConnector(asked, config), config);
         case "start" -> start(instance, config, asked);
-        case "task_configs" -> taskConfigs(running(instance), asked.get("tasks_max").asInt());
         case "exactly_once" -> exactlyOnce((SourceConnector) newConnector(asked, config), config);
         case "alter_offsets" -> alterOffsets(newConnector(asked, config), config, asked.get("offsets"));
         default -> throw new IllegalArgumentException("unknown question " + op);
@@ -220,11 +221,13 @@ final class Connectors {
 
   private static JsonNode taskConfigs(Connector connector, int most) {
     ArrayNode found = Wire.JSON.createArrayNode();
-    String taskClass = connector.taskClass().getName();
-    for (Map<String, String> one : connector.taskConfigs(most)) {
-      Map<String, String> config = new LinkedHashMap<>(one);
-      config.put(org.apache.kafka.connect.runtime.TaskConfig.TASK_CLASS_CONFIG, taskClass);
-      found.add(Wire.JSON.valueToTree(config));
+    try (var swap = Places.swap(connector.getClass().getClassLoader())) {
+      String taskClass = connector.taskClass().getName();
+      for (Map<String, String> one : connector.taskConfigs(most)) {
+        Map<String, String> config = new LinkedHashMap<>(one);
+        config.put(org.apache.kafka.connect.runtime.TaskConfig.TASK_CLASS_CONFIG, taskClass);
+        found.add(Wire.JSON.valueToTree(config));
+      }
     }
     return found;
   }
