@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.__main__ import HOSTED, NAMES
+from bench.__main__ import NAMES
 
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 560
@@ -24,7 +24,7 @@ def smoke(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     """Run all of them, small, in one laboratory; return what was printed and where the results are."""
     results = tmp_path_factory.mktemp("results")
     done = subprocess.run(
-        [sys.executable, "-m", "bench", *NAMES, *HOSTED, "--short", "--results", str(results)],
+        [sys.executable, "-m", "bench", *NAMES, "--short", "--results", str(results)],
         cwd=ROOT,
         capture_output=True,
         text=True,
@@ -35,14 +35,14 @@ def smoke(tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     return done.stdout, results
 
 
-@pytest.mark.parametrize("name", [*NAMES, *(one.replace(".", "_") for one in HOSTED)])
+@pytest.mark.parametrize("name", NAMES)
 def test_a_short_run_ends_with_its_line_and_writes_its_file(name: str, smoke: tuple[str, Path]) -> None:
     printed, results = smoke
     (line,) = re.findall(rf"^{name} ratio={NUMBER} limit={NUMBER} target=\S+ met=(?:yes|no)$", printed, re.MULTILINE)
     written = json.loads((results / f"{name}.json").read_text())
     assert written["last_line"] == line
     sides = {run["who"] for run in written["runs"]}
-    wanted = {"ours", "limit"} if name in WITHOUT_JAVA else {"ours", "java", *([] if "hosted" in name else ["limit"])}
+    wanted = {"ours", "limit"} if name in WITHOUT_JAVA else {"ours", "java", "limit"}
     assert wanted <= sides, written["notes"]
     assert written["machine"]["cores"] >= 1
     assert all(run["figures"].get("exact", True) for run in written["runs"])
