@@ -41,6 +41,7 @@ class RowKind(IntEnum):
     COMMIT = 10  # exactly-once sources: a transaction may end here; head EXACT: it must
     ABORT = 11  # exactly-once sources: drop the records since the last end, keep their offsets
     PACK = 12  # small BATCH rows of any hosts, see row_packs
+    LOST = 13  # what hosts the source task beside this process is gone; head: why
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,6 +15,7 @@ import java.util.concurrent.Future;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.connect.data.Schema;
+import org.apache.kafka.connect.data.Struct;
 import org.apache.kafka.connect.header.Header;
 import org.apache.kafka.connect.json.JsonConverter;
 import org.apache.kafka.connect.runtime.errors.ErrorReporter;
@@ -106,7 +107,7 @@ final class SourceLetters implements ErrorReporter<SourceRecord> {
       bytes = writer.bytes(schema, value);
     } catch (RuntimeException error) { // this may be the very failure that is reported
       try {
-        bytes = json.fromConnectData("", schema, value);
+        bytes = json.fromConnectData("", value instanceof Struct struct ? struct.schema() : null, value);
         encoding = "json";
       } catch (RuntimeException other) {
         bytes = String.valueOf(value).getBytes(StandardCharsets.UTF_8);
