@@ -142,7 +142,7 @@ class DriverAnswers:
                 answer = self.host.ask("describe", asked)
             except JavaError as error:
                 raise NotFoundError(
-                    f"{plugin.java_class} of {plugin.location} cannot be made: {error.args[0]}{_hint(error)}",
+                    f"{plugin.java_class} of {plugin.location} cannot be made: {error.java_class}: {error}{_hint(error)}",
                     code=BROKEN_PLUGIN,
                 ) from error
             self._kept.put(plugin.digest, question, answer)
