@@ -132,7 +132,7 @@ def test_a_jvm_that_hangs_is_noticed_and_replaced(host: DriverHost, started: Cal
 
 def test_one_that_calls_system_exit_fails_and_its_neighbour_goes_on(started: Callable[..., Any]) -> None:
     good, bad = started("f"), started("g", "taskConfigs:exit")
-    with pytest.raises(JavaHostGoneError, match="called System.exit"):
+    with pytest.raises(JavaHostGoneError, match=r"called System\.exit"):
         bad.task_configs(1)
     assert "called System.exit" in bad.context.next()
     assert good.context.next() == "reconfigure"
