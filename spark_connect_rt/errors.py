@@ -10,6 +10,7 @@ ConnectError
 ├── NotFoundError                  correct the name
 ├── AlreadyExistsError             choose another name
 ├── BadRequestError                correct the request
+├── PluginInUseError               delete or change the connectors that are named
 ├── ForbiddenError                 this worker is configured not to do that
 ├── BadConfigError                 correct every key in .problems
 ├── DataError                      fix, skip or dead-letter this record (.stage)
@@ -98,6 +99,12 @@ class BadRequestError(ConnectError):
     """The request cannot be carried out as it stands: correct it."""
 
     code = "CRT-1030"
+
+
+class PluginInUseError(ConnectError):
+    """An installed plug-in that connectors use is not removed: delete or change these first."""
+
+    code = "CRT-1132"
 
 
 class ForbiddenError(ConnectError):

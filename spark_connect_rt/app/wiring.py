@@ -15,7 +15,7 @@ from spark_connect_rt.app.executor_clients import clients_factory
 from spark_connect_rt.app.logger_levels import PythonLoggers
 from spark_connect_rt.app.rest_tls import client_tls
 from spark_connect_rt.app.spark_tables import SparkTables
-from spark_connect_rt.app.worker_plugins import plugins_of, providers_of
+from spark_connect_rt.app.worker_plugins import plugin_folders, plugins_of, providers_of
 from spark_connect_rt.config.client_properties import (
     connector_admin_properties,
     leader_producer_properties,
@@ -220,7 +220,7 @@ def spark_runner(
     from spark_connect_rt.spark.driver.formats.spark_source import SparkSourceRunner
     from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
 
-    clients = clients_factory(config.plugins.folders)
+    clients = clients_factory(plugin_folders(config.raw))
     return SparkTaskRunner(
         config,
         clients,

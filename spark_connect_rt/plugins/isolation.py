@@ -118,6 +118,20 @@ class _Finder(MetaPathFinder):
             for location in locations:
                 self._locations.setdefault(location.name, location)
 
+    def forget_missing(self) -> None:
+        """Forget the plug-ins whose folder is gone: what comes in its place may be another one."""
+        with self._lock:
+            gone = [name for name, one in self._locations.items() if not one.path.exists()]
+            for name in gone:
+                del self._locations[name]
+                self._imports.pop(name, None)
+        for name in gone:
+            below = f"{ROOT}.{name}"
+            for module in [one for one in list(sys.modules) if one == below or one.startswith(f"{below}.")]:
+                sys.modules.pop(module, None)
+        if gone:
+            sys.path_importer_cache.clear()
+
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
         parts = fullname.split(".")
         if parts[0] != ROOT:
@@ -177,6 +191,11 @@ def make_importable(locations: Iterable[Location]) -> None:
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
         sys.meta_path.append(_SHARED)
+
+
+def forget_missing() -> None:
+    """Forget plug-ins that were removed, and their modules; what still runs keeps the code that it has."""
+    _FINDER.forget_missing()
 
 
 def _package(fullname: str, path: list[str]) -> ModuleSpec:

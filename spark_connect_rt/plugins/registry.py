@@ -118,15 +118,28 @@ class Plugins:
         with self._lock:
             return sorted(self._broken.values(), key=lambda one: (one.location, one.name))
 
+    def refresh(self) -> None:
+        """Search again at once: a plug-in was installed or removed. Who asks meanwhile gets what was known before."""
+        found = self._discover()
+        places = {one.location for one in found.plugins}
+        with self._lock:
+            self._take(found)
+            self._broken = {key: one for key, one in self._broken.items() if one.location in places}
+        for one in found.broken:
+            self._note(one)
+
     def _search(self) -> None:
         with self._lock:
             if self._others is not None:
                 return
             found = self._discover()
-            self._others = found.plugins
-            self._all_by_name = _by_name([*self._bundled, *found.plugins])
+            self._take(found)
         for one in found.broken:
             self._note(one)
+
+    def _take(self, found: Discovered) -> None:
+        self._others = found.plugins
+        self._all_by_name = _by_name([*self._bundled, *found.plugins])
 
     def _note(self, broken: BrokenPlugin) -> None:
         with self._lock:
