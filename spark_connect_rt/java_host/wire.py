@@ -37,6 +37,7 @@ class ToJava(Enum):
     QUESTION = b"Q"  # about a connector
     LEVELS = b"L"
     STACKS = b"K"
+    STAGE = b"T"  # a transformation, converter or config provider of a Python connector
 
 
 class FromJava(Enum):
@@ -51,6 +52,7 @@ class FromJava(Enum):
     FAILED = b"F"
     ENDED = b"E"
     ANSWER = b"Q"
+    STAGE = b"T"  # its answer
     NEWS = b"N"  # of a connector: reconfigure, failed
     LINE = b"L"  # of the log
     STACKS = b"K"

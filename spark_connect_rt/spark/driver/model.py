@@ -6,6 +6,7 @@ Owns the fields, no behaviour: engine.py has the life of a run, slot_table.py th
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
@@ -61,6 +62,7 @@ class Run:
     wants_commits: bool = False
     records: int = 0
     losses: int = 0
+    lost: str = ""  # why this hosting is over, though its slot is not: what hosted it beside the slot is gone
     positions: dict[TopicPartition, int] = field(default_factory=dict)  # sinks: next offset per partition
     revocations: Revocations = field(default_factory=Revocations)  # not answered yet
     target: Slot | None = None  # where a MOVING run goes; None: wherever there is room
@@ -71,6 +73,19 @@ class Run:
     def task(self) -> ConnectorTaskId:
         """Return the task's id."""
         return self.launch.task
+
+    def begin_at(self, offsets: Iterable[tuple[TopicPartition, int | None]]) -> None:
+        """A run that is recovered or moved begins there; None: where it would anyway."""
+        for partition, offset in offsets:
+            if partition in self.positions and offset is not None:
+                self.positions[partition] = offset
+
+    def count_loss(self, now_ms: float, settings: EngineSettings) -> int | None:
+        """Count one more loss; return after how many ms to host it again, None: never, it lost too often in a row."""
+        if self.hosted_at_ms and now_ms - self.hosted_at_ms > settings.loss_forgotten_ms:
+            self.losses = 0
+        self.losses += 1
+        return None if self.losses > settings.losses_max else settings.loss_backoff_ms * 2 ** (self.losses - 1)
 
 
 @dataclass(slots=True, eq=False)

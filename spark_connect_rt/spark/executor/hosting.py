@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.errors import ExternalError, NotFoundError
 from spark_connect_rt.ports.hidden_values import without_secrets
 from spark_connect_rt.protocol.json_text import tellable
 
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 END_MARGIN_MS, END_MARGIN_SHARE = 1_500, 0.3  # of a stop's time: for the last flush, and what is under way
 log = logging.getLogger(__name__)
+
+
+class HostLostError(ExternalError):
+    """What hosts the task beside this process (a JVM) is gone: no fault of the task's, which is hosted again."""
 
 
 class Switches:
