@@ -220,7 +220,8 @@ def spark_runner(
     from spark_connect_rt.spark.driver.formats.spark_source import SparkSourceRunner
     from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
 
-    clients = clients_factory(plugin_folders(config.raw))
+    folders = plugin_folders(config.raw)
+    clients = clients_factory(folders)
     return SparkTaskRunner(
         config,
         clients,
@@ -228,4 +229,5 @@ def spark_runner(
         spark_sinks=SparkSinkRunner(clients),
         spark_sources=SparkSourceRunner(clients),
         report=report,
+        shipped=folders if config.plugins.connectrt_plugins_ship else (),
     )

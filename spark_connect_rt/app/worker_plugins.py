@@ -26,6 +26,7 @@ from spark_connect_rt.plugins.isolation import forget_missing
 from spark_connect_rt.plugins.registry import Plugins
 
 _MADE_LATER: set[str] = set()  # folders that plug-ins are installed in
+_STATES: dict[Plugins, tuple[int, ...]] = {}  # of executors' registries: when their folders changed
 _REGISTRIES: list[Plugins] = []  # every one of this process
 
 
@@ -84,9 +85,27 @@ def _registry(folders: Sequence[str], allowed: frozenset[str], trusted: frozense
     return _kept(Plugins(BUNDLED, lambda: _found(folders), may_import))
 
 
-@cache
 def plugins_in(folders: Sequence[str]) -> Plugins:
-    """Return a registry of these folders that imports whatever it is asked for, for names that a worker let pass."""
+    """Return a registry of these folders that imports whatever it is asked for, for names that a worker let pass.
+
+    It knows what is in the folders now: plug-ins may be installed while a slot's process runs.
+    """
+    found, state = _plugins_in(tuple(folders)), tuple(map(_changed_at, folders))
+    if _STATES.setdefault(found, state) != state:
+        _STATES[found] = state
+        refresh_plugins()
+    return found
+
+
+def _changed_at(folder: str) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return 0
+
+
+@cache
+def _plugins_in(folders: Sequence[str]) -> Plugins:
     _MADE_LATER.update(folders)  # what is missing on an executor shows when it is looked for
     return _kept(Plugins(BUNDLED, lambda: _found(folders)))
 

@@ -100,24 +100,24 @@ class GroupInstalls:
 
     def install(self, wanted: WantedPlugin, who: str) -> InstalledInfo:
         """Install here, then have every worker of the group do so."""
-        following = self._opened()
+        self._opened()
         plugin = self._installer.install(wanted, who)
         self._refresh()
-        if following is not None:
-            try:
-                self._append(following, [plugin_record(plugin)])
-            except ConnectError as error:
-                raise ConnectError(
-                    f"{plugin.folder} is installed on this worker, but the others were not notified: {error}. "
-                    "Remove it and install it again.",
-                    code=error.code,
-                ) from error
-            following.read_to_end(_APPEND_LIMIT_MS)
+        try:
+            self._append(plugin_record(plugin))
+        except ConnectError as error:
+            raise ConnectError(
+                f"{plugin.folder} is installed on this worker, but the others were not notified: {error}. "
+                "Remove it and install it again.",
+                code=error.code,
+            ) from error
         return next(one for one in self.installed() if (one.name, one.version) == (plugin.name, plugin.version))
 
     def remove(self, name: str, version: str, who: str) -> None:
         """Remove here, then have every worker of the group do so."""
-        following = self._opened() if self._group_log is not None and self._group_log.exists() else None
+        is_recorded = self._group_log is not None and self._group_log.exists()
+        if is_recorded:
+            self._opened()
         with self._changed:
             recorded = next(
                 (one for one in self._record.plugins.values() if (one.name, one.version) == (name, version)), None
@@ -128,8 +128,8 @@ class GroupInstalls:
             raise NotFoundError(f"no plug-in {name} {version} is installed; installed: {known}")
         if users := self._users_of(str(self._installer.folder.path / plugin.folder)):
             raise PluginInUseError(f"plug-in {plugin.folder} is not removed: it is used by {', '.join(users)}")
-        if following is not None:
-            self._append(following, [removal_record(plugin.folder)])
+        if is_recorded:
+            self._append(removal_record(plugin.folder))
         self._remove_here(plugin, who)
 
     def installed(self) -> Sequence[InstalledInfo]:
@@ -259,6 +259,17 @@ class GroupInstalls:
             self._log_ended = why
             self._changed.notify_all()
 
-    def _append(self, following: CompactedLog, records: Sequence[tuple[bytes, bytes | None]]) -> None:
-        following.append(records)
-        following.flush(_APPEND_LIMIT_MS)
+    def _append(self, record: tuple[bytes, bytes | None]) -> None:
+        """Append a record and read it; with a new log if that of before ended meanwhile. Raises ConnectError."""
+        for is_last in (False, True):
+            following = self._opened()
+            if following is None:
+                return
+            try:
+                following.append([record])
+                following.read_to_end(_APPEND_LIMIT_MS)
+                return
+            except ConnectError:
+                if is_last:
+                    raise
+                self._close_log()

@@ -41,7 +41,7 @@ def search_plugins(words: str, ask: Callable[[str], Sequence[FoundPlugin]] | Non
 def maven_central(words: str) -> list[FoundPlugin]:
     """Ask Maven Central's search. Raises what its client raises."""
     optional_module("jgo", "quickstart", "downloads from Maven Central")
-    from jgo.maven._central import solr_search
+    from jgo.maven import solr_search
 
     documents = solr_search(f"{words} connect", rows=_LIMIT, timeout=_TIMEOUT_S)
     return [FoundPlugin(_coordinate(one), one.get("p", "")) for one in documents]

@@ -12,19 +12,19 @@ _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 def named_plugins(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
     """Yield (name, wanted version) of every plug-in that a connector's or worker's configuration names."""
     if name := config.get("connector.class"):
-        yield name, config.get("connector.plugin.version") or config.get(f"connector.{VERSION}") or ""
+        yield name, config.get(f"connector.{VERSION}", "")
     for setting in _CONVERTERS:
         if name := config.get(setting):
             yield name, config.get(f"{setting}.{VERSION}", "")
     for chain in ("transforms", "predicates"):
-        for alias in _parts(config.get(chain, "")):
+        for alias in _parts(config.get(chain)):
             if name := config.get(f"{chain}.{alias}.type"):
                 yield name, config.get(f"{chain}.{alias}.{VERSION}", "")
-    for alias in _parts(config.get("config.providers", "")):
+    for alias in _parts(config.get("config.providers")):
         if name := config.get(f"config.providers.{alias}.class"):
             yield name, ""
     for setting in ("rest.extension.classes", "connector.client.config.override.policy"):
-        yield from ((name, "") for name in _parts(config.get(setting, "")))
+        yield from ((name, "") for name in _parts(config.get(setting)))
 
 
 def users_of(
@@ -48,5 +48,5 @@ def users_of(
     )
 
 
-def _parts(text: str) -> list[str]:
-    return [one.strip() for one in text.split(",") if one.strip()]
+def _parts(text: str | None) -> list[str]:
+    return [one.strip() for one in (text or "").split(",") if one.strip()]

@@ -15,7 +15,7 @@ import builtins
 import importlib
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
 from importlib.util import find_spec
@@ -111,12 +111,22 @@ class _Finder(MetaPathFinder):
         self._lock = threading.Lock()
         self._locations: dict[str, Location] = {}
         self._imports: dict[str, PluginImports] = {}
+        self.look_again: Callable[[], object] | None = None
 
     def add(self, locations: Iterable[Location]) -> None:
         """Make these plug-ins importable; a name that is known stays what it is."""
         with self._lock:
             for location in locations:
                 self._locations.setdefault(location.name, location)
+
+    def _find(self, name: str) -> Location | None:
+        with self._lock:
+            location = self._locations.get(name)
+        if location is None and self.look_again is not None:
+            self.look_again()
+            with self._lock:
+                location = self._locations.get(name)
+        return location
 
     def forget_missing(self) -> None:
         """Forget the plug-ins whose folder is gone: what comes in its place may be another one."""
@@ -138,8 +148,7 @@ class _Finder(MetaPathFinder):
             return None
         if len(parts) == 1:
             return _package(fullname, [])
-        with self._lock:
-            location = self._locations.get(parts[1])
+        location = self._find(parts[1])
         if location is None or location.error:
             return None
         if len(parts) == 2:
@@ -191,6 +200,11 @@ def make_importable(locations: Iterable[Location]) -> None:
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
         sys.meta_path.append(_SHARED)
+
+
+def look_when_missing(look_again: Callable[[], object]) -> None:
+    """Call this when a plug-in is imported that is not known: it may have come since; it calls make_importable."""
+    _FINDER.look_again = look_again
 
 
 def forget_missing() -> None:

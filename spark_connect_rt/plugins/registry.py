@@ -119,7 +119,9 @@ class Plugins:
             return sorted(self._broken.values(), key=lambda one: (one.location, one.name))
 
     def refresh(self) -> None:
-        """Search again at once: a plug-in was installed or removed. Who asks meanwhile gets what was known before."""
+        """Search again: a plug-in was installed or removed. Who asks meanwhile gets what was known before."""
+        if self._others is None:
+            return  # nothing was searched yet
         found = self._discover()
         places = {one.location for one in found.plugins}
         with self._lock:
