@@ -100,12 +100,11 @@ class KafkaExecutorClients:
 
     def plugin_location(self, path: str) -> str:
         """Return where a part of the driver's ``plugin.path`` is on this machine."""
-        for there, here in zip(self._driver_folders, self._folders, strict=True):
+        for number, there in enumerate(self._driver_folders):
             if (parts := _parts_below(path, there)) is not None:
-                found = Path(here, *parts)
-                if not found.exists():
+                if not Path(self._folders[number], *parts).exists():
                     self.look_again()  # perhaps it was installed after this process began
-                return str(found)
+                return str(Path(self._folders[number], *parts))
         return path
 
     def resolve(self, config: Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:

@@ -59,6 +59,7 @@ BUNDLED: tuple[PluginDesc, ...] = (
     _connector("spark.spark_format_source:SparkFormatSourceConnector", "source"),
     _connector("http.http_source:HttpSourceConnector", "source"),
     _connector("http.http_sink:HttpSinkConnector", "sink"),
+    _connector("python_world.dlt_source:DltSourceConnector", "source"),
     _connector("samples.datagen_source:DatagenSourceConnector", "source"),
     _connector("spark.spark_table_sink:SparkTableSinkConnector", "sink"),
     _connector("sql.sql_source:SqlSourceConnector", "source", None, *_jdbc_names("Source")),

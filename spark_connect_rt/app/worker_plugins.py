@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.app.plugin_scan import BUNDLED
 from spark_connect_rt.config.config_def import Type, parse_value
@@ -25,9 +26,14 @@ from spark_connect_rt.plugins.discovery import Discovered, discover
 from spark_connect_rt.plugins.isolation import forget_missing
 from spark_connect_rt.plugins.registry import Plugins
 
+_JavaSettings = tuple[str, str, str]  # heap, options, plugin.discovery
 _MADE_LATER: set[str] = set()  # folders that plug-ins are installed in
 _STATES: dict[Plugins, tuple[int, ...]] = {}  # of executors' registries: when their folders changed
 _REGISTRIES: list[Plugins] = []  # every one of this process
+_ASKED: dict[_JavaSettings, DriverAnswers] = {}  # of this process
+
+if TYPE_CHECKING:  # what speaks to a JVM is imported when one is needed
+    from spark_connect_rt.java_host.plugin_answers import DriverAnswers
 
 
 def plugins_of(raw: Mapping[str, str]) -> Plugins:
@@ -37,7 +43,9 @@ def plugins_of(raw: Mapping[str, str]) -> Plugins:
     """
     settings = PluginSettings.of(raw)
     trusted = frozenset(name for value in raw.values() for name in parse_value(Type.LIST, value))
-    return _registry(plugin_folders(raw), frozenset(settings.connectrt_plugins_modules), trusted)
+    return _registry(
+        plugin_folders(raw), frozenset(settings.connectrt_plugins_modules), trusted, _java_settings(settings)
+    )
 
 
 def plugin_folders(raw: Mapping[str, str]) -> tuple[str, ...]:
@@ -66,6 +74,33 @@ def refresh_plugins() -> None:
         registry.refresh()
 
 
+def java_asked(raw: Mapping[str, str]) -> Callable[[], DriverAnswers | None]:
+    """Return what says whom this process asks about Java plug-ins of a worker; None: it has asked nothing yet."""
+    settings = _java_settings(PluginSettings.of(raw))
+    return lambda: _ASKED.get(settings)
+
+
+def _java_settings(settings: PluginSettings) -> _JavaSettings:
+    return settings.connectrt_java_heap, settings.connectrt_java_options, settings.plugin_discovery.lower()
+
+
+@cache
+def _java(settings: _JavaSettings) -> DriverAnswers:
+    from spark_connect_rt.java_host.driver_jvm import JvmSettings, driver_host
+    from spark_connect_rt.java_host.plugin_answers import DriverAnswers
+
+    heap, options, discovery = settings
+    _ASKED[settings] = DriverAnswers(driver_host(JvmSettings(heap, options)), discovery)
+    return _ASKED[settings]
+
+
+@cache
+def _executors_java() -> Any:
+    from spark_connect_rt.java_host.plugin_answers import ExecutorAnswers
+
+    return ExecutorAnswers()
+
+
 def providers_of(raw: Mapping[str, str]) -> ConfigProviders:
     """Return the config providers of a worker's configuration. Raises BadConfigError."""
     return ConfigProviders.from_config(raw, plugins_of(raw).class_of)
@@ -77,12 +112,12 @@ def distributed_config(raw: Mapping[str, str]) -> WorkerConfig:
 
 
 @cache
-def _registry(folders: Sequence[str], allowed: frozenset[str], trusted: frozenset[str]) -> Plugins:
+def _registry(folders: Sequence[str], allowed: frozenset[str], trusted: frozenset[str], java: _JavaSettings) -> Plugins:
     def may_import(name: str, module: str) -> bool:
         parents = (module.rsplit(".", up)[0] for up in range(module.count(".") + 1))
         return name in trusted or "*" in allowed or any(one in allowed for one in parents)
 
-    return _kept(Plugins(BUNDLED, lambda: _found(folders), may_import))
+    return _kept(Plugins(BUNDLED, lambda: _found(folders, _java(java)), may_import))
 
 
 def plugins_in(folders: Sequence[str]) -> Plugins:
@@ -107,7 +142,7 @@ def _changed_at(folder: str) -> int:
 @cache
 def _plugins_in(folders: Sequence[str]) -> Plugins:
     _MADE_LATER.update(folders)  # what is missing on an executor shows when it is looked for
-    return _kept(Plugins(BUNDLED, lambda: _found(folders)))
+    return _kept(Plugins(BUNDLED, lambda: _found(folders, _executors_java())))
 
 
 def _kept(plugins: Plugins) -> Plugins:
@@ -116,6 +151,6 @@ def _kept(plugins: Plugins) -> Plugins:
 
 
 @cache
-def _found(folders: Sequence[str]) -> Discovered:
+def _found(folders: Sequence[str], java: Any) -> Discovered:
     """Search these folders; one that the first installed plug-in will make is left out until then."""
-    return discover([one for one in folders if one not in _MADE_LATER or Path(one).is_dir()])
+    return discover([one for one in folders if one not in _MADE_LATER or Path(one).is_dir()], java=java)

@@ -13,7 +13,7 @@ import httpx
 from spark_connect_rt.config.worker.plugin_install import SIZE_MAX
 from spark_connect_rt.errors import BadRequestError, ConnectError
 
-NOT_FETCHED = "CRT-1131"
+NOT_FETCHED = "CRT-1161"
 REDIRECTS_MAX = 5
 _TIMEOUT_S = 30.0
 _CHUNK_BYTES = 1 << 20

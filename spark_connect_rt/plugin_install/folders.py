@@ -71,7 +71,7 @@ class PluginFolder:
             lock = exclusive(self.path / _LOCK)
             lock.__enter__()
         except OSError as error:
-            raise ConnectError(f"plug-ins cannot be installed in {self.path}: {error}", code="CRT-1134") from error
+            raise ConnectError(f"plug-ins cannot be installed in {self.path}: {error}", code="CRT-1164") from error
         try:
             self._sweep()
             yield

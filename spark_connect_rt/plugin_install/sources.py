@@ -15,7 +15,7 @@ from packaging.utils import InvalidWheelFilename, canonicalize_name, parse_wheel
 from spark_connect_rt.config.worker.plugin_install import ALLOWED
 from spark_connect_rt.errors import BadRequestError, ForbiddenError
 
-NOT_ALLOWED = "CRT-1130"
+NOT_ALLOWED = "CRT-1160"
 ARCHIVES = (".zip", ".tgz", ".tar.gz", ".jar")
 WHEEL = ".whl"
 PYPI = "pypi:"

@@ -13,7 +13,7 @@ from typing import IO
 from spark_connect_rt.config.worker.plugin_install import SIZE_MAX
 from spark_connect_rt.errors import BadRequestError
 
-UNSAFE = "CRT-1133"
+UNSAFE = "CRT-1163"
 ENTRIES_MAX = 100_000
 _CHUNK_BYTES = 1 << 20
 

@@ -149,7 +149,7 @@ class _Finder(MetaPathFinder):
         if len(parts) == 1:
             return _package(fullname, [])
         location = self._find(parts[1])
-        if location is None or location.error:
+        if location is None or location.error or location.java:
             return None
         if len(parts) == 2:
             return _package(fullname, [str(location.site)])

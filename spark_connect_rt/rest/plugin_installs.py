@@ -128,7 +128,7 @@ def _allowed(request: Request, rights: InstallRights | None) -> PluginInstalls:
         raise ForbiddenError(
             f"plug-ins are not installed or removed by this client ({client or 'unknown'}): {INSTALL}={mode} in the "
             f"worker's file; {LOOPBACK} lets clients on the worker's machine do it, {ALLOW} every client",
-            code="CRT-1130",
+            code="CRT-1160",
         )
     return rights.installs
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from pyspark.sql import SparkSession
@@ -61,6 +62,7 @@ class SparkTaskRunner:
         settings: EngineSettings | None = None,
         report: Report = report_nowhere,
         shipped: Sequence[str] = (),
+        java_jars: Callable[[], Sequence[Path]] = tuple,
     ) -> None:
         """Begin to build the session at once, in the background.
 
@@ -73,11 +75,12 @@ class SparkTaskRunner:
             settings: instead of the worker's.
             shipped: folders of plug-ins for executors on other machines.
             report: called with the part that ended by an error: Spark, the engine, the control channel.
+            java_jars: finds the jars that host Java plug-ins, for executors on other machines.
         """
 
         def build() -> SparkSession:
             level = worker.engine.connectrt_spark_log_level
-            return build_session(worker.raw, worker.group.group_id, level, shipped)
+            return build_session(worker.raw, worker.group.group_id, level, shipped, java_jars)
 
         self._owns_session = session_factory is None
         self._session = BackgroundSession(session_factory or build, report)

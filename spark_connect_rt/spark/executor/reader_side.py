@@ -29,7 +29,8 @@ from spark_connect_rt.spark.executor.log_masking import hide_secrets
 from spark_connect_rt.spark.executor.row_packs import GATHER_S, PACK_ROWS, Gathering, is_small, packed
 from spark_connect_rt.spark.executor.row_queue import RowQueue
 from spark_connect_rt.spark.executor.sinks.sink_feed import SinkFeed
-from spark_connect_rt.spark.executor.sources.source_host import LookUpEndedError, SourceHost
+from spark_connect_rt.spark.executor.sources.hosted_source import LookUpEndedError
+from spark_connect_rt.spark.executor.sources.source_host import SourceHost
 from spark_connect_rt.spark.executor.task_meter import TELL_EACH_S
 
 STOP_LOOK_EACH_S = 0.2  # while a look-up waits

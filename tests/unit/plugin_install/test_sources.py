@@ -91,7 +91,7 @@ def test_the_list_of_allowed_sources(source: PluginSource, pattern: str, fits: b
     else:
         with pytest.raises(ForbiddenError, match=r"add .* to connectrt\.plugins\.allowed") as refused:
             check_allowed(source, [pattern])
-        assert refused.value.code == "CRT-1130"
+        assert refused.value.code == "CRT-1160"
 
 
 @pytest.mark.parametrize("name", ["../up", ".hidden", "a/b", "", "a\0b", "x" * 200])

@@ -36,7 +36,7 @@ def test_a_path_that_leads_out_of_the_folder(tmp_path: Path, name: str) -> None:
     before = sorted(tmp_path.parent.rglob("x"))
     with pytest.raises(BadRequestError, match="leads out of its folder") as refused:
         unpack(tmp_path / "a.zip", tmp_path / "out", LIMIT_BYTES)
-    assert refused.value.code == "CRT-1133"
+    assert refused.value.code == "CRT-1163"
     assert sorted(tmp_path.parent.rglob("x")) == before
 
 

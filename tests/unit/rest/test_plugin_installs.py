@@ -72,7 +72,7 @@ def test_refusals_have_their_status() -> None:
     assert asked(installs, "POST", "/admin/plugins", {"source": "g:one:1.0"}).status_code == 409
     installs.error = PluginInUseError("used by x")
     answer = asked(installs, "DELETE", "/admin/plugins/one/1.0")
-    assert (answer.status_code, answer.json()["code"]) == (409, "CRT-1132")
+    assert (answer.status_code, answer.json()["code"]) == (409, "CRT-1162")
 
 
 @pytest.mark.parametrize(("method", "path"), [("POST", "/admin/plugins"), ("DELETE", "/admin/plugins/one/1.0")])
@@ -80,7 +80,7 @@ def test_refusals_have_their_status() -> None:
 def test_who_may_not_is_sent_away_with_the_setting(method: str, path: str, mode: str) -> None:
     installs = FakeInstalls()
     answer = asked(installs, method, path, {"source": "g:one:1.0"}, mode)
-    assert (answer.status_code, answer.json()["code"]) == (403, "CRT-1130")
+    assert (answer.status_code, answer.json()["code"]) == (403, "CRT-1160")
     assert "connectrt.plugins.install" in answer.json()["message"]
     assert installs.calls == []
 

@@ -43,6 +43,7 @@ class SinkParts:
     meter: TaskMeter
     wait_ms: Callable[[int], bool]  # between attempts at one record; False: a revocation or the end waits
     must_not_wait: Callable[[], bool]  # a revocation or the end waits
+    ending: Callable[[], bool]  # the end waits
 
 
 class HostedSink(ABC):
@@ -94,6 +95,9 @@ class HostedSink(ABC):
     @abstractmethod
     def close(self, partitions: Sequence[TopicPartition]) -> None:
         """These partitions go away; after their ``pre_commit``."""
+
+    def abandon(self) -> None:
+        """End all of it at once, whatever call it is in: the slice is over. Any thread."""
 
     def take_reported(self) -> int:
         """Return how many records the task itself reported as errant since the last call."""

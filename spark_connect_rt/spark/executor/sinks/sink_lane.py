@@ -22,7 +22,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.control_wire import encode_offsets
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports, ensure_dead_letter_queue
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, decode_partitions, decode_records
-from spark_connect_rt.spark.executor.hosting import load_class
+from spark_connect_rt.spark.executor.hosting import HostLostError, load_class
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
 from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
 from spark_connect_rt.spark.executor.sinks.commit_times import CommitTimes
@@ -78,6 +78,8 @@ class SinkLane(Lane):
         self._ending = True
         super().abandon()
         self._hurry.set()
+        if (sink := self._sink) is not None:
+            sink.abandon()
 
     def begin(self) -> None:
         """Make and start the task."""
@@ -93,6 +95,7 @@ class SinkLane(Lane):
             self.meter,
             self._wait_ms,
             self._must_not_wait,
+            lambda: self._ending,
         )
         sink = _sink_class(self.launch.task_class)(parts)
         self._flush_timeout_ms = self.launch.flush.offset_flush_timeout_ms
@@ -281,6 +284,8 @@ class SinkLane(Lane):
         try:
             with self.meter.call("pre_commit"):
                 answered = self._sink.pre_commit(asked)
+        except HostLostError:
+            raise
         except Exception:  # noqa: BLE001 - whatever it is, as in Java
             self._commit_failed(closing=closing)
             return None
