@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import pyarrow as pa
@@ -19,6 +20,7 @@ from spark_connect_rt.java_host.sink_calls import SinkCalls, Waiting, plugin_err
 from spark_connect_rt.java_host.sink_errants import JavaErrants
 from spark_connect_rt.java_host.slot_hosts import slot_hosts
 from spark_connect_rt.java_host.wire import ToJava
+from spark_connect_rt.ports.sink_group import GroupGeneration
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports
 from spark_connect_rt.spark.executor.sinks.hosted_sink import HostedSink, Outcome, SinkParts
@@ -142,6 +144,10 @@ class JavaSinkTask(HostedSink):
             self._calls.end()
         except JavaHostGoneError as error:
             log.info("task=%s needs no stop: %s", self.parts.launch.task, error)
+
+    def note_generation(self, generation: GroupGeneration) -> None:
+        """See HostedSink: some tasks commit offsets of their group in transactions of their own (Iceberg's)."""
+        self._calls.note_member(asdict(generation))
 
     def abandon(self) -> None:
         """See HostedSink: its JVM is killed."""

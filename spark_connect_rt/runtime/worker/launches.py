@@ -192,4 +192,5 @@ def sink_settings(launch: TaskLaunch, resolve: Resolve) -> SinkSettings:
         resolve=resolve,
         topics=tuple(topic.strip() for topic in topics.split(",") if topic.strip()),
         pattern=pattern if not topics.strip() else None,
+        reports_generation=launch.java is not None,
     )

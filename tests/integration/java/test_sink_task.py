@@ -12,7 +12,17 @@ import pytest
 
 from spark_connect_rt.java_host.slot_hosts import slot_hosts
 from spark_connect_rt.ports.java_code import JavaCode
-from spark_connect_rt.ports.task_runner import Assign, BatchDurable, Revoke, Start, TaskFailed, TaskKind, TaskLaunch
+from spark_connect_rt.ports.sink_group import GroupGeneration
+from spark_connect_rt.ports.task_runner import (
+    Assign,
+    BatchDurable,
+    NoteGeneration,
+    Revoke,
+    Start,
+    TaskFailed,
+    TaskKind,
+    TaskLaunch,
+)
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.executor.hosting import load_class
@@ -149,6 +159,18 @@ def test_errant_records_are_durable_letters_before_an_offset_is_committed(sinks:
     assert second["class.name"] == b"org.apache.kafka.connect.sink.SinkTask"
     durable = sinks.worker.of(launch, BatchDurable)
     assert (sum(one.records for one in durable), sum(one.skipped for one in durable)) == (1, 2)
+
+
+def test_a_task_finds_its_group_member_in_its_context(sinks: Sinks) -> None:
+    launch = sinks.start()
+    for generation in (3, 4):
+        sinks.worker.runner.do(
+            NoteGeneration(launch.task, GroupGeneration("connect-s", generation, "consumer-9", "static"))
+        )
+    sinks.write("a", "!member")
+    sinks.worker.until(lambda: any(note.startswith("member") for note in sinks.notes()))
+    assert "member connect-s 4 consumer-9 static [t-0, t-1]" in sinks.notes()
+    sinks.worker.end(launch)
 
 
 def test_what_put_raises_fails_the_task_with_javas_trace(sinks: Sinks) -> None:
