@@ -11,7 +11,7 @@ from pyspark import SparkFiles, TaskContext
 
 from spark_connect_rt.java_host.jar import program_jars
 from spark_connect_rt.spark.driver.plugin_shipping import ship_plugins
-from spark_connect_rt.spark.executor.shipped_plugins import folders_here
+from spark_connect_rt.spark.executor.shipped_plugins import copies_here, folders_here
 
 
 class Context:
@@ -41,9 +41,9 @@ def test_what_is_shipped_is_found_on_the_executor(tmp_path: Path, monkeypatch: p
         "connectrt-plugins-2",
         "connectrt-java-host",
     ]
-    assert folders_here(folders) == tuple(folders)  # on the driver
+    assert folders_here(folders, copies_here()) == tuple(folders)  # on the driver
     monkeypatch.setattr(TaskContext, "get", lambda: object())
-    first, gone, single = folders_here(folders)
+    first, gone, single = folders_here(folders, copies_here())
     assert (Path(first) / "orders" / "orders.jar").read_bytes() == b"1"
     assert gone == folders[1]
     assert Path(single) == root / "connectrt-plugins-2" / "uber.jar"
