@@ -91,6 +91,7 @@ _CONNECTOR_PREFIXES = (
     ("predicates.<alias>.type", "Class of a predicate."),
     ("topic.creation.<group>.include, .exclude", "Which topics belong to the group: regular expressions."),
     ("topic.creation.<group>.replication.factor, .partitions", "How they are created; -1: the broker's default."),
+    ("dlt.config.*", "Of DltSource: what dlt's config.toml and secrets.toml would say, by section."),
     ("producer.override.*, consumer.override.*, admin.override.*", "Kafka client settings of this connector."),
 )
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from spark_connect_rt._version import CONNECT_VERSION, __version__
+from spark_connect_rt.app.commands.migrate_commands import add_migrate_commands
 from spark_connect_rt.app.commands.mirror_commands import add_mirror_commands
 from spark_connect_rt.app.commands.store_commands import add_store_commands
 from spark_connect_rt.errors import BadConfigError, ConnectError, StartupError
@@ -120,6 +121,7 @@ def _act(file: Path | None, override: Sequence[str] | None, command: Callable[[M
 
 
 add_store_commands(cli, _act)
+add_migrate_commands(cli, _act)
 add_mirror_commands(cli, _act)
 
 

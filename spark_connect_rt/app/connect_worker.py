@@ -16,10 +16,10 @@ from typing import Any, Generic, TypeVar
 
 from spark_connect_rt.app.deferred_runner import DeferredRunner, with_stores
 from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE
-from spark_connect_rt.app.plugin_report import tell_broken
+from spark_connect_rt.app.plugin_report import refuse_unlisted, tell_broken
 from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.wiring import ClusterId, admin_of, spark_runner
-from spark_connect_rt.app.worker_plugins import plugins_of
+from spark_connect_rt.app.worker_plugins import java_of, plugins_of
 from spark_connect_rt.config.worker.listeners import Advertised, advertised
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.embedded.java import find_java
@@ -93,6 +93,7 @@ class ConnectWorker(ABC, Generic[Herder]):
         self.herder.start()
         self._runner.build(after=self._read(dependencies.offset_store))
         if self.config.plugins.folders:
+            refuse_unlisted(self.config.plugins, plugins_of(self.config.raw))
             tell_broken(plugins_of(self.config.raw))
 
     def _read(self, offsets: OffsetStore) -> Future[None]:
@@ -144,3 +145,5 @@ class ConnectWorker(ABC, Generic[Herder]):
             self._rest.stop()
         if self._runner is not None and self.supervisor.failure is None:  # else the herder has ended what it could
             self._runner.close(self.config.runtime.task_shutdown_graceful_timeout_ms)
+        if (java := java_of(self.config.raw)) is not None:
+            java.host.close()

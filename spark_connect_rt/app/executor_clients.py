@@ -7,6 +7,7 @@ planner processes, so it must stay quick to import.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.api.plugin_modules import public_name
@@ -23,9 +24,10 @@ FACTORY = "spark_connect_rt.app.executor_clients:executor_clients"
 class KafkaExecutorClients:
     """ExecutorClients on confluent-kafka, and on aiokafka where whole columns are read or sent."""
 
-    def __init__(self, folders: tuple[str, ...] = ()) -> None:
-        """Take the folders of ``plugin.path``, as they are on this machine."""
+    def __init__(self, folders: tuple[str, ...] = (), driver_folders: tuple[str, ...] = ()) -> None:
+        """Take the folders of ``plugin.path``, as they are on this machine and, in that order, on the driver's."""
         self._folders = folders
+        self._driver_folders = driver_folders or folders
 
     def producer(self, config: Mapping[str, str]) -> BatchProducer:
         """Return a new producer."""
@@ -70,6 +72,13 @@ class KafkaExecutorClients:
 
         return plugins_in(self._folders).class_of(name)
 
+    def plugin_location(self, path: str) -> str:
+        """Return where a part of the driver's ``plugin.path`` is on this machine."""
+        for there, here in zip(self._driver_folders, self._folders, strict=True):
+            if (parts := _parts_below(path, there)) is not None:
+                return str(Path(here, *parts))
+        return path
+
     def resolve(self, config: Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
         """Return the configuration with every ``${provider:...}`` replaced."""
         resolve: Callable[[Mapping[str, str]], dict[str, str]] = dict
@@ -81,6 +90,14 @@ class KafkaExecutorClients:
         if endpoints_in(resolved):
             refuse_foreign_endpoints(resolved, resolve(worker_config))
         return resolved
+
+
+def _parts_below(path: str, folder: str) -> tuple[str, ...] | None:
+    """Return the way from a folder to a path in it, None: it is elsewhere."""
+    try:
+        return Path(path).absolute().relative_to(Path(folder).absolute()).parts
+    except ValueError:
+        return None
 
 
 def _created(config: Mapping[str, str], spec: TopicSpec) -> bool:
@@ -110,6 +127,7 @@ def executor_clients(plugin_path: str = "") -> KafkaExecutorClients:
     from spark_connect_rt.plugins.locations import find_locations
     from spark_connect_rt.spark.executor.shipped_plugins import folders_here
 
-    folders = folders_here(PluginSettings.of({"plugin.path": plugin_path}).folders)
+    driver_folders = PluginSettings.of({"plugin.path": plugin_path}).folders
+    folders = folders_here(driver_folders)
     make_importable(find_locations(folders))
-    return KafkaExecutorClients(folders)
+    return KafkaExecutorClients(folders, driver_folders)

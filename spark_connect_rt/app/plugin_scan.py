@@ -61,6 +61,7 @@ BUNDLED: tuple[PluginDesc, ...] = (
     _connector("http.http_sink:HttpSinkConnector", "sink"),
     _connector("programs.singer_source:SingerSourceConnector", "source"),
     _connector("programs.airbyte_source:AirbyteSourceConnector", "source"),
+    _connector("python_world.dlt_source:DltSourceConnector", "source"),
     _connector("samples.datagen_source:DatagenSourceConnector", "source"),
     _connector("spark.spark_table_sink:SparkTableSinkConnector", "sink"),
     _connector("sql.sql_source:SqlSourceConnector", "source", None, *_jdbc_names("Source")),

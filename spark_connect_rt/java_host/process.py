@@ -18,8 +18,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava, WireError, encode_frame, read_frame, send_frame
+from spark_connect_rt.spark.executor.hosting import HostLostError
 
 START_LIMIT_S = 60.0
 _END_LIMIT_S = 5.0
@@ -37,7 +37,7 @@ OnFrame = Callable[[Frame], None]
 OnGone = Callable[[str], None]
 
 
-class JavaHostGoneError(ConnectError):
+class JavaHostGoneError(HostLostError):
     """The JVM has ended; the message says why, as far as is known."""
 
 

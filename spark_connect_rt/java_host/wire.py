@@ -34,9 +34,13 @@ class ToJava(Enum):
     OPEN = b"U"
     SAFE = b"V"  # sink: preCommit
     CLOSE = b"Y"
+    HURRY = b"I"  # sink: retry no record any more, the task is to end
+    LETTERS = b"R"  # sink: dead letters are durable, or will never be
+    MEMBER = b"M"  # sink: its group member has joined a generation
     QUESTION = b"Q"  # about a connector
     LEVELS = b"L"
     STACKS = b"K"
+    STAGE = b"T"  # a transformation, converter or config provider of a Python connector
 
 
 class FromJava(Enum):
@@ -51,6 +55,7 @@ class FromJava(Enum):
     FAILED = b"F"
     ENDED = b"E"
     ANSWER = b"Q"
+    STAGE = b"T"  # its answer
     NEWS = b"N"  # of a connector: reconfigure, failed
     LINE = b"L"  # of the log
     STACKS = b"K"

@@ -126,7 +126,7 @@ class _Finder(MetaPathFinder):
             return _package(fullname, [])
         with self._lock:
             location = self._locations.get(parts[1])
-        if location is None or location.error:
+        if location is None or location.error or location.java:
             return None
         if len(parts) == 2:
             return _package(fullname, [str(location.site)])

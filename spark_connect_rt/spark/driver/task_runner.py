@@ -6,7 +6,8 @@ Owns which of these a task belongs to, and the SparkSession.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from pyspark.sql import SparkSession
@@ -60,6 +61,7 @@ class SparkTaskRunner:
         spark_sources: SparkSourceRunner | None = None,
         settings: EngineSettings | None = None,
         report: Report = report_nowhere,
+        java_jars: Callable[[], Sequence[Path]] = tuple,
     ) -> None:
         """Begin to build the session at once, in the background.
 
@@ -71,11 +73,12 @@ class SparkTaskRunner:
             spark_sources: hosts launches of spark_source.TASK_CLASS; without it they fail.
             settings: instead of the worker's.
             report: called with the part that ended by an error: Spark, the engine, the control channel.
+            java_jars: finds the jars that host Java plug-ins, for executors on other machines.
         """
 
         def build() -> SparkSession:
             level = worker.engine.connectrt_spark_log_level
-            return build_session(worker.raw, worker.group.group_id, level, worker.plugins.shipped)
+            return build_session(worker.raw, worker.group.group_id, level, worker.plugins.shipped, java_jars)
 
         self._owns_session = session_factory is None
         self._session = BackgroundSession(session_factory or build, report)

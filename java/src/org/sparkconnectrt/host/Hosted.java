@@ -101,9 +101,7 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
       try {
         life();
       } catch (Throwable error) {
-        if (error instanceof VirtualMachineError fatal && !(error instanceof StackOverflowError)) {
-          throw fatal;
-        }
+        raiseFatal(error);
         send('F', failure(error));
       } finally {
         try {
@@ -145,6 +143,13 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
       home.wire.write(kind, host, head);
     } catch (IOException gone) {
       Host.exit(Host.PYTHON_GONE);
+    }
+  }
+
+  /** Raises what no thread may survive: memory is gone, or the JVM is broken. */
+  static void raiseFatal(Throwable error) {
+    if (error instanceof VirtualMachineError fatal && !(error instanceof StackOverflowError)) {
+      throw fatal;
     }
   }
 
