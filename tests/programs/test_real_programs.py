@@ -39,4 +39,4 @@ def test_both_read_only_what_is_new_after_a_restart() -> None:
 
 
 def test_a_python_source_of_airbyte(tmp_path: Path) -> None:
-    killed_twice_and_counted(tmp_path, faker(4_000), "of.users", range(1, 4_001), 1_000)
+    killed_twice_and_counted(tmp_path, faker(40_000), "of.users", range(1, 40_001), 4_000)

@@ -35,6 +35,8 @@ Mask = Callable[[str], str]
 class ChildFailedError(ExternalError):
     """A program cannot be started, was killed, ended badly, hangs, or writes a line without end."""
 
+    code = "CRT-1161"
+
 
 class Child:
     """One running program. ``take`` and ``stop`` are the owner's thread."""

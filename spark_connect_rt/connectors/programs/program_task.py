@@ -204,7 +204,9 @@ class ProgramSourceTask(SourceTask):
         text = self._program.mask(str(error))
         if self._failures > most:
             setting = f"{self._program.prefix}.retries.max"
-            self._fatal = ExternalError(f"given up after {self._failures} failed runs in a row ({setting}): {text}")
+            self._fatal = ExternalError(
+                f"given up after {self._failures} failed runs in a row ({setting}): {text}", code=error.code
+            )
             return
         first_ms, longest_ms = (self._program.setting(f"retry.backoff{one}.ms") for one in ("", ".max"))
         wait_ms = min(longest_ms, first_ms << min(self._failures - 1, 32))
