@@ -19,7 +19,7 @@ from spark_connect_rt.api.connector import (
     SourceOffset,
 )
 from spark_connect_rt.config.config_def import ConfigDef, ConfigValue
-from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.errors import BadRequestError, ConnectError
 from spark_connect_rt.java_host.declarations import declared, found
 from spark_connect_rt.java_host.driver_host import DriverHost, JavaError
 from spark_connect_rt.java_host.process import JavaHostGoneError
@@ -79,7 +79,10 @@ class HostedConnector(JavaConnector):
 
     def config_values(self, config: Mapping[str, str]) -> Sequence[ConfigValue]:
         """See JavaConnector."""
-        return found(self._ask("validate", config)["values"])
+        answer = self._ask("validate", config)
+        if "refused" in answer:
+            raise BadRequestError(answer["refused"])
+        return found(answer["values"])
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
         """Return the complaints of the connector's own validation."""

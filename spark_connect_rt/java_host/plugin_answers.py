@@ -141,8 +141,9 @@ class DriverAnswers:
             try:
                 answer = self.host.ask("describe", asked)
             except JavaError as error:
+                why = f"{error.java_class}: {error}{_hint(error)}"
                 raise NotFoundError(
-                    f"{plugin.java_class} of {plugin.location} cannot be made: {error.args[0]}{_hint(error)}",
+                    f"{plugin.java_class} of {plugin.location} cannot be made: {why}",
                     code=BROKEN_PLUGIN,
                 ) from error
             self._kept.put(plugin.digest, question, answer)

@@ -19,6 +19,7 @@ _STAGES = {  # kind -> what hosts it for a Python connector
     "predicate": "transformations:JavaPredicate",
     "converter": "converters:JavaConverter",
     "header_converter": "converters:JavaHeaderConverter",
+    "configprovider": "config_providers:JavaConfigProvider",
 }
 
 Answer = Mapping[str, Any]

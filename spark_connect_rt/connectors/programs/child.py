@@ -35,7 +35,7 @@ Mask = Callable[[str], str]
 class ChildFailedError(ExternalError):
     """A program cannot be started, was killed, ended badly, hangs, or writes a line without end."""
 
-    code = "CRT-1161"
+    code = "CRT-1171"
 
 
 class Child:

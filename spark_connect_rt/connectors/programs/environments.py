@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 class EnvironmentFailedError(ExternalError):
     """No environment for a requirement, or no such program in it."""
 
-    code = "CRT-1160"
+    code = "CRT-1170"
 
 
 def program_path(executable: str, requirement: Sequence[str], python: str | None, default: str = "") -> Path:

@@ -24,13 +24,17 @@ def java_host_here() -> Path | None:
     return folder if folder.is_dir() else None
 
 
-def folders_here(folders: Sequence[str]) -> tuple[str, ...]:
-    """Return the folders to look for plug-ins in, in this process."""
+def copies_here() -> Path | None:
+    """Return the folder that holds the copies on this executor; None: this is no executor."""
     from pyspark import SparkFiles, TaskContext
 
-    if TaskContext.get() is None:
+    return None if TaskContext.get() is None else Path(SparkFiles.getRootDirectory())
+
+
+def folders_here(folders: Sequence[str], root: Path | None) -> tuple[str, ...]:
+    """Return the folders to look for plug-ins in, in this process; ``root``: of the copies."""
+    if root is None:
         return tuple(folders)  # the driver, or no Spark at all
-    root = Path(SparkFiles.getRootDirectory())
     copies = [root / shipped_name(number) for number in range(len(folders))]
     return tuple(_copy_or(copy, folder) for copy, folder in zip(copies, folders, strict=True))
 

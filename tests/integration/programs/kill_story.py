@@ -13,6 +13,16 @@ from tests.integration.programs.real_programs import RealProgram
 from tests.integration.programs.task_process import TaskProcess
 
 
+def left(folder: Path) -> list[psutil.Process]:
+    """Return the programs that still run with files of a killed task, a moment later."""
+    deadline_s = time.monotonic() + 5
+    while found := [one for one in psutil.process_iter(["environ"]) if str(folder) in str(one.info["environ"])]:
+        if time.monotonic() > deadline_s:
+            return found
+        time.sleep(0.1)
+    return []
+
+
 def killed_twice_and_counted(
     folder: Path, program: RealProgram, topic: str, numbers: Iterable[int], records: int
 ) -> tuple[int, int]:
@@ -23,6 +33,7 @@ def killed_twice_and_counted(
     """
     process = TaskProcess(folder, program.kind, "", program.config, program.settings)
     process.kill_at(records)
+    assert not left(folder), "a program outlived its task's process"
     running = process.start()
     before = process.counted().total()
     deadline_s = time.monotonic() + LIMIT_S
@@ -30,7 +41,8 @@ def killed_twice_and_counted(
         assert running.poll() is None, "it ended too soon"
         assert time.monotonic() < deadline_s
         time.sleep(0.02)
-    (child,) = psutil.Process(running.pid).children()
+    (guard,) = psutil.Process(running.pid).children()
+    (child,) = guard.children()
     child.kill()
     assert running.wait(3 * LIMIT_S) == 0
     count = process.counted()

@@ -47,7 +47,9 @@ class TaskProcess:
         (folder / "settings.json").write_text(json.dumps([kind, executable, config, settings]))
 
     def start(self) -> subprocess.Popen[bytes]:
-        return subprocess.Popen([sys.executable, "-m", __name__, str(self.folder)])
+        return subprocess.Popen(
+            [sys.executable, "-m", __name__, str(self.folder)], env={**os.environ, "STORY": str(self.folder)}
+        )
 
     def counted(self) -> Counter[tuple[str, str]]:
         """Return how often each (topic, id) was produced."""

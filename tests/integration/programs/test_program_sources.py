@@ -138,7 +138,7 @@ def test_no_stream_no_program_and_a_program_that_offers_nothing_are_clear_errors
         harness(kind, program, ROWS, {f"{kind}.streams": "nothing*"}).start()
     with pytest.raises(ConnectError, match="there is no program at /nowhere/program") as raised:
         harness(kind, "/nowhere/program", ROWS).start()
-    assert raised.value.code == "CRT-1160"
+    assert raised.value.code == "CRT-1170"
     with pytest.raises(ConnectError, match="exit code"):
         harness(kind, "/bin/false", ROWS).start()
 

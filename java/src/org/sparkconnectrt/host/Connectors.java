@@ -192,6 +192,11 @@ final class Connectors {
   private static JsonNode validate(Connector connector, Map<String, String> config) {
     ObjectNode found = (ObjectNode) describe(connector);
     Config result = connector.validate(config);
+    if (result == null) {
+      found.put(
+          "refused", connector.getClass().getName() + ".validate() must return a configuration that is not null.");
+      return found;
+    }
     ArrayNode values = found.putArray("values");
     Map<String, ConfigDef.ConfigKey> keys = connector.config().configKeys();
     for (ConfigValue value : result.configValues()) {

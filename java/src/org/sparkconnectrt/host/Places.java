@@ -75,6 +75,9 @@ final class Places {
     try {
       return Class.forName(className, true, loader(place)).getDeclaredConstructor().newInstance();
     } catch (java.lang.reflect.InvocationTargetException error) {
+      if (error.getCause() instanceof Error cause) {
+        throw cause;
+      }
       throw error.getCause() instanceof Exception cause ? cause : error;
     }
   }
