@@ -62,6 +62,7 @@ BUNDLED: tuple[PluginDesc, ...] = (
     _connector("programs.singer_source:SingerSourceConnector", "source"),
     _connector("programs.airbyte_source:AirbyteSourceConnector", "source"),
     _connector("python_world.dlt_source:DltSourceConnector", "source"),
+    _connector("python_world.lakeflow_source:LakeflowSourceConnector", "source"),
     _connector("samples.datagen_source:DatagenSourceConnector", "source"),
     _connector("spark.spark_table_sink:SparkTableSinkConnector", "sink"),
     _connector("sql.sql_source:SqlSourceConnector", "source", None, *_jdbc_names("Source")),

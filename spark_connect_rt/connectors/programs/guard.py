@@ -1,8 +1,8 @@
 """Runs another program and ends it, with all it started, when the process that started this one ends.
 
 ``python guard.py PARENT_PID PROGRAM ARGUMENT...``, run by its path, in a session of its own; imports nothing of ours. A
-task's process that is killed has no time to stop its children. It ends as its program does: with its exit code or by its
-signal. SIGTERM is for the program alone: who sends it to the group lets the program end in order.
+task's process that is killed has no time to stop its children. It ends as its program does: with its exit code or by
+its signal. SIGTERM is for the program alone: who sends it to the group lets the program end in order.
 """
 
 from __future__ import annotations

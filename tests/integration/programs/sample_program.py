@@ -98,7 +98,7 @@ def misbehave(number: int) -> None:
     if how == "killed":
         os.kill(os.getpid(), 9)
     if how == "hang":
-        subprocess.Popen(["sleep", "1000"])
+        subprocess.Popen(["sleep", "1017"])
         time.sleep(1000)
     if how == "giant":
         sys.stdout.write("{" + "x" * 3_000_000)

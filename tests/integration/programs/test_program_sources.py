@@ -18,6 +18,7 @@ from spark_connect_rt.errors import ConnectError, DataError, ExternalError
 from spark_connect_rt.testing.connector_harness import SourceHarness
 from tests.integration.programs.program_runs import KINDS, harness, ids, poll_to_end, poll_until, sample_program
 
+SLEEPER = ["sleep", "1017"]  # what the sample program starts before it hangs
 ROWS = {"streams": ["orders", "people"], "rows": 250}
 
 
@@ -80,7 +81,7 @@ def test_a_program_that_ends_in_mid_run_is_run_again_from_its_last_state(
     said = {"die": "exit code 3", "killed": "signal 9", "hang": "counts as hung", "giant": "more than 2000000 bytes"}
     assert said[how] in caplog.text
     assert "hunter2" not in caplog.text
-    assert not [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == ["sleep", "1000"]]
+    assert not [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == SLEEPER]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -161,7 +162,7 @@ def test_a_stop_ends_the_program_and_all_it_started_and_removes_its_files(progra
 _TASK = """
 import sys, time
 from tests.integration.programs.program_runs import harness
-config = {"streams": ["orders"], "rows": 1000000, "pause_s": 0.01, "pid": sys.argv[2]}
+config = {"streams": ["orders"], "rows": 1000000, "pause_s": 0.01, "pid": sys.argv[2], "at": {"50": "hang"}}
 with harness("singer", sys.argv[1], config) as source:
     while True:
         source.poll()
@@ -169,17 +170,19 @@ with harness("singer", sys.argv[1], config) as source:
 """
 
 
-def test_a_program_ends_when_its_tasks_process_is_killed(program: str, tmp_path: Path) -> None:
+def test_a_program_and_what_it_started_end_when_its_tasks_process_is_killed(program: str, tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     owner = subprocess.Popen([sys.executable, "-c", _TASK, program, str(pid_file)])
     deadline_s = time.monotonic() + 60
-    while not (pid_file.exists() and pid_file.read_text()):
+    while not (pid_file.exists() and pid_file.read_text() and psutil.Process(int(pid_file.read_text())).children()):
         assert time.monotonic() < deadline_s
         time.sleep(0.05)
     running = psutil.Process(int(pid_file.read_text()))
+    (sleeper,) = running.children()
     os.kill(owner.pid, signal.SIGKILL)
     owner.wait()
-    running.wait(10)
+    _, alive = psutil.wait_procs([running, sleeper], timeout=10)
+    assert alive == []
 
 
 def test_full_refresh_streams_are_read_whole_in_every_run(program: str) -> None:
