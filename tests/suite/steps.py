@@ -104,7 +104,7 @@ class Run:
 RUNS: Mapping[str, Run] = {
     "all": Run((((*STATIC, *SIMULATION, *OLDEST_SPARK), UNIT), (GROUPS, REAL_PROCESSES)), JVM),
     "quick": Run(((STATIC, UNIT),), JVM),
-    "long": Run(((*SIMULATION, *REAL_PROGRAMS),), {**JVM, SCHEDULES: LONG_SCHEDULES}),
+    "long": Run((((*SIMULATION, *REAL_PROGRAMS),),), {**JVM, SCHEDULES: LONG_SCHEDULES}),
     "java": Run(((JAVA_PROOFS,),), {JAVA_SIZES: "whole"}),
 }
 
