@@ -6,8 +6,10 @@ a task that does not return is doing, and gives up when the JVM is gone or the s
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import queue
+import threading
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -52,6 +54,8 @@ class SinkCalls:
         self._unanswered = 0  # calls that were given up on: their answers are dropped when they come
         self._hurry_sent = False
         self._gave_up = False
+        self._member: Mapping[str, Any] | None = None
+        self._member_lock = threading.Lock()
 
     def on_frame(self, frame: Frame) -> None:
         """See slot_hosts.Hosted."""
@@ -63,8 +67,11 @@ class SinkCalls:
 
     def begin(self, jvm: HostedNumber, start: Mapping[str, Any]) -> Any:
         """Start the task; return what it says of itself. Raises JavaPluginError, JavaHostGoneError."""
-        self._jvm = jvm
-        jvm.send(ToJava.START, start)
+        with self._member_lock:
+            self._jvm = jvm
+            jvm.send(ToJava.START, start)
+            if self._member is not None:
+                jvm.send(ToJava.MEMBER, self._member)
         return self._await(FromJava.STARTED, "start").head
 
     def ask(self, kind: ToJava, head: Any = None, data: Sequence[Any] = ()) -> Mapping[str, Any]:
@@ -81,6 +88,14 @@ class SinkCalls:
     def say(self, kind: ToJava, head: Any = None) -> None:
         """Send what has no answer. Any thread. Raises JavaHostGoneError."""
         self._running.send(kind, head)
+
+    def note_member(self, member: Mapping[str, Any]) -> None:
+        """Have the task know its group member; also before ``begin``. Any thread."""
+        with self._member_lock:
+            self._member = member
+            if self._jvm is not None:
+                with contextlib.suppress(JavaHostGoneError):  # the task's thread is about to notice
+                    self._jvm.send(ToJava.MEMBER, member)
 
     def end(self) -> None:
         """Stop the task and return when it has ended; a JVM that is gone has ended it."""

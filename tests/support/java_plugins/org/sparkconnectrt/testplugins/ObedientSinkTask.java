@@ -23,7 +23,7 @@ import org.apache.kafka.connect.sink.SinkTask;
 /**
  * Notes each call and record in its file, a line each; a value that begins with "!" is done once:
  * retry, commit, errant, await (errant, and waits until it is durable), back (to offset 0), pause
- * (for one empty put), hang, member (notes what the consumer in its context says), fail.
+ * (for one empty put), hang, member and committed (note what the consumer in its context says), fail.
  */
 public final class ObedientSinkTask extends SinkTask {
   private final Set<String> done = new HashSet<>();
@@ -92,7 +92,7 @@ public final class ObedientSinkTask extends SinkTask {
         context.pause(place);
       }
       case "hang" -> hang();
-      case "member" -> member();
+      case "member", "committed" -> member(what.equals("committed"));
       case "fail" -> throw new IllegalStateException("as it was said");
       default -> throw new ConnectException("cannot " + what);
     }
@@ -112,14 +112,18 @@ public final class ObedientSinkTask extends SinkTask {
     }
   }
 
-  private void member() {
+  private void member(boolean committed) {
     try {
       Field field = org.apache.kafka.connect.runtime.WorkerSinkTaskContext.class.getDeclaredField("consumer");
       field.setAccessible(true);
       Consumer<?, ?> consumer = (Consumer<?, ?>) field.get(context);
       var found = consumer.groupMetadata();
-      note("member " + found.groupId() + " " + found.generationId() + " " + found.memberId());
-      note("committed " + consumer.committed(consumer.assignment()));
+      Set<String> assigned = new TreeSet<>(consumer.assignment().stream().map(String::valueOf).toList());
+      if (committed) {
+        note("committed " + consumer.committed(consumer.assignment()));
+      }
+      String instance = found.groupInstanceId().orElse("-");
+      note("member " + found.groupId() + " " + found.generationId() + " " + found.memberId() + " " + instance + " " + assigned);
     } catch (ReflectiveOperationException error) {
       throw new ConnectException(error);
     }
