@@ -10,6 +10,7 @@ ConnectError
 ├── NotFoundError                  correct the name
 ├── AlreadyExistsError             choose another name
 ├── BadRequestError                correct the request
+├── PluginInUseError               delete or change the connectors that are named
 ├── ForbiddenError                 this worker is configured not to do that
 ├── BadConfigError                 correct every key in .problems
 ├── JavaPluginError                .java_trace says it: a Java plug-in raised
@@ -99,6 +100,12 @@ class BadRequestError(ConnectError):
     """The request cannot be carried out as it stands: correct it."""
 
     code = "CRT-1030"
+
+
+class PluginInUseError(ConnectError):
+    """An installed plug-in that connectors use is not removed: delete or change these first."""
+
+    code = "CRT-1162"
 
 
 class ForbiddenError(ConnectError):

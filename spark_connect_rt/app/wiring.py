@@ -15,7 +15,7 @@ from spark_connect_rt.app.executor_clients import clients_factory
 from spark_connect_rt.app.logger_levels import PythonLoggers
 from spark_connect_rt.app.rest_tls import client_tls
 from spark_connect_rt.app.spark_tables import SparkTables
-from spark_connect_rt.app.worker_plugins import java_of, plugins_of, providers_of
+from spark_connect_rt.app.worker_plugins import java_asked, plugin_folders, plugins_of, providers_of
 from spark_connect_rt.config.client_properties import (
     connector_admin_properties,
     leader_producer_properties,
@@ -180,13 +180,18 @@ def herder_dependencies(
 
 def java_trouble(config: WorkerConfig) -> Callable[[], str]:
     """Return what says what is wrong with the JVM of Java connectors."""
-    java = java_of(config.raw)
-    return java.host.trouble if java is not None else lambda: ""
+    asked = java_asked(config.raw)
+
+    def trouble() -> str:
+        java = asked()
+        return java.host.trouble() if java is not None else ""
+
+    return trouble
 
 
-def java_jars(config: WorkerConfig) -> Sequence[Path]:
-    """Return the jars that host Java plug-ins, for executors on other machines; none: plugin.path holds no such."""
-    if not any(one.java for one in find_locations(config.plugins.shipped)):
+def java_jars(folders: Sequence[str]) -> Sequence[Path]:
+    """Return the jars that host Java plug-ins, for executors on other machines; none: the folders hold no such."""
+    if not any(one.java for one in find_locations([one for one in folders if Path(one).exists()])):
         return ()
     from spark_connect_rt.java_host.jar import program_jars
 
@@ -238,7 +243,9 @@ def spark_runner(
     from spark_connect_rt.spark.driver.formats.spark_source import SparkSourceRunner
     from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
 
-    clients = clients_factory(config.plugins.folders)
+    folders = plugin_folders(config.raw)
+    shipped = folders if config.plugins.connectrt_plugins_ship else ()
+    clients = clients_factory(folders)
     return SparkTaskRunner(
         config,
         clients,
@@ -246,5 +253,6 @@ def spark_runner(
         spark_sinks=SparkSinkRunner(clients),
         spark_sources=SparkSourceRunner(clients),
         report=report,
-        java_jars=lambda: java_jars(config),
+        shipped=shipped,
+        java_jars=lambda: java_jars(shipped),
     )

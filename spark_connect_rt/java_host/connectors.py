@@ -19,7 +19,7 @@ from spark_connect_rt.api.connector import (
     SourceOffset,
 )
 from spark_connect_rt.config.config_def import ConfigDef, ConfigValue
-from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.errors import BadRequestError, ConnectError
 from spark_connect_rt.java_host.declarations import declared, found
 from spark_connect_rt.java_host.driver_host import DriverHost, JavaError
 from spark_connect_rt.java_host.process import JavaHostGoneError
@@ -37,6 +37,7 @@ class HostedConnector(JavaConnector):
 
     host: ClassVar[DriverHost]
     place: ClassVar[str]
+    content: ClassVar[str]  # digest of what is there
     class_name: ClassVar[str]
     described: ClassVar[Mapping[str, Any]]  # Java's answer: version, task_class, keys
     executor_class: ClassVar[str]
@@ -79,7 +80,10 @@ class HostedConnector(JavaConnector):
 
     def config_values(self, config: Mapping[str, str]) -> Sequence[ConfigValue]:
         """See JavaConnector."""
-        return found(self._ask("validate", config)["values"])
+        answer = self._ask("validate", config)
+        if "refused" in answer:
+            raise BadRequestError(answer["refused"])
+        return found(answer["values"])
 
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
         """Return the complaints of the connector's own validation."""
@@ -115,8 +119,7 @@ class HostedConnector(JavaConnector):
     def question(self) -> Mapping[str, Any]:
         """Return the question that starts the connector."""
         return {
-            "place": self.place,
-            "class": self.class_name,
+            **self._named(),
             "name": self.config.get("name", ""),
             "config": self.config,
         }
@@ -134,8 +137,10 @@ class HostedConnector(JavaConnector):
         self.context.request_task_reconfiguration()
 
     def _ask(self, op: str, config: Mapping[str, str], **more: Any) -> Any:
-        asked = {"place": self.place, "class": self.class_name, "config": dict(config), **more}
-        return self.host.ask(op, asked)
+        return self.host.ask(op, {**self._named(), "config": dict(config), **more})
+
+    def _named(self) -> dict[str, Any]:
+        return {"place": self.place, "content": self.content, "class": self.class_name}
 
 
 class JavaSourceConnector(HostedConnector, SourceConnector):

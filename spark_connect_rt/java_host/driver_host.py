@@ -36,17 +36,17 @@ STABLE_S = 60.0
 log = logging.getLogger(__name__)
 
 
+class JavaStack(Exception):
+    """What Java printed of an exception: the cause of a JavaError, so that every trace shows it."""
+
+
 class JavaError(ConnectError):
-    """A Java plug-in raised; the message is Java's, ``java_trace`` its stack."""
+    """A Java plug-in raised; the message is Java's."""
 
     def __init__(self, message: str, java_class: str, java_trace: str) -> None:
         super().__init__(message)
         self.java_class = java_class
-        self.java_trace = java_trace
-
-    def __str__(self) -> str:
-        """Return Java's message with its stack: what a connector's status shows."""
-        return f"{self.args[0]}\n{self.java_trace}".rstrip() if self.java_trace else str(self.args[0])
+        self.__cause__ = JavaStack(java_trace)
 
 
 class Running(Protocol):
@@ -285,7 +285,8 @@ def _answer(answer: Future[Any], head: Mapping[str, Any]) -> None:
 
 def java_error(head: Mapping[str, Any]) -> JavaError:
     """Return the error of a frame that tells of one: {"class", "message", "trace"}."""
-    return JavaError(f"{head['class']}: {head['message']}", head["class"], head.get("trace", ""))
+    message = head["message"] if head["message"] != "null" else head["class"]
+    return JavaError(message, head["class"], head.get("trace", ""))
 
 
 def _fail(answer: Future[Any], error: ConnectError) -> None:

@@ -17,7 +17,7 @@ from spark_connect_rt.plugins.jars import Service, read_contents
 from spark_connect_rt.plugins.plugin_desc import TYPES, PluginDesc
 
 SERVICE_LOAD, HYBRID_FAIL, HYBRID_WARN = "service_load", "hybrid_fail", "hybrid_warn"
-_NOT_RUN = ("configprovider", "rest_extension", "override_policy")
+_NOT_RUN = ("rest_extension", "override_policy")
 _PRUNED = {"sink": "Connector", "source": "Connector", "converter": "Converter", "header_converter": "HeaderConverter"}
 
 _NO_SERVICES = (
@@ -170,7 +170,7 @@ def completed(place: Path, found: JavaFound, runtime: JavaRuntime) -> tuple[list
     try:
         scanned = runtime.scan(place, found.digest)
     except ConnectError as error:
-        return [], [(place.name, f"only its service files could be read: {error.args[0]}")]
+        return [], [(place.name, f"only its service files could be read: {error}")]
     known = {(one.type, one.java_class) for one in found.plugins} | {("", name) for name, _ in found.problems}
     new = [
         (one.type, one.class_name)

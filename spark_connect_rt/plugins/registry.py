@@ -132,16 +132,31 @@ class Plugins:
         with self._lock:
             return sorted(self._broken.values(), key=lambda one: (one.location, one.name))
 
+    def refresh(self) -> None:
+        """Search again: a plug-in was installed or removed. Who asks meanwhile gets what was known before."""
+        if self._others is None:
+            return  # nothing was searched yet
+        found = self._discover()
+        places = {one.location for one in found.plugins}
+        with self._lock:
+            self._take(found)
+            self._broken = {key: one for key, one in self._broken.items() if one.location in places}
+        for one in found.broken:
+            self._note(one)
+
     def _search(self) -> None:
         with self._lock:
             if self._others is not None:
                 return
             found = self._discover()
-            self._others = found.plugins
-            self._more = found.more
-            self._all_by_name = _by_name([*self._bundled, *found.plugins])
+            self._take(found)
         for one in found.broken:
             self._note(one)
+
+    def _take(self, found: Discovered) -> None:
+        self._others = found.plugins
+        self._more = found.more
+        self._all_by_name = _by_name([*self._bundled, *found.plugins])
 
     def _search_all(self) -> None:
         """Search also for what only a JVM finds: once, when a name is not known, or all are wanted."""

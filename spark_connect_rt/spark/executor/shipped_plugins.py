@@ -16,21 +16,22 @@ JAVA_HOST = "connectrt-java-host"  # the copy of the jars that host Java plug-in
 
 def java_host_here() -> Path | None:
     """Return the folder of the jars that the driver sent, in this process; None: it sent none."""
+    root = copies_here()
+    folder = root / JAVA_HOST if root is not None else None
+    return folder if folder is not None and folder.is_dir() else None
+
+
+def copies_here() -> Path | None:
+    """Return the folder that holds the copies on this executor; None: this is no executor."""
     from pyspark import SparkFiles, TaskContext
 
-    if TaskContext.get() is None:
-        return None
-    folder = Path(SparkFiles.getRootDirectory()) / JAVA_HOST
-    return folder if folder.is_dir() else None
+    return None if TaskContext.get() is None else Path(SparkFiles.getRootDirectory())
 
 
-def folders_here(folders: Sequence[str]) -> tuple[str, ...]:
-    """Return the folders to look for plug-ins in, in this process."""
-    from pyspark import SparkFiles, TaskContext
-
-    if TaskContext.get() is None:
+def folders_here(folders: Sequence[str], root: Path | None) -> tuple[str, ...]:
+    """Return the folders to look for plug-ins in, in this process; ``root``: of the copies."""
+    if root is None:
         return tuple(folders)  # the driver, or no Spark at all
-    root = Path(SparkFiles.getRootDirectory())
     copies = [root / shipped_name(number) for number in range(len(folders))]
     return tuple(_copy_or(copy, folder) for copy, folder in zip(copies, folders, strict=True))
 
