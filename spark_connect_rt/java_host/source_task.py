@@ -18,11 +18,11 @@ from spark_connect_rt.errors import BadConfigError, ShuttingDownError, TimedOutE
 from spark_connect_rt.java_host.columns import one_batch, produce_batches
 from spark_connect_rt.java_host.plugin_folders import jvm_worker_config
 from spark_connect_rt.java_host.process import JavaHostGoneError
-from spark_connect_rt.java_host.sent_frames import Segment, SentFrames
 from spark_connect_rt.java_host.sink_calls import plugin_error
 from spark_connect_rt.java_host.slot_hosts import slot_hosts
-from spark_connect_rt.java_host.source_calls import SourceCalls
-from spark_connect_rt.java_host.source_errants import given_up
+from spark_connect_rt.java_host.sources.sent_frames import Segment, SentFrames
+from spark_connect_rt.java_host.sources.source_calls import SourceCalls
+from spark_connect_rt.java_host.sources.source_errants import given_up
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava
 from spark_connect_rt.pipeline.columns import TOPIC
 from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
