@@ -130,29 +130,6 @@ def test_file_sinks_write_the_same_three_times(both: JavaBesideOurs, tmp_path: P
             time.sleep(0.1)
 
 
-@pytest.mark.parametrize("name", ["VerifiableSource", "SchemaSource"])
-def test_test_sources_are_the_same_three_times(name: str, both: JavaBesideOurs) -> None:
-    topic = f"{{where}}.{name}"
-    config = {
-        "connector.class": f"org.apache.kafka.connect.tools.{name}Connector",
-        "topic": topic,
-        "throughput": "200",
-        "name": name,
-        "id": "3",
-        "num.messages": "100",
-        "messages.per.second": "100",
-        "multiple.schema": "true",
-        "partition.count": "1",
-        "key.converter": JSON,
-        "value.converter": JSON,
-    }
-    config.pop("name")
-    create(both, name.lower(), config)
-    found = contents(both, topic, 80)
-    assert found["ours"] == found["java"]
-    assert found["python"] == found["java"]
-
-
 def test_a_mirror_source_copies_the_same_three_times(both: JavaBesideOurs, broker: EmbeddedKafka) -> None:
     servers = broker.bootstrap_servers
     admin = KafkaAdmin({"bootstrap.servers": servers})
@@ -177,6 +154,7 @@ def test_a_mirror_source_copies_the_same_three_times(both: JavaBesideOurs, broke
         "sync.topic.acls.enabled": "false",
         "key.converter": bytes_,
         "value.converter": bytes_,
+        "header.converter": bytes_,
     }
     create(both, "mirror", config)
     found = contents(both, "{where}.to-mirror", LINES)

@@ -70,7 +70,7 @@ def test_snapshot_changes_and_a_new_column_are_the_same(
     both.create("shop", {side: config(server, servers, side, number) for number, side in enumerate(SIDES)})
     both.await_count(TOPIC, ROWS)
     server.run("UPDATE shop.items SET name = 'changed' WHERE id < 500; DELETE FROM shop.items WHERE id >= 1900")
-    both.kill_host()
+    both.kill_host("debezium-connector-mariadb")
     server.run("ALTER TABLE shop.items ADD COLUMN price decimal(10, 2) DEFAULT 1.5")
     server.run("INSERT INTO shop.items VALUES (9999, 'z', 2)")
     both.await_key(TOPIC, b'{"id":9999}')
