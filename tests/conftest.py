@@ -11,6 +11,7 @@ import pytest
 from spark_connect_rt.embedded.java import Java, find_java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.embedded.maven import KAFKA_VERSION
+from tests.support.java_test_plugins import java_plugin_path
 
 MOST_FILES = 700  # py4j waits by select(2): above 1023 it hears the JVM's calls no more, and streams hang
 
@@ -26,6 +27,12 @@ def _few_open_files() -> Iterator[None]:
 @pytest.fixture(scope="session")
 def java() -> Java:
     return find_java()
+
+
+@pytest.fixture(scope="session")
+def misbehaving_plugins() -> Path:
+    """A ``plugin.path`` with the jar of ``tests.support.java_test_plugins``."""
+    return java_plugin_path()
 
 
 @pytest.fixture(scope="session")

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from spark_connect_rt.api.data.schema import Schema, SchemaAndValue
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
@@ -45,6 +45,18 @@ class Converter(ABC):
     def to_connect_data(self, topic: str, data: bytes | None) -> SchemaAndValue:
         """Return the value of bytes. Raises DataError."""
 
+    takes_many: ClassVar[bool] = False
+    """Whether ``prepare_from`` and ``prepare_to`` do anything."""
+
+    def prepare_from(self, values: Sequence[tuple[str, Schema | None, Any]]) -> None:
+        """Take note of what ``from_connect_data`` will be asked next: (topic, schema, value) of many records.
+
+        What was prepared before may be forgotten. Raises ExternalError: no record is to blame.
+        """
+
+    def prepare_to(self, data: Sequence[tuple[str, bytes | None]]) -> None:
+        """Take note of what ``to_connect_data`` will be asked next, as ``prepare_from``: (topic, bytes)."""
+
     def column_from_connect_data(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
         """Return the bytes (binary or string) of a whole column, or None: this converter needs rows.
 
@@ -71,6 +83,15 @@ class Converter(ABC):
 
 class HeaderConverter(ABC):
     """Turns header values into bytes and back."""
+
+    takes_many: ClassVar[bool] = False
+    """Whether ``prepare_from`` and ``prepare_to`` do anything."""
+
+    def prepare_from(self, values: Sequence[tuple[str, str, Schema | None, Any]]) -> None:
+        """As of Converter: (topic, name, schema, value)."""
+
+    def prepare_to(self, data: Sequence[tuple[str, str, bytes | None]]) -> None:
+        """As of Converter: (topic, name, bytes)."""
 
     def config_def(self) -> ConfigDef:
         """Return the converter's own settings, without the ``header.converter.`` prefix."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
@@ -27,9 +27,20 @@ class Predicate(ABC):
     def test(self, record: SourceRecord | SinkRecord) -> bool:
         """Answer whether the transformation applies."""
 
+    def test_all(self, records: Sequence[SourceRecord | SinkRecord]) -> list[bool | Exception]:
+        """Return the answer for each record, or what it raised; asked only where records come many at once."""
+        return [_answer(self, record) for record in records]
+
     def test_batch(self, batch: B) -> pa.BooleanArray | bool | None:
         """Return the answer for each record of a batch, or one for all; None: ask row by row."""
         return None
 
     def close(self) -> None:
         """Called once, at the end of the task."""
+
+
+def _answer(predicate: Predicate, record: SourceRecord | SinkRecord) -> bool | Exception:
+    try:
+        return predicate.test(record)
+    except Exception as error:  # noqa: BLE001 - plug-in code: whatever it throws is this record's failure
+        return error

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from spark_connect_rt.api.converter import Converter, HeaderConverter
 from spark_connect_rt.api.plugin_modules import versioned
+from spark_connect_rt.api.records import ConsumeRow, SourceRecord
 from spark_connect_rt.config.config_def import prefixed
 from spark_connect_rt.config.worker.worker_config import worker_converter
 from spark_connect_rt.errors import BadConfigError, NotFoundError
@@ -20,6 +21,30 @@ class ConnectorConverters:
     key: Converter
     value: Converter
     header: HeaderConverter
+
+    @property
+    def takes_many(self) -> bool:
+        """Tell whether one of them wants to know many records before it is asked for each."""
+        return self.key.takes_many or self.value.takes_many or self.header.takes_many
+
+    def prepare_from(self, records: Iterable[SourceRecord]) -> None:
+        """Take note of records that will be written next. Raises ExternalError."""
+        records = list(records)
+        if self.header.takes_many:
+            self.header.prepare_from([(r.topic, h.key, h.schema, h.value) for r in records for h in r.headers])
+        if self.key.takes_many:
+            self.key.prepare_from([(r.topic, r.key_schema, r.key) for r in records])
+        if self.value.takes_many:
+            self.value.prepare_from([(r.topic, r.value_schema, r.value) for r in records])
+
+    def prepare_to(self, rows: Sequence[ConsumeRow]) -> None:
+        """Take note of what will be read next. Raises ExternalError."""
+        if self.key.takes_many:
+            self.key.prepare_to([(row[0], row[4]) for row in rows])
+        if self.value.takes_many:
+            self.value.prepare_to([(row[0], row[5]) for row in rows])
+        if self.header.takes_many:
+            self.header.prepare_to([(row[0], one["key"], one["value"]) for row in rows for one in row[6] or ()])
 
     @classmethod
     def from_config(

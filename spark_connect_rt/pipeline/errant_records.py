@@ -10,7 +10,14 @@ from typing import Any
 
 from spark_connect_rt.api.data.java_text import java_text
 from spark_connect_rt.api.records import ConsumeRow, SourceRecord
-from spark_connect_rt.errors import AlreadyExistsError, BadConfigError, ConnectError, DataError, NotFoundError
+from spark_connect_rt.errors import (
+    AlreadyExistsError,
+    BadConfigError,
+    ConnectError,
+    DataError,
+    JavaPluginError,
+    NotFoundError,
+)
 from spark_connect_rt.errors import RetriableError as _RetriableError
 
 _ERRORS = "org.apache.kafka.connect.errors."
@@ -63,6 +70,7 @@ class Errant:
     executing: type[Any] | str
     record: ConsumeRow | SourceRecord | None
     data: bytes | None = None
+    text: str = ""  # of the record, where Java made it
 
 
 def errant_put(place: str, error: BaseException, original: ConsumeRow | None) -> Errant:
@@ -77,6 +85,8 @@ def executing_name(errant: Errant, name_of: NameOf) -> str:
 
 def error_name(error: BaseException) -> str:
     """Return the class of an error: Java's where ours stands for one, else ``module.Class``."""
+    if isinstance(error, JavaPluginError):
+        return error.java_class
     kind = type(error)
     if kind not in _JAVA_ERRORS and kind.__module__.startswith("spark_connect_rt."):
         kind = next((one for one in kind.__mro__ if one in _JAVA_ERRORS), kind)
@@ -85,11 +95,15 @@ def error_name(error: BaseException) -> str:
 
 def error_message(error: BaseException) -> str | None:
     """Return an error's message; None: it has none, as ``getMessage`` in Java."""
+    if isinstance(error, JavaPluginError):
+        return error.java_message
     return str(error) if error.args else None
 
 
 def java_trace(error: BaseException) -> str:
     """Return the trace in Java's form, newest call first, causes behind: what readers of dead letters parse."""
+    if isinstance(error, JavaPluginError):
+        return error.java_trace
     lines: list[str] = []
     seen: set[int] = set()
     cause: BaseException | None = error
@@ -108,15 +122,16 @@ def java_trace(error: BaseException) -> str:
 def log_sentence(task: object, errant: Errant, name_of: NameOf, *, with_record: bool) -> str:
     """Return what ``errors.log.enable`` logs, in Java's words; ``with_record``: errors.log.include.messages."""
     stage = f"Executing stage '{errant.stage.value}' with class '{executing_name(errant, name_of)}'"
-    record = _record_text(errant.record) if with_record else ""
+    record = _record_text(errant) if with_record else ""
     return f"Error encountered in task {task}. {stage}{record}."
 
 
-def _record_text(record: ConsumeRow | SourceRecord | None) -> str:
+def _record_text(errant: Errant) -> str:
+    record = errant.record
     if record is None:
         return ""
     if isinstance(record, SourceRecord):
-        return f", where source record is = {_source_text(record)}"
+        return f", where source record is = {errant.text or _source_text(record)}"
     topic, partition, offset, timestamp_ms = record[:4]
     time = "" if timestamp_ms is None else f", timestamp={timestamp_ms}, timestampType=CreateTime"
     return f", where consumed record is {{topic='{topic}', partition={partition}, offset={offset}{time}}}"

@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from spark_connect_rt.api.converter import Converter
 from spark_connect_rt.api.data.schema import Schema
 from spark_connect_rt.api.records import ConsumedRecord, ConsumeRow, Header, SinkBatch, SinkRecord
+from spark_connect_rt.errors import ExternalError
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.pipeline.errant_records import Errant, Stage, StageError
@@ -60,6 +61,7 @@ class SinkPipeline:
         self._converters = converters
         self._tolerance = tolerance
         self._keeps_originals = keeps_originals
+        self._many = bool(chain.parts) or converters.takes_many  # records are wanted many at once
 
     @classmethod
     def from_config(
@@ -72,8 +74,10 @@ class SinkPipeline:
         keeps_originals: bool = False,
     ) -> SinkPipeline:
         """Return the path a connector's configuration asks for. Raises BadConfigError."""
+        chain = TransformationChain.from_config(connector_config, plugin)
+        chain.get_ready(sink=True)
         return cls(
-            TransformationChain.from_config(connector_config, plugin),
+            chain,
             ConnectorConverters.from_config(connector_config, worker_config, plugin),
             RetryTolerance(connector_config, place_of, waiting),
             keeps_originals=keeps_originals,
@@ -91,7 +95,10 @@ class SinkPipeline:
         """
         records = self._plain(batch)
         if records is None:
-            passed = (self._tolerance.run(self._path, row) for row in _rows(batch))
+            if self._many:
+                passed: Iterable[SinkRecord | None] = self._many_at_once(list(_rows(batch)))
+            else:
+                passed = (self._tolerance.run(self._path, row) for row in _rows(batch))
             records = [record for record in passed if record is not None]
         errants = self._tolerance.take_errants()
         return SinkConverted(records, next_offsets(batch), len(errants), errants)
@@ -150,6 +157,9 @@ class SinkPipeline:
 
     def transform(self, records: Iterable[SinkRecord]) -> SinkConverted:
         """Return records that need no converter, transformed. Raises DataError as ``convert``."""
+        if self._chain.parts:
+            records = list(records)
+            self._chain.prepare(records)
         kept: list[SinkRecord] = []
         offsets: dict[TopicPartition, int] = {}
         for record in records:
@@ -184,7 +194,7 @@ class SinkPipeline:
         The most common batch, without what the others cost per record. An error as well is left to the long way.
         """
         topic, number = _constant(batch, "topic"), _constant(batch, "partition")
-        has_more = any(_has(batch, name) for name in _EXTRAS)
+        has_more = self._many or any(_has(batch, name) for name in _EXTRAS)
         if topic is None or number is None or has_more or self._chain.steps:
             return None
         partition = int(number)
@@ -208,8 +218,25 @@ class SinkPipeline:
     def _with_originals(self, records: list[SinkRecord], batch: pa.RecordBatch) -> list[SinkRecord]:
         return [_remembering(record, row) for record, row in zip(records, _rows(batch), strict=True)]
 
+    def _many_at_once(self, rows: Sequence[ConsumeRow]) -> Iterator[SinkRecord | None]:
+        """Yield what ``_path`` makes of each row; converters and transformations see all of them before."""
+        self._converters.prepare_to(rows)
+        read = [self._tolerance.run(self._read, row) for row in rows]
+        if self._chain.steps:
+            self._chain.prepare([record for record in read if record is not None])
+        for row, record in zip(rows, read, strict=True):
+            if record is not None:
+                yield self._tolerance.run(lambda row, one=record: self._transformed(one, row), row)  # type: ignore[misc]
+
     def _path(self, row: ConsumeRow) -> SinkRecord | None:
         """Return one record, None when a transformation dropped it. Raises StageError."""
+        return self._transformed(self._read(row), row)
+
+    def _transformed(self, record: SinkRecord, row: ConsumeRow) -> SinkRecord | None:
+        transformed = self._chain.apply(record) if self._chain.steps else record
+        return _remembering(transformed, row) if transformed is not None and self._keeps_originals else transformed
+
+    def _read(self, row: ConsumeRow) -> SinkRecord:
         topic, partition, offset, timestamp_ms, key_data, value_data, header_data = row
         converters = self._converters
         plugin: type[Any] = type(converters.key)
@@ -220,11 +247,11 @@ class SinkPipeline:
             value_schema, value = converters.value.to_connect_data(topic, value_data)
             stage, plugin = Stage.HEADER_CONVERTER, type(converters.header)
             headers = self._headers(topic, header_data) if header_data else ()
+        except ExternalError:
+            raise  # no record is to blame
         except Exception as error:  # plug-in code: whatever it throws is this record's failure
             raise StageError(stage, plugin) from error
-        record = SinkRecord(topic, partition, offset, value, value_schema, key, key_schema, timestamp_ms, headers)
-        transformed = self._chain.apply(record) if self._chain.steps else record
-        return _remembering(transformed, row) if transformed is not None and self._keeps_originals else transformed
+        return SinkRecord(topic, partition, offset, value, value_schema, key, key_schema, timestamp_ms, headers)
 
     def _headers(self, topic: str, given: list[dict[str, Any]]) -> tuple[Header, ...]:
         read = self._converters.header.to_connect_header

@@ -17,6 +17,7 @@ import pyarrow as pa
 from spark_connect_rt.api.data.schema import BYTES
 from spark_connect_rt.api.records import Header, SourceBatch, SourceRecord
 from spark_connect_rt.converters.byte_array import ByteArrayConverter
+from spark_connect_rt.errors import ExternalError
 from spark_connect_rt.pipeline.columns import TOPIC
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.pipeline.dead_letters import DeadLetters
@@ -30,6 +31,9 @@ SourceOffsets = tuple[tuple[Mapping[str, Any], Mapping[str, Any]], ...]
 
 RowPlace = tuple[Mapping[str, Any] | None, Mapping[str, Any] | None]
 """(source partition, source offset) of one record."""
+
+_Row = tuple[SourceRecord, Mapping[str, Any] | None]
+"""A record, and the offset to take after it."""
 
 BATCH_BYTES = 2 << 20  # rows are handed on when they are this large
 JOINED_BYTES = 256 << 10  # batches below it cost more on their way than their bytes do
@@ -85,6 +89,7 @@ class SourcePipeline:
         self._converters = converters
         self._tolerance = tolerance
         self._dead_letters = dead_letters
+        self._many = bool(chain.parts) or converters.takes_many  # records are wanted many at once
         self._rows = ProduceRows()
         self._offsets = _Offsets()
         self.rows_of_each: list[int] = []
@@ -101,8 +106,10 @@ class SourcePipeline:
         converters: ConnectorConverters | None = None,
     ) -> SourcePipeline:
         """Return the path a configuration asks for, or one with these converters. Raises BadConfigError."""
+        chain = TransformationChain.from_config(connector_config, plugin)
+        chain.get_ready(sink=False)
         return cls(
-            TransformationChain.from_config(connector_config, plugin),
+            chain,
             converters or ConnectorConverters.from_config(connector_config, worker_config, plugin),
             RetryTolerance(connector_config, place_of, waiting),
             dead_letters,
@@ -120,7 +127,13 @@ class SourcePipeline:
         """
         converted: list[ConvertedBatch] = []
         self.rows_of_each = rows_of_each = []
+        if self._many:
+            self._prepare([piece for piece in polled if isinstance(piece, SourceRecord)])
         for piece in polled:
+            if isinstance(piece, SourceBatch) and not len(piece.values):  # it moves the offset only
+                self._offsets.note(piece.source_partition, piece.source_offset)
+                rows_of_each.append(0)
+                continue
             columns = self._columns(piece) if isinstance(piece, SourceBatch) else None
             if columns is not None and isinstance(piece, SourceBatch):
                 converted.extend(self._take_rows())
@@ -130,13 +143,26 @@ class SourcePipeline:
                 rows_of_each.append(columns.num_rows)
                 continue
             count = 0
-            for record, offset in _rows_of(piece):
+            rows = _rows_of(piece)
+            if self._many and isinstance(piece, SourceBatch):
+                rows = self._prepared(rows)
+            for record, offset in rows:
                 count += self._convert_row(record, offset)
                 if self._rows.bytes >= BATCH_BYTES:
                     converted.extend(self._take_rows())
             rows_of_each.append(count)
         converted.extend(self._take_rows())
         return list(_fewer(converted))
+
+    def _prepared(self, rows: Iterator[_Row]) -> Iterator[_Row]:
+        listed = list(rows)
+        self._prepare([record for record, _ in listed])
+        return iter(listed)
+
+    def _prepare(self, records: Sequence[SourceRecord]) -> None:
+        """Show records to those that want many at once; each then goes its way."""
+        transformed = self._chain.prepare(records) if self._chain.steps else records
+        self._converters.prepare_from(transformed)
 
     def convert_rows(
         self, records: Sequence[SourceRecord]
@@ -146,6 +172,8 @@ class SourcePipeline:
         Raises DataError as ``convert``.
         """
         places: list[RowPlace] = []
+        if self._many:
+            self._prepare(records)
         for record in records:
             before = len(self._rows)
             self._convert_row(record, None)
@@ -232,6 +260,8 @@ class SourcePipeline:
             key = converters.key.from_connect_data(topic, transformed.key_schema, transformed.key)
             stage, plugin = Stage.VALUE_CONVERTER, type(converters.value)
             value = converters.value.from_connect_data(topic, transformed.value_schema, transformed.value)
+        except ExternalError:
+            raise  # no record is to blame
         except Exception as error:  # plug-in code: whatever it throws is this record's failure
             raise StageError(stage, plugin) from error
         return topic, transformed.partition, key, value, headers or None, transformed.timestamp_ms
@@ -272,7 +302,7 @@ def _topics_of(batch: pa.RecordBatch) -> tuple[str, ...]:
     return ((batch.schema.metadata or {})[TOPIC].decode(),) if batch.num_rows else ()
 
 
-def _rows_of(piece: SourceRecord | SourceBatch) -> Iterator[tuple[SourceRecord, Mapping[str, Any] | None]]:
+def _rows_of(piece: SourceRecord | SourceBatch) -> Iterator[_Row]:
     """Yield (record, offset to take after it); of a SourceBatch only the last record ends at its offset."""
     if isinstance(piece, SourceRecord):
         yield piece, piece.source_offset

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 import pyarrow.compute as pc
@@ -13,8 +13,9 @@ from spark_connect_rt.api.predicate import Predicate
 from spark_connect_rt.api.records import B, SinkRecord, SourceRecord
 from spark_connect_rt.api.transformation import Transformation
 from spark_connect_rt.config.config_def import Type, parse_value, prefixed
-from spark_connect_rt.errors import BadConfigError, NotFoundError
+from spark_connect_rt.errors import BadConfigError, ExternalError, NotFoundError
 from spark_connect_rt.pipeline.errant_records import Stage, StageError
+from spark_connect_rt.pipeline.joined_steps import Part, joined, pass_all
 from spark_connect_rt.transforms.columns.by_columns import apply_batch as transformed_batch
 from spark_connect_rt.transforms.filter import Filter
 
@@ -54,9 +55,15 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class TransformationChain:
-    """Every step of a connector."""
+    """Every step of a connector.
+
+    Where some of them take many records at once (``parts``), ``prepare`` has them do so, and ``apply`` finds what it
+    found; a record that comes unprepared, or a second time, goes alone.
+    """
 
     steps: Sequence[Step] = ()
+    parts: Sequence[Part] = ()  # the same steps; empty: none is joined
+    _prepared: dict[int, Any] = field(default_factory=dict)  # id of a record -> what became of it
 
     @classmethod
     def from_config(cls, config: Mapping[str, str], plugin: FindPlugin) -> TransformationChain:
@@ -77,13 +84,36 @@ class TransformationChain:
             steps.append(Step(transformation, predicates.get(wanted or ""), negate))
         if problems:
             raise BadConfigError(problems)
-        return cls(tuple(steps))
+        return cls(tuple(steps), joined(steps))
+
+    def get_ready(self, *, sink: bool) -> None:
+        """Make what takes many records at once. Raises BadConfigError, ConnectError."""
+        for part in self.parts:
+            if part.made is not None:
+                part.made.prepare(sink=sink)
+
+    def prepare(self, records: Sequence[R]) -> list[R]:
+        """Have every step apply to these records, for ``apply`` to find; return those that went through.
+
+        What was prepared before is forgotten. Raises ExternalError: no record is to blame.
+        """
+        self._prepared.clear()
+        outcomes = pass_all(self.parts or joined(self.steps, alone=True), records)
+        for record, outcome in zip(records, outcomes, strict=True):
+            self._prepared[id(record)] = (record, outcome)  # with the record, so that its id stays its own
+        return [one for one in outcomes if one is not None and not isinstance(one, StageError)]
 
     def apply(self, record: R) -> R | None:
         """Return the record after every step, None when one dropped it. Raises StageError naming the step."""
+        if self._prepared and (found := self._prepared.pop(id(record), None)) is not None:
+            if isinstance(found[1], StageError):
+                raise found[1]
+            return found[1]  # type: ignore[no-any-return]  # it is a record, or None
         for step in self.steps:
             try:
                 transformed = step.apply(record)
+            except ExternalError:
+                raise  # no record is to blame
             except Exception as error:  # plug-in code: whatever it throws is this record's failure
                 raise StageError(Stage.TRANSFORMATION, type(step.transformation)) from error
             if transformed is None:
@@ -102,6 +132,8 @@ class TransformationChain:
 
     def close(self) -> None:
         """Close transformations and predicates."""
+        for part in self.parts:
+            part.close()
         for step in self.steps:
             step.transformation.close()
             if step.predicate is not None:

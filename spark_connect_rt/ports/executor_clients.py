@@ -147,6 +147,9 @@ class ExecutorClients(Protocol):
     def plugin(self, name: str) -> type[Any]:
         """Return the class of a converter, transformation or predicate by class name or alias. NotFoundError."""
 
+    def plugin_location(self, path: str) -> str:
+        """Return where a file or folder of the driver's ``plugin.path`` is on this machine; others are left as is."""
+
     def resolve(self, config: Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
         """Return ``config`` with every ``${provider:...}`` replaced by what ``worker_config``'s providers say.
 

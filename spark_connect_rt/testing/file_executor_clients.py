@@ -197,6 +197,10 @@ class FileExecutorClients:
         """Return a class by name. Raises NotFoundError."""
         return load_class(name)
 
+    def plugin_location(self, path: str) -> str:
+        """Return the path: all is on one machine."""
+        return path
+
     def resolve(self, config: Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
         """Return the configuration as it is."""
         return dict(config)

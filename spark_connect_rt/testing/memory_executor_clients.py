@@ -276,6 +276,10 @@ class MemoryExecutorClients:
             raise NotFoundError(f"no plug-in {name}: these clients were given none")
         return self._find_plugin(name)
 
+    def plugin_location(self, path: str) -> str:
+        """Return the path: all is on one machine."""
+        return path
+
     def resolve(self, config: Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
         """Return the configuration with every known placeholder replaced, then what providers know."""
         known = {key: self.secrets.get(value, value) for key, value in config.items()}

@@ -21,7 +21,8 @@ from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports, SinkErrantReporter
-from spark_connect_rt.spark.executor.sinks.put_delivery import Outcome, PutDelivery
+from spark_connect_rt.spark.executor.sinks.hosted_sink import Outcome
+from spark_connect_rt.spark.executor.sinks.put_delivery import PutDelivery
 from spark_connect_rt.spark.executor.sinks.sink_context import TaskContext
 from spark_connect_rt.spark.executor.sinks.sink_rows import by_partition
 from spark_connect_rt.spark.executor.task_meter import TaskMeter

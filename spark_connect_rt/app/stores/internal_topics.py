@@ -84,9 +84,12 @@ class InternalTopics:
 
     def findings(self) -> list[Finding]:
         """Return everything that is wrong."""
+        return [*self.shape_findings(), *record_findings(self.stored())]
+
+    def shape_findings(self) -> list[Finding]:
+        """Return what is wrong with the topics whatever they hold."""
         brokers = self._admin.broker_count()
-        shaped = [finding for kind in KINDS for finding in topic_findings(self._shape(kind, brokers))]
-        return [*shaped, *record_findings(self.stored())]
+        return [finding for kind in KINDS for finding in topic_findings(self._shape(kind, brokers))]
 
     def backup(self, now_ms: int) -> StoreBackup:
         """Return what a restore needs.

@@ -5,19 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from spark_connect_rt.config.worker import worker_config
 from spark_connect_rt.config.worker.connection_config import CLIENTS
 from spark_connect_rt.config.worker.group_config import GROUP, SESSION_KEYS
 from spark_connect_rt.config.worker.health_config import HEALTH
 from spark_connect_rt.config.worker.listeners import listener_problems
 from spark_connect_rt.config.worker.own_settings import ENGINE, QUICKSTART
+from spark_connect_rt.config.worker.plugin_install import PLUGIN_INSTALL
 from spark_connect_rt.config.worker.storage_config import STORAGE, TOPIC_KINDS, storage_topics
-from spark_connect_rt.config.worker.worker_config import PASSED_ON, WORKER, unknown_setting_warnings
+from spark_connect_rt.config.worker.worker_config import WORKER, unknown_setting_warnings
 from spark_connect_rt.config.worker.worker_settings import Resolve, WorkerConfig, typed_settings
 from spark_connect_rt.errors import BadConfigError
 
-DISTRIBUTED = GROUP + STORAGE + SESSION_KEYS + CLIENTS + WORKER + ENGINE + HEALTH + QUICKSTART
+DISTRIBUTED = GROUP + STORAGE + SESSION_KEYS + CLIENTS + WORKER + ENGINE + PLUGIN_INSTALL + HEALTH + QUICKSTART
 
-_PASSED_ON = (*PASSED_ON, *(f"{kind}.storage." for kind in TOPIC_KINDS))
+PASSED_ON = (*worker_config.PASSED_ON, *(f"{kind}.storage." for kind in TOPIC_KINDS))
+"""Names with these prefixes go on to whom they belong, a topic's to its creation."""
 
 
 def parse_distributed(raw: Mapping[str, str], resolve: Resolve = dict) -> WorkerConfig:
@@ -47,7 +50,7 @@ def parse_distributed(raw: Mapping[str, str], resolve: Resolve = dict) -> Worker
 
 def unknown_settings(raw: Mapping[str, str]) -> list[str]:
     """Return one sentence for each setting that nothing reads: probably a misspelling."""
-    return unknown_setting_warnings(DISTRIBUTED, raw, _PASSED_ON)
+    return unknown_setting_warnings(DISTRIBUTED, raw, PASSED_ON)
 
 
 def _problems_between(values: Mapping[str, Any]) -> list[tuple[str, str]]:

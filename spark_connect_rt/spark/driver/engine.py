@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict
 
 from spark_connect_rt.planning.slot_packing import Isolation
 from spark_connect_rt.ports.clock import SYSTEM_CLOCK, Clock
 from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.ports.task_runner import (
     Assign,
+    NoteGeneration,
     OnTaskEvent,
     PartitionsReleased,
     Pause,
@@ -32,17 +34,10 @@ from spark_connect_rt.ports.task_runner import (
 )
 from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.spark.driver import reports
 from spark_connect_rt.spark.driver.loop import Loop
 from spark_connect_rt.spark.driver.model import EngineSettings, Phase, Run, Slot
 from spark_connect_rt.spark.driver.offset_look_ups import OffsetLookUps
-from spark_connect_rt.spark.driver.reports import (
-    batch_durable,
-    busy_tasks,
-    remember_moved,
-    task_measured,
-    unsendable,
-    waiting_news,
-)
 from spark_connect_rt.spark.driver.slices import SliceConnected, SliceEvent, SliceGone, SliceLauncher, SliceMessage
 from spark_connect_rt.spark.driver.slot_table import SlotTable
 from spark_connect_rt.spark.executor.control_wire import Message, encode_offsets
@@ -136,6 +131,9 @@ class Engine:
                 self._assign(run, offsets)
             case Revoke(_, partitions, timeout_ms):
                 self._revoke(run, partitions, timeout_ms)
+            case NoteGeneration(_, generation):
+                run.group_generation = generation
+                self._send(run, {"op": "generation", **asdict(generation)})
 
     def _emit(self, event: TaskEvent) -> None:
         try:
@@ -160,7 +158,7 @@ class Engine:
             return "the engine is closing"
         if launch.task in self._runs:
             return f"run {self._runs[launch.task].launch.run} is not over"
-        return unsendable(launch)
+        return reports.unsendable(launch)
 
     def _set_paused(self, run: Run, paused: bool) -> None:
         run.paused = paused
@@ -189,11 +187,11 @@ class Engine:
         self._send(run, {"op": "stop", "within_ms": timeout_ms})
         host = run.host
 
-        def overdue() -> None:
-            if run.host == host and run.phase is Phase.STOPPING:
-                self._slots.condemn(run)
+        self._loop.later(timeout_ms, lambda: self._overdue(run, host))
 
-        self._loop.later(timeout_ms, overdue)
+    def _overdue(self, run: Run, host: int) -> None:
+        if run.host == host and run.phase is Phase.STOPPING:
+            self._slots.condemn(run)
 
     def _assign(self, run: Run, offsets: Mapping[TopicPartition, int]) -> None:
         run.positions.update(offsets)
@@ -274,12 +272,10 @@ class Engine:
                 self._on_durable(run, message)
             case "released":
                 self._release(run, [TopicPartition(topic, number) for topic, number in message["partitions"]])
-            case "failed":
-                self._on_failed(run, message["trace"])
-            case "ended":
-                self._on_ended(run)
+            case "failed" | "lost" | "ended":
+                self._on_over(run, message)
             case "measures" if not run.failed:  # E2, as in _on_durable
-                self._emit(task_measured(run.launch, message))
+                self._emit(reports.task_measured(run.launch, message))
             case "offsets":
                 self._look_up(run, slot, message)
             case "wants_commits":
@@ -288,38 +284,42 @@ class Engine:
                 self._pass_on(run, slot, message)
 
     def _pass_on(self, run: Run, slot: Slot, message: Message) -> None:
-        for topic, number, offset in message.get("seek", ()):
-            partition = TopicPartition(topic, number)
-            if partition in run.positions and offset is not None:
-                run.positions[partition] = offset  # where a run that is recovered or moved begins
+        run.begin_at((TopicPartition(topic, number), offset) for topic, number, offset in message.get("seek", ()))
         slot.handle.send(message)
 
     def _on_durable(self, run: Run, message: Message) -> None:
-        durable = batch_durable(run.launch, message)
+        durable = reports.batch_durable(run.launch, message)
         run.losses = 0
         run.records += durable.records
-        for partition, offset in durable.sink_offsets:
-            if partition in run.positions:
-                run.positions[partition] = offset
-        remember_moved(run, self._now_ms(), durable.data_bytes, durable.records)
+        run.begin_at(durable.sink_offsets)
+        reports.remember_moved(run, self._now_ms(), durable.data_bytes, durable.records)
         if not run.failed:  # E2: nothing more comes from a failed run
             self._emit(durable)
-        if run.wants_commits:
+        if run.wants_commits and run.slot is not None:  # also one that moves: its hooks learn of it before it goes
             report = {name: message[name] for name in ("rows", "delivered", "metadata") if name in message}
-            self._send(run, {"op": "durable"} | report)
+            run.slot.handle.send({"op": "durable", "host": run.host} | report)
 
-    def _on_failed(self, run: Run, trace: str) -> None:
-        self._fail(run, trace)
-        if run.phase is not Phase.STOPPING:
-            self._stop(run, _FAILED_LINGER_MS)
+    def _on_over(self, run: Run, message: Message) -> None:
+        """The task failed, its JVM was lost (its hosting ends, it is hosted again), or nothing of it is left here."""
+        match message["op"]:
+            case "failed":
+                self._fail(run, message["trace"])
+                if run.phase is not Phase.STOPPING:
+                    self._stop(run, _FAILED_LINGER_MS)
+            case "lost":
+                run.lost = message["why"]
+                self._move(run, None, 0.0)
+            case _:
+                self._on_ended(run)
 
     def _on_ended(self, run: Run) -> None:
         self._slots.leave(run)
-        if run.phase is Phase.MOVING and not self._closing:
-            self._release_all(run)
-            self._place_again(run)
-        else:
-            self._finish(run, drained=True)
+        lost, run.lost = run.lost, ""
+        if run.phase is not Phase.MOVING or self._closing:
+            self._finish(run, drained=not lost)
+            return
+        self._release_all(run)
+        self._recover(run, "the Java host", lost) if lost else self._place_again(run)
 
     def _on_gone(self, number: int, error: str | None) -> None:
         found = self._slots.gone(number)
@@ -335,20 +335,17 @@ class Engine:
             elif slot.killed and not run.failed:  # it was its neighbour's fault
                 self._place_again(run)
             else:
-                self._recover(run, slot, error or "the slice ended under its tasks")
+                self._recover(run, f"slot {slot.number}", error or "the slice ended under its tasks")
         self._check_closed()
 
-    def _recover(self, run: Run, slot: Slot, error: str) -> None:
+    def _recover(self, run: Run, what: str, error: str) -> None:
         """Host a run again after a loss, from what is committed; give up after losses without progress."""
-        if run.hosted_at_ms and self._now_ms() - run.hosted_at_ms > self._settings.loss_forgotten_ms:
-            run.losses = 0
-        run.losses += 1
-        if run.losses > self._settings.losses_max:
-            why = f"task {run.task}: slot {slot.number} was lost {run.losses} times without progress; last: {error}"
+        delay_ms = run.count_loss(self._now_ms(), self._settings)
+        if delay_ms is None:
+            why = f"task {run.task}: {what} was lost {run.losses} times without progress; last: {error}"
             self._fail(run, why)
             self._finish(run, drained=False)
             return
-        delay_ms = self._settings.loss_backoff_ms * 2 ** (run.losses - 1)
         log.warning("task=%s run=%d is started again in %d ms: %s", run.task, run.launch.run, delay_ms, error)
         run.phase = Phase.WAITING
         self._loop.later(delay_ms, lambda: self._place(run))
@@ -378,10 +375,10 @@ class Engine:
         if self._closing:
             return
         self._slots.housekeeping(closing=False)
-        for news in waiting_news(list(self._runs.values()), self._now_ms(), self._settings.waiting_patience_ms):
+        for news in reports.waiting_news(list(self._runs.values()), self._now_ms(), self._settings.waiting_patience_ms):
             self._emit(news)
         runs = [run for run in self._runs.values() if run.phase is Phase.HOSTED]
-        for task in busy_tasks(runs, self._settings.limits, len(self._slots), self._now_ms()):
+        for task in reports.busy_tasks(runs, self._settings.limits, len(self._slots), self._now_ms()):
             run = self._runs[task]
             run.alone = True
             log.info("task=%s is busy: it moves to a slot of its own", task)

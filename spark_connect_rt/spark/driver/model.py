@@ -6,11 +6,13 @@ Owns the fields, no behaviour: engine.py has the life of a run, slot_table.py th
 from __future__ import annotations
 
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from enum import Enum
 
 from spark_connect_rt.config.worker.own_settings import ENGINE
 from spark_connect_rt.planning.slot_packing import Isolation, PackingLimits
+from spark_connect_rt.ports.sink_group import GroupGeneration
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.revocations import Revocations
@@ -61,8 +63,10 @@ class Run:
     wants_commits: bool = False
     records: int = 0
     losses: int = 0
+    lost: str = ""  # why this hosting is over, though its slot is not: what hosted it beside the slot is gone
     positions: dict[TopicPartition, int] = field(default_factory=dict)  # sinks: next offset per partition
     revocations: Revocations = field(default_factory=Revocations)  # not answered yet
+    group_generation: GroupGeneration | None = None  # sinks: of the task's group member, as far as it is known
     target: Slot | None = None  # where a MOVING run goes; None: wherever there is room
     alone: bool = False  # moved out of a shared slot for being busy
     moved: deque[tuple[float, int, int]] = field(default_factory=deque)  # (time ms, bytes, records) lately
@@ -71,6 +75,19 @@ class Run:
     def task(self) -> ConnectorTaskId:
         """Return the task's id."""
         return self.launch.task
+
+    def begin_at(self, offsets: Iterable[tuple[TopicPartition, int | None]]) -> None:
+        """A run that is recovered or moved begins there; None: where it would anyway."""
+        for partition, offset in offsets:
+            if partition in self.positions and offset is not None:
+                self.positions[partition] = offset
+
+    def count_loss(self, now_ms: float, settings: EngineSettings) -> int | None:
+        """Count one more loss; return after how many ms to host it again, None: never, it lost too often in a row."""
+        if self.hosted_at_ms and now_ms - self.hosted_at_ms > settings.loss_forgotten_ms:
+            self.losses = 0
+        self.losses += 1
+        return None if self.losses > settings.losses_max else settings.loss_backoff_ms * 2 ** (self.losses - 1)
 
 
 @dataclass(slots=True, eq=False)

@@ -2,9 +2,9 @@
 
 Owns the bytes; both ends use it. A message is a dict with ``op``. Nothing is unpickled from a socket.
 
-driver -> reader: start stop pause resume assign revoke steer throttle durable claimed offsets end ping
+driver -> reader: start stop pause resume assign revoke generation steer throttle durable claimed offsets end ping
 reader -> driver: hello offsets measures ping
-writer -> driver: hello running paused durable released claimed failed ended steer throttle measures ping
+writer -> driver: hello running paused durable released claimed failed lost ended steer throttle measures ping
 commit -> driver: hello(totals); driver -> commit: totals(error)
 """
 
@@ -18,6 +18,7 @@ from typing import Any
 import orjson
 
 from spark_connect_rt.config.worker.worker_config import FlushSettings
+from spark_connect_rt.ports.java_code import JavaCode
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 
@@ -77,20 +78,29 @@ def encode_launch(launch: TaskLaunch) -> Message:
         "topic_admin": dict(launch.topic_admin),
         "offsets_topic": launch.offsets_topic,
         "secret_settings": launch.secret_settings,
+        "java": None if launch.java is None else asdict(launch.java),
     }
 
 
 def decode_launch(fields: Mapping[str, Any]) -> TaskLaunch:
     """Return the value of ``encode_launch``'s fields."""
-    own = ("connector", "task", "kind", "flush", "secret_settings")
+    own = ("connector", "task", "kind", "flush", "secret_settings", "java")
     rest = {name: fields[name] for name in fields if name not in own}
     return TaskLaunch(
         task=ConnectorTaskId(fields["connector"], fields["task"]),
         kind=TaskKind(fields["kind"]),
         flush=FlushSettings(**fields["flush"]),
         secret_settings=tuple(fields["secret_settings"]),
+        java=None if fields.get("java") is None else decode_java(fields["java"]),
         **rest,
     )
+
+
+def decode_java(fields: Mapping[str, Any]) -> JavaCode:
+    """Return a launch's Java code of its fields."""
+    several = {name: tuple(fields[name]) for name in ("plugins", "options")}
+    levels = tuple((logger, level) for logger, level in fields["levels"])
+    return JavaCode(**{**fields, **several, "levels": levels})
 
 
 def encode_offsets(offsets: Mapping[TopicPartition, int]) -> list[tuple[str, int, int]]:

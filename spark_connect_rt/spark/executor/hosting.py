@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.errors import ExternalError, JavaPluginError, NotFoundError
 from spark_connect_rt.ports.hidden_values import without_secrets
 from spark_connect_rt.protocol.json_text import tellable
 
@@ -23,6 +23,10 @@ if TYPE_CHECKING:
 
 END_MARGIN_MS, END_MARGIN_SHARE = 1_500, 0.3  # of a stop's time: for the last flush, and what is under way
 log = logging.getLogger(__name__)
+
+
+class HostLostError(ExternalError):
+    """What hosts the task beside this process (a JVM) is gone: no fault of the task's, which is hosted again."""
 
 
 class Switches:
@@ -108,10 +112,16 @@ def load_class(name: str) -> type[Any]:
     return found
 
 
+def text_of(error: BaseException) -> str:
+    """Return what an error says, as ``trace_of`` shows it."""
+    return tellable(without_secrets(str(error)))
+
+
 def trace_of(error: BaseException) -> str:
     """Return the trace that a FAILED status shows: one that can be sent, and without values of config providers."""
     try:
-        return tellable(without_secrets("".join(traceback.format_exception(error))))
+        java = error.java_trace if isinstance(error, JavaPluginError) else ""  # where the socket was read tells nothing
+        return tellable(without_secrets(java or "".join(traceback.format_exception(error))))
     except Exception:
         log.exception("an error without a text")
         return type(error).__name__

@@ -18,7 +18,7 @@ from typing import Any
 
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.frames import Row, RowKind
-from spark_connect_rt.spark.executor.hosting import tell_or_log, trace_of
+from spark_connect_rt.spark.executor.hosting import HostLostError, tell_or_log, text_of, trace_of
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 Report = Callable[[Mapping[str, Any]], None]
@@ -137,6 +137,9 @@ class Lane(ABC, threading.Thread):
             case RowKind.FAILED:
                 self._guarded(self.drain)
                 self._fail(row.head.decode(errors="replace"))
+            case RowKind.LOST:
+                self._guarded(self.drain)
+                self._lose(row.head.decode(errors="replace"))
             case _ if not self._must_drop():
                 self._guarded(lambda: self.on_row(row))
         self._done_with(row)
@@ -172,6 +175,8 @@ class Lane(ABC, threading.Thread):
         try:
             with self.meter.call(self.step_name) if self.step_name else nullcontext():
                 step()
+        except HostLostError as error:
+            self._lose(text_of(error))
         except BaseException as error:  # SystemExit, too: a thread that ends untold leaves its task RUNNING
             log.exception("task=%s run=%d FAILED", self.launch.task, self.launch.run)
             trace = trace_of(error)
@@ -185,6 +190,13 @@ class Lane(ABC, threading.Thread):
             self.close_failed()
         except Exception:  # as Java: it is suppressed beside the error that failed the task
             log.exception("task=%s: closing after its failure failed, too, ignored", self.launch.task)
+
+    def _lose(self, why: str) -> None:
+        """What hosts the task is gone: nothing of it can be closed or committed; rows until ENDED are dropped."""
+        if not self._failed and not self.abandoned:
+            log.error("task=%s run=%d was lost: %s", self.launch.task, self.launch.run, why)
+            self._failed = True
+            self._report({"op": "lost", "host": self.host, "why": why})
 
     def _fail(self, trace: str) -> None:
         if not self._failed and not self.abandoned:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from spark_connect_rt.app.executor_clients import FACTORY, executor_clients
+from spark_connect_rt.app.executor_clients import FACTORY, KafkaExecutorClients, executor_clients
 from spark_connect_rt.config.client_properties import source_producer_properties
 from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
 from spark_connect_rt.kafka.writing.column_producer import ColumnProducer
@@ -48,3 +48,11 @@ def test_columns_are_sent_unless_something_is_not_honoured(more: dict[str, str],
     )
     assert type(producer) is kind
     producer.close()
+
+
+def test_a_plugin_is_where_spark_put_the_copy_of_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "connectrt-plugins-0").mkdir()
+    clients = KafkaExecutorClients(("/plugins", "/same"), tmp_path)
+    assert clients.plugin_location("/plugins/debezium/a.jar") == f"{tmp_path}/connectrt-plugins-0/debezium/a.jar"
+    assert clients.plugin_location("/same/jdbc") == "/same/jdbc"
+    assert clients.plugin_location("/elsewhere/x") == "/elsewhere/x"

@@ -12,6 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.pipeline.columns import produce_batch
+from spark_connect_rt.ports.java_code import JavaCode
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.slices import ReportedTotals
@@ -78,11 +79,13 @@ def test_a_batch_head_survives() -> None:
     assert BatchHead.decode(head.encode()) == head
 
 
-def test_a_launch_survives_json() -> None:
+@pytest.mark.parametrize("java", [None, JavaCode(("/p/a",), "96m", ("-X",), True, (("root", "INFO"),), "a.B", "1")])
+def test_a_launch_survives_json(java: JavaCode | None) -> None:
+    launch = replace(LAUNCH, java=java)
     (message,) = control_wire.MessageSplitter().feed(
-        control_wire.encode_message({"op": "start", "launch": control_wire.encode_launch(LAUNCH)})
+        control_wire.encode_message({"op": "start", "launch": control_wire.encode_launch(launch)})
     )
-    assert control_wire.decode_launch(message["launch"]) == LAUNCH
+    assert control_wire.decode_launch(message["launch"]) == launch
 
 
 @settings(deadline=None)  # a loaded machine is no failure

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Sequence
-from enum import Enum, auto
 
 import pyarrow as pa
 
@@ -17,18 +16,11 @@ from spark_connect_rt.pipeline.put_isolation import NOT_THE_RECORDS_FAULT, PutIs
 from spark_connect_rt.pipeline.sink_pipeline import SinkConverted, SinkPipeline, place_of, place_of_record
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports
+from spark_connect_rt.spark.executor.sinks.hosted_sink import Outcome
 from spark_connect_rt.spark.executor.sinks.sink_rows import by_partition, is_of_one_partition
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 log = logging.getLogger(__name__)
-
-
-class Outcome(Enum):
-    """What became of a delivery."""
-
-    TAKEN = auto()
-    AGAIN = auto()  # the task asks for it again
-    BY_RECORDS = auto()  # columns that the task leaves, or refused: convert them to records
 
 
 class PutDelivery:

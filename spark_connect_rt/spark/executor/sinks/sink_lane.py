@@ -10,30 +10,26 @@ import logging
 import threading
 from collections import Counter
 from contextlib import ExitStack
+from typing import Any
 
+import orjson
 import pyarrow as pa
 
-from spark_connect_rt.api.task import SinkTask
-from spark_connect_rt.config.worker.own_settings import OF_SINKS_ONLY, REFUSALS_MAX
-from spark_connect_rt.errors import DataError
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
-from spark_connect_rt.pipeline.retry_tolerance import RetryInterrupted, Waiting
-from spark_connect_rt.pipeline.sink_pipeline import SinkConverted, SinkPipeline
+from spark_connect_rt.pipeline.sink_pipeline import next_offsets
 from spark_connect_rt.ports.executor_clients import ExecutorClients
+from spark_connect_rt.ports.sink_group import GroupGeneration
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.control_wire import encode_offsets
-from spark_connect_rt.spark.executor.errant_reports import (
-    ErrantReports,
-    SinkErrantReporter,
-    ensure_dead_letter_queue,
-)
+from spark_connect_rt.spark.executor.errant_reports import ErrantReports, ensure_dead_letter_queue
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, decode_partitions, decode_records
-from spark_connect_rt.spark.executor.hosting import load_class, monotonic_ms
+from spark_connect_rt.spark.executor.hosting import HostLostError
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
 from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
 from spark_connect_rt.spark.executor.sinks.commit_times import CommitTimes
-from spark_connect_rt.spark.executor.sinks.put_delivery import Outcome, PutDelivery
+from spark_connect_rt.spark.executor.sinks.hosted_sink import HostedSink, Outcome, SinkParts
+from spark_connect_rt.spark.executor.sinks.python_sink import sink_class
 from spark_connect_rt.spark.executor.sinks.sink_context import TaskContext
 from spark_connect_rt.spark.executor.sinks.sink_offsets import SinkOffsets
 from spark_connect_rt.spark.executor.sinks.sink_rows import first_offsets, without_partitions
@@ -52,7 +48,8 @@ class SinkLane(Lane):
         super().__init__(host, launch, report)
         self._clients = clients
         self._context = TaskContext(MeteredPluginMetrics(self.meter))
-        self._task: SinkTask | None = None
+        self._sink: HostedSink | None = None
+        self._generation: GroupGeneration | None = None
         self._reports: ErrantReports | None = None
         self._offsets = SinkOffsets()
         self._rewound: frozenset[TopicPartition] = frozenset()  # by a failed commit, while a batch is in hand
@@ -74,41 +71,51 @@ class SinkLane(Lane):
             with self._leaving_lock:
                 self._revoked.update(_partitions(row))
                 self._leaving = frozenset(self._revoked)
+        elif row.kind is RowKind.GENERATION:  # it must not wait behind data: it fences transactions of the task's
+            self._generation = GroupGeneration(**orjson.loads(row.head))
+            self._note_generation()
+            return
         self._ending = self._ending or row.kind is RowKind.ENDED
         super().give(row)
         if row.kind in (RowKind.REVOKED, RowKind.ENDED):
             self._hurry.set()
+
+    def _note_generation(self) -> None:
+        sink, generation = self._sink, self._generation
+        if sink is not None and generation is not None:
+            sink.note_generation(generation)
 
     def abandon(self) -> None:
         """Give up at once, also a retried put."""
         self._ending = True
         super().abandon()
         self._hurry.set()
+        if (sink := self._sink) is not None:
+            sink.abandon()
 
     def begin(self) -> None:
         """Make and start the task."""
         worker_config = self._clients.resolve(self.launch.worker_config, self.launch.worker_config)
         connector_config = self._clients.resolve(self.launch.connector_config, self.launch.worker_config)
         settings = ReportSettings.from_config(connector_config)
-        self._pipeline = SinkPipeline.from_config(
+        parts = SinkParts(
+            self.launch,
+            self._clients,
             connector_config,
             worker_config,
-            self._clients.plugin,
-            Waiting(monotonic_ms, self._wait_ms),
-            keeps_originals=settings.reports,
+            self._context,
+            self.meter,
+            self._wait_ms,
+            self._must_not_wait,
+            lambda: self._ending,
         )
+        sink = sink_class(self.launch.task_class)(parts)
         self._flush_timeout_ms = self.launch.flush.offset_flush_timeout_ms
         self._commits = CommitTimes(self.launch.flush.offset_flush_interval_ms / 1000)
         self._reports = self._open_reports(settings)
-        self._task = load_class(self.launch.task_class)()
-        task_config = self._clients.resolve(self.launch.config, self.launch.worker_config)
-        self._context.take_config(task_config)
-        self._task.context = self._context
-        most_refusals: int = OF_SINKS_ONLY.parse(connector_config)[REFUSALS_MAX]
-        self._delivery = PutDelivery(
-            self.launch.task, self._task, self._pipeline, self._reports, most_refusals, self._must_not_wait, self.meter
-        )
-        self._task.start(task_config)
+        self._sink = sink
+        self._note_generation()
+        sink.start(self._reports)
         if not self.launch.paused:  # else the feed's PAUSED row says so
             self.report("running")
 
@@ -117,14 +124,10 @@ class SinkLane(Lane):
         admin = resolve(launch.dead_letter_admin, launch.worker_config)
         ensure_dead_letter_queue(self._clients, settings, admin)
         producer = resolve(launch.dead_letter_producer, launch.worker_config)
-        reports = ErrantReports(launch.task, settings, self._clients, producer, self.meter)
-        if settings.reports:
-            self._context.reporter = SinkErrantReporter(reports, self._pipeline)
-        return reports
+        return ErrantReports(launch.task, settings, self._clients, producer, self.meter)
 
     def on_row(self, row: Row) -> None:
         """Serve data, or pass on changes behind what came before them."""
-        assert self._task is not None
         match row.kind:
             case RowKind.BATCH:
                 self._put(row)
@@ -141,18 +144,19 @@ class SinkLane(Lane):
                 self.report("running")
 
     def _open(self, partitions: frozenset[TopicPartition]) -> None:
-        assert self._task is not None
+        assert self._sink is not None
         new = partitions - self._context.partitions
         self._context.partitions |= new
         if new:
-            self._task.open(sorted(new))
+            self._sink.open(sorted(new))
             self._obey()
 
     def _put(self, row: Row) -> None:
-        """Deliver what was read; a task that takes columns gets each partition for itself."""
+        """Deliver what was read, in the batches that the task takes."""
         assert row.data is not None
+        assert self._sink is not None
         batch = decode_records(row.data)
-        for part in self._delivery.parts(batch):
+        for part in self._sink.batches(batch):
             self._put_part(self._wanted(part), row.data.size * part.num_rows // max(1, batch.num_rows))
 
     def _put_part(self, batch: pa.RecordBatch, data_bytes: int) -> None:
@@ -165,16 +169,15 @@ class SinkLane(Lane):
             batch = without_partitions(batch, leaving | self._rewound)
             if not batch.num_rows:
                 return
-            converted = self._convert(batch, by_records)
-            if converted is None:
+            prepared = self._prepare(batch, by_records)
+            if prepared is None:
                 continue
-            self._delivery.forget()
             self._put_without, rewound = leaving, self._rewound
             while not self._must_not_wait():
-                outcome = self._delivery.deliver(converted)
+                outcome = self._deliver(prepared)
                 if outcome is Outcome.TAKEN:
-                    self._offsets.took(batch, converted.next_offsets)
-                    self._took(converted, data_bytes)
+                    self._offsets.took(batch, next_offsets(batch))
+                    self._took(data_bytes)
                     return
                 if outcome is Outcome.BY_RECORDS:
                     by_records = True
@@ -217,28 +220,24 @@ class SinkLane(Lane):
     def _must_not_wait(self) -> bool:
         return self._ending or self._leaving is not self._put_without
 
-    def _convert(self, batch: pa.RecordBatch, by_records: bool) -> SinkConverted | None:
-        """Convert a batch; None: something could not wait for an attempt, look at the batch again."""
-        assert self._reports is not None
-        if not by_records and (columns := self._delivery.columns(batch)) is not None:
-            return columns
-        try:
-            converted = self._pipeline.convert(batch)
-        except RetryInterrupted:
-            self._pipeline.take_errants()  # found again when the batch is
+    def _prepare(self, batch: pa.RecordBatch, by_records: bool) -> Any | None:
+        """Return a batch as it is delivered; None: something could not wait, look at the batch again."""
+        assert self._sink is not None
+        prepared = self._sink.prepare(batch, by_records=by_records)
+        if prepared is None:
             self._hurry.clear()
-            return None
-        except DataError:
-            self._reports.tell(self._pipeline.take_errants())  # as Java: also the one that fails the task
-            self._reports.flush(self._flush_timeout_ms)
-            raise
-        self._reports.tell(converted.errants)
-        return converted
+        return prepared
 
-    def _took(self, converted: SinkConverted, data_bytes: int) -> None:
-        self._records += converted.count - self._delivery.refused
+    def _deliver(self, prepared: Any) -> Outcome:
+        assert self._sink is not None
+        return self._sink.deliver(prepared)
+
+    def _took(self, data_bytes: int) -> None:
+        assert self._sink is not None
+        records, skipped = self._sink.counts
+        self._records += records
         self._data_bytes += data_bytes
-        self._skipped += converted.skipped + self._delivery.refused
+        self._skipped += skipped
         self._put_s = now_s()
         self._commits.put(self._put_s)
         self._obey()
@@ -261,8 +260,8 @@ class SinkLane(Lane):
         now = now_s()
         if now >= self._call_due_s():
             self._put_s, self._call_at_s = now, None
-            if self._task is not None and self._context.partitions:
-                self._delivery.put([])
+            if self._sink is not None and self._context.partitions:
+                self._sink.put_nothing()
                 self._obey()
         if self._commits.due(now):
             self._commit()
@@ -287,7 +286,7 @@ class SinkLane(Lane):
         Nothing is safe before every dead letter is acknowledged. ``closing``: they go. An error of the task's fails
         nothing, as in Java: all since the last commit is read again, of what goes by its next owner.
         """
-        assert self._task is not None
+        assert self._sink is not None
         assert self._reports is not None
         asked = self._offsets.of(partitions)
         if not asked:
@@ -297,7 +296,9 @@ class SinkLane(Lane):
             return None
         try:
             with self.meter.call("pre_commit"):
-                answered = self._task.pre_commit(asked)
+                answered = self._sink.pre_commit(asked)
+        except HostLostError:
+            raise
         except Exception:  # noqa: BLE001 - whatever it is, as in Java
             self._commit_failed(closing=closing)
             return None
@@ -331,8 +332,7 @@ class SinkLane(Lane):
         records, self._records = self._records, 0
         data_bytes, self._data_bytes = self._data_bytes, 0
         skipped, self._skipped = self._skipped, 0
-        if self._context.reporter is not None:
-            reported = self._context.reporter.take_count()
+        if self._sink is not None and (reported := self._sink.take_reported()):
             records, skipped = max(0, records - reported), skipped + reported
         self.report_durable(
             records,
@@ -345,7 +345,7 @@ class SinkLane(Lane):
 
     def _release(self, partitions: frozenset[TopicPartition]) -> None:
         """Flush, report, close, in Java's order; also partitions that were never open are reported."""
-        assert self._task is not None
+        assert self._sink is not None
         if not partitions:
             return
         held = partitions & self._context.partitions
@@ -368,32 +368,31 @@ class SinkLane(Lane):
 
     def close_failed(self) -> None:
         """Commit what was put before the failure and close every partition (Java ``closeAllPartitions``)."""
-        if self._task is not None:
+        if self._sink is not None:
             self._close(self._context.partitions)
 
     def _close(self, held: frozenset[TopicPartition]) -> None:
         """Ask, close, report, in Java's order: a close that fails commits nothing. Nothing of it is done twice."""
-        assert self._task is not None
+        assert self._sink is not None
         safe: dict[TopicPartition, int] | None = None
         try:
             safe = self._ask(held, closing=True)
         finally:  # as Java: what could not be committed is closed, too
             try:
                 if held:
-                    self._task.close(sorted(held))
+                    self._sink.close(sorted(held))
             finally:
                 self._context.gone(held)
         self._report_safe(safe)
 
     def finish(self) -> None:
         """Stop the task; its partitions are closed."""
-        task, self._task = self._task, None
+        sink, self._sink = self._sink, None
         with ExitStack() as last_first:
             if self._reports is not None:
                 last_first.callback(self._reports.close, self._flush_timeout_ms)
-            if task is not None:
-                last_first.callback(self._pipeline.close)
-                last_first.callback(task.stop)
+            if sink is not None:
+                last_first.callback(sink.stop)
 
 
 def _partitions(row: Row) -> frozenset[TopicPartition]:

@@ -37,6 +37,9 @@ final class Home {
     Map<String, String> settings = new HashMap<>(worker);
     settings.put(StandaloneConfig.OFFSET_STORAGE_FILE_FILENAME_CONFIG, "unused");
     settings.putIfAbsent(WorkerConfig.BOOTSTRAP_SERVERS_CONFIG, "localhost:9092");
+    for (String converter : List.of(WorkerConfig.KEY_CONVERTER_CLASS_CONFIG, WorkerConfig.VALUE_CONVERTER_CLASS_CONFIG)) {
+      settings.putIfAbsent(converter, JsonConverter.class.getName()); // of a JVM without tasks
+    }
     this.plugins = new Plugins(settings);
     plugins.compareAndSwapWithDelegatingLoader();
     this.workerConfig = new StandaloneConfig(settings);

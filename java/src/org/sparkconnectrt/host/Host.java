@@ -43,6 +43,7 @@ public final class Host {
     Logs.install(wire, hello.head().path("loggers"));
     Home home = new Home(wire, Hosted.strings(hello.head().get("worker")));
     Connectors connectors = new Connectors(home);
+    Stages stages = new Stages(home);
     ObjectNode ready = Wire.JSON.createObjectNode();
     ready.put("java", System.getProperty("java.version"));
     ready.put("pid", ProcessHandle.current().pid());
@@ -56,6 +57,7 @@ public final class Host {
           starting.execute(() -> start(home, frame));
         }
         case 'Q' -> connectors.serve(frame);
+        case 'T' -> stages.serve(frame);
         case 'L' -> Logs.levels(frame.head());
         case 'K' -> wire.write('K', 0, Threads.stacks(frame.head().asText()));
         default -> home.deliver(frame);

@@ -93,17 +93,19 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
             WorkerConfig.HEADER_CONVERTER_VERSION);
   }
 
+  final String mdc() {
+    return "[" + id.connector() + "|task-" + id.task() + "] ";
+  }
+
   /** Thread body: whatever the task throws ends this task alone. */
   @Override
   public final void run() {
-    MDC.put("connector.context", "[" + id.connector() + "|task-" + id.task() + "] ");
+    MDC.put("connector.context", mdc());
     try (var swap = home.plugins.withClassLoader(loader)) {
       try {
         life();
       } catch (Throwable error) {
-        if (error instanceof VirtualMachineError fatal && !(error instanceof StackOverflowError)) {
-          throw fatal;
-        }
+        raiseFatal(error);
         send('F', failure(error));
       } finally {
         try {
@@ -145,6 +147,13 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
       home.wire.write(kind, host, head);
     } catch (IOException gone) {
       Host.exit(Host.PYTHON_GONE);
+    }
+  }
+
+  /** Raises what no thread may survive: memory is gone, or the JVM is broken. */
+  static void raiseFatal(Throwable error) {
+    if (error instanceof VirtualMachineError fatal && !(error instanceof StackOverflowError)) {
+      throw fatal;
     }
   }
 

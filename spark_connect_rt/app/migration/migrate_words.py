@@ -1,0 +1,92 @@
+"""A migration report as text and as JSON."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from typing import Any
+
+from spark_connect_rt.planning.migration.findings import ConnectorVerdict, Fate, Line, MigrationReport
+
+_WHERE = {"python": "in Python", "java": "in the Java host", "": "nowhere"}
+
+
+def text(report: MigrationReport) -> str:
+    """Return the report for people: a line for each setting, then connectors, then the steps."""
+    parts = [
+        "WORKER FILE",
+        *_lines(report.worker),
+        "",
+        "GROUP AND TOPICS (read only)",
+        *_lines(report.topics),
+        "",
+        f"CONNECTORS: {_summary(report.connectors)}",
+        *(word for one in report.connectors for word in _connector(one)),
+        "",
+        "STEPS",
+        *_numbered(report.there),
+        "",
+        "AND BACK",
+        *_numbered(report.back),
+        "",
+        _verdict(report),
+    ]
+    return "\n".join(parts)
+
+
+def document(report: MigrationReport) -> dict[str, Any]:
+    """Return the report for programs; fates and names of fields are stable."""
+    whole = asdict(report) | {"must_change": report.must_change(), "counts": _counts(report)}
+    return {name: _plain(part) for name, part in whole.items()}
+
+
+def _plain(part: Any) -> Any:
+    if isinstance(part, Fate):
+        return part.value
+    if isinstance(part, dict):
+        return {name: _plain(one) for name, one in part.items()}
+    return [_plain(one) for one in part] if isinstance(part, list | tuple) else part
+
+
+def _lines(lines: Sequence[Line], indent: str = "  ") -> Iterator[str]:
+    width = min(max((len(_given(one)) for one in lines), default=0), 72)
+    for one in lines:
+        yield f"{indent}{one.fate.value:8}{_given(one):{width}}  {one.why}".rstrip()
+
+
+def _given(one: Line) -> str:
+    return f"{one.name}={one.value}" if one.value else one.name
+
+
+def _connector(one: ConnectorVerdict) -> Iterator[str]:
+    mixed = "; its chain is mixed" if one.kind == "mixed" else ""
+    yield f"  {one.name}: {one.class_name} runs {_WHERE[one.runtime]}{mixed}; {one.state}, {one.tasks} tasks"
+    if one.kind == "mixed":
+        for element in one.elements:
+            yield f"    {'':8}{element.setting}={element.name}: {_WHERE[element.runtime]}"
+    yield from _lines(one.lines, "    ")
+
+
+def _summary(connectors: Sequence[ConnectorVerdict]) -> str:
+    if not connectors:
+        return "none"
+    kinds = Counter(_WHERE[one.runtime] for one in connectors)
+    mixed = sum(one.kind == "mixed" for one in connectors)
+    named = ", ".join(f"{count} {where}" for where, count in sorted(kinds.items()))
+    return f"{named}; {mixed} with a mixed chain (records cross between JVM and Python once)" if mixed else named
+
+
+def _numbered(steps: Sequence[str]) -> Iterator[str]:
+    for number, step in enumerate(steps, start=1):
+        yield f"  {number}. {step}"
+
+
+def _counts(report: MigrationReport) -> dict[str, int]:
+    found = Counter(line.fate.value for line in report.lines())
+    return {fate.value: found[fate.value] for fate in Fate}
+
+
+def _verdict(report: MigrationReport) -> str:
+    counts = ", ".join(f"{count} {name}" for name, count in _counts(report).items())
+    return f"{counts}. " + ("Something must be changed first." if report.must_change() else "Nothing must be changed.")

@@ -1,0 +1,81 @@
+"""The ``plugin.path`` of one JVM: a folder with links to the plug-ins it hosts, and to no other (Java ``PluginUtils``).
+
+Java takes a folder of folders or jars, so a plug-in's own folder cannot be named, and its parent would bring its
+neighbours. Owns the folders of links, kept in the cache under a hash of what they lead to.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import os
+import shutil
+import tempfile
+import zipfile
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from spark_connect_rt.embedded.cache import cache_directory, exclusive
+from spark_connect_rt.errors import NotFoundError
+
+_SERVICES = "META-INF/services/org.apache.kafka."
+_KEPT = 64  # folders of links; those of copies that are gone leave first
+
+
+def jvm_worker_config(worker_config: Mapping[str, str]) -> dict[str, str]:
+    """Return what a JVM sees of the worker's settings: without config providers, whose values are in place already."""
+    return {name: value for name, value in worker_config.items() if not name.startswith("config.providers")}
+
+
+def with_plugins(worker_config: Mapping[str, str], locations: Sequence[str]) -> dict[str, str]:
+    """Return the worker's settings for a JVM of these plug-ins, which are where they are on this machine.
+
+    Service files are all that is read where every plug-in has one: Java's own default looks into each class, which
+    takes seconds. Raises NotFoundError: a plug-in is not there.
+    """
+    others = {name: value for name, value in worker_config.items() if name != "plugin.path"}
+    if not locations:
+        return others | {"plugin.discovery": "service_load"}  # Kafka's own jars have the files
+    missing = [one for one in locations if not Path(one).exists()]
+    if missing:
+        raise NotFoundError(
+            f"Java plug-in {', '.join(missing)} is not on this executor: are all folders of plugin.path at the same "
+            "place on every machine, or sent there (connectrt.plugins.ship)?",
+            code="CRT-1122",
+        )
+    listed = all(_has_services(Path(one)) for one in locations)
+    discovery = "service_load" if listed else worker_config.get("plugin.discovery") or "hybrid_warn"
+    return others | {"plugin.path": str(_links(locations)), "plugin.discovery": discovery}
+
+
+def _has_services(location: Path) -> bool:
+    jars = sorted(location.rglob("*.jar")) if location.is_dir() else [location]
+    return any(name.startswith(_SERVICES) for jar in jars for name in _names(jar))
+
+
+def _names(jar: Path) -> Iterator[str]:
+    with contextlib.suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(jar) as archive:
+        yield from archive.namelist()
+
+
+def _links(locations: Sequence[str]) -> Path:
+    """Return a folder with a link to each location."""
+    paths = [Path(one).resolve() for one in locations]
+    digest = hashlib.sha256("\n".join(map(str, paths)).encode()).hexdigest()[:16]
+    root = cache_directory() / "java-plugin-paths"
+    folder = root / digest
+    with exclusive(root / "links.lock"):
+        if not folder.is_dir():
+            _forget_dead(root)
+            draft = Path(tempfile.mkdtemp(dir=root, prefix="draft-"))
+            for number, path in enumerate(paths):
+                (draft / f"{number}-{path.name}").symlink_to(path)
+            draft.replace(folder)
+    return folder
+
+
+def _forget_dead(root: Path) -> None:
+    folders = sorted((one for one in root.iterdir() if one.is_dir()), key=os.path.getmtime)
+    for folder in folders[:-_KEPT] if len(folders) > _KEPT else []:
+        if not all(link.exists() for link in folder.iterdir()):
+            shutil.rmtree(folder, ignore_errors=True)

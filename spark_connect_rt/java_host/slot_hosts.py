@@ -1,0 +1,295 @@
+"""The JVMs of one Python process of a slot: shared by equal Java code, kept warm a little while after their last task.
+
+Owns which JVM hosts what, the numbers of the hosted, and the dispatch of frames to them. Whatever ends a JVM is
+reported once to each that it hosted, and to nothing else. A JVM lives no longer than this process: it ends when its
+socket does.
+"""
+
+from __future__ import annotations
+
+import functools
+import itertools
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as FutureTimeoutError
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+from spark_connect_rt.embedded.java import Java, find_java
+from spark_connect_rt.errors import ShuttingDownError
+from spark_connect_rt.java_host.jar import program_jars
+from spark_connect_rt.java_host.plugin_folders import with_plugins
+from spark_connect_rt.java_host.process import JavaHostGoneError, JavaProcess, command_line, prepare_archive
+from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava
+from spark_connect_rt.ports.java_code import JavaCode
+
+WARM_S = 10.0  # a moved or restarted task finds its JVM running
+_LOOK_EACH_S = 0.2  # while a JVM starts
+log = logging.getLogger(__name__)
+
+
+class Hosted(Protocol):
+    """What takes the frames of one number. Both are called on the JVM's thread and must not wait."""
+
+    def on_frame(self, frame: Frame) -> None:
+        """Take a frame of this number."""
+
+    def on_gone(self, reason: str) -> None:
+        """Take note that the JVM is gone, and why: nothing comes any more. Called at most once."""
+
+
+class HostedNumber:
+    """One number of a JVM: what a task speaks through. Any thread."""
+
+    def __init__(self, jvm: _Jvm, number: int) -> None:
+        self._jvm = jvm
+        self.number = number
+
+    @property
+    def pid(self) -> int:
+        """Return the JVM's process id."""
+        return self._jvm.process.pid
+
+    def send(self, kind: ToJava, head: Any = None, data: Sequence[Any] = ()) -> None:
+        """Send a frame. Raises JavaHostGoneError, ValueError (too large)."""
+        self._jvm.process.send(kind, self.number, head, data)
+
+    def stacks(self, thread_prefix: str, timeout_s: float) -> list[Mapping[str, Any]]:
+        """Return [{"thread", "stack"}] of the JVM's threads whose name begins so; empty: no answer in time."""
+        return self._jvm.stacks(thread_prefix, timeout_s)
+
+    def kill_jvm(self, reason: str) -> None:
+        """End the JVM and all it hosts; each of the others is given ``reason``."""
+        self._jvm.end(reason, but=self.number)
+
+    def release(self) -> None:
+        """Take no frames any more. The last one lets the JVM go, after a while. May be called twice."""
+        self._jvm.release(self.number)
+
+
+class Listening(Protocol):
+    """What a JVM reports to."""
+
+    def on_frame(self, frame: Frame) -> None:
+        """Take a frame."""
+
+    def on_gone(self, reason: str) -> None:
+        """Take note of its end."""
+
+
+StartJvm = Callable[[JavaCode, Mapping[str, str], Listening], JavaProcess]
+
+
+class _Jvm:
+    """One JVM and what it hosts."""
+
+    def __init__(self, alone: bool, warm_s: float) -> None:
+        self.started: Future[JavaProcess] = Future()
+        self.gone = False
+        self._warm_s = 0.0 if alone else warm_s
+        self._hosted: dict[int, Hosted] = {}
+        self._numbers = itertools.count(1)
+        self._questions: deque[Future[list[Mapping[str, Any]]]] = deque()
+        self._lock = threading.Lock()
+        self._asking = threading.Lock()
+        self._timer: threading.Timer | None = None
+        self._claims = 0  # of those that wait for its start
+
+    @property
+    def process(self) -> JavaProcess:
+        return self.started.result(0)
+
+    def claim(self) -> bool:
+        """Keep it from ending until ``join`` or ``give_up``; False: it is gone."""
+        with self._lock:
+            if self.gone:
+                return False
+            self._claims += 1
+            if self._timer is not None:
+                self._timer.cancel()
+                self._timer = None
+            return True
+
+    def join(self, hosted: Hosted) -> HostedNumber:
+        """Give a number to it. Raises JavaHostGoneError."""
+        with self._lock:
+            self._claims -= 1
+            if self.gone:
+                raise JavaHostGoneError("the Java host ended before the task got there")
+            number = next(self._numbers)
+            self._hosted[number] = hosted
+            return HostedNumber(self, number)
+
+    def give_up(self) -> None:
+        with self._lock:
+            self._claims -= 1
+            self._idle()
+
+    def release(self, number: int) -> None:
+        with self._lock:
+            if self._hosted.pop(number, None) is not None:
+                self._idle()
+
+    def _idle(self) -> None:
+        if not self._hosted and not self._claims and not self.gone and self._timer is None:
+            self._timer = threading.Timer(self._warm_s, self._end_if_idle)
+            self._timer.name = "java-host-idle"
+            self._timer.daemon = True
+            self._timer.start()
+
+    def _end_if_idle(self) -> None:
+        with self._lock:
+            if self._timer is None or self._hosted or self._claims or self.gone:
+                return
+            self.gone = True
+        self._close("no task is left")
+
+    def _close(self, why: str) -> None:
+        if self.started.done() and self.started.exception() is None:
+            log.info("Java host pid=%d ends: %s", self.process.pid, why)
+            self.process.close()
+
+    def on_frame(self, frame: Frame) -> None:
+        if frame.kind is FromJava.STACKS:
+            if self._questions:
+                self._questions.popleft().set_result(frame.head)
+            return
+        hosted = self._hosted.get(frame.host)
+        if hosted is not None:  # else it was released: what it still says is of no use
+            try:
+                hosted.on_frame(frame)
+            except Exception as error:
+                log.exception("the frame %s for number %d could not be taken", frame.kind.name, frame.host)
+                self._hosted.pop(frame.host, None)
+                hosted.on_gone(f"a frame of the Java host could not be taken: {error!r}")
+
+    def on_gone(self, reason: str) -> None:
+        self._lose(reason)
+
+    def _lose(self, reason: str, but: int = 0) -> None:
+        """Say so to all that it hosted, but the one of that number."""
+        with self._lock:
+            self.gone = True
+            hosted, self._hosted = self._hosted, {}
+        for number, one in hosted.items():
+            if number != but:
+                try:
+                    one.on_gone(reason)
+                except Exception:
+                    log.exception("number %d cannot be given the end of its Java host", number)
+
+    def end(self, reason: str, but: int = 0) -> None:
+        self._lose(reason, but)
+        self._close(reason)
+
+    def stacks(self, prefix: str, timeout_s: float) -> list[Mapping[str, Any]]:
+        question: Future[list[Mapping[str, Any]]] = Future()
+        with self._asking:  # answers come in the order of the questions
+            self._questions.append(question)
+            self.process.send(ToJava.STACKS, 0, prefix)
+        try:
+            return question.result(timeout_s)
+        except FutureTimeoutError:
+            return []
+
+
+@dataclass(slots=True)
+class SlotHosts:
+    """The JVMs of this process."""
+
+    start: StartJvm = field(default_factory=lambda: _start)
+    warm_s: float = WARM_S
+    _shared: dict[Any, _Jvm] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock)
+
+    def acquire(
+        self,
+        code: JavaCode,
+        worker_config: Mapping[str, str],
+        location: Callable[[str], str],
+        hosted: Hosted,
+        wanted: Callable[[], bool] = lambda: True,
+    ) -> HostedNumber:
+        """Return a number in a JVM for this code; waits for the JVM's start, which takes a second or two.
+
+        Args:
+            worker_config: resolved; what converters and plug-ins see of the worker.
+            location: from a path on the driver to the same here (``ExecutorClients.plugin_location``).
+            hosted: takes what the JVM says about that number.
+            wanted: asked while a JVM starts; False: the caller has no more use for it.
+
+        Raises:
+            JavaHostGoneError: no JVM starts, or it ended meanwhile; the message holds what it printed.
+            NotFoundError: a plug-in is not on this machine. StartupError: there is no Java.
+            ShuttingDownError: it is not wanted any more.
+        """
+        jvm = self._claimed(code, dict(worker_config), location)
+        try:
+            while True:
+                try:
+                    jvm.started.result(_LOOK_EACH_S)
+                    break
+                except FutureTimeoutError:
+                    if not wanted():
+                        raise ShuttingDownError("the task is to stop before its Java host is up") from None
+        except BaseException:
+            jvm.give_up()
+            raise
+        return jvm.join(hosted)
+
+    def _claimed(self, code: JavaCode, worker_config: dict[str, str], location: Callable[[str], str]) -> _Jvm:
+        key = (code, tuple(sorted(worker_config.items())))
+        with self._lock:
+            jvm = None if code.alone else self._shared.get(key)
+            if jvm is not None and jvm.claim():
+                return jvm
+            jvm = _Jvm(code.alone, self.warm_s)
+            jvm.claim()
+            if not code.alone:
+                self._shared[key] = jvm
+                for other in [one for one, its in self._shared.items() if its.gone]:
+                    del self._shared[other]
+        threading.Thread(
+            target=self._start_in, args=(jvm, code, worker_config, location), name="java-host-start", daemon=True
+        ).start()
+        return jvm
+
+    def _start_in(
+        self, jvm: _Jvm, code: JavaCode, worker_config: dict[str, str], location: Callable[[str], str]
+    ) -> None:
+        """Thread body: start a JVM; what goes wrong is the answer of those that wait for it."""
+        try:
+            process = self.start(code, with_plugins(worker_config, [location(one) for one in code.plugins]), jvm)
+        except BaseException as error:  # noqa: BLE001 - others wait for it, and raise it
+            jvm.gone = True
+            jvm.started.set_exception(error)
+        else:
+            jvm.started.set_result(process)
+
+
+def _start(code: JavaCode, worker_config: Mapping[str, str], jvm: Listening) -> JavaProcess:
+    java, jars = _program()
+
+    def command(socket: Path) -> Sequence[str]:
+        return command_line(java.executable, jars, socket, code.heap, code.options)
+
+    process = JavaProcess(command, worker_config, jvm.on_frame, jvm.on_gone, dict(code.levels))
+    prepare_archive(java.executable, jars)
+    return process
+
+
+@functools.cache
+def _program() -> tuple[Java, tuple[Path, ...]]:
+    """Return Java, and the jars of a host."""
+    java = find_java()
+    return java, tuple(program_jars(java))
+
+
+@functools.cache
+def slot_hosts() -> SlotHosts:
+    """Return those of this process."""
+    return SlotHosts()

@@ -1,0 +1,58 @@
+"""The steps of a rolling change from Java workers to Spark workers in one group, and of the way back."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from spark_connect_rt.planning.migration.findings import PYTHON, ConnectorVerdict
+
+DELAY = "scheduled.rebalance.max.delay.ms"
+_DELAY_DEFAULT_MS = 300_000
+
+
+def steps_there(settings: Mapping[str, str], file: str, workers: Sequence[str], must_change: bool) -> list[str]:
+    """Return what to do, in order; ``workers``: REST addresses of the members now, none while no worker runs."""
+    group, wait_s = settings.get("group.id", "?"), _wait_s(settings)
+    count = len(workers)
+    first = (
+        [f"Change what is marked `change` above, then ask again: connectrt migrate check {file}"] if must_change else []
+    )
+    return [
+        *first,
+        f"Keep the state: connectrt store backup {file} before.jsonl (reads only; the groups of sinks are not in it).",
+        f"On a machine with the same plugin.path: copy {file}, give `listeners` and `rest.advertised.*` of its own; "
+        f"keep group.id={group}, the three topics and everything else.",
+        f"Start it: connectrt worker {file} (or ./spark-submit.sh). It joins the group beside {count or 'the'} Java "
+        f"worker{'' if count == 1 else 's'} and is given its share: see worker_id in GET /connectors/NAME/status.",
+        "Compare for as long as you like: states, lag, GET /admin/story of the Spark worker. SIGTERM undoes it.",
+        f"Stop one Java worker by SIGTERM. While a Java worker is in the group its work may wait up to {wait_s} s "
+        f"({DELAY}; Java's rule for workers that leave, too), then the others have it.",
+        "Start the next Spark worker and stop the next Java worker, until none is left: the last one to leave is the "
+        "moment from which lost work is placed at once.",
+        "Keep the Java workers' files and plug-ins until you are sure: the way back needs nothing else.",
+    ]
+
+
+def steps_back(settings: Mapping[str, str], connectors: Sequence[ConnectorVerdict]) -> list[str]:
+    """Return the way back to Java workers."""
+    only_here = sorted(one.name for one in connectors if one.runtime == PYTHON and _python_only(one))
+    warn = [f"Stop what Java cannot run (PUT /connectors/NAME/stop): {', '.join(only_here)}."] if only_here else []
+    return [
+        *warn,
+        f"Start a Java worker with its old file (group.id={settings.get('group.id', '?')}): it reads the same topics, "
+        "joins, and is given its share. It passes over connectrt.* settings of connectors.",
+        f"Stop one Spark worker by SIGTERM: what it did is committed; its work may wait up to {_wait_s(settings)} s "
+        f"({DELAY}). Go on until none is left.",
+    ]
+
+
+def _python_only(one: ConnectorVerdict) -> bool:
+    named = [one.class_name, *(element.name for element in one.elements if element.runtime == PYTHON)]
+    return any(name.startswith("spark_connect_rt.") for name in named)
+
+
+def _wait_s(settings: Mapping[str, str]) -> int:
+    try:
+        return int(settings.get(DELAY, _DELAY_DEFAULT_MS)) // 1000
+    except ValueError:
+        return _DELAY_DEFAULT_MS // 1000

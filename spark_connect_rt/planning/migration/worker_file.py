@@ -1,0 +1,129 @@
+"""Judges each line of a Java worker's properties file.
+
+Owns: what differs and what has no effect, by setting. A setting is what ``config.worker`` declares; nothing is left
+out of the report, also what neither Java nor this product reads.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from spark_connect_rt.config.config_def import ConfigDef, Type, parse_value
+from spark_connect_rt.config.unserved_settings import WITHOUT_EFFECT
+from spark_connect_rt.planning.migration.findings import JAVA, Catalog, Fate, Line
+
+CLIENTS = ("producer", "consumer", "admin")
+_SHARED = ("ssl.", "sasl.", "security.")
+_CONVERTERS = ("key.converter", "value.converter", "header.converter")
+_JMX = "org.apache.kafka.common.metrics.JmxReporter"
+_NO_CLASS = "is found neither here nor on plugin.path: put its jar there, or take the line out"
+
+_DIFFERS = {
+    "offset.flush.interval.ms": "source offsets are written after each batch that is durable, sink offsets after each "
+    "batch that was put; this is the longest pause between two tries",
+    "plugin.path": "Java's folders and jars as they are; wheels and Python packages in them are found, too",
+    "session.timeout.ms": "holds for consumers of sinks, too, unless consumer.session.timeout.ms is set (Java: 45 s)",
+    "scheduled.rebalance.max.delay.ms": "obeyed; without it Spark workers among themselves place lost work at once",
+    "listeners": "a Spark worker beside a Java worker on one machine needs a port of its own",
+    "offset.storage.topic": "an existing topic is left as it is; a new one gets segments of 1 MiB, for short starts",
+    "rest.advertised.host.name": "must be this machine's when the worker moves to another one",
+    "ssl.client.auth": "the same; a certificate that is wrong is reported at the start (exit code 14)",
+}
+_KEPT = frozenset({"connectrt.", "spark.", "quickstart."})
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerFile:
+    """A file's settings and what judges them.
+
+    ``client_problem``: (client or "", setting) -> why this client setting has no effect, None when it has.
+    """
+
+    settings: Mapping[str, str]
+    definition: ConfigDef
+    prefixes: Sequence[str]
+    catalog: Catalog
+    client_problem: Callable[[str, str], str | None]
+    shown: Callable[[str], str]  # a setting's value without secrets
+    complaints: Mapping[str, Sequence[str]]  # what the parser refuses
+
+
+def worker_lines(file: WorkerFile) -> list[Line]:
+    """Return a line for each setting of the file, in its order, and one for what it lacks."""
+    lines = [_line(file, name) for name in file.settings]
+    missing = [name for name in file.complaints if name not in file.settings]
+    return lines + [Line(name, "", Fate.CHANGE, "; ".join(file.complaints[name])) for name in missing]
+
+
+def _line(file: WorkerFile, name: str) -> Line:
+    fate, why = _fate(file, name)
+    return Line(name, file.shown(name), fate, why)
+
+
+def _fate(file: WorkerFile, name: str) -> tuple[Fate, str]:
+    if name in file.complaints:
+        return Fate.CHANGE, "; ".join(file.complaints[name])
+    for judge in (_class_fate, _list_fate, _client_fate):
+        found = judge(file, name)
+        if found is not None:
+            return found
+    if name in WITHOUT_EFFECT:
+        return Fate.IGNORED, WITHOUT_EFFECT[name]
+    if name in _DIFFERS:
+        return Fate.DIFFERS, _DIFFERS[name]
+    if name in file.definition.names() or name.startswith((*file.prefixes, *_KEPT)):
+        return Fate.SAME, ""
+    return Fate.IGNORED, "no setting of Kafka Connect 4.1 and none of this product; a Java worker passes over it, too"
+
+
+def _class_fate(file: WorkerFile, name: str) -> tuple[Fate, str] | None:
+    """Judge settings that name one class."""
+    if not (name in _CONVERTERS or (name.startswith("config.providers.") and name.endswith(".class"))):
+        return None
+    given = file.settings[name].strip()
+    version = file.settings.get(f"{name}.plugin.version") if name in _CONVERTERS else None
+    found = file.catalog.find(given, version)
+    if found is None:
+        return Fate.CHANGE, f"class {given} {_NO_CLASS}"
+    if found.problem:
+        return Fate.CHANGE, found.problem
+    if found.runtime == JAVA:
+        return Fate.SAME, f"the Java class of {found.location}, in the Java host"
+    return Fate.SAME, "here in Python, tested against Java's" if found.twin else "a Python class"
+
+
+def _list_fate(file: WorkerFile, name: str) -> tuple[Fate, str] | None:
+    """Judge settings that name several classes or a policy."""
+    classes = parse_value(Type.LIST, file.settings[name] or "") if name in _LISTS else []
+    if name == "metric.reporters":
+        others = [one for one in classes if one != _JMX]
+        why = "Java's reporters do not run here: metrics are at GET /admin/metrics"
+        return (Fate.IGNORED, f"{why}; not loaded: {', '.join(others)}") if others else (Fate.DIFFERS, why)
+    if name == "rest.extension.classes":
+        return _extension_fate(file, classes)
+    return None
+
+
+_LISTS = ("metric.reporters", "rest.extension.classes")
+
+
+def _extension_fate(file: WorkerFile, classes: Sequence[str]) -> tuple[Fate, str]:
+    found = {one: file.catalog.find(one) for one in classes}
+    lost = [one for one, plugin in found.items() if plugin is None or plugin.runtime == JAVA]
+    if lost:
+        why = "REST extensions in Java do not run here: take it out, or write one in Python"
+        return Fate.CHANGE, f"{', '.join(lost)}: {why}"
+    return Fate.SAME, ""
+
+
+def _client_fate(file: WorkerFile, name: str) -> tuple[Fate, str] | None:
+    """Judge settings of the Kafka clients: with a client's prefix, or shared by all of them."""
+    client, dot, rest = name.partition(".")
+    if client in CLIENTS and dot:
+        problem = file.client_problem(client, rest)
+    elif name.startswith(_SHARED) and name not in file.definition.names():
+        problem = file.client_problem("", name)
+    else:
+        return None
+    return (Fate.IGNORED, problem) if problem else (Fate.SAME, "")

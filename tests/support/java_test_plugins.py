@@ -1,0 +1,70 @@
+"""The jar of Java test plug-ins: compiled once from ``java_plugins``, kept in the cache under a hash of its sources.
+
+What is in it: ``MisbehavingSource`` and ``MisbehavingSink`` (whose setting ``misbehave`` says which call does what
+wrong), ``ObedientSource`` and ``ObedientSink`` (whose tasks do what a script or their records say), the transformation
+``Label``, the predicate ``TopicIs``, the converter ``Marked``, the provider ``Table``.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import tempfile
+import zipfile
+from pathlib import Path
+
+from spark_connect_rt.embedded.cache import cache_directory, exclusive
+from spark_connect_rt.embedded.java import find_java
+from spark_connect_rt.java_host.jar import compiler_command, connect_jars
+
+PACKAGE = "org.sparkconnectrt.testplugins"
+SOURCE = f"{PACKAGE}.MisbehavingSource"
+SOURCE_TASK = f"{PACKAGE}.MisbehavingSourceTask"
+SINK = f"{PACKAGE}.MisbehavingSink"
+SINK_TASK = f"{PACKAGE}.MisbehavingSinkTask"
+OBEDIENT_SOURCE = f"{PACKAGE}.ObedientSource"
+OBEDIENT_SOURCE_TASK = f"{PACKAGE}.ObedientSourceTask"
+OBEDIENT_SINK = f"{PACKAGE}.ObedientSink"
+OBEDIENT_TASK = f"{PACKAGE}.ObedientSinkTask"
+LABEL = f"{PACKAGE}.Label"
+TOPIC_IS = f"{PACKAGE}.TopicIs"
+MARKED = f"{PACKAGE}.Marked"
+TABLE = f"{PACKAGE}.Table"
+_SERVICES = {
+    "org.apache.kafka.connect.source.SourceConnector": f"{SOURCE}\n{OBEDIENT_SOURCE}",
+    "org.apache.kafka.connect.sink.SinkConnector": f"{SINK}\n{OBEDIENT_SINK}",
+    "org.apache.kafka.connect.transforms.Transformation": LABEL,
+    "org.apache.kafka.connect.transforms.predicates.Predicate": TOPIC_IS,
+    "org.apache.kafka.connect.storage.Converter": MARKED,
+    "org.apache.kafka.connect.storage.HeaderConverter": MARKED,
+    "org.apache.kafka.common.config.provider.ConfigProvider": TABLE,
+}
+_SOURCES = Path(__file__).with_name("java_plugins")
+
+
+def java_plugin_path() -> Path:
+    """Return a folder for ``plugin.path``: it holds one plug-in, ``misbehaving``, of one jar."""
+    sources = sorted(_SOURCES.rglob("*.java"))
+    digest = hashlib.sha256(b"".join(source.read_bytes() for source in sources)).hexdigest()[:16]
+    folder = cache_directory() / "java-test-plugins" / digest
+    jar = folder / "misbehaving" / "misbehaving-1.0.jar"
+    with exclusive(folder.parent / "compile.lock"):
+        if not jar.exists():
+            jar.parent.mkdir(parents=True, exist_ok=True)
+            _compile(sources, jar)
+    return folder
+
+
+def _compile(sources: list[Path], jar: Path) -> None:
+    with tempfile.TemporaryDirectory(dir=jar.parent.parent) as folder:
+        classes = Path(folder) / "classes"
+        command = [*compiler_command(find_java(), connect_jars(), classes), *map(str, sources)]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        draft = Path(folder) / jar.name
+        with zipfile.ZipFile(draft, "w", zipfile.ZIP_DEFLATED) as archive:
+            for file in sorted(classes.rglob("*.class")):
+                archive.write(file, file.relative_to(classes))
+            for service, name in _SERVICES.items():
+                archive.writestr(f"META-INF/services/{service}", f"{name}\n")
+        draft.replace(jar)

@@ -1,0 +1,120 @@
+"""``connectrt migrate check`` over a file, a folder of jars and topics in memory."""
+
+from __future__ import annotations
+
+import json
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from typer.testing import CliRunner
+
+from spark_connect_rt.app.cli import cli
+from spark_connect_rt.app.exit_codes import EXIT_MUST_CHANGE
+from spark_connect_rt.app.migration import migrate_check
+from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.planning.store_findings import Finding
+from tests.support.worker_process import worker_properties
+from tests.unit.app.test_store_actions import MemoryTopics
+
+DEBEZIUM = "io.debezium.connector.postgresql.PostgresConnector"
+FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+
+
+class Topics(MemoryTopics):
+    """Stands for InternalTopics of a group with one Java worker."""
+
+    def shape_findings(self) -> list[Finding]:
+        return []
+
+    def worker_urls(self) -> list[str]:
+        return ["http://java:8083/"]
+
+
+@pytest.fixture
+def topics(monkeypatch: pytest.MonkeyPatch) -> Topics:
+    made = Topics()
+    monkeypatch.setattr(migrate_check, "InternalTopics", lambda settings: made)
+    return made
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    """A worker's file whose plugin.path has Debezium's class in a jar without service files."""
+    plugin = tmp_path / "plugins" / "debezium"
+    plugin.mkdir(parents=True)
+    with zipfile.ZipFile(plugin / "debezium.jar", "w") as jar:
+        jar.writestr(f"{DEBEZIUM.replace('.', '/')}.class", b"")
+    (plugin / "broken.jar").write_bytes(b"no zip")
+    file = tmp_path / "worker.properties"
+    settings = worker_properties("127.0.0.1:1", "g", 8083) | {
+        "plugin.path": str(plugin.parent),
+        "metric.reporters": "com.acme.Reporter",
+    }
+    file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+    return file
+
+
+def add(topics: Topics, name: str, config: dict[str, str], **status: Any) -> None:
+    topics.write("configs", (f"connector-{name}", {"properties": {"name": name, **config}}))
+    topics.write("configs", (f"task-{name}-0", {"properties": config}), (f"commit-{name}", {"tasks": 1}))
+    if status:
+        whole = {"trace": None, "worker_id": "w:1", "generation": 1} | status
+        topics.write("statuses", (f"status-task-{name}-0", whole))
+
+
+def checked(file: Path, *more: str) -> tuple[int, Any]:
+    found = CliRunner().invoke(cli, ["migrate", "check", str(file), "-o", "json", *more])
+    return found.exit_code, json.loads(found.stdout)
+
+
+def test_a_group_that_can_move_gets_its_steps_and_exit_code_0(file: Path, topics: Topics) -> None:
+    add(topics, "db", {"connector.class": DEBEZIUM}, state="FAILED")
+    add(topics, "lines", {"connector.class": FILE_SOURCE, "file": "a", "topic": "t"})
+    topics.write("offsets", ('["lines",{"filename":"a"}]', {"position": 3}))
+    code, report = checked(file)
+    assert code == 0, report
+    assert {one["name"]: (one["runtime"], one["kind"]) for one in report["connectors"]} == {
+        "db": ("java", "java"),
+        "lines": ("python", "python"),
+    }
+    assert {"name": "task 0", "value": "FAILED"}.items() <= report["connectors"][0]["lines"][-1].items()
+    assert report["counts"]["change"] == 0
+    assert report["counts"]["ignored"] == 1
+    assert "beside 1 Java worker " in " ".join(report["there"])
+    shown = CliRunner().invoke(cli, ["migrate", "check", str(file)])
+    assert "ignored metric.reporters=com.acme.Reporter" in shown.stdout
+    assert "db: io.debezium.connector.postgresql.PostgresConnector runs in the Java host" in shown.stdout
+    assert "sources go on where they are (lines: 1)" in shown.stdout
+
+
+def test_what_is_found_nowhere_is_exit_code_26(file: Path, topics: Topics) -> None:
+    add(topics, "gone", {"connector.class": "com.acme.Gone"})
+    code, report = checked(file, "--set", "plugin.path=/no/such/folder")
+    assert code == EXIT_MUST_CHANGE
+    changes = [
+        line["name"] for line in [*report["worker"], *report["connectors"][0]["lines"]] if line["fate"] == "change"
+    ]
+    assert changes == ["plugin.path", "connector.class"]
+
+
+def test_a_cluster_that_does_not_answer_is_a_line_of_the_report(
+    file: Path, topics: Topics, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def unreachable() -> list[str]:
+        raise RetriableError("nobody answers")
+
+    monkeypatch.setattr(topics, "worker_urls", unreachable)
+    code, report = checked(file)
+    assert code == EXIT_MUST_CHANGE
+    assert report["topics"][0]["why"] == "not read: nobody answers"
+
+
+def test_a_refused_file_is_judged_line_by_line_without_its_topics(file: Path, topics: Topics) -> None:
+    code, report = checked(file, "--set", "session.timeout.ms=soon")
+    assert code == EXIT_MUST_CHANGE
+    fates = {line["name"]: line["fate"] for line in report["worker"]}
+    assert fates["session.timeout.ms"] == "change"
+    assert fates["group.id"] == "same"
+    assert report["topics"][0]["why"] == "not read: the file is refused"

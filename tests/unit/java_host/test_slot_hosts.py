@@ -1,0 +1,187 @@
+"""Which JVM hosts what, and who is given its frames and its end."""
+
+from __future__ import annotations
+
+import threading
+import time
+import zipfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from spark_connect_rt.errors import NotFoundError, ShuttingDownError
+from spark_connect_rt.java_host.plugin_folders import with_plugins
+from spark_connect_rt.java_host.process import JavaHostGoneError, JavaProcess
+from spark_connect_rt.java_host.slot_hosts import HostedNumber, Listening, SlotHosts
+from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava
+from spark_connect_rt.ports.java_code import JavaCode
+
+CODE = JavaCode(())
+
+
+class FakeJvm:
+    def __init__(self, config: Mapping[str, str], listening: Listening) -> None:
+        self.config = config
+        self.listening = listening
+        self.sent: list[tuple[ToJava, int, Any]] = []
+        self.closed = threading.Event()
+        self.pid = 1
+
+    def send(self, kind: ToJava, host: int, head: Any = None, data: Sequence[Any] = ()) -> None:
+        self.sent.append((kind, host, head))
+        if kind is ToJava.STACKS:
+            self.listening.on_frame(Frame(FromJava.STACKS, 0, [{"thread": head, "stack": []}], memoryview(b"")))
+
+    def close(self) -> None:
+        self.closed.set()
+
+    def says(self, host: int, head: Any) -> None:
+        self.listening.on_frame(Frame(FromJava.BATCH, host, head, memoryview(b"")))
+
+
+class Task:
+    def __init__(self, take: Callable[[Any], None] = lambda head: None) -> None:
+        self.heads: list[Any] = []
+        self.gone: list[str] = []
+        self._take = take
+
+    def on_frame(self, frame: Frame) -> None:
+        self._take(frame.head)
+        self.heads.append(frame.head)
+
+    def on_gone(self, reason: str) -> None:
+        self.gone.append(reason)
+
+
+class Machine:
+    """SlotHosts whose JVMs are recorded."""
+
+    def __init__(self, warm_s: float = 60.0) -> None:
+        self.jvms: list[FakeJvm] = []
+        self.slot = SlotHosts(self._start, warm_s)
+
+    def _start(self, code: JavaCode, config: Mapping[str, str], listening: Listening) -> JavaProcess:
+        self.jvms.append(FakeJvm(config, listening))
+        return cast(JavaProcess, self.jvms[-1])
+
+    def host(self, task: Task, code: JavaCode = CODE, **config: str) -> HostedNumber:
+        return self.slot.acquire(code, config, lambda path: path, task)
+
+
+def test_equal_code_shares_a_jvm_and_each_task_gets_its_own_frames() -> None:
+    machine, one, two = Machine(), Task(), Task()
+    first, second = machine.host(one), machine.host(two)
+    assert len(machine.jvms) == 1
+    assert first.number != second.number
+    machine.jvms[0].says(first.number, "a")
+    machine.jvms[0].says(second.number, "b")
+    machine.jvms[0].says(99, "nobody's")
+    assert (one.heads, two.heads) == (["a"], ["b"])
+    second.send(ToJava.STOP)
+    assert machine.jvms[0].sent == [(ToJava.STOP, second.number, None)]
+
+
+def test_other_code_other_worker_settings_and_alone_get_jvms_of_their_own() -> None:
+    machine = Machine()
+    machine.host(Task())
+    machine.host(Task(), JavaCode((), heap="1g"))
+    machine.host(Task(), CODE, **{"value.converter": "x"})
+    for _ in range(2):
+        machine.host(Task(), JavaCode((), alone=True))
+    assert len(machine.jvms) == 5
+
+
+def test_a_jvm_that_ends_is_the_loss_of_its_own_tasks_and_the_next_task_gets_another() -> None:
+    machine, one, two, neighbour = Machine(), Task(), Task(), Task()
+    machine.host(one)
+    gone = machine.host(two)
+    machine.host(neighbour, JavaCode((), heap="1g"))
+    machine.jvms[0].listening.on_gone("exit code 3")
+    assert (one.gone, two.gone, neighbour.gone) == (["exit code 3"], ["exit code 3"], [])
+    gone.release()
+    machine.host(Task())
+    assert len(machine.jvms) == 3
+
+
+def test_who_kills_a_jvm_is_not_given_its_end_but_the_others_are() -> None:
+    machine, hangs, other = Machine(), Task(), Task()
+    handle = machine.host(hangs)
+    machine.host(other)
+    handle.kill_jvm("its neighbour hangs")
+    assert (hangs.gone, other.gone) == ([], ["its neighbour hangs"])
+    assert machine.jvms[0].closed.is_set()
+
+
+def test_a_jvm_stays_warm_for_a_while_and_ends_then() -> None:
+    machine = Machine(warm_s=0.3)
+    machine.host(Task()).release()
+    again = machine.host(Task())
+    time.sleep(0.4)
+    assert len(machine.jvms) == 1
+    assert not machine.jvms[0].closed.is_set()
+    again.release()
+    again.release()
+    assert machine.jvms[0].closed.wait(5)
+    machine.host(Task())
+    assert len(machine.jvms) == 2
+
+
+def test_a_task_that_cannot_take_a_frame_is_lost_and_its_neighbour_is_not() -> None:
+    def refuse(head: Any) -> None:
+        raise ValueError(head)
+
+    machine, bad, good = Machine(), Task(refuse), Task()
+    first, second = machine.host(bad), machine.host(good)
+    for number in (first.number, second.number):
+        machine.jvms[0].says(number, "x")
+    assert "ValueError('x')" in bad.gone[0]
+    assert (good.heads, good.gone) == (["x"], [])
+
+
+def test_threads_are_asked_for_by_the_beginning_of_their_names() -> None:
+    assert Machine().host(Task()).stacks("task-c-0", 5) == [{"thread": "task-c-0", "stack": []}]
+
+
+def test_a_jvm_that_does_not_start_fails_who_waits_for_it_and_is_tried_again_by_the_next() -> None:
+    starts = iter([JavaHostGoneError("no such option")])
+
+    def start(code: JavaCode, config: Mapping[str, str], listening: Listening) -> JavaProcess:
+        for error in starts:
+            raise error
+        return cast(JavaProcess, FakeJvm(config, listening))
+
+    slot = SlotHosts(start)
+    with pytest.raises(JavaHostGoneError, match="no such option"):
+        slot.acquire(CODE, {}, str, Task())
+    slot.acquire(CODE, {}, str, Task())
+
+
+def test_who_is_to_stop_does_not_wait_for_a_start() -> None:
+    going = threading.Event()
+
+    def start(code: JavaCode, config: Mapping[str, str], listening: Listening) -> JavaProcess:
+        going.wait(30)
+        return cast(JavaProcess, FakeJvm(config, listening))
+
+    with pytest.raises(ShuttingDownError):
+        SlotHosts(start).acquire(CODE, {}, str, Task(), wanted=lambda: False)
+    going.set()
+
+
+def test_a_jvm_sees_its_own_plugins_only(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CONNECTRT_CACHE", str(tmp_path / "cache"))
+    for name in ("mine", "neighbour", "old"):
+        (tmp_path / "plugins" / name).mkdir(parents=True)
+    with zipfile.ZipFile(tmp_path / "plugins/mine/a.jar", "w") as jar:
+        jar.writestr("META-INF/services/org.apache.kafka.connect.source.SourceConnector", "a.B")
+    worker = {"plugin.path": str(tmp_path / "plugins"), "plugin.discovery": "hybrid_fail", "a": "b"}
+    settings = with_plugins(worker, [str(tmp_path / "plugins/mine")])
+    links = list(Path(settings["plugin.path"]).iterdir())
+    assert [link.resolve() for link in links] == [tmp_path / "plugins/mine"]
+    assert settings["plugin.discovery"] == "service_load"
+    assert with_plugins(worker, [str(tmp_path / "plugins/old")])["plugin.discovery"] == "hybrid_fail"
+    assert with_plugins(worker, []) == {"plugin.discovery": "service_load", "a": "b"}
+    with pytest.raises(NotFoundError, match="not on this executor"):
+        with_plugins(worker, [str(tmp_path / "gone")])

@@ -1,0 +1,157 @@
+"""What becomes of a Java worker's file and of connectors: each verdict, by example."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from spark_connect_rt.config.worker.distributed_config import DISTRIBUTED, PASSED_ON
+from spark_connect_rt.planning.migration.connectors import Given, connector_verdict, shown
+from spark_connect_rt.planning.migration.findings import Fate, Found
+from spark_connect_rt.planning.migration.steps import steps_back, steps_there
+from spark_connect_rt.planning.migration.worker_file import WorkerFile, worker_lines
+
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+DEBEZIUM = "io.debezium.connector.postgresql.PostgresConnector"
+UNWRAP = "io.debezium.transforms.ExtractNewRecordState"
+FILE_SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+JDBC = "io.confluent.connect.jdbc.JdbcSinkConnector"
+OURS = "spark_connect_rt.connectors.http.http_sink.HttpSinkConnector"
+PYTHON_SMT = "mine.Mask"
+WORKER = {"key.converter": JSON, "value.converter": JSON, "config.providers": "file"}
+
+
+class FakeCatalog:
+    """Debezium in a jar; file source, JDBC sink and Apache's in Python; the file source in a jar, too."""
+
+    PYTHON = {
+        name: Found(name, "python", "4.1.1", "bundled", twin=not name.startswith(("spark_connect_rt", "mine")))
+        for name in (
+            JSON,
+            FILE_SOURCE,
+            JDBC,
+            OURS,
+            PYTHON_SMT,
+            "org.apache.kafka.connect.storage.SimpleHeaderConverter",
+        )
+    }
+    PYTHON["JdbcSink"] = PYTHON[JDBC]
+    JAVA = {name: Found(name, "java", "3.7.0", "/plugins/p") for name in (DEBEZIUM, UNWRAP, FILE_SOURCE, JDBC)}
+
+    def find(self, name: str, version: str | None = None, runtime: str = "auto") -> Found | None:
+        first = self.JAVA if runtime == "java" or version == "3.7.0" else self.PYTHON
+        return first.get(name) or (self.JAVA.get(name) if runtime != "python" else None)
+
+    def unread(self, name: str, config: Sequence[str]) -> Sequence[str]:
+        return [one for one in config if one == "dialect.name"]
+
+
+def no_problem(client: str, name: str) -> str | None:
+    return "no such setting in the clients here" if name == "interceptor.classes" else None
+
+
+def fates(settings: Mapping[str, str], complaints: Mapping[str, list[str]] | None = None) -> dict[str, Fate]:
+    file = WorkerFile(
+        settings, DISTRIBUTED, PASSED_ON, FakeCatalog(), no_problem, settings.__getitem__, complaints or {}
+    )
+    return {line.name: line.fate for line in worker_lines(file)}
+
+
+@pytest.mark.parametrize(
+    ("name", "value", "fate"),
+    [
+        ("group.id", "g", Fate.SAME),
+        ("value.converter", JSON, Fate.SAME),
+        ("value.converter", "com.acme.Gone", Fate.CHANGE),
+        ("value.converter.schemas.enable", "false", Fate.SAME),
+        ("offset.flush.interval.ms", "1000", Fate.DIFFERS),
+        ("metrics.recording.level", "DEBUG", Fate.IGNORED),
+        ("metric.reporters", "com.acme.Reporter", Fate.IGNORED),
+        ("metric.reporters", "org.apache.kafka.common.metrics.JmxReporter", Fate.DIFFERS),
+        ("rest.extension.classes", "com.acme.Extension", Fate.CHANGE),
+        ("config.providers.vault.class", "com.acme.Vault", Fate.CHANGE),
+        ("producer.compression.type", "lz4", Fate.SAME),
+        ("consumer.interceptor.classes", "com.acme.Spy", Fate.IGNORED),
+        ("config.storage.min.insync.replicas", "2", Fate.SAME),
+        ("confluent.license", "x", Fate.IGNORED),
+        ("connectrt.slots.max", "4", Fate.SAME),
+    ],
+)
+def test_each_line_of_the_file_has_a_verdict(name: str, value: str, fate: Fate) -> None:
+    assert fates({name: value}) == {name: fate}
+
+
+def test_what_the_parser_refuses_and_what_is_missing_must_be_changed() -> None:
+    refused = {"session.timeout.ms": ["no number"], "group.id": ["missing"]}
+    assert fates({"session.timeout.ms": "x"}, refused) == dict.fromkeys(["session.timeout.ms", "group.id"], Fate.CHANGE)
+
+
+def verdict(config: Mapping[str, str], mixed_group: bool = True):  # type: ignore[no-untyped-def]
+    given = Given("c", config, "STARTED", 1, (), WORKER, mixed_group)
+    return connector_verdict(given, FakeCatalog(), no_problem)
+
+
+def test_a_java_connector_with_a_chain_in_java_stays_in_the_jvm() -> None:
+    chain = {"transforms": "u", "transforms.u.type": UNWRAP}
+    found = verdict({"connector.class": DEBEZIUM, **chain})
+    assert (found.runtime, found.kind) == ("java", "java")
+    assert {line.fate for line in found.lines} == {Fate.SAME}
+
+
+def test_a_python_transformation_makes_the_chain_mixed() -> None:
+    found = verdict({"connector.class": DEBEZIUM, "transforms": "m", "transforms.m.type": PYTHON_SMT})
+    assert (found.runtime, found.kind) == ("java", "mixed")
+    assert [one.runtime for one in found.elements] == ["python", "java", "java", "java"]
+
+
+def test_a_java_transformation_of_a_python_connector_makes_its_chain_mixed() -> None:
+    found = verdict({"connector.class": FILE_SOURCE, "transforms": "u", "transforms.u.type": UNWRAP})
+    assert (found.runtime, found.kind) == ("python", "mixed")
+
+
+@pytest.mark.parametrize("more", [{"connectrt.runtime": "java"}, {"connector.plugin.version": "3.7.0"}])
+def test_a_name_that_exists_twice_runs_in_python_unless_the_configuration_says_otherwise(more: dict[str, str]) -> None:
+    assert verdict({"connector.class": FILE_SOURCE}).runtime == "python"
+    assert verdict({"connector.class": FILE_SOURCE, **more}).runtime == "java"
+
+
+def test_another_implementation_of_a_java_class_is_no_partner_of_java_workers() -> None:
+    config = {"connector.class": JDBC, "dialect.name": "x"}
+    lines = {line.name: line.fate for line in verdict(config).lines}
+    assert lines == {"connector.class": Fate.CHANGE, "dialect.name": Fate.IGNORED}
+    assert verdict(config, mixed_group=False).lines[0].fate is Fate.DIFFERS
+    assert verdict(config | {"connectrt.runtime": "java"}).lines[0].fate is Fate.SAME
+    assert verdict({"connector.class": "JdbcSink"}).lines[0].fate is Fate.CHANGE
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "fate"),
+    [
+        ("connector.class", "com.acme.Gone", Fate.CHANGE),
+        ("value.converter", "com.acme.Gone", Fate.CHANGE),
+        ("database.password", "${vault:db:password}", Fate.CHANGE),
+        ("consumer.override.interceptor.classes", "com.acme.Spy", Fate.IGNORED),
+    ],
+)
+def test_what_would_not_be_honoured_is_said(setting: str, value: str, fate: Fate) -> None:
+    found = verdict({"connector.class": DEBEZIUM, setting: value})
+    assert [(line.name, line.fate) for line in found.lines if line.fate is not Fate.SAME] == [(setting, fate)]
+
+
+def test_no_secret_is_shown() -> None:
+    assert shown("database.password", "geheim") == "[hidden]"
+    assert shown("sasl.jaas.config", "x password='a';") == "[hidden]"
+    assert shown("database.password", "${file:x:y}") == "${file:x:y}"
+
+
+def test_the_steps_name_file_group_and_wait_and_the_way_back_what_java_cannot_run() -> None:
+    settings = {"group.id": "g", "scheduled.rebalance.max.delay.ms": "7000"}
+    there = "\n".join(steps_there(settings, "w.properties", ["http://a:8083/"], must_change=False))
+    assert "connectrt worker w.properties" in there
+    assert "group.id=g" in there
+    assert "up to 7 s" in there
+    assert "Change what" not in there
+    given = Given("h", {"connector.class": OURS}, "STARTED", 1, (), WORKER)
+    back = steps_back(settings, [connector_verdict(given, FakeCatalog(), no_problem)])
+    assert back[0].endswith(": h.")
