@@ -83,10 +83,13 @@ class KafkaBatchProducer:
 
     def flush(self, timeout_ms: int) -> None:
         """See ``ports.executor_clients.BatchProducer.flush``."""
-        latest_s, left = time.monotonic() + timeout_ms / 1000, 1
-        while left and (left_s := min(latest_s, self._end_by_s) - time.monotonic()) > 0:
+        latest_s = time.monotonic() + timeout_ms / 1000
+        while True:
+            left_s = max(0.0, min(latest_s, self._end_by_s) - time.monotonic())
             left = self._producer.flush(min(left_s, FLUSH_WAIT_S))
             self._raise_failure()
+            if not left or not left_s:
+                break
         if left:
             raise TimedOutError(f"{left} records not acknowledged in {timeout_ms} ms{self._why()}")
 
