@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.java_host.columns import consumed
+from spark_connect_rt.java_host.plugin_folders import jvm_worker_config
 from spark_connect_rt.java_host.process import JavaHostGoneError
 from spark_connect_rt.java_host.sink_calls import SinkCalls, Waiting, plugin_error
 from spark_connect_rt.java_host.sink_chain import PythonPart, cut_of
@@ -187,11 +188,6 @@ class JavaSinkTask(HostedSink):
     def _raise(answer: Mapping[str, Any]) -> None:
         if "error" in answer:
             raise plugin_error(answer["error"])
-
-
-def jvm_worker_config(worker_config: Mapping[str, str]) -> dict[str, str]:
-    """Return what a JVM sees of the worker's settings: without config providers, whose values are in place already."""
-    return {name: value for name, value in worker_config.items() if not name.startswith("config.providers")}
 
 
 def _pairs(partitions: Sequence[TopicPartition]) -> list[tuple[str, int]]:
