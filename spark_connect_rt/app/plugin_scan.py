@@ -59,6 +59,8 @@ BUNDLED: tuple[PluginDesc, ...] = (
     _connector("spark.spark_format_source:SparkFormatSourceConnector", "source"),
     _connector("http.http_source:HttpSourceConnector", "source"),
     _connector("http.http_sink:HttpSinkConnector", "sink"),
+    _connector("programs.singer_source:SingerSourceConnector", "source"),
+    _connector("programs.airbyte_source:AirbyteSourceConnector", "source"),
     _connector("python_world.dlt_source:DltSourceConnector", "source"),
     _connector("python_world.lakeflow_source:LakeflowSourceConnector", "source"),
     _connector("samples.datagen_source:DatagenSourceConnector", "source"),
