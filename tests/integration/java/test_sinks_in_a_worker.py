@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
 import uuid
@@ -11,32 +12,35 @@ from pathlib import Path
 import psutil
 import pytest
 from confluent_kafka import ConsumerGroupTopicPartitions, Producer
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka.admin import AdminClient
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from tests.e2e.commands import until
 from tests.integration.kafka.mixed_worker import OurWorkerProcess
 from tests.support.java_test_plugins import OBEDIENT_SINK
+from tests.support.numbered_lines import create_topics
 
 LIMIT_S = 60.0
 QUICK = {"connectrt.java.heap": "96m", "connectrt.java.options": "-XX:TieredStopAtLevel=1"}
 pytestmark = pytest.mark.timeout(5 * LIMIT_S)
 
 
-@pytest.fixture
+@pytest.fixture(scope="module")
 def worker(
-    broker: EmbeddedKafka, tmp_path: Path, file_plugin: Path, misbehaving_plugins: Path
+    broker: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory, file_plugin: Path, misbehaving_plugins: Path
 ) -> Iterator[OurWorkerProcess]:
     path = {"plugin.path": f"{file_plugin.parent},{misbehaving_plugins}"}
     group = f"java-sinks-{uuid.uuid4().hex[:8]}"
-    with OurWorkerProcess(tmp_path / "worker", broker.bootstrap_servers, group, properties=path) as worker:
+    with OurWorkerProcess(
+        tmp_path_factory.mktemp("worker"), broker.bootstrap_servers, group, properties=path
+    ) as worker:
         yield worker
 
 
 @pytest.fixture
 def topic(broker: EmbeddedKafka) -> str:
     name = f"t-{uuid.uuid4().hex[:8]}"
-    AdminClient({"bootstrap.servers": broker.bootstrap_servers}).create_topics([NewTopic(name, 1, 1)])[name].result(30)
+    create_topics(broker.bootstrap_servers, [name])
     return name
 
 
@@ -50,9 +54,12 @@ def write(broker: EmbeddedKafka, topic: str, values: list[bytes]) -> None:
 
 def task_jvms(worker: OurWorkerProcess, plugin: str) -> list[psutil.Process]:
     """Return the JVMs that hold open a jar of this name; the driver's do as well."""
-    everything = psutil.Process(worker.pid).children(recursive=True)
-    hosts = [one for one in everything if "org.sparkconnectrt.host.Host" in one.cmdline()]
-    return [one for one in hosts if any(plugin in file.path for file in one.open_files())]
+    found = []
+    for one in psutil.Process(worker.pid).children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it is gone by now
+            if any(plugin in file.path for file in one.open_files()):
+                found.append(one)
+    return found
 
 
 def test_lines_of_a_sink_whose_jvms_are_killed_are_all_there(
@@ -78,7 +85,9 @@ def test_lines_of_a_sink_whose_jvms_are_killed_are_all_there(
         return set(file.read_bytes().split()) if file.exists() else set()
 
     until(lambda: written(), LIMIT_S, "a first line", told)
-    for jvm in task_jvms(worker, "connect-file"):
+    jvms = task_jvms(worker, "connect-file")
+    assert jvms, told()
+    for jvm in jvms:
         os.kill(jvm.pid, signal.SIGKILL)
     write(broker, topic, lines[count // 2 :])
     until(lambda: written() == set(lines), LIMIT_S, "every line", told)
