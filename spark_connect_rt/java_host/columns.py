@@ -30,6 +30,18 @@ def produce_batches(sections: Sequence[Mapping[str, Any]], data: memoryview) -> 
         yield pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
 
 
+def one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return batches of ``produce_batches`` as one, each row with its topic."""
+    topics = [(batch.schema.metadata[TOPIC].decode(), batch.num_rows) for batch in batches]
+    columns = {"topic": pa.concat_arrays([pa.repeat(pa.scalar(topic), rows) for topic, rows in topics])}
+    for name in dict.fromkeys(name for batch in batches for name in batch.schema.names):
+        kind = PRODUCE_FIELDS[name]
+        parts = [b.column(name) if name in b.schema.names else pa.nulls(b.num_rows, kind) for b in batches]
+        columns[name] = pa.concat_arrays(parts)
+    schema = pa.schema([pa.field(name, PRODUCE_FIELDS[name]) for name in columns])
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
+
+
 class _Buffers:
     def __init__(self, data: memoryview) -> None:
         self._data = pa.py_buffer(data)
@@ -73,6 +85,15 @@ def consumed(batch: pa.RecordBatch) -> tuple[dict[str, Any], list[pa.Buffer]]:
         head["columns"][name] = [len(part) for part in parts]
         buffers += parts
     return head, buffers
+
+
+def pieces(batch: pa.RecordBatch, most_bytes: int) -> list[pa.RecordBatch]:
+    """Return a batch in pieces of about so many bytes, if its rows are of about one size; a small one as it is."""
+    if batch.nbytes <= most_bytes or batch.num_rows < 2:
+        return [batch]
+    rows = max(1, batch.num_rows * most_bytes // batch.nbytes)
+    starts = range(0, batch.num_rows, rows)
+    return [batch.take(pa.array(range(at, min(at + rows, batch.num_rows)), pa.int64())) for at in starts]
 
 
 _ORDER = ("topic", "partition", "offset", "timestamp", "key", "value")

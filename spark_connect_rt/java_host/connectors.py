@@ -37,6 +37,7 @@ class HostedConnector(JavaConnector):
 
     host: ClassVar[DriverHost]
     place: ClassVar[str]
+    content: ClassVar[str]  # digest of what is there
     class_name: ClassVar[str]
     described: ClassVar[Mapping[str, Any]]  # Java's answer: version, task_class, keys
     executor_class: ClassVar[str]
@@ -118,8 +119,7 @@ class HostedConnector(JavaConnector):
     def question(self) -> Mapping[str, Any]:
         """Return the question that starts the connector."""
         return {
-            "place": self.place,
-            "class": self.class_name,
+            **self._named(),
             "name": self.config.get("name", ""),
             "config": self.config,
         }
@@ -136,9 +136,15 @@ class HostedConnector(JavaConnector):
         """It asked for it."""
         self.context.request_task_reconfiguration()
 
+    def stored_offsets(self, partitions: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any] | None]:
+        """Return what the worker has stored for this source."""
+        return list(self.context.stored_offsets(partitions))
+
     def _ask(self, op: str, config: Mapping[str, str], **more: Any) -> Any:
-        asked = {"place": self.place, "class": self.class_name, "config": dict(config), **more}
-        return self.host.ask(op, asked)
+        return self.host.ask(op, {**self._named(), "config": dict(config), **more})
+
+    def _named(self) -> dict[str, Any]:
+        return {"place": self.place, "content": self.content, "class": self.class_name}
 
 
 class JavaSourceConnector(HostedConnector, SourceConnector):

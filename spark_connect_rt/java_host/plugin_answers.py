@@ -27,7 +27,7 @@ from spark_connect_rt.plugins.java_plugins import JavaPluginDesc, Scanned
 from spark_connect_rt.ports.java_code import JavaCode
 
 _UNDEFINED = (None, "", "undefined")
-_FORM = 1  # of what is kept
+_FORM = 2  # of what is kept
 SCAN_LIMIT_S = 300.0
 
 log = logging.getLogger(__name__)
@@ -73,8 +73,8 @@ class DriverAnswers:
         self.discovery = discovery
         self._kept = KeptAnswers(self.java_major)
         self._lock = threading.Lock()
-        self._versions: dict[tuple[str, str], Mapping[str, Any]] = {}  # (place, class) -> answer
-        self._classes: dict[tuple[str, str, str], type[Any]] = {}
+        self._versions: dict[tuple[str, str, str], Mapping[str, Any]] = {}  # (place, content, class) -> answer
+        self._classes: dict[tuple[str, str, str, str], type[Any]] = {}
 
     @cached_property
     def _major(self) -> int:
@@ -97,7 +97,7 @@ class DriverAnswers:
 
     def broken(self, plugin: JavaPluginDesc) -> str:
         """See JavaRuntime."""
-        return str(self._versions.get((plugin.location, plugin.java_class), {}).get("error", ""))
+        return str(self._versions.get((plugin.location, plugin.digest, plugin.java_class), {}).get("error", ""))
 
     def scan(self, place: Path, digest: str) -> Sequence[Scanned]:
         """See JavaRuntime."""
@@ -117,7 +117,7 @@ class DriverAnswers:
                 f"{plugin.java_class} of {plugin.location} is a {plugin.type} in Java, which cannot run here",
                 code=BROKEN_PLUGIN,
             )
-        key = plugin.type, plugin.java_class, plugin.location
+        key = plugin.type, plugin.java_class, plugin.location, plugin.digest
         with self._lock:
             known = self._classes.get(key)
         if known is None:
@@ -130,16 +130,20 @@ class DriverAnswers:
         described = self._described(plugin)
         if plugin.type in ("source", "sink"):
             return connector_class(plugin, described, self.host)
-        return stage_class(plugin, JavaCode((plugin.location,)), lambda: described)
+
+        def complaint(name: str, value: str | None) -> str | None:
+            said: str | None = self.host.ask("check", {**_named(plugin), "name": name, "value": value})
+            return said
+
+        return stage_class(plugin, JavaCode((plugin.location,)), lambda: described, complaint)
 
     def _described(self, plugin: JavaPluginDesc) -> Mapping[str, Any]:
         """Return what a plug-in says of itself. Raises NotFoundError with Java's reason."""
         question = f"describe {plugin.java_class}"
         answer = self._kept.get(plugin.digest, question)
         if answer is None:
-            asked = {"place": plugin.location, "class": plugin.java_class}
             try:
-                answer = self.host.ask("describe", asked)
+                answer = self.host.ask("describe", _named(plugin))
             except JavaError as error:
                 why = f"{error.java_class}: {error}{_hint(error)}"
                 raise NotFoundError(
@@ -151,24 +155,30 @@ class DriverAnswers:
 
     def _loaded(self, plugin: JavaPluginDesc) -> Mapping[str, Any]:
         """Return {"version"} or {"error"} of a plug-in; all those of its place are asked together."""
-        key = plugin.location, plugin.java_class
+        key = plugin.location, plugin.digest, plugin.java_class
         with self._lock:
             if key not in self._versions:
                 for one in self._load(plugin):
-                    self._versions[plugin.location, one["class"]] = one
+                    self._versions[plugin.location, plugin.digest, one["class"]] = one
             return self._versions.get(key, {})
 
     def _load(self, plugin: JavaPluginDesc) -> Sequence[Mapping[str, Any]]:
         question = "load " + " ".join(plugin.siblings)
         answer = self._kept.get(plugin.digest, question)
         if answer is None:
-            answer = self.host.ask("load", {"place": plugin.location, "classes": plugin.siblings})
+            answer = self.host.ask(
+                "load", {"place": plugin.location, "content": plugin.digest, "classes": plugin.siblings}
+            )
             for one in answer:
                 if "error" in one:
                     log.error("plugin=%s at %s cannot be made: %s", one["class"], plugin.location, one["error"])
             if not any("error" in one for one in answer):
                 self._kept.put(plugin.digest, question, answer)
         return list(answer)
+
+
+def _named(plugin: JavaPluginDesc) -> dict[str, str]:
+    return {"place": plugin.location, "content": plugin.digest, "class": plugin.java_class}
 
 
 def _hint(error: JavaError) -> str:

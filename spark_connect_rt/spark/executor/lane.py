@@ -16,9 +16,10 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from spark_connect_rt.errors import TimedOutError
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.frames import Row, RowKind
-from spark_connect_rt.spark.executor.hosting import HostLostError, tell_or_log, trace_of
+from spark_connect_rt.spark.executor.hosting import HostLostError, tell_or_log, text_of, trace_of
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 Report = Callable[[Mapping[str, Any]], None]
@@ -67,6 +68,7 @@ class Lane(ABC, threading.Thread):
         """Queue a row; asks the driver to hold the reader back when too much waits; waits itself while that is late."""
         if row.kind is RowKind.ENDED and row.head:
             self._end_by_s = int(row.head) / 1000
+            self.hurry(self._end_by_s)
         with self._queue_changed:
             self._await_room(row)
             self._queued_bytes += row.size_bytes()
@@ -137,6 +139,9 @@ class Lane(ABC, threading.Thread):
             case RowKind.FAILED:
                 self._guarded(self.drain)
                 self._fail(row.head.decode(errors="replace"))
+            case RowKind.LOST:
+                self._guarded(self.drain)
+                self._lose(row.head.decode(errors="replace"))
             case _ if not self._must_drop():
                 self._guarded(lambda: self.on_row(row))
         self._done_with(row)
@@ -173,8 +178,10 @@ class Lane(ABC, threading.Thread):
             with self.meter.call(self.step_name) if self.step_name else nullcontext():
                 step()
         except HostLostError as error:
-            self._lose(str(error))
+            self._lose(text_of(error))
         except BaseException as error:  # SystemExit, too: a thread that ends untold leaves its task RUNNING
+            if isinstance(error, TimedOutError) and self._must_drop():
+                return  # hurried: what this step did not report comes again
             log.exception("task=%s run=%d FAILED", self.launch.task, self.launch.run)
             trace = trace_of(error)
             self._close_quietly()  # before it is reported: a failed run sends nothing more (E2)
@@ -215,6 +222,9 @@ class Lane(ABC, threading.Thread):
             self._report({"op": op, "host": self.host, **fields})
 
     # -- what the two kinds do
+
+    def hurry(self, end_by_s: float) -> None:
+        """The host is to end by then, whatever is being waited for. The dispatcher's thread."""
 
     @abstractmethod
     def begin(self) -> None:

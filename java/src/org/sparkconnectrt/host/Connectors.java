@@ -15,6 +15,7 @@ import java.util.concurrent.Executors;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.Config;
 import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.config.ConfigValue;
 import org.apache.kafka.common.metrics.PluginMetrics;
 import org.apache.kafka.connect.connector.Connector;
@@ -23,7 +24,6 @@ import org.apache.kafka.connect.runtime.AbstractHerder;
 import org.apache.kafka.connect.runtime.ConnectorConfig;
 import org.apache.kafka.connect.runtime.isolation.PluginDesc;
 import org.apache.kafka.connect.runtime.isolation.PluginUtils;
-import org.apache.kafka.connect.runtime.rest.entities.ConfigKeyInfo;
 import org.apache.kafka.connect.sink.SinkConnector;
 import org.apache.kafka.connect.source.SourceConnector;
 import org.apache.kafka.connect.source.SourceConnectorContext;
@@ -45,6 +45,7 @@ final class Connectors {
   private final ExecutorService passing = Executors.newCachedThreadPool(work -> daemon(work, "question"));
   private final Map<String, ExecutorService> threads = new ConcurrentHashMap<>();
   private final Map<String, Connector> instances = new ConcurrentHashMap<>();
+  private final Map<String, DriverOffsets> readers = new ConcurrentHashMap<>();
 
   Connectors(Home home) {
     this.home = home;
@@ -55,6 +56,13 @@ final class Connectors {
   void serve(Wire.Frame frame) {
     JsonNode asked = frame.head();
     String instance = asked.path("instance").asText("");
+    if (asked.get("op").asText().equals("offsets")) { // an answer, for which its thread waits
+      DriverOffsets reader = readers.get(instance);
+      if (reader != null) {
+        reader.answered(asked);
+      }
+      return;
+    }
     ExecutorService thread =
         instance.isEmpty()
             ? passing
@@ -86,26 +94,26 @@ final class Connectors {
 
   private JsonNode answerTo(JsonNode asked, String instance) throws Exception {
     String op = asked.get("op").asText();
-    String place = asked.path("place").asText("");
     switch (op) {
       case "plugins":
         return plugins();
       case "stop":
         return stop(instance);
       case "scan":
-        return places.scan(place);
+        return places.scan(asked.get("place").asText());
       case "load":
-        return places.load(place, asked.get("classes"));
+        return places.load(asked);
       case "task_configs":
         return taskConfigs(running(instance), asked.get("tasks_max").asInt());
       default:
         break;
     }
     Map<String, String> config = Hosted.strings(asked.path("config"));
-    ClassLoader loader = asked.has("place") ? places.loader(place) : home.loaderOf(config);
+    ClassLoader loader = asked.has("place") ? places.loader(asked) : home.loaderOf(config);
     try (var swap = Places.swap(loader)) {
       return switch (op) {
         case "describe" -> describe(newPlugin(asked, config));
+        case "check" -> check(newPlugin(asked, config), asked.get("name").asText(), asked.get("value"));
         case "validate" -> validate(newConnector(asked, config), config);
         case "start" -> start(instance, config, asked);
         case "exactly_once" -> exactlyOnce((SourceConnector) newConnector(asked, config), config);
@@ -125,7 +133,7 @@ final class Connectors {
 
   private Object newPlugin(JsonNode asked, Map<String, String> config) throws Exception {
     return asked.has("place")
-        ? places.newPlugin(asked.get("place").asText(), asked.get("class").asText())
+        ? places.newPlugin(asked, asked.get("class").asText())
         : newConnector(asked, config);
   }
 
@@ -162,10 +170,17 @@ final class Connectors {
   private static JsonNode describe(Object plugin) {
     ObjectNode found = Wire.JSON.createObjectNode();
     found.put("version", Places.version(plugin));
-    ConfigDef definition = null;
     if (plugin instanceof Connector connector) {
       found.put("sink", connector instanceof SinkConnector);
       found.put("task_class", connector.taskClass().getName());
+    }
+    found.set("keys", keys(definition(plugin)));
+    return found;
+  }
+
+  private static ConfigDef definition(Object plugin) {
+    ConfigDef definition = null;
+    if (plugin instanceof Connector connector) {
       definition = connector.config();
     } else if (plugin instanceof Transformation<?> transformation) {
       definition = transformation.config();
@@ -176,15 +191,26 @@ final class Connectors {
     } else if (plugin instanceof Converter converter) {
       definition = converter.config();
     }
-    found.set("keys", keys(definition == null ? new ConfigDef() : definition));
-    return found;
+    return definition == null ? new ConfigDef() : definition;
+  }
+
+  /** Returns what a plug-in's own check says against a value of one of its settings; null: nothing. */
+  private static JsonNode check(Object plugin, String name, JsonNode value) {
+    ConfigDef.ConfigKey key = definition(plugin).configKeys().get(name);
+    try {
+      key.validator.ensureValid(name, ConfigDef.parseType(name, value.textValue(), key.type));
+      return Wire.JSON.nullNode();
+    } catch (ConfigException error) {
+      return Home.text(error.getMessage());
+    }
   }
 
   private static ArrayNode keys(ConfigDef definition) {
     ArrayNode keys = Wire.JSON.createArrayNode();
     for (ConfigDef.ConfigKey key : definition.configKeys().values()) {
-      ConfigKeyInfo info = AbstractHerder.convertConfigKey(key);
-      keys.add(Wire.JSON.valueToTree(info));
+      ObjectNode info = Wire.JSON.valueToTree(AbstractHerder.convertConfigKey(key));
+      info.put("checked", key.validator != null);
+      keys.add(info);
     }
     return keys;
   }
@@ -239,6 +265,7 @@ final class Connectors {
 
   private JsonNode stop(String instance) {
     Connector connector = instances.remove(instance);
+    DriverOffsets reader = readers.remove(instance);
     try {
       if (connector != null) {
         try (var swap = Places.swap(connector.getClass().getClassLoader())) {
@@ -246,6 +273,9 @@ final class Connectors {
         }
       }
     } finally {
+      if (reader != null) {
+        reader.end();
+      }
       ExecutorService thread = threads.remove(instance);
       if (thread != null) {
         thread.shutdown();
@@ -321,13 +351,17 @@ final class Connectors {
 
   /** The same, of source connectors. */
   private final class SourceContext extends Context implements SourceConnectorContext {
+    private final DriverOffsets offsets;
+
     SourceContext(String instance, String name) {
       super(instance, name);
+      offsets = new DriverOffsets(home, question -> tell(instance, "offsets", question));
+      readers.put(instance, offsets);
     }
 
     @Override
     public OffsetStorageReader offsetStorageReader() {
-      throw new UnsupportedOperationException("offsets are read by tasks");
+      return offsets;
     }
   }
 }
