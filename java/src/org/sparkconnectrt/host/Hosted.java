@@ -37,7 +37,11 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
   final RetryWithToleranceOperator<T> tolerance;
   final TransformationChain<T, R> chain;
   final Thread thread;
+  final Calls calls = new Calls();
   volatile boolean stopping;
+
+  /** The task on whose thread, or on a thread that descends from it, the current code runs. */
+  static final InheritableThreadLocal<Hosted<?, ?>> CURRENT = new InheritableThreadLocal<>();
 
   Hosted(Home home, int host, ConnectorTaskId id, ConnectorConfig config, Map<String, String> taskConfig) {
     this.home = home;
@@ -96,12 +100,12 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
   /** Thread body: whatever the task throws ends this task alone. */
   @Override
   public final void run() {
-    MDC.put("connector.context", "[" + id.connector() + "|task-" + id.task() + "] ");
+    MDC.put(Logs.CONTEXT, context());
+    CURRENT.set(this);
     try (var swap = home.plugins.withClassLoader(loader)) {
       try {
         life();
       } catch (Throwable error) {
-        raiseFatal(error);
         send('F', failure(error));
       } finally {
         try {
@@ -114,8 +118,14 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
         home.forget(host);
       }
     } finally {
+      CURRENT.remove();
       MDC.clear();
     }
+  }
+
+  /** Returns what Connect's own logging puts before a line of this task. */
+  String context() {
+    return "[" + id.connector() + "|task-" + id.task() + "] ";
   }
 
   /** Starts the task, has it work until {@link #stop}, and stops it. */
@@ -143,13 +153,6 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
       home.wire.write(kind, host, head);
     } catch (IOException gone) {
       Host.exit(Host.PYTHON_GONE);
-    }
-  }
-
-  /** Raises what no thread may survive: memory is gone, or the JVM is broken. */
-  static void raiseFatal(Throwable error) {
-    if (error instanceof VirtualMachineError fatal && !(error instanceof StackOverflowError)) {
-      throw fatal;
     }
   }
 

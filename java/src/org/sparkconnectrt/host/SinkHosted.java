@@ -99,7 +99,6 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
         default -> throw new IllegalArgumentException("no sink task takes " + call.kind());
       }
     } catch (Throwable error) { // plug-in code
-      raiseFatal(error);
       answer.set("error", failure(error));
       if (!(error instanceof RetriableException)) {
         again = List.of();

@@ -30,6 +30,7 @@ import org.apache.kafka.connect.storage.OffsetStorageReader;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
+import org.slf4j.MDC;
 
 /**
  * One source task (Java's AbstractWorkerSourceTask): polls while Python has room, converts, sends
@@ -80,8 +81,10 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
     Thread committing = new Thread(this::commitInTime, "commit-" + id);
     committing.setDaemon(true);
     try {
-      task.initialize(new Context());
-      task.start(taskConfig);
+      try (var call = calls.in("start")) {
+        task.initialize(new Context());
+        task.start(taskConfig);
+      }
       ObjectNode started = Wire.JSON.createObjectNode();
       started.put("commits_records", commitsRecords);
       started.put("version", task.version());
@@ -93,14 +96,16 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
         }
       }
     } finally {
-      task.stop();
+      try (var call = calls.in("stop")) {
+        task.stop();
+      }
       offsets.end();
     }
   }
 
   private void poll() throws Exception {
     List<SourceRecord> polled;
-    try {
+    try (var call = calls.in("poll")) {
       polled = task.poll();
     } catch (RetriableException error) {
       log.warn("{} poll will be tried again", id, error);
@@ -242,11 +247,14 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
 
   /** Thread body: commit hooks, in the order in which batches became durable. */
   private void commitInTime() {
+    MDC.put(Logs.CONTEXT, context());
     try (var swap = home.plugins.withClassLoader(loader)) {
       while (!stopping) {
         JsonNode ack = acks.poll(1, TimeUnit.SECONDS);
         if (ack != null) {
-          commit(ack);
+          try (var call = calls.in("commit")) {
+            commit(ack);
+          }
         }
       }
     } catch (InterruptedException end) {
@@ -274,7 +282,9 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
     }
     try {
       task.commit();
-    } catch (RuntimeException error) {
+    } catch (InterruptedException end) {
+      throw end;
+    } catch (Throwable error) { // plug-in code, and this thread has to go on
       log.error("{} commit failed, ignored", id, error);
     }
   }
@@ -282,7 +292,9 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
   private void hook(SourceRecord record, RecordMetadata place) throws InterruptedException {
     try {
       task.commitRecord(record, place);
-    } catch (RuntimeException error) {
+    } catch (InterruptedException end) {
+      throw end;
+    } catch (Throwable error) { // plug-in code, and this thread has to go on
       log.error("{} commitRecord failed, ignored", id, error);
     }
   }
