@@ -11,10 +11,11 @@ import importlib
 import sys
 import tempfile
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from bench import chart
+from bench.hosted.plugins import plugin_settings
 from bench.lab import Lab
 from bench.report import Result, print_table, write_result
 
@@ -38,33 +39,42 @@ NAMES = (
 )
 # Not in the smoke test: several workers of its own, another Spark; they would double its time.
 OF_GROUPS = ("failover", "format")
+# ``java``: connectors in Java, unmodified, in the Java host beside Java Connect.
+HOSTED = tuple(
+    f"hosted.{one}" for one in ("lines", "lines_json", "sink", "snapshot", "changes", "jdbc", "start", "idle", "many")
+)
+
+KNOWN = (*NAMES, *OF_GROUPS, *HOSTED)
 
 
 def main() -> int:
     """Run benchmarks; 0 when they ran, whatever they found."""
     parser = argparse.ArgumentParser(prog="bench.sh", description=__doc__)
     parser.add_argument(
-        "names", nargs="+", choices=NAMES + OF_GROUPS, metavar="NAME", help=", ".join(NAMES + OF_GROUPS)
+        "names", nargs="+", choices=(*KNOWN, "java"), metavar="NAME", help=f"{', '.join(KNOWN)}; java: all hosted.*"
     )
     parser.add_argument("--short", action="store_true", help="a smoke run: small, its figures mean nothing")
     parser.add_argument("--java-only", action="store_true", help="leave ours out (checks the oracle alone)")
     parser.add_argument("--results", type=Path, default=RESULTS)
     arguments = parser.parse_args()
+    names = [one for name in arguments.names for one in (HOSTED if name == "java" else (name,))]
     if arguments.short:
-        with _lab(arguments.java_only, shared=True) as lab:
-            for name in arguments.names:
+        with _lab(arguments.java_only, names, shared=True) as lab:
+            for name in names:
                 _run(name, lab, arguments)
     else:
-        for name in arguments.names:
-            with _lab(arguments.java_only) as lab:
+        for name in names:
+            with _lab(arguments.java_only, [name]) as lab:
                 _run(name, lab, arguments)
     return 0
 
 
 @contextlib.contextmanager
-def _lab(java_only: bool, shared: bool = False) -> Iterator[Lab]:
-    with tempfile.TemporaryDirectory(prefix="connectrt-bench-") as folder, Lab(Path(folder), java_only, shared) as lab:
-        yield lab
+def _lab(java_only: bool, names: Sequence[str], shared: bool = False) -> Iterator[Lab]:
+    with tempfile.TemporaryDirectory(prefix="connectrt-bench-") as folder:
+        properties = plugin_settings(Path(folder) / "plugins") if set(names) & set(HOSTED) else {}
+        with Lab(Path(folder), java_only, shared, properties) as lab:
+            yield lab
 
 
 def _run(name: str, lab: Lab, arguments: argparse.Namespace) -> None:

@@ -6,6 +6,7 @@ import contextlib
 import hashlib
 import itertools
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -27,8 +28,12 @@ class Lab:
     nothing anyway, and starting workers is most of what they would do.
     """
 
-    def __init__(self, folder: Path, java_only: bool = False, shared: bool = False) -> None:
+    def __init__(
+        self, folder: Path, java_only: bool = False, shared: bool = False, properties: Mapping[str, str] | None = None
+    ) -> None:
+        """Take a folder; ``properties`` are of every worker, besides its own."""
         self.folder = folder
+        self._properties = dict(properties or {})
         self.java_only = java_only
         self._shared: dict[str, WorkerProcess] | None = {} if shared else None
         self.complaints: list[str] = []
@@ -54,7 +59,7 @@ class Lab:
         group = self.fresh("java")
         jars = resolve_jars(COORDINATES)  # with MirrorMaker's connectors
         worker = JavaConnect(
-            self.folder / group, self.bootstrap_servers, group, properties=_dotted(properties), jars=jars
+            self.folder / group, self.bootstrap_servers, group, properties=self._all(properties), jars=jars
         )
         self._workers.append(worker)
         return worker
@@ -62,9 +67,14 @@ class Lab:
     def ours(self, **properties: str) -> SparkWorkerProcess:
         """Return our worker, not started, of a new group."""
         group = self.fresh("ours")
-        worker = SparkWorkerProcess(self.folder / group, self.bootstrap_servers, group, properties=_dotted(properties))
+        worker = SparkWorkerProcess(
+            self.folder / group, self.bootstrap_servers, group, properties=self._all(properties)
+        )
         self._workers.append(worker)
         return worker
+
+    def _all(self, properties: dict[str, str]) -> dict[str, str]:
+        return {**self._properties, **_dotted(properties)}
 
     def side(self, who: str) -> WorkerProcess | None:
         """Start "java" or "ours"; no ours, and a complaint for the notes, when it does not come up or is left out."""

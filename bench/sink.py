@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -35,14 +36,14 @@ class Given:
 
 def run(lab: Lab, short: bool) -> Result:
     """Have both fill a file, and a bare consumer none."""
-    given = _fill_topic(lab, 20_000 if short else 3_000_000)
+    given = fill_topic(lab, 20_000 if short else 3_000_000)
     target = f">={TARGET},limit>={TARGET_OF_LIMIT}"
     result = Result("sink", "records/s of one FileStreamSink task", "records_per_s", True, target)
 
     def limit() -> Run:
         return Run("limit", _consume(lab, given))
 
-    take_turns(result, lab, short, lambda who, worker: _move(lab, who, worker, given), limit)
+    take_turns(result, lab, short, lambda who, worker: move(lab, who, worker, given), limit)
     fast = (result.ratio or 0) >= TARGET and (result.limit_share or 0) >= TARGET_OF_LIMIT
     result.met = fast and all_exact(result)
     note_speed(result, lab)
@@ -50,7 +51,8 @@ def run(lab: Lab, short: bool) -> Result:
     return result
 
 
-def _fill_topic(lab: Lab, records: int) -> Given:
+def fill_topic(lab: Lab, records: int) -> Given:
+    """Produce values of 100 bytes into a new topic."""
     topic = lab.fresh("filled")
     lab.create_topic(topic)
     producer = Producer({"bootstrap.servers": lab.bootstrap_servers, "acks": "all", "linger.ms": 5})
@@ -69,14 +71,15 @@ def _fill_topic(lab: Lab, records: int) -> Given:
     return Given(topic, records, digest.hexdigest())
 
 
-def _move(lab: Lab, who: str, worker: WorkerProcess, given: Given) -> Run:
+def move(lab: Lab, who: str, worker: WorkerProcess, given: Given, more: Mapping[str, str] | None = None) -> Run:
+    """Have a worker's FileStreamSink write the topic, with ``more`` settings; the connector is deleted afterwards."""
     name = lab.fresh("copy")
     file = lab.folder / f"{name}.txt"
     measured = Run(who, {})
     config = {"connector.class": "FileStreamSink", "tasks.max": "1", "file": str(file), "topics": given.topic}
     with CpuMeter(worker.processes) as meter:
         begun = time.monotonic()
-        worker.rest.create(name, config)
+        worker.rest.create(name, {**config, **(more or {})})
         measured.figures = _watch(file, given.records, begun)
     measured.figures["cpu_s"] = round(meter.used_s, 1)
     worker.rest.delete(name)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -43,7 +43,7 @@ def run(lab: Lab, short: bool) -> Result:
     def limit() -> Run:
         return _measure(lab, "limit", given, lambda topic: _produce(lab, topic, given))
 
-    take_turns(result, lab, short, lambda who, worker: _move(lab, who, worker, given), limit)
+    take_turns(result, lab, short, lambda who, worker: move(lab, who, worker, given), limit)
     fast = (result.ratio or 0) >= TARGET and (result.limit_share or 0) >= TARGET_OF_LIMIT
     result.met = fast and all_exact(result)
     note_speed(result, lab)
@@ -62,12 +62,13 @@ def write_input(file: Path, lines: int) -> Input:
     return Input(file, lines, digest.hexdigest())
 
 
-def _move(lab: Lab, who: str, worker: WorkerProcess, given: Input) -> Run:
+def move(lab: Lab, who: str, worker: WorkerProcess, given: Input, more: Mapping[str, str] | None = None) -> Run:
+    """Have a worker's FileStreamSource read the file, with ``more`` settings; the connector is deleted afterwards."""
     name = lab.fresh("copy")
 
     def begin(topic: str) -> None:
         config = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(given.file), "topic": topic}
-        worker.rest.create(name, config)
+        worker.rest.create(name, {**config, **(more or {})})
 
     with CpuMeter(worker.processes) as meter:
         found = _measure(lab, who, given, begin)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from pathlib import Path
 
 from bench.lab import Lab, TopicTruth
@@ -11,7 +12,9 @@ from tests.support.worker_process import WorkerProcess
 LIMIT_S = 180.0
 
 
-def create_sources(lab: Lab, worker: WorkerProcess, count: int, lines: int) -> list[str]:
+def create_sources(
+    lab: Lab, worker: WorkerProcess, count: int, lines: int, more: Mapping[str, str] | None = None
+) -> list[str]:
     """Create ``count`` connectors of one task, each with its file of ``lines``; return when all is in Kafka."""
     topic = lab.fresh("many")
     lab.create_topic(topic)
@@ -20,9 +23,8 @@ def create_sources(lab: Lab, worker: WorkerProcess, count: int, lines: int) -> l
         name = lab.fresh("many")
         file = worker.directory / f"{name}.txt"
         write_lines(file, lines)
-        worker.rest.create(
-            name, {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), "topic": topic}
-        )
+        config = {"connector.class": "FileStreamSource", "tasks.max": "1", "file": str(file), "topic": topic}
+        worker.rest.create(name, {**config, **(more or {})})
         names.append(name)
     await_records(lab, topic, count * lines)
     for name in names:

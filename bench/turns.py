@@ -10,7 +10,7 @@ from tests.support.worker_process import WorkerProcess
 
 
 def take_turns(
-    result: Result, lab: Lab, short: bool, move: Callable[[str, WorkerProcess], Run], limit: Callable[[], Run]
+    result: Result, lab: Lab, short: bool, move: Callable[[str, WorkerProcess], Run], limit: Callable[[], Run] | None
 ) -> None:
     """Warm both, control Java against itself, then three runs each in turn (a short run: one each); conclude."""
     sides = lab.sides()
@@ -19,7 +19,7 @@ def take_turns(
         result.runs += [move("java (control)", sides[0][1]) for _ in range(2)]
     for _ in range(1 if short else 3):
         result.runs += [move(who, worker) for who, worker in sides]
-        result.runs.append(limit())
+        result.runs += [limit()] if limit else []
     result.conclude()
 
 

@@ -10,8 +10,10 @@ ConnectError
 ├── NotFoundError                  correct the name
 ├── AlreadyExistsError             choose another name
 ├── BadRequestError                correct the request
+├── PluginInUseError               delete or change the connectors that are named
 ├── ForbiddenError                 this worker is configured not to do that
 ├── BadConfigError                 correct every key in .problems
+├── JavaPluginError                .java_trace says it: a Java plug-in raised
 ├── DataError                      fix, skip or dead-letter this record (.stage)
 ├── ExternalError                  correct what is there: no record is to blame
 ├── FencedError                    stop: a newer owner has this work
@@ -100,6 +102,12 @@ class BadRequestError(ConnectError):
     code = "CRT-1030"
 
 
+class PluginInUseError(ConnectError):
+    """An installed plug-in that connectors use is not removed: delete or change these first."""
+
+    code = "CRT-1162"
+
+
 class ForbiddenError(ConnectError):
     """This worker is configured not to do that (topic tracking off, wrong signature)."""
 
@@ -124,6 +132,16 @@ class DataError(ConnectError):
     def __init__(self, message: str, *, stage: str | None = None) -> None:
         super().__init__(message)
         self.stage = stage
+
+
+class JavaPluginError(ConnectError):
+    """A Java plug-in raised: class, message and stack are Java's."""
+
+    def __init__(self, java_class: str, java_message: str | None, java_trace: str) -> None:
+        super().__init__(java_trace.rstrip() or f"{java_class}: {java_message}")
+        self.java_class = java_class
+        self.java_message = java_message
+        self.java_trace = java_trace
 
 
 class ExternalError(ConnectError):

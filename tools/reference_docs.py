@@ -24,6 +24,7 @@ from spark_connect_rt.config.worker import (
     health_config,
     override_policy,
     own_settings,
+    plugin_install,
     standalone_config,
     worker_config,
 )
@@ -59,6 +60,7 @@ _WORKER_SECTIONS = (
     ("Signed requests between workers", SESSION_KEYS),
     ("Connections to Kafka", CLIENTS),
     ("Engine (only here, not in Java)", own_settings.ENGINE),
+    ("Plug-ins installed while the worker runs (only here, not in Java)", plugin_install.PLUGIN_INSTALL),
     ("Failed and motionless work (only here, not in Java): for connectors that say nothing", health_config.HEALTH),
     ("Quickstart (only here, not in Java)", own_settings.QUICKSTART),
 )

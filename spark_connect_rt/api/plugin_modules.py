@@ -6,8 +6,12 @@ users and topics see is ``mine.tasks`` (plugins/isolation.py does the importing)
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 ROOT = "connectrt_plugins"
 VERSION_MARK = "@"
+RUNTIME_MARK = "%"
+RUNTIME = "connectrt.runtime"  # auto, python or java: which one runs where a name is there twice
 BROKEN_PLUGIN = "CRT-1022"  # code of the NotFoundError of a plug-in that is there and cannot be loaded
 
 
@@ -25,3 +29,15 @@ def public_name(cls: type[object]) -> str:
 def versioned(name: str, version: str | None) -> str:
     """Return the name under which plug-ins are looked up, with what ``*.plugin.version`` asks for (KIP-891)."""
     return f"{name}{VERSION_MARK}{version.strip()}" if version and version.strip() else name
+
+
+def of_runtime(name: str, runtime: str | None) -> str:
+    """Return the name under which only plug-ins of one runtime (``python``, ``java``) are looked up; auto: of both."""
+    word = (runtime or "").strip().lower()
+    return f"{name}{RUNTIME_MARK}{word}" if word in ("python", "java") else name
+
+
+def connector_plugin(config: Mapping[str, str]) -> str:
+    """Return the name under which the connector of a configuration is looked up: class, runtime, version."""
+    name = of_runtime(config.get("connector.class", ""), config.get(RUNTIME))
+    return versioned(name, config.get("connector.plugin.version"))

@@ -12,6 +12,7 @@ import typer
 from spark_connect_rt._version import CONNECT_VERSION, __version__
 from spark_connect_rt.app.commands.migrate_commands import add_migrate_commands
 from spark_connect_rt.app.commands.mirror_commands import add_mirror_commands
+from spark_connect_rt.app.commands.plugin_commands import add_plugin_commands
 from spark_connect_rt.app.commands.store_commands import add_store_commands
 from spark_connect_rt.errors import BadConfigError, ConnectError, StartupError
 
@@ -33,7 +34,6 @@ ConnectorFiles = Annotated[
     list[Path] | None, typer.Argument(help="Connector files of a standalone worker: properties or JSON.")
 ]
 Alone = Annotated[bool, typer.Option("--standalone", help="Run a standalone worker.")]
-Check = Annotated[bool, typer.Option("--check", help="Import each one, too: this finds what metadata cannot tell.")]
 Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, wins over the file; repeatable.")]
 
 
@@ -99,27 +99,11 @@ def submit(
         worker(file, override)
 
 
-@cli.command()
-def plugins(file: PropertiesFile, check: Check = False, override: Override = None) -> None:
-    """List the plug-ins a worker with this file has, and what is wrong with the broken ones (then exit code 1)."""
-    from spark_connect_rt.app.plugin_report import import_all, plugin_report, report_lines
-    from spark_connect_rt.app.worker_plugins import plugins_of
-
-    def show() -> int:
-        found = plugins_of(read_settings(file, override))
-        if check:
-            import_all(found)
-        report = plugin_report(found)
-        sys.stdout.write("".join(f"{line}\n" for line in report_lines(report)))
-        return 1 if report["broken"] else 0
-
-    _exit_with(show)
-
-
 def _act(file: Path | None, override: Sequence[str] | None, command: Callable[[Mapping[str, str]], int]) -> object:
     return _exit_with(lambda: command(read_settings(file, override)))
 
 
+add_plugin_commands(cli, _act)
 add_store_commands(cli, _act)
 add_migrate_commands(cli, _act)
 add_mirror_commands(cli, _act)

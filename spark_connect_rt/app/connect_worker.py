@@ -16,10 +16,11 @@ from typing import Any, Generic, TypeVar
 
 from spark_connect_rt.app.deferred_runner import DeferredRunner, with_stores
 from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE
-from spark_connect_rt.app.plugin_report import tell_broken
+from spark_connect_rt.app.plugin_group import group_installs
+from spark_connect_rt.app.plugin_report import refuse_unlisted, tell_broken
 from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.wiring import ClusterId, admin_of, spark_runner
-from spark_connect_rt.app.worker_plugins import plugins_of
+from spark_connect_rt.app.worker_plugins import java_asked, plugins_of
 from spark_connect_rt.config.worker.listeners import Advertised, advertised
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.embedded.java import find_java
@@ -27,6 +28,7 @@ from spark_connect_rt.errors import RetriableError, StartupError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.logs.bulk_read_process import cpu_count
 from spark_connect_rt.mirror.named_class import import_only
+from spark_connect_rt.plugin_install.group_installs import GroupInstalls
 from spark_connect_rt.ports.supervision import Supervisor
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -55,6 +57,7 @@ class ConnectWorker(ABC, Generic[Herder]):
         self.supervisor = Supervisor()
         self._admin: KafkaAdmin | None = None
         self._rest: RestApi | None = None
+        self._installs: GroupInstalls | None = None
         self._runner: Any = None
         self.herder: Herder | None = None
 
@@ -86,13 +89,16 @@ class ConnectWorker(ABC, Generic[Herder]):
         self._runner = DeferredRunner(self._new_runner, prepare=with_stores, report=self.supervisor.failed)
         dependencies = self._dependencies(self._admin, self._runner)
         self.herder = self._new_herder(dependencies)
+        self._installs = group_installs(self.config, self.address.worker_id, self._admin, self.herder)
         self._rest = self._new_rest(dependencies, self.herder)
         if self._rest is not None:
             self._rest.start()
         self._reach_broker(self._admin)
         self.herder.start()
+        self._installs.start()
         self._runner.build(after=self._read(dependencies.offset_store))
         if self.config.plugins.folders:
+            refuse_unlisted(self.config.plugins, plugins_of(self.config.raw))
             tell_broken(plugins_of(self.config.raw))
 
     def _read(self, offsets: OffsetStore) -> Future[None]:
@@ -127,6 +133,7 @@ class ConnectWorker(ABC, Generic[Herder]):
             dependencies.clock.now_ms,
             dependencies.peers,
             report=self.supervisor.failed,
+            installs=self._installs,
         )
 
     def _reach_broker(self, admin: KafkaAdmin) -> None:
@@ -142,5 +149,9 @@ class ConnectWorker(ABC, Generic[Herder]):
             self.herder.stop(STOP_LIMIT_S)
         if self._rest is not None:
             self._rest.stop()
+        if self._installs is not None:
+            self._installs.stop()
         if self._runner is not None and self.supervisor.failure is None:  # else the herder has ended what it could
             self._runner.close(self.config.runtime.task_shutdown_graceful_timeout_ms)
+        if (java := java_asked(self.config.raw)()) is not None:
+            java.host.close()

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.api.plugin_modules import public_name
 from spark_connect_rt.config.worker.oauth_endpoints import endpoints_in, refuse_foreign_endpoints
+from spark_connect_rt.errors import NotFoundError
 
 if TYPE_CHECKING:  # the port brings pyarrow, which the driver's start must not wait for
     from spark_connect_rt.config.connectors.topic_creation import TopicGroup
@@ -24,10 +25,17 @@ FACTORY = "spark_connect_rt.app.executor_clients:executor_clients"
 class KafkaExecutorClients:
     """ExecutorClients on confluent-kafka, and on aiokafka where whole columns are read or sent."""
 
-    def __init__(self, folders: tuple[str, ...] = (), driver_folders: tuple[str, ...] = ()) -> None:
-        """Take the folders of ``plugin.path``, as they are on this machine and, in that order, on the driver's."""
-        self._folders = folders
-        self._driver_folders = driver_folders or folders
+    def __init__(self, driver_folders: tuple[str, ...] = (), copies: Path | None = None) -> None:
+        """Take the folders of plug-ins on the driver's machine; where their copies are, if this is another one."""
+        self._driver_folders = driver_folders
+        self._copies = copies
+
+    @property
+    def _folders(self) -> tuple[str, ...]:
+        """The folders as they are on this machine: a copy may come while this process runs."""
+        from spark_connect_rt.spark.executor.shipped_plugins import folders_here
+
+        return folders_here(self._driver_folders, self._copies)
 
     def producer(self, config: Mapping[str, str]) -> BatchProducer:
         """Return a new producer."""
@@ -70,13 +78,33 @@ class KafkaExecutorClients:
         """Return a plug-in's class."""
         from spark_connect_rt.app.worker_plugins import plugins_in
 
-        return plugins_in(self._folders).class_of(name)
+        try:
+            return plugins_in(self._folders).class_of(name)
+        except NotFoundError:
+            if not self.look_again():
+                raise
+            return plugins_in(self._folders).class_of(name)
+
+    def look_again(self) -> bool:
+        """Take in what was installed since this process began; return whether the driver sent something."""
+        from spark_connect_rt.plugins.isolation import make_importable
+        from spark_connect_rt.plugins.locations import find_locations
+
+        fetched = False
+        if self._copies is not None:
+            from spark_connect_rt.spark.executor.late_plugins import fetch_late_plugins
+
+            fetched = fetch_late_plugins(self._copies)
+        make_importable(find_locations([one for one in self._folders if Path(one).exists()]))
+        return fetched
 
     def plugin_location(self, path: str) -> str:
         """Return where a part of the driver's ``plugin.path`` is on this machine."""
-        for there, here in zip(self._driver_folders, self._folders, strict=True):
+        for number, there in enumerate(self._driver_folders):
             if (parts := _parts_below(path, there)) is not None:
-                return str(Path(here, *parts))
+                if not Path(self._folders[number], *parts).exists():
+                    self.look_again()  # perhaps it was installed after this process began
+                return str(Path(self._folders[number], *parts))
         return path
 
     def resolve(self, config: Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
@@ -123,11 +151,10 @@ def executor_clients(plugin_path: str = "") -> KafkaExecutorClients:
     if not plugin_path:
         return KafkaExecutorClients()
     from spark_connect_rt.config.worker.own_settings import PluginSettings
-    from spark_connect_rt.plugins.isolation import make_importable
-    from spark_connect_rt.plugins.locations import find_locations
-    from spark_connect_rt.spark.executor.shipped_plugins import folders_here
+    from spark_connect_rt.plugins.isolation import look_when_missing
+    from spark_connect_rt.spark.executor.shipped_plugins import copies_here
 
-    driver_folders = PluginSettings.of({"plugin.path": plugin_path}).folders
-    folders = folders_here(driver_folders)
-    make_importable(find_locations(folders))
-    return KafkaExecutorClients(folders, driver_folders)
+    clients = KafkaExecutorClients(PluginSettings.of({"plugin.path": plugin_path}).folders, copies_here())
+    clients.look_again()
+    look_when_missing(clients.look_again)
+    return clients

@@ -6,15 +6,35 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
-from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.config.worker.own_settings import PluginSettings
+from spark_connect_rt.errors import BadConfigError, NotFoundError
+from spark_connect_rt.plugins.java_plugins import HYBRID_FAIL
 from spark_connect_rt.plugins.registry import Plugins
 
 Report = dict[str, list[dict[str, Any]]]
 
 
 def tell_broken(plugins: Plugins) -> None:
-    """Search beside the start, so that the log names broken plug-ins before a connector needs one."""
-    threading.Thread(target=plugins.broken, name="plugin-scan", daemon=True).start()
+    """Search beside the start, so that the log names broken plug-ins before a connector needs one.
+
+    Of Java plug-ins that were never seen here a JVM is asked their versions, so that no request has to wait for it.
+    """
+
+    def search() -> None:
+        plugins.broken()
+        plugins.everything()
+
+    threading.Thread(target=search, name="plugin-scan", daemon=True).start()
+
+
+def refuse_unlisted(settings: PluginSettings, plugins: Plugins) -> None:
+    """With ``plugin.discovery=hybrid_fail``, raise BadConfigError for Java plug-ins that no service file names."""
+    if settings.plugin_discovery.lower() != HYBRID_FAIL:
+        return
+    plugins.everything()
+    unlisted = [f"{one.location}: {one.error}" for one in plugins.broken() if HYBRID_FAIL in one.error]
+    if unlisted:
+        raise BadConfigError({"plugin.discovery": unlisted})
 
 
 def plugin_report(plugins: Plugins) -> Report:

@@ -26,11 +26,13 @@ from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.peer_client import PeerClient
+from spark_connect_rt.ports.plugin_installs import PluginInstalls
 from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.rest.app import create_admin_app, create_app
 from spark_connect_rt.rest.basic_auth import LOGIN_FILE
 from spark_connect_rt.rest.middleware.cors import CrossOrigin
 from spark_connect_rt.rest.middleware.response_headers import ResponseHeaders
+from spark_connect_rt.rest.plugin_installs import InstallRights
 from spark_connect_rt.rest.server import RestServer, RestServers
 
 log = logging.getLogger(__name__)
@@ -50,8 +52,10 @@ class RestApi:
         peers: PeerClient | None = None,
         environment: Mapping[str, str] = os.environ,
         report: Report = report_nowhere,
+        installs: PluginInstalls | None = None,
     ) -> None:
         """Take the worker's settings. Raises BadConfigError."""
+        rights = InstallRights(installs, config.plugin_install.connectrt_plugins_install) if installs else None
         rest, texts = config.rest, config.resolved
         admin = rest.admin_listeners
 
@@ -59,7 +63,9 @@ class RestApi:
             return plugin_report(plugins)
 
         self._extensions = _extensions(config, plugins, environment)
-        app: Asgi = create_app(herder, peers, commit=build_commit(), with_admin=admin is None, plugins=broken)
+        app: Asgi = create_app(
+            herder, peers, commit=build_commit(), with_admin=admin is None, plugins=broken, installs=rights
+        )
         for extension in reversed(self._extensions):
             app = _with_routes(extension.wrap(app, herder.views), extension, herder.views)
         if rules := parse_header_rules(rest.response_http_headers_config):
@@ -68,7 +74,9 @@ class RestApi:
             app = CrossOrigin(app, origins, _parts(rest.access_control_allow_methods))
         servers = servers_of(app, parse_listeners(rest.listeners), texts, LISTENERS, report)
         if admin:
-            servers += servers_of(create_admin_app(herder, broken), parse_listeners(admin), texts, ADMIN, report)
+            servers += servers_of(
+                create_admin_app(herder, broken, rights), parse_listeners(admin), texts, ADMIN, report
+            )
         self._servers = RestServers(servers)
 
     def start(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
@@ -15,7 +15,7 @@ from spark_connect_rt.app.executor_clients import clients_factory
 from spark_connect_rt.app.logger_levels import PythonLoggers
 from spark_connect_rt.app.rest_tls import client_tls
 from spark_connect_rt.app.spark_tables import SparkTables
-from spark_connect_rt.app.worker_plugins import plugins_of, providers_of
+from spark_connect_rt.app.worker_plugins import java_asked, plugin_folders, plugins_of, providers_of
 from spark_connect_rt.config.client_properties import (
     connector_admin_properties,
     leader_producer_properties,
@@ -30,6 +30,7 @@ from spark_connect_rt.config.worker.oauth_endpoints import endpoints_in, refuse_
 from spark_connect_rt.config.worker.override_policy import is_plugin
 from spark_connect_rt.config.worker.storage_config import StorageTopic
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
+from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
@@ -39,6 +40,7 @@ from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
 from spark_connect_rt.kafka.membership.group_settings import member_settings
 from spark_connect_rt.kafka.writing.fenced_writer import KafkaFencedWriter
 from spark_connect_rt.kafka.writing.transactions import KafkaTransactions
+from spark_connect_rt.plugins.locations import find_locations
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.ports.sink_group import SinkGroup
@@ -171,8 +173,29 @@ def herder_dependencies(
         override_policy=override_policy(config, plugins),
         transactions=KafkaTransactions(),
         supervisor=supervisor,
+        trouble=java_trouble(config),
         open_offsets=lambda topic, connector: own_offset_store(config, member, topic, connector),
     )
+
+
+def java_trouble(config: WorkerConfig) -> Callable[[], str]:
+    """Return what says what is wrong with the JVM of Java connectors."""
+    asked = java_asked(config.raw)
+
+    def trouble() -> str:
+        java = asked()
+        return java.host.trouble() if java is not None else ""
+
+    return trouble
+
+
+def java_jars(folders: Sequence[str]) -> Sequence[Path]:
+    """Return the jars that host Java plug-ins, for executors on other machines; none: the folders hold no such."""
+    if not any(one.java for one in find_locations([one for one in folders if Path(one).exists()])):
+        return ()
+    from spark_connect_rt.java_host.jar import program_jars
+
+    return program_jars(find_java())
 
 
 def own_offset_store(
@@ -220,7 +243,9 @@ def spark_runner(
     from spark_connect_rt.spark.driver.formats.spark_source import SparkSourceRunner
     from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
 
-    clients = clients_factory(config.plugins.folders)
+    folders = plugin_folders(config.raw)
+    shipped = folders if config.plugins.connectrt_plugins_ship else ()
+    clients = clients_factory(folders)
     return SparkTaskRunner(
         config,
         clients,
@@ -228,4 +253,6 @@ def spark_runner(
         spark_sinks=SparkSinkRunner(clients),
         spark_sources=SparkSourceRunner(clients),
         report=report,
+        shipped=shipped,
+        java_jars=lambda: java_jars(shipped),
     )

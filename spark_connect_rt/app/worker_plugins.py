@@ -7,17 +7,33 @@ One registry a process and ``plugin.path``: modules are loaded once, in the driv
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import os
+import re
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.app.plugin_scan import BUNDLED
 from spark_connect_rt.config.config_def import Type, parse_value
 from spark_connect_rt.config.worker.distributed_config import parse_distributed
 from spark_connect_rt.config.worker.own_settings import PluginSettings
+from spark_connect_rt.config.worker.plugin_install import PluginInstallSettings
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.config_providers.providers import ConfigProviders
+from spark_connect_rt.embedded.cache import cache_directory
 from spark_connect_rt.plugins.discovery import Discovered, discover
+from spark_connect_rt.plugins.isolation import forget_missing
 from spark_connect_rt.plugins.registry import Plugins
+
+_JavaSettings = tuple[str, str, str]  # heap, options, plugin.discovery
+_MADE_LATER: set[str] = set()  # folders that plug-ins are installed in
+_STATES: dict[Plugins, tuple[int, ...]] = {}  # of executors' registries: when their folders changed
+_REGISTRIES: list[Plugins] = []  # every one of this process
+_ASKED: dict[_JavaSettings, DriverAnswers] = {}  # of this process
+
+if TYPE_CHECKING:  # what speaks to a JVM is imported when one is needed
+    from spark_connect_rt.java_host.plugin_answers import DriverAnswers
 
 
 def plugins_of(raw: Mapping[str, str]) -> Plugins:
@@ -27,7 +43,62 @@ def plugins_of(raw: Mapping[str, str]) -> Plugins:
     """
     settings = PluginSettings.of(raw)
     trusted = frozenset(name for value in raw.values() for name in parse_value(Type.LIST, value))
-    return _registry(settings.folders, frozenset(settings.connectrt_plugins_modules), trusted)
+    return _registry(
+        plugin_folders(raw), frozenset(settings.connectrt_plugins_modules), trusted, _java_settings(settings)
+    )
+
+
+def plugin_folders(raw: Mapping[str, str]) -> tuple[str, ...]:
+    """Return where a worker looks for plug-ins: ``plugin.path``, and the folder that they are installed in."""
+    folders, installed = PluginSettings.of(raw).folders, str(install_directory(raw))
+    if installed not in folders:
+        _MADE_LATER.add(installed)
+    return folders if installed in folders else (*folders, installed)
+
+
+def install_directory(raw: Mapping[str, str]) -> Path:
+    """Return the folder that plug-ins are installed in: made at the first one. Raises BadConfigError."""
+    directory = PluginInstallSettings.of(raw).connectrt_plugins_directory
+    if directory:
+        return Path(directory)
+    writable = (one for one in PluginSettings.of(raw).folders if Path(one).is_dir() and os.access(one, os.W_OK))
+    group = re.sub(r"[^\w.-]", "_", raw.get("group.id") or "standalone")
+    return next(map(Path, writable), None) or cache_directory() / "plugins" / group
+
+
+def refresh_plugins() -> None:
+    """Have every registry of this process see what was installed or removed. Any thread."""
+    forget_missing()
+    _found.cache_clear()
+    for registry in _REGISTRIES:
+        registry.refresh()
+
+
+def java_asked(raw: Mapping[str, str]) -> Callable[[], DriverAnswers | None]:
+    """Return what says whom this process asks about Java plug-ins of a worker; None: it has asked nothing yet."""
+    settings = _java_settings(PluginSettings.of(raw))
+    return lambda: _ASKED.get(settings)
+
+
+def _java_settings(settings: PluginSettings) -> _JavaSettings:
+    return settings.connectrt_java_heap, settings.connectrt_java_options, settings.plugin_discovery.lower()
+
+
+@cache
+def _java(settings: _JavaSettings) -> DriverAnswers:
+    from spark_connect_rt.java_host.driver_jvm import JvmSettings, driver_host
+    from spark_connect_rt.java_host.plugin_answers import DriverAnswers
+
+    heap, options, discovery = settings
+    _ASKED[settings] = DriverAnswers(driver_host(JvmSettings(heap, options)), discovery)
+    return _ASKED[settings]
+
+
+@cache
+def _executors_java() -> Any:
+    from spark_connect_rt.java_host.plugin_answers import ExecutorAnswers
+
+    return ExecutorAnswers()
 
 
 def providers_of(raw: Mapping[str, str]) -> ConfigProviders:
@@ -41,20 +112,45 @@ def distributed_config(raw: Mapping[str, str]) -> WorkerConfig:
 
 
 @cache
-def _registry(folders: Sequence[str], allowed: frozenset[str], trusted: frozenset[str]) -> Plugins:
+def _registry(folders: Sequence[str], allowed: frozenset[str], trusted: frozenset[str], java: _JavaSettings) -> Plugins:
     def may_import(name: str, module: str) -> bool:
         parents = (module.rsplit(".", up)[0] for up in range(module.count(".") + 1))
         return name in trusted or "*" in allowed or any(one in allowed for one in parents)
 
-    return Plugins(BUNDLED, lambda: _found(folders), may_import)
+    return _kept(Plugins(BUNDLED, lambda: _found(folders, _java(java)), may_import))
 
 
-@cache
 def plugins_in(folders: Sequence[str]) -> Plugins:
-    """Return a registry of these folders that imports whatever it is asked for, for names that a worker let pass."""
-    return Plugins(BUNDLED, lambda: _found(folders))
+    """Return a registry of these folders that imports whatever it is asked for, for names that a worker let pass.
+
+    It knows what is in the folders now: plug-ins may be installed while a slot's process runs.
+    """
+    found, state = _plugins_in(tuple(folders)), tuple(map(_changed_at, folders))
+    if _STATES.setdefault(found, state) != state:
+        _STATES[found] = state
+        refresh_plugins()
+    return found
+
+
+def _changed_at(folder: str) -> int:
+    try:
+        return os.stat(folder).st_mtime_ns
+    except OSError:
+        return 0
 
 
 @cache
-def _found(folders: Sequence[str]) -> Discovered:
-    return discover(folders)
+def _plugins_in(folders: Sequence[str]) -> Plugins:
+    _MADE_LATER.update(folders)  # what is missing on an executor shows when it is looked for
+    return _kept(Plugins(BUNDLED, lambda: _found(folders, _executors_java())))
+
+
+def _kept(plugins: Plugins) -> Plugins:
+    _REGISTRIES.append(plugins)
+    return plugins
+
+
+@cache
+def _found(folders: Sequence[str], java: Any) -> Discovered:
+    """Search these folders; one that the first installed plug-in will make is left out until then."""
+    return discover([one for one in folders if one not in _MADE_LATER or Path(one).is_dir()], java=java)

@@ -20,6 +20,7 @@ from spark_connect_rt.embedded.cache import cache_directory, exclusive
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.maven import KAFKA_VERSION, resolve_jars
 from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.spark.executor.shipped_plugins import java_host_here
 
 RELEASE = "17"
 COORDINATES = (
@@ -37,6 +38,7 @@ _NEEDED = (
     "connect-runtime",
     "connect-transforms",
     "kafka-clients",
+    "classgraph",  # looks for plug-ins that no service file names
     "jackson-annotations",
     "jackson-core",
     "jackson-databind",
@@ -56,6 +58,15 @@ _SOURCES = Path(__file__).resolve().parents[2] / "java" / "src"
 _PACKAGED = Path(__file__).with_name("java-host.jar")
 
 log = logging.getLogger(__name__)
+
+
+def program_jars(java: Java) -> list[Path]:
+    """Return the class path of a host: what the driver sent here, else Connect's jars and ours. Raises as both do."""
+    sent = java_host_here()
+    if sent is not None:
+        return sorted(sent.glob("*.jar"))
+    connect = connect_jars()
+    return [*connect, host_jar(java, connect)]
 
 
 def connect_jars() -> list[Path]:

@@ -21,7 +21,7 @@ from typing import Any, Protocol, runtime_checkable
 
 from spark_connect_rt.embedded.java import Java, find_java
 from spark_connect_rt.errors import ShuttingDownError
-from spark_connect_rt.java_host.jar import connect_jars, host_jar
+from spark_connect_rt.java_host.jar import program_jars
 from spark_connect_rt.java_host.plugin_folders import with_plugins
 from spark_connect_rt.java_host.process import JavaHostGoneError, JavaProcess, command_line
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava
@@ -294,8 +294,8 @@ def _start(code: JavaCode, worker_config: Mapping[str, str], jvm: Listening) -> 
 @functools.cache
 def _program() -> tuple[Java, tuple[Path, ...]]:
     """Return Java, and the jars of a host."""
-    java, connect = find_java(), connect_jars()
-    return java, (*connect, host_jar(java, connect))
+    java = find_java()
+    return java, tuple(program_jars(java))
 
 
 @functools.cache

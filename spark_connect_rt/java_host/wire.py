@@ -34,6 +34,9 @@ class ToJava(Enum):
     OPEN = b"U"
     SAFE = b"V"  # sink: preCommit
     CLOSE = b"Y"
+    HURRY = b"I"  # sink: retry no record any more, the task is to end
+    LETTERS = b"R"  # sink: dead letters are durable, or will never be
+    MEMBER = b"M"  # sink: its group member has joined a generation
     QUESTION = b"Q"  # about a connector
     LEVELS = b"L"
     STACKS = b"K"

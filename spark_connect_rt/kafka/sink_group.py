@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -28,7 +29,7 @@ from spark_connect_rt.kafka.client_factory import make_consumer
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.reading.offset_lookup import NEXT, look_up_offsets
 from spark_connect_rt.kafka.topic_watch import TopicWatch
-from spark_connect_rt.ports.sink_group import OnAssigned, OnLost, OnRevoked
+from spark_connect_rt.ports.sink_group import GroupGeneration, OnAssigned, OnLost, OnRevoked
 from spark_connect_rt.protocol.ids import TopicPartition
 
 _log = logging.getLogger(__name__)
@@ -43,6 +44,7 @@ _SETTINGS = {
     "queued.min.messages": "1",
     "fetch.message.max.bytes": "1024",
 }
+_METADATA_MARK = b"CGMDv2:"
 _FINAL = (
     KafkaError.GROUP_AUTHORIZATION_FAILED,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
@@ -125,6 +127,10 @@ class KafkaSinkGroup:
         for one in answers:
             if one.error is not None:
                 raise connect_error(one.error, f"committing {one.topic}-{one.partition} of group {self.group}")
+
+    def generation(self) -> GroupGeneration | None:
+        """See the port."""
+        return None if self._consumer is None else generation_of(self._consumer.consumer_group_metadata())
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """See the port. One request to each broker, however many partitions."""
@@ -260,6 +266,20 @@ class KafkaSinkGroup:
             raised: ConnectError = connect_error(error, f"group {self.group}")
             raise raised
         _log.warning("group %s: %s (%s)", self.group, error.str(), error.name())
+
+
+def generation_of(metadata: bytes) -> GroupGeneration | None:
+    """Return what librdkafka's opaque group metadata holds; None: its consumer has not joined. Raises ConnectError.
+
+    ``CGMDv2:``, the generation as int32, group and member id ended by 0, then 1, or 0 and the instance id ended by 0.
+    """
+    if not metadata.startswith(_METADATA_MARK):
+        raise ConnectError("this librdkafka writes its group metadata in a form that is not known")
+    rest = metadata[len(_METADATA_MARK) :]
+    generation = int.from_bytes(rest[:4], sys.byteorder, signed=True)
+    group, member, instance = rest[4:].split(b"\0", 2)
+    static = instance[1:].rstrip(b"\0").decode() if instance[:1] == b"\0" else None
+    return GroupGeneration(group.decode(), generation, member.decode(), static) if generation >= 0 else None
 
 
 def _now_ms() -> int:

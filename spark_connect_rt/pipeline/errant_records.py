@@ -10,7 +10,14 @@ from typing import Any
 
 from spark_connect_rt.api.data.java_text import java_text
 from spark_connect_rt.api.records import ConsumeRow, SourceRecord
-from spark_connect_rt.errors import AlreadyExistsError, BadConfigError, ConnectError, DataError, NotFoundError
+from spark_connect_rt.errors import (
+    AlreadyExistsError,
+    BadConfigError,
+    ConnectError,
+    DataError,
+    JavaPluginError,
+    NotFoundError,
+)
 from spark_connect_rt.errors import RetriableError as _RetriableError
 
 _ERRORS = "org.apache.kafka.connect.errors."
@@ -77,6 +84,8 @@ def executing_name(errant: Errant, name_of: NameOf) -> str:
 
 def error_name(error: BaseException) -> str:
     """Return the class of an error: Java's where ours stands for one, else ``module.Class``."""
+    if isinstance(error, JavaPluginError):
+        return error.java_class
     kind = type(error)
     if kind not in _JAVA_ERRORS and kind.__module__.startswith("spark_connect_rt."):
         kind = next((one for one in kind.__mro__ if one in _JAVA_ERRORS), kind)
@@ -85,11 +94,15 @@ def error_name(error: BaseException) -> str:
 
 def error_message(error: BaseException) -> str | None:
     """Return an error's message; None: it has none, as ``getMessage`` in Java."""
+    if isinstance(error, JavaPluginError):
+        return error.java_message
     return str(error) if error.args else None
 
 
 def java_trace(error: BaseException) -> str:
     """Return the trace in Java's form, newest call first, causes behind: what readers of dead letters parse."""
+    if isinstance(error, JavaPluginError):
+        return error.java_trace
     lines: list[str] = []
     seen: set[int] = set()
     cause: BaseException | None = error

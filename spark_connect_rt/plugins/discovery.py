@@ -8,10 +8,11 @@ shows and configurations use. One that cannot be read is reported with its reaso
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from spark_connect_rt.plugins.isolation import make_importable
+from spark_connect_rt.plugins.java_plugins import JavaFound, JavaRuntime, completed, look_at
 from spark_connect_rt.plugins.locations import (
     FoundEntry,
     Location,
@@ -37,25 +38,65 @@ class BrokenPlugin:
 
 @dataclass(frozen=True, slots=True)
 class Discovered:
-    """The plug-ins that were found, and those that cannot be used."""
+    """The plug-ins that were found, and those that cannot be used.
+
+    ``more``: finds what only a JVM can, in seconds (plug-ins that no service file names); None: there is no more.
+    """
 
     plugins: Sequence[PluginDesc] = ()
     broken: Sequence[BrokenPlugin] = ()
+    more: Callable[[], Discovered] | None = None
 
 
-def discover(plugin_path: Sequence[str], with_environment: bool = True) -> Discovered:
-    """Return the plug-ins of ``plugin.path`` and of the environment, and make the former importable."""
+def discover(plugin_path: Sequence[str], with_environment: bool = True, java: JavaRuntime | None = None) -> Discovered:
+    """Return the plug-ins of ``plugin.path`` and of the environment, and make the former importable.
+
+    ``java``: knows what only a JVM can tell of Java plug-ins; None: these cannot run here.
+    """
     plugins: list[PluginDesc] = []
     broken: list[BrokenPlugin] = []
+    unscanned: list[tuple[Location, JavaFound]] = []
     locations = find_locations(plugin_path)
     make_importable(locations)
     for location in locations:
-        _take_location(location, plugins, broken)
+        if not location.java:
+            _take_location(location, plugins, broken)
+        elif (found := _take_java(location, java, plugins, broken)) is not None and found.wants_scan:
+            unscanned.append((location, found))
     if with_environment:
         try:
             _take(entries_of_environment(), None, plugins, broken)
         except Exception as error:  # noqa: BLE001 - one broken distribution of the environment
             broken.append(BrokenPlugin(ENVIRONMENT, ENVIRONMENT, f"metadata cannot be read: {error}"))
+    if java is None or not unscanned:
+        return Discovered(plugins, broken)
+    return Discovered(plugins, broken, lambda: _scanned(unscanned, java))
+
+
+def _take_java(
+    location: Location, java: JavaRuntime | None, plugins: list[PluginDesc], broken: list[BrokenPlugin]
+) -> JavaFound | None:
+    where = str(location.path)
+    if java is None:
+        broken.append(BrokenPlugin(location.path.name, where, "a Java plug-in, and no JVM is to be had here"))
+        return None
+    try:
+        found = look_at(location.path, java)
+    except Exception as error:  # noqa: BLE001 - whatever is wrong with it: the others must be found
+        broken.append(BrokenPlugin(location.path.name, where, f"cannot be read: {error}"))
+        return None
+    plugins += found.plugins
+    broken += [BrokenPlugin(name, where, why) for name, why in found.problems]
+    return found
+
+
+def _scanned(unscanned: Sequence[tuple[Location, JavaFound]], java: JavaRuntime) -> Discovered:
+    plugins: list[PluginDesc] = []
+    broken: list[BrokenPlugin] = []
+    for location, found in unscanned:
+        more, problems = completed(location.path, found, java)
+        plugins += more
+        broken += [BrokenPlugin(name, str(location.path), why) for name, why in problems]
     return Discovered(plugins, broken)
 
 

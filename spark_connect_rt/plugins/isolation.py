@@ -15,7 +15,7 @@ import builtins
 import importlib
 import sys
 import threading
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from importlib.abc import Loader, MetaPathFinder
 from importlib.machinery import EXTENSION_SUFFIXES, ModuleSpec, PathFinder
 from importlib.util import find_spec
@@ -111,6 +111,7 @@ class _Finder(MetaPathFinder):
         self._lock = threading.Lock()
         self._locations: dict[str, Location] = {}
         self._imports: dict[str, PluginImports] = {}
+        self.look_again: Callable[[], object] | None = None
 
     def add(self, locations: Iterable[Location]) -> None:
         """Make these plug-ins importable; a name that is known stays what it is."""
@@ -118,15 +119,37 @@ class _Finder(MetaPathFinder):
             for location in locations:
                 self._locations.setdefault(location.name, location)
 
+    def _find(self, name: str) -> Location | None:
+        with self._lock:
+            location = self._locations.get(name)
+        if location is None and self.look_again is not None:
+            self.look_again()
+            with self._lock:
+                location = self._locations.get(name)
+        return location
+
+    def forget_missing(self) -> None:
+        """Forget the plug-ins whose folder is gone: what comes in its place may be another one."""
+        with self._lock:
+            gone = [name for name, one in self._locations.items() if not one.path.exists()]
+            for name in gone:
+                del self._locations[name]
+                self._imports.pop(name, None)
+        for name in gone:
+            below = f"{ROOT}.{name}"
+            for module in [one for one in list(sys.modules) if one == below or one.startswith(f"{below}.")]:
+                sys.modules.pop(module, None)
+        if gone:
+            sys.path_importer_cache.clear()
+
     def find_spec(self, fullname: str, path: Sequence[str] | None, target: Any = None) -> ModuleSpec | None:
         parts = fullname.split(".")
         if parts[0] != ROOT:
             return None
         if len(parts) == 1:
             return _package(fullname, [])
-        with self._lock:
-            location = self._locations.get(parts[1])
-        if location is None or location.error:
+        location = self._find(parts[1])
+        if location is None or location.error or location.java:
             return None
         if len(parts) == 2:
             return _package(fullname, [str(location.site)])
@@ -177,6 +200,16 @@ def make_importable(locations: Iterable[Location]) -> None:
     if _FINDER not in sys.meta_path:
         sys.meta_path.insert(0, _FINDER)
         sys.meta_path.append(_SHARED)
+
+
+def look_when_missing(look_again: Callable[[], object]) -> None:
+    """Call this when a plug-in is imported that is not known: it may have come since; it calls make_importable."""
+    _FINDER.look_again = look_again
+
+
+def forget_missing() -> None:
+    """Forget plug-ins that were removed, and their modules; what still runs keeps the code that it has."""
+    _FINDER.forget_missing()
 
 
 def _package(fullname: str, path: list[str]) -> ModuleSpec:

@@ -4,6 +4,7 @@ Reads folders and metadata, imports nothing. Each child of a folder of ``plugin.
 
 - ``*.whl``: a wheel of pure Python, used as it is;
 - a folder with ``pyvenv.cfg``: a virtual environment, its ``site-packages`` are used;
+- a jar, or a folder with jars at any depth: Java plug-ins, in Java's layout (``java_plugins.py``);
 - any other folder: ``pip install --target`` fills it, or it holds modules and an ``entry_points.txt``.
 """
 
@@ -18,6 +19,8 @@ from importlib import metadata
 from pathlib import Path
 from zipfile import is_zipfile
 
+from spark_connect_rt.plugins.jars import holds_java
+
 ENTRY_POINTS = "entry_points.txt"
 
 
@@ -29,6 +32,7 @@ class Location:
     path: Path
     site: Path  # what a module search starts from
     error: str = ""  # why it cannot be used; empty: it can
+    java: bool = False  # holds Java plug-ins: nothing of it is imported
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +54,8 @@ def find_locations(plugin_path: Sequence[str]) -> list[Location]:
         try:
             children = [folder] if _is_plugin(folder) else sorted(folder.iterdir())
         except OSError as error:
-            found.append(Location(folder.name, folder, folder, f"cannot be read: {error.strerror or error}"))
+            why = f"plugin.path names it, and it cannot be read: {error.strerror or error}"
+            found.append(Location(folder.name, folder, folder, why))
             continue
         for child in children:
             if child.name.startswith((".", "__")) or not (child.is_dir() or child.suffix in (".whl", ".jar")):
@@ -101,8 +106,12 @@ def _entries(points: metadata.EntryPoints, version: str | None) -> list[FoundEnt
 
 def _is_plugin(folder: Path) -> bool:
     """Tell whether an element of ``plugin.path`` is a plug-in itself, not a folder of some."""
-    if folder.suffix == ".whl" and folder.is_file():
+    if folder.suffix in (".whl", ".jar") and folder.is_file():
         return True
+    return _is_python(folder)
+
+
+def _is_python(folder: Path) -> bool:
     marks = (folder / "pyvenv.cfg", folder / ENTRY_POINTS)
     return any(mark.is_file() for mark in marks) or any(folder.glob("*.dist-info"))
 
@@ -119,8 +128,8 @@ def _free_name(path: Path, taken: set[str]) -> str:
 
 
 def _location(name: str, path: Path) -> Location:
-    if path.suffix == ".jar" or any(path.glob("*.jar")):
-        return Location(name, path, path, "a Java plug-in, which cannot run here")
+    if not _is_python(path) and _holds_java(path):
+        return Location(name, path, path, java=True)
     if path.suffix == ".whl":
         if not path.name.endswith("-none-any.whl"):
             return Location(name, path, path, "a wheel with compiled modules: pip install --target it into a folder")
@@ -136,3 +145,10 @@ def _location(name: str, path: Path) -> Location:
         here = f"{sys.version_info[0]}.{sys.version_info[1]}"
         return Location(name, path, path, f"a virtual environment of {made_for}, the worker runs Python {here}")
     return Location(name, path, path)
+
+
+def _holds_java(path: Path) -> bool:
+    try:
+        return holds_java(path)
+    except OSError:
+        return False  # what cannot be read is reported by who reads it

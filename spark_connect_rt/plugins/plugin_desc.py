@@ -58,6 +58,11 @@ class PluginDesc:
     listed: bool = True  # False: found by its name, shown by no list
 
     @property
+    def is_java(self) -> bool:
+        """Whether a JVM runs it."""
+        return False
+
+    @property
     def cls(self) -> PluginClass:
         """The class, imported when first asked for. Raises NotFoundError: it cannot be, or is another kind."""
         found = load_class(f"{ROOT}.{self.namespace}.{self.target}" if self.namespace else self.target)

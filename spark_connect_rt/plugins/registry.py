@@ -12,9 +12,10 @@ import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from spark_connect_rt.api.plugin_modules import BROKEN_PLUGIN, VERSION_MARK
+from spark_connect_rt.api.plugin_modules import BROKEN_PLUGIN, RUNTIME_MARK, VERSION_MARK
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.plugins.discovery import BrokenPlugin, Discovered
+from spark_connect_rt.plugins.java_plugins import JavaPluginDesc
 from spark_connect_rt.plugins.plugin_desc import (
     IN_REST,
     SINK,
@@ -54,27 +55,35 @@ class Plugins:
         self._discover = discover
         self._lock = threading.Lock()
         self._others: Sequence[PluginDesc] | None = None
+        self._more: Callable[[], Discovered] | None = None
         self._all_by_name: dict[str, list[PluginDesc]] = {}
         self._broken: dict[tuple[str, str], BrokenPlugin] = {}
 
     def find(self, name: str) -> PluginDesc:
         """Return the plug-in of that name or alias; ``name@[1.0,2.0)`` the newest of these versions (KIP-891).
 
-        A bundled one comes first unless a version is asked for. Raises NotFoundError: unknown, an alias of several,
-        no such version; BadConfigError: that is no version.
+        A bundled one comes first unless a version is asked for, one in Python before one in Java; ``name%java`` and
+        ``name%python`` look at one runtime only. Raises NotFoundError: unknown, an alias of several, no such version;
+        BadConfigError: that is no version.
         """
         wanted, _, version = name.strip().partition(VERSION_MARK)
+        wanted, _, runtime = wanted.partition(RUNTIME_MARK)
         accepts = requirement(version, "plugin.version")
-        known = self._by_name.get(wanted, []) if accepts is None else []
+        known: Sequence[PluginDesc] = self._by_name.get(wanted, []) if accepts is None and runtime != "java" else []
         if not known:
             self._search()
-            known = self._all_by_name.get(wanted, [])
+            known = _of_runtime(self._all_by_name.get(wanted, []), runtime)
+        if not known:
+            self._search_all()
+            known = _of_runtime(self._all_by_name.get(wanted, []), runtime)
         names = sorted({one.java_class for one in known})
         if len(names) > 1:
             meant = ", ".join(names)
             raise NotFoundError(f"plug-in name {wanted} is ambiguous, it may mean {meant}: give the whole name")
         if known:
             return _newest(known, accepts, version)
+        if runtime:
+            raise NotFoundError(f"{self._not_found(wanted)}; connectrt.runtime={runtime} allows no other")
         if ":" in wanted or "." in wanted:
             return self._users_own(wanted)
         raise NotFoundError(f"{self._not_found(wanted)}")
@@ -98,8 +107,9 @@ class Plugins:
             found = self.find(name)
         except NotFoundError:
             return []
-        self._search()
-        known = [one for one in self._all_by_name.get(name.strip(), [found]) if one.java_class == found.java_class]
+        self._search_all()
+        named = self._all_by_name.get(name.strip().partition(RUNTIME_MARK)[0], [found])
+        known = [one for one in named if one.java_class == found.java_class]
         return sorted({one.version for one in known if one.version}, key=version_order)
 
     def list(self, connectors_only: bool = True) -> Sequence[PluginDesc]:
@@ -109,8 +119,12 @@ class Plugins:
 
     def everything(self) -> Sequence[PluginDesc]:
         """Return every plug-in of every kind, also those that failed when they were imported."""
-        self._search()
-        return _sorted([*self._bundled, *(self._others or ())])
+        self._search_all()
+        found = _sorted([*self._bundled, *(self._others or ())])
+        for one in found:
+            if isinstance(one, JavaPluginDesc) and (why := one.runtime.broken(one)):
+                self._note(BrokenPlugin(one.java_class, one.location, f"cannot be made: {why}"))
+        return found
 
     def broken(self) -> Sequence[BrokenPlugin]:
         """Return those that cannot be used, as far as is known: by their metadata, or since they were asked for."""
@@ -118,14 +132,42 @@ class Plugins:
         with self._lock:
             return sorted(self._broken.values(), key=lambda one: (one.location, one.name))
 
+    def refresh(self) -> None:
+        """Search again: a plug-in was installed or removed. Who asks meanwhile gets what was known before."""
+        if self._others is None:
+            return  # nothing was searched yet
+        found = self._discover()
+        places = {one.location for one in found.plugins}
+        with self._lock:
+            self._take(found)
+            self._broken = {key: one for key, one in self._broken.items() if one.location in places}
+        for one in found.broken:
+            self._note(one)
+
     def _search(self) -> None:
         with self._lock:
             if self._others is not None:
                 return
             found = self._discover()
-            self._others = found.plugins
-            self._all_by_name = _by_name([*self._bundled, *found.plugins])
+            self._take(found)
         for one in found.broken:
+            self._note(one)
+
+    def _take(self, found: Discovered) -> None:
+        self._others = found.plugins
+        self._more = found.more
+        self._all_by_name = _by_name([*self._bundled, *found.plugins])
+
+    def _search_all(self) -> None:
+        """Search also for what only a JVM finds: once, when a name is not known, or all are wanted."""
+        self._search()
+        with self._lock:
+            if self._more is None:
+                return
+            more, self._more = self._more(), None
+            self._others = [*(self._others or ()), *more.plugins]
+            self._all_by_name = _by_name([*self._bundled, *self._others])
+        for one in more.broken:
             self._note(one)
 
     def _note(self, broken: BrokenPlugin) -> None:
@@ -160,8 +202,19 @@ class Plugins:
         connectors = ", ".join(one.java_class for one in self.list())
         return (
             f"Failed to find any class that implements Connector and which name matches {name}, "
-            f"available connectors are: {connectors}"
+            f"available connectors are: {connectors}{self._why_broken(name)}"
         )
+
+    def _why_broken(self, name: str) -> str:
+        """Return what is wrong with plug-ins of that name that are there."""
+        found = [one for one in self.broken() if name in (one.name, one.name.rpartition(".")[2])]
+        return "".join(f"; {one.name} of {one.location}: {one.error}" for one in found)
+
+
+def _of_runtime(known: Sequence[PluginDesc], runtime: str) -> Sequence[PluginDesc]:
+    if not runtime:
+        return known
+    return [one for one in known if isinstance(one, JavaPluginDesc) == (runtime == "java")]
 
 
 def _newest(known: Sequence[PluginDesc], accepts: Accepts | None, version: str) -> PluginDesc:
@@ -173,7 +226,21 @@ def _newest(known: Sequence[PluginDesc], accepts: Accepts | None, version: str) 
             f"Plugin {known[0].java_class} not found that matches the version range {wanted}, "
             f"available versions: [{versions}]"
         )
-    return max(fitting, key=lambda one: version_order(one.version))
+    ours = [one for one in fitting if not isinstance(one, JavaPluginDesc)]
+    fitting = ours or fitting
+    if len(fitting) == 1:
+        return fitting[0]  # whose version nobody has to know
+    newest = max(fitting, key=lambda one: (version_order(one.version), one.location))
+    twins = [one.location for one in fitting if one.version == newest.version]
+    if len(set(twins)) > 1:
+        log.warning(
+            "plugin=%s version=%s is in several places of plugin.path (%s); that of %s is used: remove the others",
+            newest.java_class,
+            newest.version,
+            ", ".join(sorted(twins)),
+            newest.location,
+        )
+    return newest
 
 
 def _sorted(plugins: Iterable[PluginDesc]) -> list[PluginDesc]:

@@ -1,11 +1,13 @@
 """Versions and version ranges of plug-ins (KIP-891): ``1.2`` is exactly that, ``[1.0,2.0)`` a range, ``latest``.
 
 Pure. Ranges are written as Maven writes them, because that is what Java Connect reads (``PluginUtils``); versions are
-ordered as Python orders them (PEP 440), because plug-ins here are Python distributions.
+ordered as Python orders them (PEP 440), and those of Java plug-ins that are none of Python's (``3.7.0.Final``) as Maven
+orders these: ``Alpha``, ``Beta``, ``CR`` and ``SNAPSHOT`` before the version, other words after it.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 
 from packaging.version import InvalidVersion, Version
@@ -14,14 +16,33 @@ from spark_connect_rt.errors import BadConfigError
 
 Accepts = Callable[[str | None], bool]
 _LOWEST = Version("0.dev0")
+_MAVEN = re.compile(r"^(\d+(?:\.\d+)*)[.-]([A-Za-z]+)[.-]?(\d*)$")
+_FINAL = {"final", "ga", "release"}
+_BEFORE = {"alpha": "a", "beta": "b", "milestone": "b", "m": "b", "cr": "rc", "rc": "rc", "snapshot": ".dev"}
 
 
 def version_order(text: str | None) -> Version:
     """Return what versions are sorted by; one that is none comes first."""
     try:
-        return Version(text or "")
+        return _parsed(text or "")
     except InvalidVersion:
         return _LOWEST
+
+
+def _parsed(text: str) -> Version:
+    """Return Python's version, or Maven's as one. Raises InvalidVersion."""
+    found = _MAVEN.match(text.strip())
+    word = found.group(2).lower() if found else ""
+    if found and word in _FINAL:
+        return Version(found.group(1))
+    if found and word in _BEFORE:
+        return Version(f"{found.group(1)}{_BEFORE[word]}{found.group(3) or 0}")
+    try:
+        return Version(text)
+    except InvalidVersion:
+        if found is None:
+            raise
+        return Version(f"{found.group(1)}+{word}{found.group(3)}")
 
 
 def requirement(text: str | None, setting: str) -> Accepts | None:
@@ -43,7 +64,7 @@ def requirement(text: str | None, setting: str) -> Accepts | None:
 
 def _equal(version: str | None, wanted: str) -> bool:
     try:
-        return Version(version or "") == Version(wanted)
+        return _parsed(version or "") == _parsed(wanted)
     except InvalidVersion:
         return False
 
@@ -64,10 +85,10 @@ def _intervals(text: str) -> list[str]:
 def _interval(text: str) -> Callable[[Version], bool]:
     low_text, comma, high_text = text[1:-1].partition(",")
     if not comma:
-        exact = Version(low_text)
+        exact = _parsed(low_text)
         return lambda version: version == exact
-    low = Version(low_text) if low_text else None
-    high = Version(high_text) if high_text else None
+    low = _parsed(low_text) if low_text else None
+    high = _parsed(high_text) if high_text else None
     with_low, with_high = text[0] == "[", text[-1] == "]"
 
     def accepts(version: Version) -> bool:

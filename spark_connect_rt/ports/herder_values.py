@@ -131,6 +131,7 @@ class Health:
     detail: str = ""
     live: bool = True
     serves: bool = False
+    note: str = ""  # trouble that leaves the worker as healthy as it is
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,8 +1,12 @@
-"""What an executor must know to host a Java plug-in: where its jars are, and what JVM it gets. Values only."""
+"""Java plug-ins, as the inside sees them: what an executor must know to host one, what a connector's class answers."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+
+from spark_connect_rt.config.config_def import ConfigValue
 
 DEFAULT_HEAP = "256m"
 
@@ -20,3 +24,31 @@ class JavaCode:
     levels: tuple[tuple[str, str], ...] = ()  # of Java's loggers when it starts
     connector_class: str = ""  # Java's name
     connector_version: str = ""  # as the driver found it; empty: the plug-in has none
+
+
+class JavaConnector(ABC):
+    """What the runtime asks of the Python class that stands for a Java connector, beside what all connectors answer."""
+
+    @property
+    @abstractmethod
+    def java_class(self) -> str:
+        """Return Java's name of the connector class."""
+
+    @property
+    @abstractmethod
+    def location(self) -> str:
+        """Return where its jars are on the driver."""
+
+    @property
+    @abstractmethod
+    def java_task_class(self) -> str:
+        """Return Java's name of the task class, as the config topic holds it."""
+
+    @property
+    @abstractmethod
+    def executor_task_class(self) -> str:
+        """Return ``package.module:Class`` of what hosts its tasks on an executor."""
+
+    @abstractmethod
+    def config_values(self, config: Mapping[str, str]) -> Sequence[ConfigValue]:
+        """Return what the connector's own validation says of every setting. Raises ConnectError."""

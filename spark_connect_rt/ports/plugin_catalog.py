@@ -18,6 +18,14 @@ class PluginFacts(Protocol):
         """The kind of plug-in."""
 
     @property
+    def is_java(self) -> bool:
+        """Whether a JVM runs it; its ``version`` and ``cls`` may then take seconds, the first time."""
+
+    @property
+    def location(self) -> str:
+        """Where it is: bundled, environment, or a path."""
+
+    @property
     def version(self) -> str | None:
         """Its version, None when undefined."""
 

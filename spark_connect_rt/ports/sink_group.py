@@ -7,6 +7,7 @@ commits; it fetches nothing. Executors read what the callbacks tell the engine t
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -17,6 +18,16 @@ OnRevoked = Callable[[Sequence[TopicPartition]], None]
 """Called BEFORE the partitions go; they are released when it returns. It may call ``commit``."""
 OnLost = Callable[[Sequence[TopicPartition]], None]
 """The partitions are gone already; nothing may be committed."""
+
+
+@dataclass(frozen=True, slots=True)
+class GroupGeneration:
+    """One member in one generation of its group: what a broker fences transactions by (KIP-447)."""
+
+    group: str
+    generation: int
+    member: str
+    instance: str | None = None  # of a static member
 
 
 class SinkGroup(Protocol):
@@ -37,6 +48,9 @@ class SinkGroup(Protocol):
 
     def commit(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Commit next offsets now. Raises FencedError (generation is over), RetriableError."""
+
+    def generation(self) -> GroupGeneration | None:
+        """Return which generation this member is in; None: it has not joined."""
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the log end of each partition (for lag, and for bounded batches)."""

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from spark_connect_rt.config.worker.worker_config import FlushSettings
 from spark_connect_rt.ports.java_code import JavaCode
+from spark_connect_rt.ports.sink_group import GroupGeneration
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 
 
@@ -112,7 +113,15 @@ class Revoke:
     timeout_ms: int
 
 
-TaskCommand = Start | Pause | Resume | Stop | Assign | Revoke
+@dataclass(frozen=True, slots=True)
+class NoteGeneration:
+    """Sinks: the task's group member has joined this generation; known before what was assigned in it is read."""
+
+    task: ConnectorTaskId
+    generation: GroupGeneration
+
+
+TaskCommand = Start | Pause | Resume | Stop | Assign | Revoke | NoteGeneration
 """All but Start are for a run that was started; when it has ended they are dropped."""
 
 

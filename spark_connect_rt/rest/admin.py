@@ -2,23 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any
-
 from fastapi import APIRouter
 from starlette.responses import Response
 
 from spark_connect_rt.ports.herder import HerderApi
-from spark_connect_rt.rest import loggers
+from spark_connect_rt.rest import loggers, plugin_installs
 from spark_connect_rt.rest.context import JsonResponse
-from spark_connect_rt.rest.shapes import PluginReport, WorkerEvents
-
-ReadPlugins = Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]
-"""Returns ``{"plugins": [{class, type, version, location}], "broken": [{name, location, error}]}``."""
+from spark_connect_rt.rest.plugin_installs import InstallRights, ReadPlugins
+from spark_connect_rt.rest.shapes import WorkerEvents
 
 
-def router(herder: HerderApi, plugins: ReadPlugins | None) -> APIRouter:
-    """Return the routes of ``/admin``; ``plugins`` None: none are reported."""
+def router(herder: HerderApi, plugins: ReadPlugins | None, installs: InstallRights | None = None) -> APIRouter:
+    """Return the routes of ``/admin``; ``plugins`` None: none are reported; ``installs`` None: none are installed."""
     routes = APIRouter(tags=["worker"])
 
     @routes.get("/admin/story")
@@ -38,10 +33,6 @@ def router(herder: HerderApi, plugins: ReadPlugins | None) -> APIRouter:
 
         return Response(metrics_text(herder.views.metrics()), media_type=CONTENT_TYPE)
 
-    @routes.get("/admin/plugins")
-    async def all_plugins() -> Response:
-        """Return all plug-ins by their metadata, and those that cannot be used with their errors."""
-        return JsonResponse(PluginReport(**plugins()) if plugins else PluginReport())
-
+    plugin_installs.add_routes(routes, plugins, installs)
     loggers.add_routes(routes, herder)
     return routes

@@ -22,7 +22,6 @@ from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.protocol.java_hash_order import java_hash_order
 from spark_connect_rt.rest import admin, connector_plugins, connectors, health, internal, root
-from spark_connect_rt.rest.admin import ReadPlugins
 from spark_connect_rt.rest.context import REQUEST_LIMIT_MS, Forwarded, JsonResponse, RestContext
 from spark_connect_rt.rest.description import docs_page
 from spark_connect_rt.rest.description.openapi import describe
@@ -30,6 +29,7 @@ from spark_connect_rt.rest.error_mapping import ErrorAnswer, answer_of, answer_o
 from spark_connect_rt.rest.middleware.body_limit import BodyLimit
 from spark_connect_rt.rest.negotiation import speaks_json
 from spark_connect_rt.rest.paths import EncodedPaths
+from spark_connect_rt.rest.plugin_installs import InstallRights, ReadPlugins
 
 _log = logging.getLogger(__name__)
 
@@ -43,6 +43,7 @@ def create_app(
     request_limit_ms: int = REQUEST_LIMIT_MS,
     with_admin: bool = True,
     plugins: ReadPlugins | None = None,
+    installs: InstallRights | None = None,
 ) -> FastAPI:
     """Return the application; ``peers`` None: a worker alone, nothing is forwarded.
 
@@ -51,15 +52,19 @@ def create_app(
     context = RestContext(herder, version, commit, peers, request_limit_ms)
     routers = [it.router(context) for it in (root, health, connectors, internal, connector_plugins)]
     if with_admin:
-        routers.append(admin.router(herder, plugins))
+        routers.append(admin.router(herder, plugins, installs))
     return _application(routers, context.close, version)
 
 
 def create_admin_app(
-    herder: HerderApi, plugins: ReadPlugins | None = None, *, version: str = CONNECT_VERSION
+    herder: HerderApi,
+    plugins: ReadPlugins | None = None,
+    installs: InstallRights | None = None,
+    *,
+    version: str = CONNECT_VERSION,
 ) -> FastAPI:
     """Return the application behind ``admin.listeners``: /admin and nothing else."""
-    return _application([admin.router(herder, plugins)], lambda: None, version)
+    return _application([admin.router(herder, plugins, installs)], lambda: None, version)
 
 
 def create_internal_app(

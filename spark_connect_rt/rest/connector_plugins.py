@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated
 
 from fastapi import APIRouter, Path
+from starlette.concurrency import run_in_threadpool
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -28,7 +29,8 @@ def router(context: RestContext) -> APIRouter:
     @routes.get("/connector-plugins")
     async def plugins(connectorsOnly: str = "true") -> Response:  # noqa: N803 - Kafka's name of the parameter
         """Return the connectors, or with ``connectorsOnly=false`` every plug-in."""
-        return JsonResponse(context.herder.views.plugins(connectorsOnly.lower() == "true"))
+        wanted = connectorsOnly.lower() == "true"
+        return JsonResponse(await run_in_threadpool(context.herder.views.plugins, wanted))  # a JVM may have to say
 
     @routes.get("/connector-plugins/{plugin}/config")
     async def plugin_config(request: Request, plugin: PluginName) -> Response:

@@ -20,6 +20,7 @@ from spark_connect_rt.errors import (
     NotAssignedError,
     NotFoundError,
     NotLeaderError,
+    PluginInUseError,
     RebalanceInProgressError,
     ShuttingDownError,
     TimedOutError,
@@ -55,6 +56,7 @@ HTTP_STATUS: dict[type[ConnectError], int] = {
     ForbiddenError: 403,
     NotFoundError: 404,
     AlreadyExistsError: 409,
+    PluginInUseError: 409,
     NotLeaderError: 409,
     NotAssignedError: 409,
     RebalanceInProgressError: 409,
@@ -63,6 +65,7 @@ HTTP_STATUS: dict[type[ConnectError], int] = {
 HINTS: dict[type[ConnectError], str] = {
     BadConfigError: "Correct every setting listed in 'problems', then send the request again.",
     AlreadyExistsError: "Choose another name, or PUT /connectors/{name}/config to change this one.",
+    PluginInUseError: "Delete or change the connectors that are named, then send the request again.",
     NotLeaderError: "Send the request again in a moment.",
     NotAssignedError: "Send the request again in a moment.",
     RebalanceInProgressError: "Send the request again in a moment.",
@@ -74,6 +77,7 @@ HINTS: dict[type[ConnectError], str] = {
 
 NOT_FOUND_HINTS = (
     ("/admin/loggers", "GET /admin/loggers lists the loggers."),
+    ("/admin/plugins", "GET /admin/plugins lists the plug-ins that are installed."),
     ("/connector-plugins", "GET /connector-plugins?connectorsOnly=false lists the plug-ins."),
     ("/tasks/", "GET /connectors/{name}/tasks lists the tasks of a connector."),
     ("/connectors", "GET /connectors lists the connectors."),

@@ -47,6 +47,8 @@ def worker_health(health: Health) -> WorkerHealth:
     message = _MESSAGE[health.status]
     if health.status != "healthy" and health.detail:
         message = f"{message} {health.detail}"
+    if health.note:
+        message = f"{message} {health.note}"
     return WorkerHealth(health.status, message)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 from spark_connect_rt.ports.herder_values import ConnectorInfo, ConnectorOffset, ConnectorStateInfo, HerderEvent
 from spark_connect_rt.ports.json_shape import JsonShape, described, left_out, one_of
+from spark_connect_rt.ports.plugin_installs import InstalledInfo
 from spark_connect_rt.state.target_state import TargetState
 
 INITIAL_STATES = {"RUNNING": TargetState.STARTED, "PAUSED": TargetState.PAUSED, "STOPPED": TargetState.STOPPED}
@@ -117,7 +118,9 @@ class WorkerEvents(JsonShape):
 
 @dataclass(frozen=True, slots=True)
 class PluginReport(JsonShape):
-    """Every plug-in by its metadata, and those that cannot be used."""
+    """Every plug-in by its metadata, those that cannot be used, and those installed while the worker ran."""
 
     plugins: Sequence[Mapping[str, Any]] = ()
     broken: Sequence[Mapping[str, Any]] = ()
+    installed: Sequence[InstalledInfo] = ()
+    problem: str = field(default="", metadata=described("Why the group's record is not followed now; empty: it is."))

@@ -57,6 +57,8 @@ class _Facts:
     type: str
     version: str | None
     java_class: str
+    location: str = "bundled"
+    is_java: bool = False
 
 
 class MemoryPlugins:

@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from spark_connect_rt.config.java_regex import java_pattern
 from spark_connect_rt.errors import FencedError
 from spark_connect_rt.ports.group_offsets import GroupInUseError
-from spark_connect_rt.ports.sink_group import OnAssigned, OnLost, OnRevoked
+from spark_connect_rt.ports.sink_group import GroupGeneration, OnAssigned, OnLost, OnRevoked
 from spark_connect_rt.protocol.ids import TopicPartition
 
 
@@ -226,6 +226,10 @@ class MemorySinkGroup:
             if offsets and (gone or self.expelled):
                 raise FencedError(f"group {self.group}: {', '.join(gone) or 'all'} is no longer this member's")
             self._groups._group(self.group).committed.update(offsets)
+
+    def generation(self) -> GroupGeneration | None:
+        """See ``ports.sink_group.SinkGroup.generation``."""
+        return GroupGeneration(self.group, self._generation, f"member-{id(self)}") if self._generation else None
 
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         """See ``ports.sink_group.SinkGroup.end_offsets``."""

@@ -21,6 +21,7 @@ class Member:
         self.group = group
         self.held: dict[TopicPartition, int] = {}  # -> committed offset it was given
         self.told: list[tuple[str, list[TopicPartition]]] = []
+        self.on_assigned: Callable[[], None] = lambda: None
         self.before_release: Callable[[Sequence[TopicPartition]], None] = lambda partitions: None
 
     def subscribe(self, topics: Sequence[str] = (), pattern: str | None = None) -> Member:
@@ -30,6 +31,7 @@ class Member:
     def _assigned(self, offsets: Mapping[TopicPartition, int]) -> None:
         self.told.append(("assigned", sorted(offsets)))
         self.held.update(offsets)
+        self.on_assigned()
 
     def _revoked(self, partitions: Sequence[TopicPartition]) -> None:
         self.told.append(("revoked", sorted(partitions)))
@@ -122,6 +124,25 @@ class SinkGroupContract:
         assert set(second.held.values()) == {5}  # committed inside the callback
         second.group.close()
         self.poll_until(lambda: len(first.held) == 4, first)
+        first.group.close()
+
+    def test_the_generation_is_known_at_the_assignment_and_rises(self, topic: str, name: str) -> None:
+        first = Member(self.new_group(name))
+        at_assignment = []
+        first.on_assigned = lambda: at_assignment.append(first.group.generation())
+        first.subscribe([topic])
+        self.poll_until(lambda: len(first.held) == 4, first)
+        alone = first.group.generation()
+        assert alone is not None
+        assert (alone.group, alone.instance, at_assignment[-1]) == (name, None, alone)
+        second = Member(self.new_group(name)).subscribe([topic])
+        self.poll_until(lambda: len(first.held) == len(second.held) == 2, first, second)
+        mine, other = first.group.generation(), second.group.generation()
+        assert mine is not None
+        assert other is not None
+        assert mine.generation == other.generation > alone.generation
+        assert mine.member == alone.member != other.member
+        second.group.close()
         first.group.close()
 
     def test_closing_revokes_first_and_lets_commit(self, topic: str, name: str) -> None:

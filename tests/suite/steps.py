@@ -27,6 +27,7 @@ GROUP_STORIES = (
 WORKERS = 2  # beside the stories of groups: real processes wait as much as they compute
 SCHEDULES = "CONNECTRT_SCHEDULES"  # how many schedules tests/simulation runs; see tests/simulation/test_schedules.py
 LONG_SCHEDULES = "10000"
+JAVA_SIZES = "CONNECTRT_JAVA_PROOFS"  # the sizes of tests/java_proofs; see tests/support/java_beside_ours.py
 # Compiled by the first compiler only a JVM costs half the CPU until it answers: brokers 7.1 -> 4.0 s, Java's worker
 # 13 -> 6, ours 14.5 -> 11.9. No test measures speed.
 JVM = {"JAVA_TOOL_OPTIONS": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
@@ -64,6 +65,7 @@ STATIC: Lane = (
 UNIT: Lane = (_pytest("unit", *PURE),)
 SIMULATION: Lane = (_pytest("simulation", "tests/simulation"),)
 GROUPS: Lane = (_pytest("worker groups", *GROUP_STORIES, tries_again=True),)
+JAVA_PROOFS: Lane = (_pytest("java connectors", "tests/java_proofs"),)
 BESIDE = ("-p", "tests.suite.longest_first", "-n", str(WORKERS), "--dist", "loadfile", "--no-loadscope-reorder")
 REAL_PROCESSES: Lane = (
     _pytest("real processes", *BESIDE, *(f"--ignore={story}" for story in GROUP_STORIES), *REAL, tries_again=True),
@@ -101,6 +103,7 @@ RUNS: Mapping[str, Run] = {
     "all": Run((((*STATIC, *SIMULATION, *OLDEST_SPARK), UNIT), (GROUPS, REAL_PROCESSES)), JVM),
     "quick": Run(((STATIC, UNIT),), JVM),
     "long": Run(((SIMULATION,),), {**JVM, SCHEDULES: LONG_SCHEDULES}),
+    "java": Run(((JAVA_PROOFS,),), {JAVA_SIZES: "whole"}),
 }
 
 

@@ -58,9 +58,10 @@ class JavaConnect(WorkerProcess):
         """Return the java command line; writes the plug-in folder and the log set-up first."""
         java = self._java or find_java()
         jars = list(self._jars or resolve_jars(COORDINATES))
-        plugins = self._plugin_folder(jars)
-        with properties_file.open("a", encoding="utf-8") as file:
-            file.write(f"plugin.path={plugins}\n")
+        if "plugin.path" not in self.properties:
+            plugins = self._plugin_folder(jars)
+            with properties_file.open("a", encoding="utf-8") as file:
+                file.write(f"plugin.path={plugins}\n")
         log_config = self.directory / "log4j2.properties"
         log_config.write_text(LOG_CONFIG, encoding="utf-8")
         return [

@@ -1,7 +1,8 @@
 """The jar of Java test plug-ins: compiled once from ``java_plugins``, kept in the cache under a hash of its sources.
 
 What is in it: ``MisbehavingSource`` and ``MisbehavingSink`` (whose setting ``misbehave`` says which call does what
-wrong), the transformation ``Label``, the predicate ``TopicIs``, the converter ``Marked``, the provider ``Table``.
+wrong), ``ObedientSink`` (whose task does what its records say), the transformation ``Label``, the predicate
+``TopicIs``, the converter ``Marked``, the provider ``Table``.
 """
 
 from __future__ import annotations
@@ -21,13 +22,15 @@ SOURCE = f"{PACKAGE}.MisbehavingSource"
 SOURCE_TASK = f"{PACKAGE}.MisbehavingSourceTask"
 SINK = f"{PACKAGE}.MisbehavingSink"
 SINK_TASK = f"{PACKAGE}.MisbehavingSinkTask"
+OBEDIENT_SINK = f"{PACKAGE}.ObedientSink"
+OBEDIENT_TASK = f"{PACKAGE}.ObedientSinkTask"
 LABEL = f"{PACKAGE}.Label"
 TOPIC_IS = f"{PACKAGE}.TopicIs"
 MARKED = f"{PACKAGE}.Marked"
 TABLE = f"{PACKAGE}.Table"
 _SERVICES = {
     "org.apache.kafka.connect.source.SourceConnector": SOURCE,
-    "org.apache.kafka.connect.sink.SinkConnector": SINK,
+    "org.apache.kafka.connect.sink.SinkConnector": f"{SINK}\n{OBEDIENT_SINK}",
     "org.apache.kafka.connect.transforms.Transformation": LABEL,
     "org.apache.kafka.connect.transforms.predicates.Predicate": TOPIC_IS,
     "org.apache.kafka.connect.storage.Converter": MARKED,

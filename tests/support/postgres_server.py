@@ -20,6 +20,8 @@ import time
 from pathlib import Path
 from typing import Self
 
+import psutil
+
 from spark_connect_rt.embedded.kafka import free_ports
 from spark_connect_rt.errors import StartupError
 
@@ -110,6 +112,18 @@ class PostgresServer:
             with contextlib.suppress(ProcessLookupError):
                 process.send_signal(how)
             process.wait(60)
+
+    def crash(self) -> None:
+        """SIGKILL the server and every process of it; the data stay as they are on the disk."""
+        if self._process is None:
+            return
+        everybody = [psutil.Process(self._process.pid), *psutil.Process(self._process.pid).children(recursive=True)]
+        for one in everybody:
+            with contextlib.suppress(psutil.NoSuchProcess):
+                one.kill()
+        self._process.wait(60)
+        self._process = None
+        psutil.wait_procs(everybody, timeout=10)
 
     def __enter__(self) -> Self:
         return self.start()

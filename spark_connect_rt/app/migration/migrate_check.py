@@ -24,6 +24,7 @@ from spark_connect_rt.planning.migration.stored_state import given_connectors, t
 from spark_connect_rt.planning.migration.worker_file import WorkerFile, worker_lines
 from spark_connect_rt.planning.store_check import record_findings
 
+_NO_JVM = {"plugin.discovery": "service_load"}  # PluginJars knows the classes that no service file names
 _JAVA_CLASSES = ("interceptor.classes", "partitioner.class", "metric.reporters", "ssl.engine.factory.class")
 
 
@@ -47,7 +48,7 @@ def migrate_check(settings: Mapping[str, str], file: str, as_json: bool) -> int:
 def migration_report(settings: Mapping[str, str], file: str) -> MigrationReport:
     """Return everything there is to say about a Java worker's file. What cannot be read is a line of it."""
     jars = PluginJars(PluginSettings.of(settings).folders)
-    catalog = MigrationCatalog(plugins_of(settings), jars)
+    catalog = MigrationCatalog(plugins_of({**settings, **_NO_JVM}), jars)
     complaints = _complaints(settings)
     given = WorkerFile(settings, DISTRIBUTED, PASSED_ON, catalog, client_problem, _shown(settings), complaints)
     state = _state(settings, complaints)

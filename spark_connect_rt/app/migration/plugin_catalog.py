@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from spark_connect_rt.api.connector import Connector, SinkConnector
-from spark_connect_rt.api.plugin_modules import versioned
+from spark_connect_rt.api.plugin_modules import RUNTIME_MARK, versioned
 from spark_connect_rt.app.migration.plugin_jars import PluginJars
 from spark_connect_rt.config.connectors.connector_config import PASSED_ON, SINK, SOURCE
 from spark_connect_rt.errors import BadConfigError, ConnectError, NotFoundError
@@ -25,15 +25,14 @@ class MigrationCatalog:
 
     def find(self, name: str, version: str | None = None, runtime: str = "auto") -> Found | None:
         """See Catalog.find."""
-        place = self._jars.location_of(name)
-        in_jar = Found(name, JAVA, version, place) if place else None
-        if runtime == JAVA:
-            return in_jar
+        wanted = f"{name}{RUNTIME_MARK}{runtime}" if runtime in (JAVA, PYTHON) else name
         try:
-            found = self._plugins.find(versioned(name, version))
+            found = self._plugins.find(versioned(wanted, version))
         except NotFoundError as error:
-            known = in_jar or self._of_another_version(name, version, str(error))
-            return known if runtime != PYTHON else None
+            place = self._jars.location_of(name)
+            if place and runtime != PYTHON:
+                return Found(name, JAVA, version, place)
+            return self._of_another_version(name, version, str(error)) if runtime == "auto" else None
         except BadConfigError as error:
             return Found(name, "", problem=str(error))
         return _described(found)
@@ -58,6 +57,8 @@ class MigrationCatalog:
 
 def _described(found: PluginDesc) -> Found:
     """Return a plug-in of the registry; a Python one under a Java class's name is its twin."""
+    if found.is_java:
+        return Found(found.java_class, JAVA, None, found.location)  # its version would be asked of a JVM
     twin = found.location == "bundled" and not found.java_class.startswith(_OURS)
     twin = twin or any(alias.startswith(("io.confluent.", "io.aiven.")) for alias in found.aliases)
     return Found(found.java_class, PYTHON, found.version, found.location, twin)

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.settings_group import SettingsGroup
@@ -16,6 +17,14 @@ from spark_connect_rt.config.worker.worker_config import RUNTIME
 
 MEDIUM, LOW = Importance.MEDIUM, Importance.LOW
 LOG_LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL", "OFF")
+
+JAVA_HEAP, JAVA_OPTIONS = "connectrt.java.heap", "connectrt.java.options"
+
+
+def heap_size(value: Any) -> str | None:
+    """Accept what -Xmx takes; the JVM itself says when it is too small."""
+    return None if value is None or re.fullmatch(r"\d+[kKmMgG]?", value) else "a size is wanted, such as 256m or 2g"
+
 
 ENGINE = ConfigDef(
     [
@@ -57,6 +66,22 @@ ENGINE = ConfigDef(
             LOW,
             "Modules (each with those below it) whose classes a connector's configuration may name though no plug-in "
             "registered them; *: any that can be imported. Classes that the worker's file names are always imported.",
+        ),
+        ConfigKey(
+            JAVA_HEAP,
+            Type.STRING,
+            "256m",
+            MEDIUM,
+            "Heap of each JVM that hosts Java plug-ins: the one beside the worker, and those of tasks unless their "
+            "connector says otherwise. A JVM takes about 120 MB more than its heap.",
+            heap_size,
+        ),
+        ConfigKey(
+            JAVA_OPTIONS,
+            Type.STRING,
+            "",
+            LOW,
+            "Further options of these JVMs, separated by blanks as in a shell.",
         ),
         ConfigKey(
             "connectrt.lost.work.delay.ms",
@@ -180,6 +205,43 @@ CONNECTOR = ConfigDef(
             "Isolation of tasks",
             recommended=("auto", "process", "thread"),
         ),
+        ConfigKey(
+            "connectrt.runtime",
+            Type.STRING,
+            "auto",
+            LOW,
+            "Which of two connectors of one name runs. python: the one in Python; java: the one of a jar in "
+            "plugin.path; auto: the one in Python, unless connector.plugin.version asks for a version only a jar has.",
+            one_of("auto", "python", "java", ignore_case=True),
+            "Execution",
+            2,
+            "SHORT",
+            "Runtime of the connector",
+            recommended=("auto", "python", "java"),
+        ),
+        ConfigKey(
+            JAVA_HEAP,
+            Type.STRING,
+            None,
+            LOW,
+            "Heap of the JVM of a Java connector's tasks; not set: the worker's.",
+            heap_size,
+            "Execution",
+            3,
+            "SHORT",
+            "Heap of the tasks' JVM",
+        ),
+        ConfigKey(
+            JAVA_OPTIONS,
+            Type.STRING,
+            None,
+            LOW,
+            "Further options of that JVM, separated by blanks as in a shell; not set: the worker's.",
+            group="Execution",
+            order=4,
+            width="LONG",
+            display_name="Options of the tasks' JVM",
+        ),
     ]
 )
 REFUSALS_MAX = "connectrt.errors.put.refusals.max"
@@ -233,6 +295,9 @@ class PluginSettings(SettingsGroup):
 
     definition: ClassVar[ConfigDef] = RUNTIME + ENGINE
     plugin_path: tuple[str, ...] | None
+    plugin_discovery: str
+    connectrt_java_heap: str
+    connectrt_java_options: str
     connectrt_plugins_modules: tuple[str, ...]
     connectrt_plugins_ship: bool
 

@@ -12,6 +12,7 @@ from spark_connect_rt.config.worker.group_config import GROUP, SESSION_KEYS
 from spark_connect_rt.config.worker.health_config import HEALTH
 from spark_connect_rt.config.worker.listeners import listener_problems
 from spark_connect_rt.config.worker.own_settings import ENGINE
+from spark_connect_rt.config.worker.plugin_install import PLUGIN_INSTALL
 from spark_connect_rt.config.worker.worker_config import PASSED_ON, WORKER, unknown_setting_warnings
 from spark_connect_rt.config.worker.worker_settings import Resolve, WorkerConfig, typed_settings
 from spark_connect_rt.errors import BadConfigError
@@ -28,7 +29,7 @@ OWN = ConfigDef(
         )
     ]
 )
-STANDALONE = OWN + WORKER + ENGINE + HEALTH
+STANDALONE = OWN + WORKER + ENGINE + PLUGIN_INSTALL + HEALTH
 
 
 @dataclass(frozen=True, slots=True)

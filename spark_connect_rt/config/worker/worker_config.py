@@ -70,14 +70,16 @@ RUNTIME = ConfigDef(
             Type.LIST,
             None,
             LOW,
-            "Folders of plug-ins, separated by commas: each wheel, package or virtual environment in them is one.",
+            "Folders of plug-ins, separated by commas: each wheel, package or virtual environment in them is one, and "
+            "each jar or folder of jars, in Java's layout.",
         ),
         ConfigKey(
             "plugin.discovery",
             Type.STRING,
             "hybrid_warn",
             LOW,
-            "How Java workers find plug-ins; read and ignored here.",
+            "How Java plug-ins are found, as in Java: by the service files in jars alone (service_load), or also by "
+            "a JVM that looks at every class, once for each content of a folder.",
             one_of("only_scan", "hybrid_warn", "hybrid_fail", "service_load", ignore_case=True),
         ),
         ConfigKey("metrics.sample.window.ms", Type.LONG, 30_000, LOW, "Length of one metrics window, ms.", AtLeast(0)),

@@ -15,6 +15,7 @@ from spark_connect_rt.config.worker.connection_config import ConnectionSettings
 from spark_connect_rt.config.worker.group_config import GroupSettings, SessionKeySettings
 from spark_connect_rt.config.worker.health_config import HealthSettings
 from spark_connect_rt.config.worker.own_settings import EngineSettings, PluginSettings
+from spark_connect_rt.config.worker.plugin_install import PluginInstallSettings
 from spark_connect_rt.config.worker.storage_config import StorageTopic
 from spark_connect_rt.config.worker.worker_config import FlushSettings, RestSettings, RuntimeSettings
 
@@ -37,6 +38,7 @@ class WorkerConfig:
     rest: RestSettings
     engine: EngineSettings
     health: HealthSettings
+    plugin_install: PluginInstallSettings
     storage: Mapping[str, StorageTopic]  # config, offset, status; standalone: none
     raw: Mapping[str, str] = field(repr=False)  # as it was given, for tasks: references are for those who use them
     resolved: Mapping[str, str] = field(repr=False)  # the same for the worker's own clients; holds secrets
@@ -75,6 +77,7 @@ _GROUPS: Mapping[str, type[SettingsGroup]] = {
     "rest": RestSettings,
     "engine": EngineSettings,
     "health": HealthSettings,
+    "plugin_install": PluginInstallSettings,
 }
 
 

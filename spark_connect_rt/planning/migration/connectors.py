@@ -73,7 +73,7 @@ def _class_lines(given: Given, class_name: str, found: Found | None) -> Iterator
         yield Line(name, class_name, Fate.SAME, f"the jar of {found.location}, in the Java host")
     elif not found.twin:
         yield Line(name, class_name, Fate.SAME, "a Python connector: Java workers of a mixed group cannot run it")
-    elif class_name.startswith(_APACHE) or "." not in class_name:
+    elif found.name.startswith(_APACHE):  # a short name may mean another class in Java
         yield Line(
             name, class_name, Fate.SAME, f"here in Python, same topics and offsets; {RUNTIME}=java takes the jar's"
         )

@@ -19,6 +19,7 @@ from spark_connect_rt.ports.herder_values import (
     WorkerProgress,
 )
 from spark_connect_rt.ports.loggers import LEVELS, LoggerLevel
+from spark_connect_rt.ports.plugin_installs import InstalledInfo, WantedPlugin
 from spark_connect_rt.rest import shapes
 from spark_connect_rt.rest.config_shapes import CheckedConfig, ConfigKeyInfo
 
@@ -53,6 +54,7 @@ _NOT_FOUND = {404: "There is no such connector or task."}
 _INVALID = {400: "The configuration is refused; every problem is listed."}
 _REBALANCING = {409: "A rebalance did not end in time, or the group has no leader."}
 _LEADER = _NOT_FOUND | _REBALANCING
+_NOT_YOURS = {403: "This client may not install or remove, or not this source."}
 _TRACKING = {403: "Topic tracking, or its reset, is disabled."}
 
 ALWAYS = {
@@ -168,4 +170,22 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("GET", "/admin/story"): Operation("getStory", {200: shapes.WorkerEvents}),
     ("GET", "/admin/progress"): Operation("getProgress", {200: WorkerProgress}),
     ("GET", "/admin/plugins"): Operation("getPluginReport", {200: shapes.PluginReport}),
+    ("POST", "/admin/plugins"): Operation(
+        "installPlugin",
+        {201: InstalledInfo},
+        {
+            400: "It is no source of a plug-in, holds none, is unsafe or too large.",
+            409: "It is installed already.",
+        }
+        | _NOT_YOURS,
+        WantedPlugin,
+    ),
+    ("GET", "/admin/plugins/{plugin}"): Operation(
+        "getInstalledVersions", {200: list[InstalledInfo]}, {404: "No such plug-in is installed."}
+    ),
+    ("DELETE", "/admin/plugins/{plugin}/{version}"): Operation(
+        "removePlugin",
+        {204: None},
+        {404: "No such plug-in is installed.", 409: "A connector uses it."} | _NOT_YOURS,
+    ),
 }

@@ -57,6 +57,7 @@ class HerderDependencies:
     threads: Threads = MACHINE_THREADS
     supervisor: Supervisor = field(default_factory=Supervisor)  # notified of parts that ended by an error
     transactions: Transactions | None = None  # None: no exactly-once sources
+    trouble: Callable[[], str] = lambda: ""  # of what serves some connectors only: a line for /health
     open_offsets: OpenStore | None = None  # None: connectors have no offset topics of their own
 
 

@@ -7,6 +7,7 @@ from collections.abc import Container, Mapping
 from dataclasses import replace
 from typing import Any, TypeVar
 
+from spark_connect_rt.api.plugin_modules import connector_plugin
 from spark_connect_rt.config.client_properties import connector_admin_properties, sink_group_id
 from spark_connect_rt.errors import ConnectError, ForbiddenError, NotFoundError, RetriableError
 from spark_connect_rt.planning.restart_plan import RestartPlan
@@ -133,13 +134,16 @@ class ConnectorViews:
     def connector_type(self, name: str) -> str:
         """Return source, sink, or unknown (no such connector, or its class is not here)."""
         config = self._deps.config_store.snapshot().connector_config(name) or {}
-        class_name = config.get("connector.class", "")
+        class_name = connector_plugin(config)
         if class_name not in self._types:
             self._types[class_name] = self._type_of_class(class_name)
         return self._types[class_name]
 
     def _type_of_class(self, class_name: str) -> str:
         try:
+            found = self._deps.plugins.find(class_name)
+            if found.is_java and found.type in ("source", "sink"):
+                return found.type  # no JVM is started to say that
             kind = kind_of(self._deps.plugins.class_of(class_name))
         except (ConnectError, ImportError, TypeError):
             return "unknown"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from spark_connect_rt.api.config_provider import Resolve
 from spark_connect_rt.api.connector import Connector, SinkConnector, SparkSinkConnector
-from spark_connect_rt.api.plugin_modules import public_module, versioned
+from spark_connect_rt.api.plugin_modules import connector_plugin, public_module
 from spark_connect_rt.config.client_properties import (
     connector_admin_properties,
     dead_letter_admin_properties,
@@ -26,6 +26,7 @@ from spark_connect_rt.config.worker.exactly_once import offsets_topic
 from spark_connect_rt.config.worker.oauth_endpoints import endpoints_in
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.ports.java_code import JavaCode, JavaConnector
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -63,16 +64,25 @@ class ConnectorFacts:
     task_class: str  # package.module:ClassName
     version: str
     secret_settings: tuple[str, ...] = ()  # names of the settings that hold secrets
+    java: JavaCode | None = None  # of a Java connector's tasks
 
 
-def connector_facts(connector: Connector) -> ConnectorFacts:
-    """Ask an unstarted instance. Raises what the connector's own code raises."""
+def connector_facts(connector: Connector, java: JavaCode | None = None) -> ConnectorFacts:
+    """Ask an unstarted instance. Raises what the connector's own code raises. ``java``: what its tasks need."""
     return ConnectorFacts(
         kind_of(type(connector)),
-        executor_name(connector.task_class()),
+        task_class_name(connector),
         connector.version(),
         secret_settings(connector),
+        java,
     )
+
+
+def task_class_name(connector: Connector) -> str:
+    """Return ``package.module:ClassName`` of what runs on executors."""
+    if isinstance(connector, JavaConnector):
+        return connector.executor_task_class
+    return executor_name(connector.task_class())
 
 
 def kind_of(connector_class: type[Any]) -> TaskKind:
@@ -108,6 +118,7 @@ def make_launch(
         offsets_topic=offsets_topic(worker, spec.connector_config) if exactly_once else "",
         topic_admin=_topic_admin(spec, worker) if kind is TaskKind.SOURCE else {},
         secret_settings=connector.secret_settings,
+        java=connector.java,
         **_dead_letter_clients(spec, worker),
     )
 
@@ -141,10 +152,9 @@ def _dead_letter_clients(spec: TaskSpec, worker: WorkerConfig) -> dict[str, Mapp
 
 def new_connector(plugins: PluginCatalog, config: Mapping[str, str]) -> Connector:
     """Return a new, unstarted instance. Raises NotFoundError, BadConfigError (not a connector)."""
-    name = config.get("connector.class", "")
-    cls = plugins.class_of(versioned(name, config.get("connector.plugin.version")))
+    cls = plugins.class_of(connector_plugin(config))
     if not issubclass(cls, Connector):
-        raise BadConfigError({"connector.class": [f"{name} is not a connector"]})
+        raise BadConfigError({"connector.class": [f"{config.get('connector.class', '')} is not a connector"]})
     return cls()
 
 
@@ -156,12 +166,20 @@ def executor_name(task_class: type[Any]) -> str:
 def stored_task_class(connector: Connector, java_class: str) -> str:
     """Return ``task.class`` as the config topic holds it: Java's where Java has the task, so that it runs there too.
 
-    Apache's own connectors name their task classes alike: ``FileStreamSourceConnector``, ``FileStreamSourceTask``.
+    A Java connector says it. Apache's own connectors name their task classes alike: ``FileStreamSourceConnector``,
+    ``FileStreamSourceTask``.
     """
+    if isinstance(connector, JavaConnector):
+        return connector.java_task_class
     if java_class.startswith(_APACHE) and java_class.endswith(_CONNECTOR):
         return java_class.removesuffix(_CONNECTOR) + "Task"
     task_class = connector.task_class()
     return f"{public_module(task_class.__module__)}:{task_class.__qualname__}"
+
+
+def task_class_namer(plugins: PluginCatalog, config: Mapping[str, str]) -> Callable[[Connector], str]:
+    """Return what names the task class of a connector of this configuration, as the config topic holds it."""
+    return lambda connector: stored_task_class(connector, plugins.find(connector_plugin(config)).java_class)
 
 
 def sink_settings(launch: TaskLaunch, resolve: Resolve) -> SinkSettings:
@@ -174,4 +192,5 @@ def sink_settings(launch: TaskLaunch, resolve: Resolve) -> SinkSettings:
         resolve=resolve,
         topics=tuple(topic.strip() for topic in topics.split(",") if topic.strip()),
         pattern=pattern if not topics.strip() else None,
+        reports_generation=launch.java is not None,
     )

@@ -31,14 +31,14 @@ from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.offset_records import encode_value
 from spark_connect_rt.runtime.worker.config_reloads import ConfigReloads
 from spark_connect_rt.runtime.worker.events import LifeChanged, Notify
+from spark_connect_rt.runtime.worker.java_launches import facts_of
 from spark_connect_rt.runtime.worker.launches import (
     ConnectorFacts,
     TaskSpec,
-    connector_facts,
     make_launch,
     new_connector,
     sink_settings,
-    stored_task_class,
+    task_class_namer,
 )
 from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
 from spark_connect_rt.runtime.worker.start_counts import StartCounts
@@ -197,9 +197,7 @@ class Worker:
         connector = WorkerConnector(
             plan,
             new_connector=lambda: new_connector(self._deps.plugins, plan.config),
-            name_task_class=lambda connector: stored_task_class(
-                connector, self._deps.plugins.find(plan.config["connector.class"]).java_class
-            ),
+            name_task_class=task_class_namer(self._deps.plugins, plan.config),
             resolve=self._deps.resolve,
             reloads=self._reloads,
             report=self._connector_counts.of_one(self._reports.of_connector(plan.name)),
@@ -366,7 +364,7 @@ class Worker:
         return task
 
     def _ask_connector(self, config: Mapping[str, str]) -> ConnectorFacts:
-        return connector_facts(new_connector(self._deps.plugins, config))
+        return facts_of(config, self._deps.worker, self._deps.plugins)
 
     def _task_starts_changed(self, what: str) -> None:
         self._standing_changed()

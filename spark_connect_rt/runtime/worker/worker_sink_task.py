@@ -15,8 +15,8 @@ from dataclasses import dataclass, replace
 from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.errors import ConnectError, FencedError, RetriableError
 from spark_connect_rt.ports.clock import Clock
-from spark_connect_rt.ports.sink_group import SinkGroup, SinkGroupFactory
-from spark_connect_rt.ports.task_runner import Assign, Revoke, TaskRunner
+from spark_connect_rt.ports.sink_group import GroupGeneration, SinkGroup, SinkGroupFactory
+from spark_connect_rt.ports.task_runner import Assign, NoteGeneration, Revoke, TaskRunner
 from spark_connect_rt.ports.threads import MACHINE_THREADS, RunningThread, Threads
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 
@@ -41,6 +41,7 @@ class SinkSettings:
     lag_interval_ms: int = 5_000
     poll_ms: int = 200
     release_timeout_ms: int = 0  # a revoked partition is drained or its task killed by then; 0: by the consumer's own
+    reports_generation: bool = False  # the task is to know its group member's generation
     resolve: Callable[[Mapping[str, str]], Mapping[str, str]] = dict  # of consumer_config; may block, may raise
 
     def resolved(self) -> SinkSettings:
@@ -93,6 +94,7 @@ class SinkTaskMembership:
         self._ends: dict[TopicPartition, int] = {}
         self._read: dict[TopicPartition, int] = {}  # where the engine reads, past markers; of what was reported
         self._undrained: Counter[TopicPartition] = Counter()  # revocations that the engine has not answered
+        self._generation: GroupGeneration | None = None  # as the engine knows it
         self._leaving = False
         self._commit_at_end = True
         self._thread: RunningThread | None = None
@@ -175,7 +177,13 @@ class SinkTaskMembership:
             self._settings = self._settings.resolved()  # here: a vault may be slow
             group = self._groups(self._settings.consumer_config)
             topics, pattern = self._settings.topics, self._settings.pattern
-            group.subscribe(topics, pattern, self._assigned, lambda p: self._revoked(group, p), self._lost)
+            group.subscribe(
+                topics,
+                pattern,
+                lambda found: self._assigned(group, found),
+                lambda p: self._revoked(group, p),
+                self._lost,
+            )
             self._serve(group)
         except Exception:  # noqa: BLE001 - top of a thread: it becomes the task's FAILED status
             self._on_failed(traceback.format_exc())
@@ -191,6 +199,7 @@ class SinkTaskMembership:
         while not self._leaving:
             try:
                 group.poll(self._settings.poll_ms)
+                self._note_generation(group)
             except RetriableError as error:
                 log.warning("task=%s consumer group: %s", self._task, error)
                 with self._changed:
@@ -203,7 +212,14 @@ class SinkTaskMembership:
                 self._read_ends(group)
                 lag_at_ms = now_ms + self._settings.lag_interval_ms
 
-    def _assigned(self, committed: Mapping[TopicPartition, int]) -> None:
+    def _note_generation(self, group: SinkGroup) -> None:
+        generation = group.generation() if self._settings.reports_generation else None
+        if generation is not None and generation != self._generation:
+            self._generation = generation
+            self._runner.do(NoteGeneration(self._task, generation))
+
+    def _assigned(self, group: SinkGroup, committed: Mapping[TopicPartition, int]) -> None:
+        self._note_generation(group)
         reset = self._settings.consumer_config.get("auto.offset.reset", "earliest")
         missing = sorted(str(p) for p, offset in committed.items() if offset < 0)
         if missing and reset not in _RESET_OFFSETS:

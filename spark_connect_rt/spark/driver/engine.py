@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import asdict
 
 from spark_connect_rt.planning.slot_packing import Isolation
 from spark_connect_rt.ports.clock import SYSTEM_CLOCK, Clock
 from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.ports.task_runner import (
     Assign,
+    NoteGeneration,
     OnTaskEvent,
     PartitionsReleased,
     Pause,
@@ -32,17 +34,10 @@ from spark_connect_rt.ports.task_runner import (
 )
 from spark_connect_rt.ports.threads import MACHINE_THREADS, Threads
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.spark.driver import reports
 from spark_connect_rt.spark.driver.loop import Loop
 from spark_connect_rt.spark.driver.model import EngineSettings, Phase, Run, Slot
 from spark_connect_rt.spark.driver.offset_look_ups import OffsetLookUps
-from spark_connect_rt.spark.driver.reports import (
-    batch_durable,
-    busy_tasks,
-    remember_moved,
-    task_measured,
-    unsendable,
-    waiting_news,
-)
 from spark_connect_rt.spark.driver.slices import SliceConnected, SliceEvent, SliceGone, SliceLauncher, SliceMessage
 from spark_connect_rt.spark.driver.slot_table import SlotTable
 from spark_connect_rt.spark.executor.control_wire import Message, encode_offsets
@@ -136,6 +131,9 @@ class Engine:
                 self._assign(run, offsets)
             case Revoke(_, partitions, timeout_ms):
                 self._revoke(run, partitions, timeout_ms)
+            case NoteGeneration(_, generation):
+                run.group_generation = generation
+                self._send(run, {"op": "generation", **asdict(generation)})
 
     def _emit(self, event: TaskEvent) -> None:
         try:
@@ -160,7 +158,7 @@ class Engine:
             return "the engine is closing"
         if launch.task in self._runs:
             return f"run {self._runs[launch.task].launch.run} is not over"
-        return unsendable(launch)
+        return reports.unsendable(launch)
 
     def _set_paused(self, run: Run, paused: bool) -> None:
         run.paused = paused
@@ -277,7 +275,7 @@ class Engine:
             case "failed" | "lost" | "ended":
                 self._on_over(run, message)
             case "measures" if not run.failed:  # E2, as in _on_durable
-                self._emit(task_measured(run.launch, message))
+                self._emit(reports.task_measured(run.launch, message))
             case "offsets":
                 self._look_up(run, slot, message)
             case "wants_commits":
@@ -290,11 +288,11 @@ class Engine:
         slot.handle.send(message)
 
     def _on_durable(self, run: Run, message: Message) -> None:
-        durable = batch_durable(run.launch, message)
+        durable = reports.batch_durable(run.launch, message)
         run.losses = 0
         run.records += durable.records
         run.begin_at(durable.sink_offsets)
-        remember_moved(run, self._now_ms(), durable.data_bytes, durable.records)
+        reports.remember_moved(run, self._now_ms(), durable.data_bytes, durable.records)
         if not run.failed:  # E2: nothing more comes from a failed run
             self._emit(durable)
         if run.wants_commits:
@@ -377,10 +375,10 @@ class Engine:
         if self._closing:
             return
         self._slots.housekeeping(closing=False)
-        for news in waiting_news(list(self._runs.values()), self._now_ms(), self._settings.waiting_patience_ms):
+        for news in reports.waiting_news(list(self._runs.values()), self._now_ms(), self._settings.waiting_patience_ms):
             self._emit(news)
         runs = [run for run in self._runs.values() if run.phase is Phase.HOSTED]
-        for task in busy_tasks(runs, self._settings.limits, len(self._slots), self._now_ms()):
+        for task in reports.busy_tasks(runs, self._settings.limits, len(self._slots), self._now_ms()):
             run = self._runs[task]
             run.alone = True
             log.info("task=%s is busy: it moves to a slot of its own", task)

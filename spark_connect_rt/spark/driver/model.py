@@ -12,6 +12,7 @@ from enum import Enum
 
 from spark_connect_rt.config.worker.own_settings import ENGINE
 from spark_connect_rt.planning.slot_packing import Isolation, PackingLimits
+from spark_connect_rt.ports.sink_group import GroupGeneration
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.driver.revocations import Revocations
@@ -65,6 +66,7 @@ class Run:
     lost: str = ""  # why this hosting is over, though its slot is not: what hosted it beside the slot is gone
     positions: dict[TopicPartition, int] = field(default_factory=dict)  # sinks: next offset per partition
     revocations: Revocations = field(default_factory=Revocations)  # not answered yet
+    group_generation: GroupGeneration | None = None  # sinks: of the task's group member, as far as it is known
     target: Slot | None = None  # where a MOVING run goes; None: wherever there is room
     alone: bool = False  # moved out of a shared slot for being busy
     moved: deque[tuple[float, int, int]] = field(default_factory=deque)  # (time ms, bytes, records) lately

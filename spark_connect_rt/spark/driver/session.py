@@ -140,6 +140,7 @@ def build_session(
     group: str = "worker",
     log_level: str = ENGINE["connectrt.spark.log.level"].default,
     shipped: Sequence[str] = (),
+    java_jars: Callable[[], Sequence[Path]] = tuple,
 ) -> SparkSession:
     """Build (or, under spark-submit, complete) the session. Blocks for seconds.
 
@@ -148,6 +149,7 @@ def build_session(
         group: names the application unless the properties do.
         log_level: of Spark itself.
         shipped: folders of plug-ins for executors on other machines.
+        java_jars: finds the jars that host Java plug-ins, for these executors; none: there are no such plug-ins.
     """
     submitted = _submitted_master() if "spark.master" not in properties else None
     conf = session_conf({**properties, "spark.master": submitted} if submitted else properties, group)
@@ -162,7 +164,7 @@ def build_session(
     if what_is_off():
         log.info(what_is_off())
     if not is_local(conf["spark.master"]):
-        ship_plugins(session.sparkContext, shipped)
+        ship_plugins(session.sparkContext, shipped, java_jars())
     return session
 
 

@@ -12,7 +12,7 @@ import secrets
 import shutil
 import tempfile
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from pyspark.errors import PySparkException
 from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
 from spark_connect_rt.spark.driver.control_channel import Connection, ControlChannel, listen_tcp, listen_unix
 from spark_connect_rt.spark.driver.planning_gate import FairGate
+from spark_connect_rt.spark.driver.plugin_door import PluginDoor
 from spark_connect_rt.spark.driver.session import BackgroundSession, is_local
 from spark_connect_rt.spark.driver.slices import (
     OnSliceEvent,
@@ -33,6 +34,7 @@ from spark_connect_rt.spark.driver.slices import (
 )
 from spark_connect_rt.spark.executor.control_wire import Message
 from spark_connect_rt.spark.executor.datasource import FORMAT, TICKET_OPTION, ConnectTasks
+from spark_connect_rt.spark.executor.late_plugins import ROLE as PLUGINS
 from spark_connect_rt.spark.executor.ticket import SliceTicket
 
 PLANNING_THREADS = 3  # more would start a Python process per planning step and thread
@@ -49,8 +51,11 @@ class SparkSliceLauncher:
         clients: str,
         session_timeout_ms: int,
         report: Report = report_nowhere,
+        shipped: Sequence[str] = (),
     ) -> None:
+        """``shipped``: folders of plug-ins that executors on other machines get from here."""
         self.session = session
+        self.plugins = PluginDoor(shipped)
         self.session_timeout_ms = session_timeout_ms
         self.clients = clients
         self.planning = FairGate(PLANNING_THREADS)
@@ -204,6 +209,8 @@ class SparkSlice:
 
         The committer's books are compared once the writer's last report is in.
         """
+        if connection.role == PLUGINS:
+            return True
         with self._lock:
             if connection.role in self._halves:  # another attempt that Spark makes of the slice (E3)
                 self._twice = self._twice or f"Spark started a second {connection.role}: is spark.speculation on?"
@@ -226,12 +233,17 @@ class SparkSlice:
         return True
 
     def on_message(self, connection: Connection, message: Message) -> None:
-        """Count a report's totals and pass it on as a SliceMessage."""
+        """Count a report's totals and pass it on as a SliceMessage; one who asks for plug-ins is answered."""
+        if connection.role == PLUGINS:
+            self._launcher.channel().send(connection, self._launcher.plugins.answer(message))
+            return
         self._totals.count(message)
         self._launcher.on_event(SliceMessage(self.slice_id, message))
 
     def on_dead(self, connection: Connection) -> None:
         """A half ended or died; unasked, the other half must go too."""
+        if connection.role == PLUGINS:
+            return
         with self._lock:
             if self._halves.get(connection.role) is connection:
                 del self._halves[connection.role]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import logging
 from collections.abc import Callable
+from dataclasses import asdict
 
 from spark_connect_rt.planning.slot_packing import SlotFacts, choose_slot
 from spark_connect_rt.spark.driver.loop import Loop
@@ -94,6 +95,8 @@ class SlotTable:
         slot.hosts[host] = run
         launch = {**encode_launch(run.launch), "paused": run.paused}
         slot.handle.send({"op": "start", "host": host, "launch": launch})
+        if run.group_generation is not None:
+            slot.handle.send({"op": "generation", "host": host, **asdict(run.group_generation)})
         if run.positions:
             slot.handle.send({"op": "assign", "host": host, "offsets": encode_offsets(run.positions)})
 

@@ -6,7 +6,8 @@ Owns which of these a task belongs to, and the SparkSession.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from pathlib import Path
 from typing import Protocol
 
 from pyspark.sql import SparkSession
@@ -60,6 +61,8 @@ class SparkTaskRunner:
         spark_sources: SparkSourceRunner | None = None,
         settings: EngineSettings | None = None,
         report: Report = report_nowhere,
+        shipped: Sequence[str] = (),
+        java_jars: Callable[[], Sequence[Path]] = tuple,
     ) -> None:
         """Begin to build the session at once, in the background.
 
@@ -70,16 +73,18 @@ class SparkTaskRunner:
             spark_sinks: hosts SPARK_SINK launches; without it they fail.
             spark_sources: hosts launches of spark_source.TASK_CLASS; without it they fail.
             settings: instead of the worker's.
+            shipped: folders of plug-ins for executors on other machines.
             report: called with the part that ended by an error: Spark, the engine, the control channel.
+            java_jars: finds the jars that host Java plug-ins, for executors on other machines.
         """
 
         def build() -> SparkSession:
             level = worker.engine.connectrt_spark_log_level
-            return build_session(worker.raw, worker.group.group_id, level, worker.plugins.shipped)
+            return build_session(worker.raw, worker.group.group_id, level, shipped, java_jars)
 
         self._owns_session = session_factory is None
         self._session = BackgroundSession(session_factory or build, report)
-        self._launcher = SparkSliceLauncher(self._session, clients, worker.channel_timeout_ms, report)
+        self._launcher = SparkSliceLauncher(self._session, clients, worker.channel_timeout_ms, report, shipped)
         self._engine = Engine(self._launcher, settings or engine_settings(worker.engine), report)
         self._spark_sinks = spark_sinks
         self._spark_sources = spark_sources

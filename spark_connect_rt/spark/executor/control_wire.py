@@ -2,7 +2,7 @@
 
 Owns the bytes; both ends use it. A message is a dict with ``op``. Nothing is unpickled from a socket.
 
-driver -> reader: start stop pause resume assign revoke steer throttle durable claimed offsets end ping
+driver -> reader: start stop pause resume assign revoke generation steer throttle durable claimed offsets end ping
 reader -> driver: hello offsets measures ping
 writer -> driver: hello running paused durable released claimed failed lost ended steer throttle measures ping
 commit -> driver: hello(totals); driver -> commit: totals(error)

@@ -27,6 +27,7 @@ from spark_connect_rt.errors import FencedError
 from spark_connect_rt.spark.executor.control_client import ControlClient, ask_totals
 from spark_connect_rt.spark.executor.frames import ROW_DDL, Row, from_arrow, to_arrow
 from spark_connect_rt.spark.executor.hosting import load_clients
+from spark_connect_rt.spark.executor.late_plugins import ask_this_driver
 from spark_connect_rt.spark.executor.log_masking import mask_logs
 from spark_connect_rt.spark.executor.reader_side import ReaderSide
 from spark_connect_rt.spark.executor.ticket import SliceTicket
@@ -98,6 +99,7 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
         assert isinstance(partition, SlicePartition)
         mask_logs()
         ticket = partition.ticket
+        ask_this_driver(ticket)
         clients = load_clients(ticket.clients)
         client = ControlClient(ticket, "reader", exit_when_lost)
         side = ReaderSide(clients, client.send)
@@ -117,6 +119,7 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
     def write(self, iterator: Iterator[pa.RecordBatch]) -> SliceTotals:
         mask_logs()
         ticket = self._ticket
+        ask_this_driver(ticket)
         clients = load_clients(ticket.clients)
         client = ControlClient(ticket, "writer", exit_when_lost)
         client.listen(lambda message: None)

@@ -40,6 +40,7 @@ class RowKind(IntEnum):
     CLAIM = 9  # exactly-once sources: shut out earlier producers, report "claimed"; head: its DeliveryReports' number
     COMMIT = 10  # exactly-once sources: a transaction may end here; head EXACT: it must
     ABORT = 11  # exactly-once sources: drop the records since the last end, keep their offsets
+    GENERATION = 13  # sinks: head: the generation that the task's group member is in
     PACK = 12  # small BATCH rows of any hosts, see row_packs
 
 

@@ -14,7 +14,7 @@ import traceback
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from spark_connect_rt.errors import ExternalError, NotFoundError
+from spark_connect_rt.errors import ExternalError, JavaPluginError, NotFoundError
 from spark_connect_rt.ports.hidden_values import without_secrets
 from spark_connect_rt.protocol.json_text import tellable
 
@@ -115,7 +115,8 @@ def load_class(name: str) -> type[Any]:
 def trace_of(error: BaseException) -> str:
     """Return the trace that a FAILED status shows: one that can be sent, and without values of config providers."""
     try:
-        return tellable(without_secrets("".join(traceback.format_exception(error))))
+        java = error.java_trace if isinstance(error, JavaPluginError) else ""  # where the socket was read tells nothing
+        return tellable(without_secrets(java or "".join(traceback.format_exception(error))))
     except Exception:
         log.exception("an error without a text")
         return type(error).__name__

@@ -143,13 +143,8 @@ class ReaderSide:
                 host.switches.set(**_SWITCHED[op])
             case "throttle":
                 host.switches.set(throttled=message["on"])
-            case "assign" if isinstance(host, SinkFeed):
-                host.assign(decode_offsets(message["offsets"]))
-            case "steer" if isinstance(host, SinkFeed):
-                hold = [TopicPartition(topic, partition) for topic, partition in message["hold"]]
-                host.steer(hold, {TopicPartition(topic, p): offset for topic, p, offset in message["seek"]})
-            case "revoke" if isinstance(host, SinkFeed):
-                host.revoke([TopicPartition(topic, partition) for topic, partition in message["partitions"]])
+            case "assign" | "steer" | "generation" | "revoke" if isinstance(host, SinkFeed):
+                _handle_for_feed(host, message)
             case "claimed" if isinstance(host, SourceHost):
                 host.claimed.set()
                 host.switches.nudge()
@@ -203,3 +198,16 @@ class ReaderSide:
         question.answer = message.get("answer", [])
         question.error = message.get("error")
         question.answered.set()
+
+
+def _handle_for_feed(feed: SinkFeed, message: Message) -> None:
+    match message["op"]:
+        case "assign":
+            feed.assign(decode_offsets(message["offsets"]))
+        case "steer":
+            hold = [TopicPartition(topic, partition) for topic, partition in message["hold"]]
+            feed.steer(hold, {TopicPartition(topic, p): offset for topic, p, offset in message["seek"]})
+        case "generation":
+            feed.note_generation(message)
+        case _:
+            feed.revoke([TopicPartition(topic, partition) for topic, partition in message["partitions"]])

@@ -11,12 +11,37 @@ def shipped_name(number: int) -> str:
     return f"connectrt-plugins-{number}"
 
 
-def folders_here(folders: Sequence[str]) -> tuple[str, ...]:
-    """Return the folders to look for plug-ins in, in this process."""
+JAVA_HOST = "connectrt-java-host"  # the copy of the jars that host Java plug-ins
+
+
+def java_host_here() -> Path | None:
+    """Return the folder of the jars that the driver sent, in this process; None: it sent none."""
     from pyspark import SparkFiles, TaskContext
 
     if TaskContext.get() is None:
+        return None
+    folder = Path(SparkFiles.getRootDirectory()) / JAVA_HOST
+    return folder if folder.is_dir() else None
+
+
+def copies_here() -> Path | None:
+    """Return the folder that holds the copies on this executor; None: this is no executor."""
+    from pyspark import SparkFiles, TaskContext
+
+    return None if TaskContext.get() is None else Path(SparkFiles.getRootDirectory())
+
+
+def folders_here(folders: Sequence[str], root: Path | None) -> tuple[str, ...]:
+    """Return the folders to look for plug-ins in, in this process; ``root``: of the copies."""
+    if root is None:
         return tuple(folders)  # the driver, or no Spark at all
-    root = Path(SparkFiles.getRootDirectory())
     copies = [root / shipped_name(number) for number in range(len(folders))]
-    return tuple(str(copy) if copy.is_dir() else folder for copy, folder in zip(copies, folders, strict=True))
+    return tuple(_copy_or(copy, folder) for copy, folder in zip(copies, folders, strict=True))
+
+
+def _copy_or(copy: Path, folder: str) -> str:
+    """Return the copy of an element of ``plugin.path``, or of the one file that it is; else the element itself."""
+    if not copy.is_dir():
+        return folder
+    single = copy / Path(folder).name
+    return str(single) if single.is_file() and Path(folder).suffix in (".jar", ".whl") else str(copy)

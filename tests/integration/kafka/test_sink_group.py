@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
 
 from spark_connect_rt.config.client_properties import sink_consumer_properties
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
@@ -55,6 +56,19 @@ class TestKafkaSinkGroup(SinkGroupContract):
         self.poll_until(lambda: len(member.held) == 4, member)
         member.group.commit({TopicPartition(topic, 3): 12})
         assert KafkaGroupOffsets().committed(self.worker, name) == {TopicPartition(topic, 3): 12}
+        member.group.close()
+
+    def test_group_tools_see_the_member_by_its_id_with_its_partitions(self, topic: str, name: str) -> None:
+        """Iceberg's coordinator compares what it finds there with what its tasks hold."""
+        member = Member(self.new_group(name)).subscribe([topic])
+        self.poll_until(lambda: len(member.held) == 4, member)
+        admin = AdminClient(self.worker)
+        described = admin.describe_consumer_groups([name])[name].result(20)
+        (seen,) = described.members
+        generation = member.group.generation()
+        assert generation is not None
+        assert seen.member_id == generation.member
+        assert {TopicPartition(p.topic, p.partition) for p in seen.assignment.topic_partitions} == self.all_of(topic)
         member.group.close()
 
     def test_a_member_that_stalled_is_fenced_and_hears_of_its_loss(self, topic: str, name: str) -> None:

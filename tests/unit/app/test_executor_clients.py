@@ -50,8 +50,9 @@ def test_columns_are_sent_unless_something_is_not_honoured(more: dict[str, str],
     producer.close()
 
 
-def test_a_plugin_is_where_spark_put_the_copy_of_its_folder() -> None:
-    clients = KafkaExecutorClients(("/copies/0", "/same"), ("/plugins", "/same"))
-    assert clients.plugin_location("/plugins/debezium/a.jar") == "/copies/0/debezium/a.jar"
+def test_a_plugin_is_where_spark_put_the_copy_of_its_folder(tmp_path: Path) -> None:
+    (tmp_path / "connectrt-plugins-0").mkdir()
+    clients = KafkaExecutorClients(("/plugins", "/same"), tmp_path)
+    assert clients.plugin_location("/plugins/debezium/a.jar") == f"{tmp_path}/connectrt-plugins-0/debezium/a.jar"
     assert clients.plugin_location("/same/jdbc") == "/same/jdbc"
     assert clients.plugin_location("/elsewhere/x") == "/elsewhere/x"

@@ -36,6 +36,7 @@ class FakeCatalog:
             "org.apache.kafka.connect.storage.SimpleHeaderConverter",
         )
     }
+    PYTHON["JdbcSink"] = PYTHON[JDBC]
     JAVA = {name: Found(name, "java", "3.7.0", "/plugins/p") for name in (DEBEZIUM, UNWRAP, FILE_SOURCE, JDBC)}
 
     def find(self, name: str, version: str | None = None, runtime: str = "auto") -> Found | None:
@@ -121,6 +122,7 @@ def test_another_implementation_of_a_java_class_is_no_partner_of_java_workers() 
     assert lines == {"connector.class": Fate.CHANGE, "dialect.name": Fate.IGNORED}
     assert verdict(config, mixed_group=False).lines[0].fate is Fate.DIFFERS
     assert verdict(config | {"connectrt.runtime": "java"}).lines[0].fate is Fate.SAME
+    assert verdict({"connector.class": "JdbcSink"}).lines[0].fate is Fate.CHANGE
 
 
 @pytest.mark.parametrize(

@@ -2,14 +2,15 @@
 
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from spark_connect_rt.errors import ConnectError, FencedError, RetriableError
 from spark_connect_rt.ports.clock import SystemClock
-from spark_connect_rt.ports.sink_group import OnAssigned, OnLost, OnRevoked
-from spark_connect_rt.ports.task_runner import Assign, Revoke, TaskCommand, TaskKind, TaskLaunch
+from spark_connect_rt.ports.sink_group import GroupGeneration, OnAssigned, OnLost, OnRevoked
+from spark_connect_rt.ports.task_runner import Assign, NoteGeneration, Revoke, TaskCommand, TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.runtime.worker.launches import sink_settings
 from spark_connect_rt.runtime.worker.worker_sink_task import SinkSettings, SinkTaskMembership
@@ -26,6 +27,7 @@ class ScriptedGroup:
         self.script: list[Callable[[], None]] = []
         self.commits: list[dict[TopicPartition, int]] = []
         self.refuse: list[Exception] = []
+        self.member = GroupGeneration("connect-s", 7, "m-1")
         self.closed = threading.Event()
         self.subscribed: tuple[Any, Any] = ((), None)
         self._news = threading.Event()
@@ -67,6 +69,9 @@ class ScriptedGroup:
             raise self.refuse.pop(0)
         self.commits.append(dict(offsets))
 
+    def generation(self) -> GroupGeneration:
+        return self.member
+
     def end_offsets(self, partitions: Sequence[TopicPartition]) -> dict[TopicPartition, int]:
         return dict.fromkeys(partitions, 100)
 
@@ -79,6 +84,7 @@ class RecordingRunner:
         self.assigned: list[dict[TopicPartition, int]] = []
         self.revoked: list[tuple[TopicPartition, ...]] = []
         self.limits_ms: list[int] = []
+        self.generations: list[tuple[GroupGeneration, int]] = []  # and how many assignments came before
         self.refuse: Exception | None = None
 
     def do(self, command: TaskCommand) -> None:
@@ -87,6 +93,8 @@ class RecordingRunner:
                 if self.refuse:
                     raise self.refuse
                 self.assigned.append(dict(offsets))
+            case NoteGeneration(_, generation):
+                self.generations.append((generation, len(self.assigned)))
             case Revoke(_, partitions, timeout_ms):
                 self.limits_ms.append(timeout_ms)
                 self.revoked.append(partitions)
@@ -123,6 +131,20 @@ def test_assigned_partitions_are_read_from_their_committed_offsets(story: Story)
     wait_until(lambda: bool(story.runner.assigned))
     assert story.runner.assigned == [{P0: 5, P1: -1}]
     assert story.group.subscribed == (("t",), None)
+
+
+def test_the_engine_knows_a_generation_before_what_was_assigned_in_it_where_that_is_asked_for(story: Story) -> None:
+    asking = Story(reports_generation=True)
+    for one in (asking, story):
+        one.group.assign({P0: 5})
+        wait_until(lambda one=one: bool(one.runner.assigned))
+    first = asking.group.member
+    assert (asking.runner.generations, story.runner.generations) == ([(first, 0)], [])
+    asking.group.member = replace(first, generation=8)  # a rebalance that moves nothing of this member's
+    wait_until(lambda: len(asking.runner.generations) == 2)
+    assert asking.runner.generations[1] == (asking.group.member, 1)
+    asking.membership.leave(commit=True)
+    assert asking.left.wait(5)
 
 
 def test_latest_starts_at_the_end_where_nothing_is_committed() -> None:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Mapping
 
+from spark_connect_rt.api.plugin_modules import connector_plugin
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.metric_names import Measured, measured
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -79,7 +80,7 @@ class HerderMetrics:
 
     def _of_plugin(self, name: str, config: Mapping[str, str]) -> Iterator[Measured]:
         try:
-            facts = self._deps.plugins.find(config.get("connector.class", ""))
+            facts = self._deps.plugins.find(connector_plugin(config))
         except ConnectError:  # it is not here any more
             return
         status = self._deps.status_store.connector(name)

@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from spark_connect_rt.api.connector import Connector, SourceConnector
-from spark_connect_rt.api.plugin_modules import versioned
+from spark_connect_rt.api.plugin_modules import RUNTIME, of_runtime, versioned
 from spark_connect_rt.config.config_def import ConfigValue, Password
 from spark_connect_rt.config.connectors.connector_config import NULL_VALUE, connector_problems
 from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
 from spark_connect_rt.pipeline.chain_config import chain_problems
 from spark_connect_rt.planning.config_infos import ConfigInfos, Findings, merged_infos, merged_keys, plugin_infos
 from spark_connect_rt.ports.hidden_values import without_secrets
+from spark_connect_rt.ports.java_code import JavaConnector
 from spark_connect_rt.ports.task_runner import TaskKind
 from spark_connect_rt.protocol.java_hash_order import java_hash_order
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -75,7 +76,8 @@ def validated(deps: HerderDependencies, config: Mapping[str, str | None], *, rec
     if not class_name:
         raise BadRequestError(f"Connector config {{{_shown(given)}}} contains no connector type")
     try:
-        connector_class = _connector_class(deps, class_name, resolved.get(f"connector{VERSION}"))
+        version = resolved.get(f"connector{VERSION}")
+        connector_class = _connector_class(deps, class_name, version, resolved.get(RUNTIME))
     except BadRequestError as error:
         raise BadRequestError(without_secrets(str(error), _references(given, resolved))) from None
     except NotFoundError as error:
@@ -86,10 +88,10 @@ def validated(deps: HerderDependencies, config: Mapping[str, str | None], *, rec
     return _as_given(infos, given, resolved)
 
 
-def _connector_class(deps: HerderDependencies, name: str, version: str | None) -> type[Connector]:
+def _connector_class(deps: HerderDependencies, name: str, version: str | None, runtime: str | None) -> type[Connector]:
     """Return the class. Raises BadRequestError; NotFoundError: it is there, but not in that version."""
     try:
-        found = deps.plugins.class_of(versioned(name, version))
+        found = deps.plugins.class_of(versioned(of_runtime(name, runtime), version))
     except BadConfigError as error:  # that is no version
         raise BadRequestError("; ".join(why for found in error.problems.values() for why in found)) from error
     except NotFoundError as error:
@@ -128,7 +130,9 @@ def _infos(
 ) -> ConfigInfos:
     connector, sink = connector_class(), kind_of(connector_class) is not TaskKind.SOURCE
     definition, own = definition_of(deps, config, sink=sink), connector.config_def()
-    findings = Findings([*definition.validate(config), *own.validate(config)])  # its own declaration of a name wins
+    is_java = isinstance(connector, JavaConnector)
+    values = connector.config_values(config) if isinstance(connector, JavaConnector) else own.validate(config)
+    findings = Findings([*definition.validate(config), *values])  # its own declaration of a name wins
     check_converters(deps.plugins, config, findings)
     name_classes(deps.plugins, definition, findings)
     if sink and _GROUP_OVERRIDE in config:
@@ -139,7 +143,8 @@ def _infos(
         _collect(
             findings, exactly_once_problems(connector, config, enabled=deps.settings.worker.group.exactly_once), config
         )
-    _collect(findings, connector.validate(config), config)
+    if not is_java:  # whose own validation was asked above
+        _collect(findings, connector.validate(config), config)
     for name in nulls:
         findings.change(name, errors=())
         findings.complain(name, [NULL_VALUE])

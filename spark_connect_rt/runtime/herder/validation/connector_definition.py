@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from spark_connect_rt.api.plugin_modules import versioned
+from spark_connect_rt.api.plugin_modules import RUNTIME, of_runtime, versioned
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey
 from spark_connect_rt.config.connectors.connector_config import COMMON, SINK, SOURCE
 from spark_connect_rt.config.worker.worker_config import worker_converter
@@ -97,5 +97,8 @@ def _default_version(setting: str, deps: HerderDependencies, config: Mapping[str
         if worker.get(setting):
             return worker[setting]
         name = worker_converter(worker, named)
+    if named == "connector.class" and name:
+        found = known(deps.plugins, of_runtime(name, config.get(RUNTIME)))
+        return found.version if found is not None and found.type in types_of(named) else None
     there = version_known(deps.plugins, named, name)
     return None if there is None else deps.plugins.find(there).version

@@ -16,6 +16,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_connect_rt.ports.executor_clients import ExecutorClients
+from spark_connect_rt.ports.sink_group import GroupGeneration
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports
@@ -43,6 +44,7 @@ class SinkParts:
     meter: TaskMeter
     wait_ms: Callable[[int], bool]  # between attempts at one record; False: a revocation or the end waits
     must_not_wait: Callable[[], bool]  # a revocation or the end waits
+    ending: Callable[[], bool]  # the end waits
 
 
 class HostedSink(ABC):
@@ -94,6 +96,12 @@ class HostedSink(ABC):
     @abstractmethod
     def close(self, partitions: Sequence[TopicPartition]) -> None:
         """These partitions go away; after their ``pre_commit``."""
+
+    def note_generation(self, generation: GroupGeneration) -> None:
+        """The task's group member has joined this generation. Any thread, also before ``start``."""
+
+    def abandon(self) -> None:
+        """End all of it at once, whatever call it is in: the slice is over. Any thread."""
 
     def take_reported(self) -> int:
         """Return how many records the task itself reported as errant since the last call."""

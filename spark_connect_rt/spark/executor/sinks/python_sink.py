@@ -124,3 +124,9 @@ class PythonSink(HostedSink):
             with ExitStack() as last_first:
                 last_first.callback(self._pipeline.close)
                 last_first.callback(task.stop)
+
+
+def sink_class(task_class: str) -> type[HostedSink]:
+    """Return what hosts a class: itself if it is behind the seam, else this process. Raises NotFoundError."""
+    found = load_class(task_class)
+    return found if issubclass(found, HostedSink) else PythonSink

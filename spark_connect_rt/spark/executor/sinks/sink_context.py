@@ -75,6 +75,11 @@ class TaskContext:
                 self._hold.discard(partition)
                 self._seek[partition] = self._paused.pop(partition)
 
+    def hold_only(self, partitions: frozenset[TopicPartition]) -> None:
+        """Pause these and resume all others, of those that are the task's."""
+        self.pause(*(partitions & self.partitions))
+        self.resume(*(self._paused.keys() & self.partitions - partitions))
+
     # -- the lane's
 
     def take_config(self, config: Mapping[str, str]) -> None:

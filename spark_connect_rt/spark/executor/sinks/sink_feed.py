@@ -13,6 +13,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import orjson
 import pyarrow as pa
 
 from spark_connect_rt.errors import RetriableError, ShuttingDownError
@@ -53,6 +54,12 @@ class SinkFeed(threading.Thread):
     def assign(self, offsets: Mapping[TopicPartition, int]) -> None:
         """Read these too (channel thread)."""
         self._changes.append(lambda: self._assign(offsets))
+        self.switches.nudge()
+
+    def note_generation(self, message: Mapping[str, Any]) -> None:
+        """The task's group member has joined a generation (channel thread)."""
+        head = orjson.dumps({name: value for name, value in message.items() if name not in ("op", "host")})
+        self._changes.append(lambda: self._rows.put(Row(self._host, RowKind.GENERATION, head)))
         self.switches.nudge()
 
     def revoke(self, partitions: Sequence[TopicPartition]) -> None:

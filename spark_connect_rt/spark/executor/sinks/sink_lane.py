@@ -12,22 +12,24 @@ from collections import Counter
 from contextlib import ExitStack
 from typing import Any
 
+import orjson
 import pyarrow as pa
 
 from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.pipeline.sink_pipeline import next_offsets
 from spark_connect_rt.ports.executor_clients import ExecutorClients
+from spark_connect_rt.ports.sink_group import GroupGeneration
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.control_wire import encode_offsets
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports, ensure_dead_letter_queue
 from spark_connect_rt.spark.executor.frames import BatchHead, Row, RowKind, decode_partitions, decode_records
-from spark_connect_rt.spark.executor.hosting import load_class
+from spark_connect_rt.spark.executor.hosting import HostLostError
 from spark_connect_rt.spark.executor.lane import Lane, Report, now_s
 from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
 from spark_connect_rt.spark.executor.sinks.commit_times import CommitTimes
 from spark_connect_rt.spark.executor.sinks.hosted_sink import HostedSink, Outcome, SinkParts
-from spark_connect_rt.spark.executor.sinks.python_sink import PythonSink
+from spark_connect_rt.spark.executor.sinks.python_sink import sink_class
 from spark_connect_rt.spark.executor.sinks.sink_context import TaskContext
 from spark_connect_rt.spark.executor.sinks.sink_offsets import SinkOffsets
 from spark_connect_rt.spark.executor.sinks.sink_rows import first_offsets, without_partitions
@@ -47,6 +49,7 @@ class SinkLane(Lane):
         self._clients = clients
         self._context = TaskContext(MeteredPluginMetrics(self.meter))
         self._sink: HostedSink | None = None
+        self._generation: GroupGeneration | None = None
         self._reports: ErrantReports | None = None
         self._offsets = SinkOffsets()
         self._rewound: frozenset[TopicPartition] = frozenset()  # by a failed commit, while a batch is in hand
@@ -68,16 +71,27 @@ class SinkLane(Lane):
             with self._leaving_lock:
                 self._revoked.update(_partitions(row))
                 self._leaving = frozenset(self._revoked)
+        elif row.kind is RowKind.GENERATION:  # it must not wait behind data: it fences transactions of the task's
+            self._generation = GroupGeneration(**orjson.loads(row.head))
+            self._note_generation()
+            return
         self._ending = self._ending or row.kind is RowKind.ENDED
         super().give(row)
         if row.kind in (RowKind.REVOKED, RowKind.ENDED):
             self._hurry.set()
+
+    def _note_generation(self) -> None:
+        sink, generation = self._sink, self._generation
+        if sink is not None and generation is not None:
+            sink.note_generation(generation)
 
     def abandon(self) -> None:
         """Give up at once, also a retried put."""
         self._ending = True
         super().abandon()
         self._hurry.set()
+        if (sink := self._sink) is not None:
+            sink.abandon()
 
     def begin(self) -> None:
         """Make and start the task."""
@@ -93,12 +107,14 @@ class SinkLane(Lane):
             self.meter,
             self._wait_ms,
             self._must_not_wait,
+            lambda: self._ending,
         )
-        sink = _sink_class(self.launch.task_class)(parts)
+        sink = sink_class(self.launch.task_class)(parts)
         self._flush_timeout_ms = self.launch.flush.offset_flush_timeout_ms
         self._commits = CommitTimes(self.launch.flush.offset_flush_interval_ms / 1000)
         self._reports = self._open_reports(settings)
         self._sink = sink
+        self._note_generation()
         sink.start(self._reports)
         if not self.launch.paused:  # else the feed's PAUSED row says so
             self.report("running")
@@ -281,6 +297,8 @@ class SinkLane(Lane):
         try:
             with self.meter.call("pre_commit"):
                 answered = self._sink.pre_commit(asked)
+        except HostLostError:
+            raise
         except Exception:  # noqa: BLE001 - whatever it is, as in Java
             self._commit_failed(closing=closing)
             return None
@@ -375,12 +393,6 @@ class SinkLane(Lane):
                 last_first.callback(self._reports.close, self._flush_timeout_ms)
             if sink is not None:
                 last_first.callback(sink.stop)
-
-
-def _sink_class(task_class: str) -> type[HostedSink]:
-    """Return what hosts a class: itself if it is behind the seam, else this process. Raises NotFoundError."""
-    found = load_class(task_class)
-    return found if issubclass(found, HostedSink) else PythonSink
 
 
 def _partitions(row: Row) -> frozenset[TopicPartition]:

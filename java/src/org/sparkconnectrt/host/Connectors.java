@@ -27,29 +27,40 @@ import org.apache.kafka.connect.runtime.rest.entities.ConfigKeyInfo;
 import org.apache.kafka.connect.sink.SinkConnector;
 import org.apache.kafka.connect.source.SourceConnector;
 import org.apache.kafka.connect.source.SourceConnectorContext;
+import org.apache.kafka.connect.storage.Converter;
+import org.apache.kafka.connect.storage.HeaderConverter;
 import org.apache.kafka.connect.storage.OffsetStorageReader;
+import org.apache.kafka.connect.transforms.Transformation;
+import org.apache.kafka.connect.transforms.predicates.Predicate;
 
 /**
- * Connector instances of one worker. Questions come as {"op": ..., "id": n, ...} and are answered
- * by {"id": n, "ok": ...} or {"id": n, "error": ...}; each connector has a thread of its own, so
- * one that hangs holds up no other.
+ * Connector instances of one worker, and what plug-ins of other kinds declare. Questions come as
+ * {"op": ..., "id": n, "place": ..., ...} and are answered by {"id": n, "ok": ...} or {"id": n,
+ * "error": ...}; each connector has a thread of its own, as has each question about none, so that
+ * what hangs holds up nothing else.
  */
 final class Connectors {
   private final Home home;
+  private final Places places;
+  private final ExecutorService passing = Executors.newCachedThreadPool(work -> daemon(work, "question"));
   private final Map<String, ExecutorService> threads = new ConcurrentHashMap<>();
   private final Map<String, Connector> instances = new ConcurrentHashMap<>();
 
   Connectors(Home home) {
     this.home = home;
+    this.places = new Places(home.plugins.delegatingLoader());
   }
 
   /** Answers a question in time; never waits. */
   void serve(Wire.Frame frame) {
     JsonNode asked = frame.head();
     String instance = asked.path("instance").asText("");
-    threads
-        .computeIfAbsent(instance, name -> Executors.newSingleThreadExecutor(work -> daemon(work, name)))
-        .execute(() -> answer(asked, instance));
+    ExecutorService thread =
+        instance.isEmpty()
+            ? passing
+            : threads.computeIfAbsent(
+                instance, name -> Executors.newSingleThreadExecutor(work -> daemon(work, name)));
+    thread.execute(() -> answer(asked, instance));
   }
 
   private static Thread daemon(Runnable work, String name) {
@@ -75,25 +86,47 @@ final class Connectors {
 
   private JsonNode answerTo(JsonNode asked, String instance) throws Exception {
     String op = asked.get("op").asText();
-    if (op.equals("plugins")) {
-      return plugins();
+    String place = asked.path("place").asText("");
+    switch (op) {
+      case "plugins":
+        return plugins();
+      case "stop":
+        return stop(instance);
+      case "scan":
+        return places.scan(place);
+      case "load":
+        return places.load(place, asked.get("classes"));
+      case "task_configs":
+        return taskConfigs(running(instance), asked.get("tasks_max").asInt());
+      default:
+        break;
     }
     Map<String, String> config = Hosted.strings(asked.path("config"));
-    if (op.equals("stop")) {
-      return stop(instance);
-    }
-    ClassLoader loader = home.loaderOf(config);
-    try (var swap = home.plugins.withClassLoader(loader)) {
+    ClassLoader loader = asked.has("place") ? places.loader(place) : home.loaderOf(config);
+    try (var swap = Places.swap(loader)) {
       return switch (op) {
-        case "describe" -> describe(newConnector(config));
-        case "validate" -> validate(newConnector(config), config);
+        case "describe" -> describe(newPlugin(asked, config));
+        case "validate" -> validate(newConnector(asked, config), config);
         case "start" -> start(instance, config, asked);
-        case "task_configs" -> taskConfigs(instances.get(instance), asked.get("tasks_max").asInt());
-        case "exactly_once" -> exactlyOnce((SourceConnector) newConnector(config), config);
-        case "alter_offsets" -> alterOffsets(newConnector(config), config, asked.get("offsets"));
+        case "exactly_once" -> exactlyOnce((SourceConnector) newConnector(asked, config), config);
+        case "alter_offsets" -> alterOffsets(newConnector(asked, config), config, asked.get("offsets"));
         default -> throw new IllegalArgumentException("unknown question " + op);
       };
     }
+  }
+
+  private Connector running(String instance) {
+    Connector connector = instances.get(instance);
+    if (connector == null) {
+      throw new IllegalStateException("the connector was not started here");
+    }
+    return connector;
+  }
+
+  private Object newPlugin(JsonNode asked, Map<String, String> config) throws Exception {
+    return asked.has("place")
+        ? places.newPlugin(asked.get("place").asText(), asked.get("class").asText())
+        : newConnector(asked, config);
   }
 
   private JsonNode plugins() {
@@ -117,18 +150,33 @@ final class Connectors {
     }
   }
 
-  private Connector newConnector(Map<String, String> config) throws Exception {
+  private Connector newConnector(JsonNode asked, Map<String, String> config) throws Exception {
+    if (asked.has("place")) {
+      return (Connector) newPlugin(asked, config);
+    }
     return home.plugins.newConnector(
         config.get(ConnectorConfig.CONNECTOR_CLASS_CONFIG),
         PluginUtils.connectorVersionRequirement(config.get(ConnectorConfig.CONNECTOR_VERSION)));
   }
 
-  private static JsonNode describe(Connector connector) {
+  private static JsonNode describe(Object plugin) {
     ObjectNode found = Wire.JSON.createObjectNode();
-    found.put("sink", connector instanceof SinkConnector);
-    found.put("version", connector.version());
-    found.put("task_class", connector.taskClass().getName());
-    found.set("keys", keys(connector.config()));
+    found.put("version", Places.version(plugin));
+    ConfigDef definition = null;
+    if (plugin instanceof Connector connector) {
+      found.put("sink", connector instanceof SinkConnector);
+      found.put("task_class", connector.taskClass().getName());
+      definition = connector.config();
+    } else if (plugin instanceof Transformation<?> transformation) {
+      definition = transformation.config();
+    } else if (plugin instanceof Predicate<?> predicate) {
+      definition = predicate.config();
+    } else if (plugin instanceof HeaderConverter converter) {
+      definition = converter.config();
+    } else if (plugin instanceof Converter converter) {
+      definition = converter.config();
+    }
+    found.set("keys", keys(definition == null ? new ConfigDef() : definition));
     return found;
   }
 
@@ -144,6 +192,11 @@ final class Connectors {
   private static JsonNode validate(Connector connector, Map<String, String> config) {
     ObjectNode found = (ObjectNode) describe(connector);
     Config result = connector.validate(config);
+    if (result == null) {
+      found.put(
+          "refused", connector.getClass().getName() + ".validate() must return a configuration that is not null.");
+      return found;
+    }
     ArrayNode values = found.putArray("values");
     Map<String, ConfigDef.ConfigKey> keys = connector.config().configKeys();
     for (ConfigValue value : result.configValues()) {
@@ -161,9 +214,10 @@ final class Connectors {
   }
 
   private JsonNode start(String instance, Map<String, String> config, JsonNode asked) throws Exception {
-    Connector connector = newConnector(config);
+    Connector connector = newConnector(asked, config);
+    String name = asked.path("name").asText(instance);
     Context context =
-        connector instanceof SourceConnector ? new SourceContext(instance) : new Context(instance);
+        connector instanceof SourceConnector ? new SourceContext(instance, name) : new Context(instance, name);
     connector.initialize(context);
     instances.put(instance, connector);
     connector.start(config);
@@ -172,11 +226,13 @@ final class Connectors {
 
   private static JsonNode taskConfigs(Connector connector, int most) {
     ArrayNode found = Wire.JSON.createArrayNode();
-    String taskClass = connector.taskClass().getName();
-    for (Map<String, String> one : connector.taskConfigs(most)) {
-      Map<String, String> config = new LinkedHashMap<>(one);
-      config.put(org.apache.kafka.connect.runtime.TaskConfig.TASK_CLASS_CONFIG, taskClass);
-      found.add(Wire.JSON.valueToTree(config));
+    try (var swap = Places.swap(connector.getClass().getClassLoader())) {
+      String taskClass = connector.taskClass().getName();
+      for (Map<String, String> one : connector.taskConfigs(most)) {
+        Map<String, String> config = new LinkedHashMap<>(one);
+        config.put(org.apache.kafka.connect.runtime.TaskConfig.TASK_CLASS_CONFIG, taskClass);
+        found.add(Wire.JSON.valueToTree(config));
+      }
     }
     return found;
   }
@@ -185,7 +241,7 @@ final class Connectors {
     Connector connector = instances.remove(instance);
     try {
       if (connector != null) {
-        try (var swap = home.plugins.withClassLoader(connector.getClass().getClassLoader())) {
+        try (var swap = Places.swap(connector.getClass().getClassLoader())) {
           connector.stop();
         }
       }
@@ -240,9 +296,11 @@ final class Connectors {
   /** What a connector may ask of its worker. */
   private class Context implements ConnectorContext {
     private final String instance;
+    private final String name;
 
-    Context(String instance) {
+    Context(String instance, String name) {
       this.instance = instance;
+      this.name = name;
     }
 
     @Override
@@ -257,14 +315,14 @@ final class Connectors {
 
     @Override
     public PluginMetrics pluginMetrics() {
-      return home.connectorMetrics(instance);
+      return home.connectorMetrics(name);
     }
   }
 
   /** The same, of source connectors. */
   private final class SourceContext extends Context implements SourceConnectorContext {
-    SourceContext(String instance) {
-      super(instance);
+    SourceContext(String instance, String name) {
+      super(instance, name);
     }
 
     @Override

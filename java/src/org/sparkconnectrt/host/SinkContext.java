@@ -2,7 +2,6 @@ package org.sparkconnectrt.host;
 
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
-import java.lang.reflect.Proxy;
 import java.util.Collection;
 import java.util.HashMap;
 import java.util.HashSet;
@@ -10,7 +9,7 @@ import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
 import java.util.Set;
-import org.apache.kafka.clients.consumer.Consumer;
+import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.metrics.PluginMetrics;
 import org.apache.kafka.connect.errors.ConnectException;
@@ -23,7 +22,7 @@ import org.apache.kafka.connect.sink.ErrantRecordReporter;
  * What a sink task may ask of its worker; gathered during a call, sent with its answer.
  *
  * <p>Extends Connect's own class because the Iceberg sink reads its field {@code consumer} by
- * reflection; the consumer is a stand-in that refuses every call.
+ * reflection: {@link GroupMember}.
  */
 final class SinkContext extends WorkerSinkTaskContext {
   private final SinkHosted hosted;
@@ -31,26 +30,32 @@ final class SinkContext extends WorkerSinkTaskContext {
   private final Set<TopicPartition> assignment = new HashSet<>();
   private final Set<TopicPartition> paused = new HashSet<>();
   private final Map<TopicPartition, Long> rewinds = new LinkedHashMap<>();
+  private final GroupMember member;
   private boolean steered;
   private boolean commit;
   private long timeoutMs = -1;
 
-  SinkContext(SinkHosted hosted, WorkerErrantRecordReporter reporter) {
-    super(standIn(), null, null);
-    this.hosted = hosted;
-    this.reporter = reporter;
+  /** Takes the properties of the task's consumer, too. */
+  SinkContext(SinkHosted hosted, WorkerErrantRecordReporter reporter, Map<String, String> consumer) {
+    this(hosted, reporter, consumer, new AtomicReference<>());
   }
 
-  @SuppressWarnings("unchecked")
-  private static Consumer<byte[], byte[]> standIn() {
-    return (Consumer<byte[], byte[]>)
-        Proxy.newProxyInstance(
-            Consumer.class.getClassLoader(),
-            new Class<?>[] {Consumer.class},
-            (proxy, method, arguments) -> {
-              throw new UnsupportedOperationException(
-                  "the consumer's " + method.getName() + " is not at hand here");
-            });
+  private SinkContext(
+      SinkHosted hosted,
+      WorkerErrantRecordReporter reporter,
+      Map<String, String> consumer,
+      AtomicReference<GroupMember> late) { // it needs this context, whose constructor needs its proxy
+    super(
+        GroupMember.proxy((proxy, method, arguments) -> late.get().invoke(proxy, method, arguments)), null, null);
+    this.hosted = hosted;
+    this.reporter = reporter;
+    this.member = new GroupMember(this, consumer);
+    late.set(member);
+  }
+
+  /** Returns what stands for the task's member of its group. */
+  GroupMember member() {
+    return member;
   }
 
   synchronized Collection<TopicPartition> opened(Set<TopicPartition> partitions) {

@@ -15,28 +15,33 @@ import org.apache.kafka.clients.consumer.OffsetAndMetadata;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.record.TimestampType;
 import org.apache.kafka.connect.data.SchemaAndValue;
+import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.errors.RetriableException;
 import org.apache.kafka.connect.header.ConnectHeaders;
 import org.apache.kafka.connect.runtime.InternalSinkRecord;
 import org.apache.kafka.connect.runtime.SinkConnectorConfig;
-import org.apache.kafka.connect.runtime.errors.ErrorReporter;
-import org.apache.kafka.connect.runtime.errors.LogReporter;
 import org.apache.kafka.connect.runtime.errors.ProcessingContext;
 import org.apache.kafka.connect.runtime.errors.Stage;
 import org.apache.kafka.connect.runtime.errors.WorkerErrantRecordReporter;
 import org.apache.kafka.connect.sink.SinkRecord;
 import org.apache.kafka.connect.sink.SinkTask;
 import org.apache.kafka.connect.util.ConnectorTaskId;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
 
 /**
  * One sink task (Java's WorkerSinkTask, its delivery half). Python says what happens next and waits
  * for the answer: open, put, pre-commit, close. Each answer tells what the task asked for in the call.
  */
 final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord> {
+  private static final Logger log = LoggerFactory.getLogger(SinkHosted.class);
   private final LinkedBlockingQueue<Wire.Frame> calls = new LinkedBlockingQueue<>();
   private final SinkContext context;
   private SinkTask task;
-  private List<SinkRecord> again = List.of();
+  private final DeadLetters letters = new DeadLetters(this);
+  private final WorkerErrantRecordReporter errant;
+  private List<SinkRecord> again; // what the task asked for again, else null
+  private volatile boolean hurried;
 
   SinkHosted(Home home, int host, ConnectorTaskId id, JsonNode start) {
     super(
@@ -46,19 +51,12 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
         new SinkConnectorConfig(home.plugins, strings(start.get("connector"))),
         strings(start.get("task")));
     SinkConnectorConfig sink = (SinkConnectorConfig) config;
-    List<ErrorReporter<ConsumerRecord<byte[], byte[]>>> reporters = new ArrayList<>();
-    if (sink.enableErrorLog()) {
-      reporters.add(new LogReporter.Sink(id, sink, errors));
-    }
-    if (!sink.dlqTopicName().isEmpty()) {
-      reporters.add(new DeadLetters(this));
-    }
-    tolerance.reporters(reporters);
-    WorkerErrantRecordReporter errant =
+    tolerance.reporters(List.of(letters)); // also for the log and the counts, which are Python's
+    this.errant =
         sink.enableErrantRecordReporter() || sink.enableErrorLog()
             ? new WorkerErrantRecordReporter(tolerance, keys, values, headers)
             : null;
-    this.context = new SinkContext(this, errant);
+    this.context = new SinkContext(this, errant, strings(start.path("consumer")));
   }
 
   @Override
@@ -78,21 +76,34 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
         send('D', answer(call));
       }
     } finally {
-      task.stop();
+      try {
+        task.stop();
+      } catch (RuntimeException error) { // as in Java: it has ended all the same
+        log.warn("Could not stop task", error);
+      }
+      context.member().close();
     }
   }
 
   @Override
   void serve(Wire.Frame frame) {
-    calls.add(frame);
+    switch (frame.kind()) {
+      case 'R' -> letters.done(frame.head());
+      case 'M' -> context.member().joined(frame.head());
+      case 'I' -> {
+        hurried = true;
+        tolerance.triggerStop();
+      }
+      default -> calls.add(frame);
+    }
   }
 
   private ObjectNode answer(Wire.Frame call) {
     ObjectNode answer = Wire.JSON.createObjectNode();
     try {
       switch (call.kind()) {
-        case 'P' -> put(call);
-        case 'G' -> task.put(again); // the same records again
+        case 'P' -> put(call, answer);
+        case 'G' -> deliver(again, answer);
         case 'U' -> task.open(context.opened(partitions(call.head())));
         case 'V' -> safe(call.head(), answer);
         case 'Y' -> close(partitions(call.head()));
@@ -100,27 +111,41 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
       }
     } catch (Throwable error) { // plug-in code
       answer.set("error", failure(error));
-      if (!(error instanceof RetriableException)) {
-        again = List.of();
-      }
     }
     context.tell(answer);
     return answer;
   }
 
-  private void put(Wire.Frame call) {
-    again = List.of();
+  private void put(Wire.Frame call, ObjectNode answer) {
     List<SinkRecord> records = new ArrayList<>();
     Consumed rows = new Consumed(call.head(), call.data());
     while (rows.next()) {
       SinkRecord record = converted(rows.record());
       if (record != null) {
         records.add(record);
+      } else if (hurried) { // it may have been given up for that alone: all of it is read again
+        answer.put("interrupted", true);
+        return;
       }
     }
-    again = records;
-    task.put(records);
-    again = List.of();
+    deliver(records, answer);
+  }
+
+  private void deliver(List<SinkRecord> records, ObjectNode answer) {
+    again = null;
+    try {
+      task.put(new ArrayList<>(records));
+      if (errant != null) {
+        errant.maybeThrowAsyncError();
+      }
+      answer.put("records", records.size());
+    } catch (RetriableException error) {
+      again = records;
+      answer.set("again", failure(error));
+    } catch (Throwable error) {
+      raiseFatal(error);
+      throw new ConnectException("Exiting WorkerSinkTask due to unrecoverable exception.", error);
+    }
   }
 
   /** Returns a record as its task gets it; null: dropped, or errant and tolerated. */
@@ -175,6 +200,9 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
             asked.put(
                 new TopicPartition(one.get(0).asText(), one.get(1).asInt()),
                 new OffsetAndMetadata(one.get(2).asLong())));
+    if (errant != null) {
+      errant.awaitFutures(asked.keySet());
+    }
     Map<TopicPartition, OffsetAndMetadata> safe = task.preCommit(asked);
     ArrayNode offsets = answer.putArray("offsets");
     if (safe != null) {
@@ -192,6 +220,9 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
       task.close(partitions);
     } finally {
       context.closed(partitions);
+      if (errant != null) {
+        errant.cancelFutures(partitions);
+      }
     }
   }
 

@@ -1,0 +1,122 @@
+package org.sparkconnectrt.host;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import java.lang.reflect.InvocationHandler;
+import java.lang.reflect.Method;
+import java.lang.reflect.Proxy;
+import java.util.Collection;
+import java.util.HashMap;
+import java.util.HashSet;
+import java.util.Map;
+import java.util.Optional;
+import java.util.Properties;
+import java.util.Set;
+import java.util.concurrent.ExecutionException;
+import org.apache.kafka.clients.admin.Admin;
+import org.apache.kafka.clients.admin.AdminClientConfig;
+import org.apache.kafka.clients.consumer.Consumer;
+import org.apache.kafka.clients.consumer.ConsumerConfig;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
+import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.connect.errors.ConnectException;
+
+/**
+ * The consumer that a sink task may find in its context, as some do by reflection. It stands for the
+ * task's member of its group, which lives in the driver: group, generation and member id are that
+ * member's, committed offsets are the group's, a seek moves the task's reader. It reads nothing.
+ */
+final class GroupMember implements InvocationHandler {
+  private final SinkContext context;
+  private final Map<String, String> properties;
+  private volatile ConsumerGroupMetadata metadata;
+  private Admin admin;
+
+  /** Takes the properties of the task's consumer, resolved. */
+  GroupMember(SinkContext context, Map<String, String> properties) {
+    this.context = context;
+    this.properties = properties;
+  }
+
+  @SuppressWarnings("unchecked")
+  static Consumer<byte[], byte[]> proxy(InvocationHandler handler) {
+    return (Consumer<byte[], byte[]>)
+        Proxy.newProxyInstance(Consumer.class.getClassLoader(), new Class<?>[] {Consumer.class}, handler);
+  }
+
+  /** The member has joined a new generation. */
+  void joined(JsonNode head) {
+    metadata =
+        new ConsumerGroupMetadata(
+            head.get("group").asText(),
+            head.get("generation").asInt(),
+            head.get("member").asText(),
+            Optional.ofNullable(head.path("instance").asText(null)));
+  }
+
+  @Override
+  public Object invoke(Object proxy, Method method, Object[] arguments) throws Throwable {
+    return switch (method.getName()) {
+      case "groupMetadata" -> groupMetadata();
+      case "assignment" -> context.assignment();
+      case "committed" -> committed(arguments[0]);
+      case "seek" -> seek((TopicPartition) arguments[0], arguments[1]);
+      case "paused" -> context.pausedPartitions();
+      case "toString" -> "the group member of " + properties.get(ConsumerConfig.GROUP_ID_CONFIG);
+      case "hashCode" -> System.identityHashCode(this);
+      case "equals" -> proxy == arguments[0];
+      default ->
+          throw new UnsupportedOperationException("the consumer's " + method.getName() + " is not at hand here");
+    };
+  }
+
+  private ConsumerGroupMetadata groupMetadata() {
+    if (metadata == null) {
+      throw new ConnectException("the task's group member has no generation yet");
+    }
+    return metadata;
+  }
+
+  private Object seek(TopicPartition partition, Object to) {
+    context.offset(partition, to instanceof OffsetAndMetadata at ? at.offset() : (Long) to);
+    return null;
+  }
+
+  /** Returns what the group has committed; like a consumer's, with null where there is nothing. */
+  private synchronized Object committed(Object asked) throws InterruptedException {
+    Set<TopicPartition> partitions = new HashSet<>();
+    if (asked instanceof Collection<?> several) {
+      several.forEach(one -> partitions.add((TopicPartition) one));
+    } else {
+      partitions.add((TopicPartition) asked);
+    }
+    if (admin == null) {
+      Properties known = new Properties();
+      properties.forEach((name, value) -> { // others would be warned about
+        if (AdminClientConfig.configNames().contains(name)) {
+          known.put(name, value);
+        }
+      });
+      admin = Admin.create(known);
+    }
+    try {
+      Map<TopicPartition, OffsetAndMetadata> found = new HashMap<>();
+      Map<TopicPartition, OffsetAndMetadata> all =
+          admin
+              .listConsumerGroupOffsets(properties.get(ConsumerConfig.GROUP_ID_CONFIG))
+              .partitionsToOffsetAndMetadata()
+              .get();
+      partitions.forEach(one -> found.put(one, all.get(one)));
+      return found;
+    } catch (ExecutionException error) {
+      throw new ConnectException("the group's committed offsets cannot be read", error.getCause());
+    }
+  }
+
+  synchronized void close() {
+    if (admin != null) {
+      admin.close();
+      admin = null;
+    }
+  }
+}

@@ -1,0 +1,152 @@
+package org.sparkconnectrt.host;
+
+import com.fasterxml.jackson.databind.JsonNode;
+import com.fasterxml.jackson.databind.node.ArrayNode;
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.net.URL;
+import java.nio.file.Files;
+import java.nio.file.Path;
+import java.sql.Driver;
+import java.util.ArrayList;
+import java.util.HashMap;
+import java.util.Iterator;
+import java.util.List;
+import java.util.Map;
+import java.util.ServiceLoader;
+import org.apache.kafka.connect.components.Versioned;
+import org.apache.kafka.connect.runtime.isolation.PluginClassLoader;
+import org.apache.kafka.connect.runtime.isolation.PluginDesc;
+import org.apache.kafka.connect.runtime.isolation.PluginUtils;
+import org.apache.kafka.connect.runtime.isolation.Plugins;
+import org.slf4j.Logger;
+import org.slf4j.LoggerFactory;
+
+/**
+ * Plug-ins by the place they are at: a folder of jars, or one jar. Each place has a class loader of
+ * its own, made when it is first asked for, so that what is installed later needs no new JVM.
+ */
+final class Places {
+  private static final Logger log = LoggerFactory.getLogger(Places.class);
+  private static final String CLASS_PATH = "classpath";
+  private final ClassLoader parent;
+  private final Map<String, ClassLoader> loaders = new HashMap<>();
+
+  Places(ClassLoader parent) {
+    this.parent = parent;
+  }
+
+  /** Returns the loader of the plug-in at a place; the empty place is Connect's own class path. */
+  synchronized ClassLoader loader(String place) throws IOException {
+    if (place.isEmpty()) {
+      return parent;
+    }
+    ClassLoader known = loaders.get(place);
+    if (known == null) {
+      known = made(Path.of(place).toAbsolutePath());
+      loaders.put(place, known);
+    }
+    return known;
+  }
+
+  private ClassLoader made(Path place) throws IOException {
+    List<URL> urls = new ArrayList<>();
+    for (Path one : PluginUtils.pluginUrls(place)) {
+      urls.add(one.toUri().toURL());
+    }
+    ClassLoader loader = new PluginClassLoader(place.toUri().toURL(), urls.toArray(new URL[0]), parent);
+    registerDrivers(loader);
+    return loader;
+  }
+
+  /** As Connect does: a connector asks the driver manager, which looks at no plug-in by itself. */
+  private static void registerDrivers(ClassLoader loader) {
+    Iterator<Driver> drivers = ServiceLoader.load(Driver.class, loader).iterator();
+    try {
+      while (drivers.hasNext()) {
+        log.debug("JDBC driver {}", drivers.next());
+      }
+    } catch (Throwable error) { // a driver that cannot be loaded is missed when it is asked for
+      log.debug("a JDBC driver cannot be loaded", error);
+    }
+  }
+
+  Object newPlugin(String place, String className) throws Exception {
+    try {
+      return Class.forName(className, true, loader(place)).getDeclaredConstructor().newInstance();
+    } catch (java.lang.reflect.InvocationTargetException error) {
+      if (error.getCause() instanceof Error cause) {
+        throw cause;
+      }
+      throw error.getCause() instanceof Exception cause ? cause : error;
+    }
+  }
+
+  static String version(Object plugin) {
+    return plugin instanceof Versioned versioned ? versioned.version() : null;
+  }
+
+  /** Returns [{"class", "version" or "error"}]: every class is made once, to be asked. */
+  ArrayNode load(String place, JsonNode classes) {
+    ArrayNode found = Wire.JSON.createArrayNode();
+    for (JsonNode name : classes) {
+      ObjectNode one = found.addObject();
+      one.put("class", name.asText());
+      try (var swap = swap(loader(place))) {
+        one.put("version", version(newPlugin(place, name.asText())));
+      } catch (Throwable error) { // plug-in code: whatever it throws is the answer
+        one.put("error", error.toString());
+      }
+    }
+    return found;
+  }
+
+  /** Returns [{"class", "type", "version"}] of all there is at a place, also without service files. */
+  ArrayNode scan(String place) throws IOException {
+    Path path = Path.of(place).toAbsolutePath();
+    Path folder = Files.createTempDirectory("connectrt-scan-");
+    Path link = folder.resolve(path.getFileName());
+    Files.createSymbolicLink(link, path);
+    try {
+      Plugins plugins =
+          new Plugins(Map.of("plugin.path", folder.toString(), "plugin.discovery", "only_scan"));
+      ArrayNode found = Wire.JSON.createArrayNode();
+      add(found, plugins.sinkConnectors());
+      add(found, plugins.sourceConnectors());
+      add(found, plugins.transformations());
+      add(found, plugins.predicates());
+      add(found, plugins.converters());
+      add(found, plugins.headerConverters());
+      add(found, plugins.connectorClientConfigPolicies());
+      return found;
+    } finally {
+      Files.delete(link);
+      Files.delete(folder);
+    }
+  }
+
+  private static <U> void add(ArrayNode found, Iterable<PluginDesc<U>> some) {
+    for (PluginDesc<U> one : some) {
+      if (!one.location().equals(CLASS_PATH)) {
+        ObjectNode plugin = found.addObject();
+        plugin.put("class", one.className());
+        plugin.put("type", one.typeName());
+        plugin.put("version", one.version());
+      }
+    }
+  }
+
+  /** Has the calling thread see the classes of a plug-in until what is returned is closed. */
+  static Swap swap(ClassLoader loader) {
+    Thread thread = Thread.currentThread();
+    ClassLoader before = thread.getContextClassLoader();
+    thread.setContextClassLoader(loader);
+    return () -> thread.setContextClassLoader(before);
+  }
+
+  /** Ends a {@link #swap}. */
+  interface Swap extends AutoCloseable {
+    @Override
+    void close();
+  }
+}

@@ -1,0 +1,76 @@
+"""Puts together what installs plug-ins on a worker: its folder, the group's topic, who uses what."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from spark_connect_rt.app.worker_plugins import install_directory, plugins_of, refresh_plugins
+from spark_connect_rt.config.client_properties import log_client_properties
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.plugin_install.folders import PluginFolder
+from spark_connect_rt.plugin_install.group_installs import GroupInstalls, GroupLog, OnEnd
+from spark_connect_rt.plugin_install.installer import Installer
+from spark_connect_rt.plugin_install.usage import users_of
+from spark_connect_rt.plugins.registry import Plugins
+from spark_connect_rt.ports.clock import SystemClock
+from spark_connect_rt.ports.compacted_log import CompactedLog
+from spark_connect_rt.ports.herder import HerderApi
+from spark_connect_rt.ports.supervision import Part
+
+WORKER = "the worker's file"
+
+
+def installer_of(config: WorkerConfig) -> Installer:
+    """Return what installs into this worker's folder."""
+    settings = config.plugin_install
+    folder = PluginFolder(Path(install_directory(config.raw)).absolute())
+    allowed, limit_bytes = settings.connectrt_plugins_allowed, settings.connectrt_plugins_size_max_bytes
+    return Installer(folder, allowed, limit_bytes, SystemClock().now_ms)
+
+
+def plugin_topic(config: WorkerConfig) -> TopicSpec | None:
+    """Return the topic of the group's record; None: a standalone worker has none."""
+    if "config" not in config.storage:
+        return None
+    configs = config.storage["config"]
+    name = config.plugin_install.connectrt_plugins_storage_topic or f"{configs.name}-plugins"
+    return TopicSpec(name, 1, configs.replication_factor, {})
+
+
+def group_installs(config: WorkerConfig, worker: str, admin: KafkaAdmin, herder: HerderApi) -> GroupInstalls:
+    """Return what installs plug-ins on this worker and its group, not started."""
+    plugins = plugins_of(config.raw)
+
+    def users(folder: str) -> Sequence[str]:
+        configs: dict[str, Mapping[str, str]] = {WORKER: config.raw}
+        configs |= {name: herder.views.connector_config(name) for name in herder.views.list_connectors()}
+        return users_of(folder, configs, lambda name, version: location_of(plugins, name, version))
+
+    return GroupInstalls(worker, installer_of(config), refresh_plugins, users, _group_log(config, admin))
+
+
+def location_of(plugins: Plugins, name: str, version: str) -> str | None:
+    """Return where a plug-in is that a configuration names; None: there is none."""
+    try:
+        return plugins.find(f"{name}@{version}" if version else name).location
+    except ConnectError:
+        return None
+
+
+def _group_log(config: WorkerConfig, admin: KafkaAdmin) -> GroupLog | None:
+    topic = plugin_topic(config)
+    if topic is None:
+        return None
+
+    def open_log(on_end: OnEnd) -> CompactedLog:
+        def ended(part: Part, error: BaseException | str) -> None:  # the worker goes on: no connector needs it
+            on_end(f"{part.title} ended: {error}")
+
+        clients = log_client_properties(config, "plugins", None)
+        return KafkaCompactedLog(topic, admin, clients, exact_partitions=1, report=ended)
+
+    return GroupLog(lambda: admin.partition_count(topic.name) is not None, open_log)

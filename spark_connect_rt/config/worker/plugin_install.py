@@ -1,0 +1,77 @@
+"""Settings of installing plug-ins while a worker runs: where they go, who may, from where. Ours; Java ignores them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.settings_group import SettingsGroup
+from spark_connect_rt.config.validators import AtLeast, one_of
+
+MEDIUM, LOW = Importance.MEDIUM, Importance.LOW
+DIRECTORY = "connectrt.plugins.directory"
+INSTALL = "connectrt.plugins.install"
+ALLOWED = "connectrt.plugins.allowed"
+SIZE_MAX = "connectrt.plugins.size.max.bytes"
+STORAGE_TOPIC = "connectrt.plugins.storage.topic"
+LOOPBACK, ALLOW, DENY = "loopback", "allow", "deny"
+
+PLUGIN_INSTALL = ConfigDef(
+    [
+        ConfigKey(
+            DIRECTORY,
+            Type.STRING,
+            None,
+            MEDIUM,
+            "Folder that plug-ins are installed in, one folder name-version each; workers may share it. Searched like "
+            "a folder of plugin.path. Not set: the first folder of plugin.path that can be written to, else one of "
+            "the group in the cache.",
+        ),
+        ConfigKey(
+            INSTALL,
+            Type.STRING,
+            LOOPBACK,
+            MEDIUM,
+            "Who may install and remove plug-ins over REST. loopback: clients on this machine; allow: every client of "
+            "the REST API; deny: no client. What a plug-in holds runs with the worker's rights.",
+            one_of(LOOPBACK, ALLOW, DENY, ignore_case=True),
+        ),
+        ConfigKey(
+            ALLOWED,
+            Type.LIST,
+            (),
+            MEDIUM,
+            "What may be installed, by commas; * stands for any text: coordinates (io.debezium:*), hosts of URLs "
+            "(plugins.example.com), whole URLs, file:/folder/*, Python distributions (pypi:orders*). Empty: anything.",
+        ),
+        ConfigKey(
+            SIZE_MAX,
+            Type.LONG,
+            1024**3,
+            LOW,
+            "Largest plug-in, bytes, as it is downloaded and as it is unpacked.",
+            AtLeast(1),
+        ),
+        ConfigKey(
+            STORAGE_TOPIC,
+            Type.STRING,
+            None,
+            LOW,
+            "Compacted topic by which every worker of the group installs what one of them has; made at the first "
+            "install. Not set: that of config.storage.topic with -plugins behind it.",
+        ),
+    ]
+)
+
+
+@dataclass(frozen=True, slots=True)
+class PluginInstallSettings(SettingsGroup):
+    """Where plug-ins are installed, and who may."""
+
+    definition: ClassVar[ConfigDef] = PLUGIN_INSTALL
+    connectrt_plugins_directory: str | None
+    connectrt_plugins_install: str
+    connectrt_plugins_allowed: tuple[str, ...]
+    connectrt_plugins_size_max_bytes: int
+    connectrt_plugins_storage_topic: str | None

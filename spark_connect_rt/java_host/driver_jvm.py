@@ -1,0 +1,52 @@
+"""Starts the JVM beside a driver: its jars, its heap, and what it is given of the worker (no secrets)."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from spark_connect_rt.config.worker.own_settings import JAVA_HEAP, JAVA_OPTIONS
+from spark_connect_rt.embedded.java import find_java
+from spark_connect_rt.java_host.driver_host import DriverHost, Limits
+from spark_connect_rt.java_host.jar import program_jars
+from spark_connect_rt.java_host.process import JavaHostGoneError, JavaProcess, OnFrame, OnGone, command_line
+
+_CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
+_WORKER = {  # plug-ins are named by their places, question by question
+    "key.converter": _CONVERTER,
+    "value.converter": _CONVERTER,
+    "plugin.discovery": "service_load",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class JvmSettings:
+    """What the worker's file says of the JVM: texts as they stand there."""
+
+    heap: str
+    options: str = ""
+
+
+def driver_host(settings: JvmSettings, limits: Limits | None = None) -> DriverHost:
+    """Return the host of a driver's connectors; its JVM starts when it is asked something."""
+    return DriverHost(lambda on_frame, on_gone: _start(settings, on_frame, on_gone), limits)
+
+
+def _start(settings: JvmSettings, on_frame: OnFrame, on_gone: OnGone) -> JavaProcess:
+    java = find_java()
+    jars = program_jars(java)
+
+    def command(socket: Path) -> Sequence[str]:
+        options = ["-XX:TieredStopAtLevel=1", *shlex.split(settings.options)]  # it moves no records
+        return command_line(java.executable, jars, socket, settings.heap, options)
+
+    try:
+        return JavaProcess(command, _WORKER, on_frame, on_gone)
+    except JavaHostGoneError as error:
+        raise JavaHostGoneError(
+            f"{error} ({JAVA_HEAP}={settings.heap}, {JAVA_OPTIONS}={settings.options!r}, Java {java.major} of "
+            f"{java.home})",
+            code="CRT-1131",
+        ) from error

@@ -1,0 +1,208 @@
+"""What only a JVM knows of Java plug-ins, asked once for each content of a folder of jars and kept in the cache.
+
+Implements plugins.java_plugins.JavaRuntime: for a driver, whose JVM is asked, and for an executor, which asks none.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from spark_connect_rt.api.plugin_modules import BROKEN_PLUGIN
+from spark_connect_rt.embedded.cache import cache_directory
+from spark_connect_rt.embedded.java import find_java
+from spark_connect_rt.embedded.maven import KAFKA_VERSION
+from spark_connect_rt.errors import ConnectError, NotFoundError
+from spark_connect_rt.java_host.driver_host import DriverHost, JavaError
+from spark_connect_rt.java_host.plugin_classes import connector_class, hosts, stage_class
+from spark_connect_rt.plugins.java_plugins import JavaPluginDesc, Scanned
+from spark_connect_rt.ports.java_code import JavaCode
+
+_UNDEFINED = (None, "", "undefined")
+_FORM = 1  # of what is kept
+SCAN_LIMIT_S = 300.0
+
+log = logging.getLogger(__name__)
+
+
+class KeptAnswers:
+    """Answers on disk, by the content of the jars, the version of Connect and of Java. Any thread, any process."""
+
+    def __init__(self, java_major: Callable[[], int]) -> None:
+        """Keep them for one Java, below the cache."""
+        self._java_major = java_major
+
+    def get(self, digest: str, question: str) -> Any:
+        """Return an answer, None when there is none, or it cannot be read."""
+        try:
+            return orjson.loads(self._file(digest, question).read_bytes())
+        except (OSError, ValueError):
+            return None
+
+    def put(self, digest: str, question: str, answer: Any) -> None:
+        """Keep an answer; where that is not possible, it is asked for again."""
+        file = self._file(digest, question)
+        draft = file.with_suffix(f".{os.getpid()}-{threading.get_ident()}")
+        try:
+            file.parent.mkdir(parents=True, exist_ok=True)
+            draft.write_bytes(orjson.dumps(answer))
+            draft.replace(file)
+        except OSError as error:
+            log.debug("an answer about a Java plug-in is not kept: %s", error)
+
+    def _file(self, digest: str, question: str) -> Path:
+        world = f"{_FORM}-{KAFKA_VERSION}-java{self._java_major()}"
+        name = hashlib.sha256(question.encode()).hexdigest()[:24]
+        return cache_directory() / "java-plugins" / world / digest / f"{name}.json"
+
+
+class DriverAnswers:
+    """The JavaRuntime of a driver. Any thread."""
+
+    def __init__(self, host: DriverHost, discovery: str) -> None:
+        """``discovery``: the worker's ``plugin.discovery``."""
+        self.host = host
+        self.discovery = discovery
+        self._kept = KeptAnswers(self.java_major)
+        self._lock = threading.Lock()
+        self._versions: dict[tuple[str, str], Mapping[str, Any]] = {}  # (place, class) -> answer
+        self._classes: dict[tuple[str, str, str], type[Any]] = {}
+
+    @cached_property
+    def _major(self) -> int:
+        return find_java().major
+
+    def java_major(self) -> int:
+        """See JavaRuntime."""
+        return self._major
+
+    def version(self, plugin: JavaPluginDesc) -> str | None:
+        """See JavaRuntime."""
+        if not hosts(plugin.type):
+            return None
+        try:
+            answer = self._loaded(plugin)
+        except ConnectError as error:
+            log.warning("plugin=%s at %s: its version cannot be asked: %s", plugin.java_class, plugin.location, error)
+            return None
+        return None if answer.get("version") in _UNDEFINED else str(answer["version"])
+
+    def broken(self, plugin: JavaPluginDesc) -> str:
+        """See JavaRuntime."""
+        return str(self._versions.get((plugin.location, plugin.java_class), {}).get("error", ""))
+
+    def scan(self, place: Path, digest: str) -> Sequence[Scanned]:
+        """See JavaRuntime."""
+        answer = self._kept.get(digest, "scan")
+        if answer is None:
+            answer = self.host.ask("scan", {"place": str(place)}, limit_s=SCAN_LIMIT_S)
+            self._kept.put(digest, "scan", answer)
+        return [
+            Scanned(one["type"], one["class"], None if one["version"] in _UNDEFINED else one["version"])
+            for one in answer
+        ]
+
+    def class_of(self, plugin: JavaPluginDesc) -> type[Any]:
+        """See JavaRuntime."""
+        if not hosts(plugin.type):
+            raise NotFoundError(
+                f"{plugin.java_class} of {plugin.location} is a {plugin.type} in Java, which cannot run here",
+                code=BROKEN_PLUGIN,
+            )
+        key = plugin.type, plugin.java_class, plugin.location
+        with self._lock:
+            known = self._classes.get(key)
+        if known is None:
+            known = self._made(plugin)
+            with self._lock:
+                self._classes[key] = known
+        return known
+
+    def _made(self, plugin: JavaPluginDesc) -> type[Any]:
+        described = self._described(plugin)
+        if plugin.type in ("source", "sink"):
+            return connector_class(plugin, described, self.host)
+        return stage_class(plugin, JavaCode((plugin.location,)), lambda: described)
+
+    def _described(self, plugin: JavaPluginDesc) -> Mapping[str, Any]:
+        """Return what a plug-in says of itself. Raises NotFoundError with Java's reason."""
+        question = f"describe {plugin.java_class}"
+        answer = self._kept.get(plugin.digest, question)
+        if answer is None:
+            asked = {"place": plugin.location, "class": plugin.java_class}
+            try:
+                answer = self.host.ask("describe", asked)
+            except JavaError as error:
+                why = f"{error.java_class}: {error}{_hint(error)}"
+                raise NotFoundError(
+                    f"{plugin.java_class} of {plugin.location} cannot be made: {why}",
+                    code=BROKEN_PLUGIN,
+                ) from error
+            self._kept.put(plugin.digest, question, answer)
+        return dict(answer)
+
+    def _loaded(self, plugin: JavaPluginDesc) -> Mapping[str, Any]:
+        """Return {"version"} or {"error"} of a plug-in; all those of its place are asked together."""
+        key = plugin.location, plugin.java_class
+        with self._lock:
+            if key not in self._versions:
+                for one in self._load(plugin):
+                    self._versions[plugin.location, one["class"]] = one
+            return self._versions.get(key, {})
+
+    def _load(self, plugin: JavaPluginDesc) -> Sequence[Mapping[str, Any]]:
+        question = "load " + " ".join(plugin.siblings)
+        answer = self._kept.get(plugin.digest, question)
+        if answer is None:
+            answer = self.host.ask("load", {"place": plugin.location, "classes": plugin.siblings})
+            for one in answer:
+                if "error" in one:
+                    log.error("plugin=%s at %s cannot be made: %s", one["class"], plugin.location, one["error"])
+            if not any("error" in one for one in answer):
+                self._kept.put(plugin.digest, question, answer)
+        return list(answer)
+
+
+def _hint(error: JavaError) -> str:
+    if error.java_class in ("java.lang.NoClassDefFoundError", "java.lang.ClassNotFoundException"):
+        return " (a jar that it needs is not in its folder of plugin.path)"
+    if error.java_class == "java.lang.UnsupportedClassVersionError":
+        return " (it is compiled for a newer Java than JAVA_HOME's)"
+    return ""
+
+
+class ExecutorAnswers:
+    """The JavaRuntime of an executor: no JVM is asked, a class is made for what a chain names."""
+
+    discovery = "service_load"
+
+    def java_major(self) -> int:
+        """See JavaRuntime."""
+        return find_java().major
+
+    def version(self, plugin: JavaPluginDesc) -> str | None:
+        """Return what was kept about it on this machine, else None: the driver chose."""
+        question = "load " + " ".join(plugin.siblings)
+        answer = KeptAnswers(self.java_major).get(plugin.digest, question) or ()
+        return next((one.get("version") for one in answer if one["class"] == plugin.java_class), None)
+
+    def broken(self, plugin: JavaPluginDesc) -> str:
+        """Return nothing: who makes the plug-in finds out."""
+        return ""
+
+    def scan(self, place: Path, digest: str) -> Sequence[Scanned]:
+        """Return what was kept on this machine."""
+        answer = KeptAnswers(self.java_major).get(digest, "scan") or ()
+        return [Scanned(one["type"], one["class"], one["version"]) for one in answer]
+
+    def class_of(self, plugin: JavaPluginDesc) -> type[Any]:
+        """See JavaRuntime."""
+        return stage_class(plugin, JavaCode((plugin.location,)))

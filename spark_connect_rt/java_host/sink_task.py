@@ -1,0 +1,182 @@
+"""A Java sink task behind the seam of sinks (Java ``WorkerSinkTask``, its delivery half).
+
+Owns the task's calls and what their answers ask for. Consumed columns go to the JVM as they are; Java's own converters
+and transformations read them there. Everything else (offsets, commits, revocations) is the lane's.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from typing import Any
+
+import pyarrow as pa
+
+from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.java_host.columns import consumed
+from spark_connect_rt.java_host.process import JavaHostGoneError
+from spark_connect_rt.java_host.sink_calls import SinkCalls, Waiting, plugin_error
+from spark_connect_rt.java_host.sink_errants import JavaErrants
+from spark_connect_rt.java_host.slot_hosts import slot_hosts
+from spark_connect_rt.java_host.wire import ToJava
+from spark_connect_rt.ports.sink_group import GroupGeneration
+from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.spark.executor.errant_reports import ErrantReports
+from spark_connect_rt.spark.executor.sinks.hosted_sink import HostedSink, Outcome, SinkParts
+
+_NOTHING = {"rows": 0, "columns": {}}
+log = logging.getLogger(__name__)
+
+Prepared = tuple[dict[str, Any], list[pa.Buffer]]
+"""The head and the buffers of a PUT frame."""
+
+
+class JavaSinkTask(HostedSink):
+    """One Java sink task in a JVM of this process."""
+
+    def __init__(self, parts: SinkParts) -> None:
+        """See HostedSink. Raises BadConfigError: the launch holds no Java code."""
+        super().__init__(parts)
+        if parts.launch.java is None:
+            raise BadConfigError({"connector.class": ["this task is started without its Java plug-in"]})
+        self._java = parts.launch.java
+        self._errants: JavaErrants | None = None
+        self._again = False  # the task asked for its last records again
+        self._counts = (0, 0)
+        waiting = Waiting(
+            on_errant=lambda frame: self._reporting.take(frame),
+            settle=lambda: self._reporting.settle(),
+            ending=parts.ending,
+            hurried=parts.must_not_wait,
+        )
+        self._calls = SinkCalls(parts.launch.task, waiting)
+
+    @property
+    def _reporting(self) -> JavaErrants:
+        assert self._errants is not None
+        return self._errants
+
+    def start(self, reports: ErrantReports) -> None:
+        """See HostedSink. Raises JavaHostGoneError: there is no JVM for it, which is no fault of the task's."""
+        parts, launch = self.parts, self.parts.launch
+        self._errants = JavaErrants(reports, self._confirm, launch.flush.offset_flush_timeout_ms)
+        config = parts.clients.resolve(launch.config, launch.worker_config)
+        consumer = parts.clients.resolve(launch.client_config, launch.worker_config)
+        worker = jvm_worker_config(parts.worker_config)
+        location = parts.clients.plugin_location
+        jvm = slot_hosts().acquire(self._java, worker, location, self._calls, lambda: not parts.ending())
+        start = {
+            "name": launch.task.connector,
+            "number": launch.task.task,
+            "sink": True,
+            "connector": {"name": launch.task.connector, **parts.connector_config},
+            "task": config,
+            "consumer": consumer,
+        }
+        with parts.meter.call("start"):
+            self._calls.begin(jvm, start)
+
+    def _confirm(self, letters: Mapping[str, Any]) -> None:
+        self._calls.say(ToJava.LETTERS, letters)
+
+    def open(self, partitions: Sequence[TopicPartition]) -> None:
+        """See HostedSink."""
+        self._raise(self._ask(ToJava.OPEN, _pairs(partitions)))
+
+    def prepare(self, batch: pa.RecordBatch, *, by_records: bool) -> Prepared:
+        """See HostedSink: its columns."""
+        self._again = False
+        self._reporting.skipped = 0
+        return consumed(batch)
+
+    def deliver(self, prepared: Prepared) -> Outcome:
+        """See HostedSink."""
+        with self.parts.meter.call("put"):
+            answer = self._ask(ToJava.PUT_AGAIN) if self._again else self._ask(ToJava.PUT, *prepared)
+        self._raise(answer)
+        self._again = "again" in answer
+        if self._again or "interrupted" in answer:
+            self._say_again(answer)
+            return Outcome.AGAIN
+        self._counts = answer["records"], self._reporting.skipped
+        if answer["records"]:
+            self.parts.meter.moved("put", answer["records"])
+        return Outcome.TAKEN
+
+    def _say_again(self, answer: Mapping[str, Any]) -> None:
+        if "again" in answer:
+            why = f"{answer['again']['class']}: {answer['again']['message']}"
+            log.warning("task=%s: put will be tried again: %s", self.parts.launch.task, why)
+
+    @property
+    def counts(self) -> tuple[int, int]:
+        """See HostedSink."""
+        return self._counts
+
+    def put_nothing(self) -> None:
+        """See HostedSink."""
+        self._reporting.settle()
+        with self.parts.meter.call("put"):
+            answer = self._ask(ToJava.PUT, _NOTHING)
+        self._raise(answer)
+        self._say_again(answer)
+
+    def pre_commit(self, offsets: Mapping[TopicPartition, int]) -> Mapping[TopicPartition, int]:
+        """See HostedSink. Raises JavaPluginError: what the task raised."""
+        self._reporting.settle()
+        answer = self._ask(ToJava.SAFE, [(tp.topic, tp.partition, at) for tp, at in offsets.items()])
+        self._raise(answer)
+        return {TopicPartition(topic, partition): at for topic, partition, at in answer["offsets"]}
+
+    def close(self, partitions: Sequence[TopicPartition]) -> None:
+        """See HostedSink."""
+        self._raise(self._ask(ToJava.CLOSE, _pairs(partitions)))
+
+    def take_reported(self) -> int:
+        """See HostedSink."""
+        taken, self._reporting.reported = self._reporting.reported, 0
+        return taken
+
+    def stop(self) -> None:
+        """See HostedSink."""
+        try:
+            self._calls.end()
+        except JavaHostGoneError as error:
+            log.info("task=%s needs no stop: %s", self.parts.launch.task, error)
+
+    def note_generation(self, generation: GroupGeneration) -> None:
+        """See HostedSink: some tasks commit offsets of their group in transactions of their own (Iceberg's)."""
+        self._calls.note_member(asdict(generation))
+
+    def abandon(self) -> None:
+        """See HostedSink: its JVM is killed."""
+        self._calls.give_up()
+
+    def _ask(self, kind: ToJava, head: Any = None, data: Sequence[Any] = ()) -> Mapping[str, Any]:
+        """Make a call; what the task asked for in it is in the context afterwards, also when it raised."""
+        answer = self._calls.ask(kind, head, data)
+        context = self.parts.context
+        if "paused" in answer:
+            context.hold_only(frozenset(TopicPartition(*pair) for pair in answer["paused"]))
+        if "rewinds" in answer:
+            context.offset({TopicPartition(topic, partition): at for topic, partition, at in answer["rewinds"]})
+        if "timeout_ms" in answer:
+            context.timeout(answer["timeout_ms"])
+        if answer.get("commit"):
+            context.request_commit()
+        return answer
+
+    @staticmethod
+    def _raise(answer: Mapping[str, Any]) -> None:
+        if "error" in answer:
+            raise plugin_error(answer["error"])
+
+
+def jvm_worker_config(worker_config: Mapping[str, str]) -> dict[str, str]:
+    """Return what a JVM sees of the worker's settings: without config providers, whose values are in place already."""
+    return {name: value for name, value in worker_config.items() if not name.startswith("config.providers")}
+
+
+def _pairs(partitions: Sequence[TopicPartition]) -> list[tuple[str, int]]:
+    return [(tp.topic, tp.partition) for tp in partitions]

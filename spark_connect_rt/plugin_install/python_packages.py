@@ -1,0 +1,78 @@
+"""Installs a wheel or a requirement into a folder of its own, without what the worker has already.
+
+Two steps: ask pip (or uv) what is missing beside the worker's own packages, then install exactly that. So a plug-in
+that depends on this package, Spark or Arrow does not bring them a second time. Only wheels: nothing is built, so no
+code runs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+from pathlib import Path
+
+from spark_connect_rt.plugin_install.downloads import NotFetchedError
+
+TIMEOUT_S = 900
+_UV_LINE = re.compile(r"^\s*\+\s+(\S+)==(\S+?)(?: \(from .*\))?\s*$", re.MULTILINE)
+
+
+def install_packages(wanted: str, name: str, folder: Path) -> list[str]:
+    """Install a wheel (its path) or requirement and what it needs; return ``name==version``, its own first.
+
+    Raises NotFetchedError.
+    """
+    folder.mkdir(parents=True, exist_ok=True)
+    missing = _missing_by_uv(wanted) if _uses_uv() else _missing_by_pip(wanted)
+    own = [one for one in missing if _plain(one.partition("==")[0]) == _plain(name)]
+    if not own:
+        raise NotFetchedError(f"{wanted} is installed where the worker runs already; nothing is to be done")
+    others = sorted(one for one in missing if one not in own)
+    _run([*_installer(), "--target", str(folder), "--no-deps", wanted, *others])
+    return [*own, *others]
+
+
+def _uses_uv() -> bool:
+    return find_spec("pip") is None
+
+
+def _installer() -> list[str]:
+    if not _uses_uv():
+        return [sys.executable, "-m", "pip", "install", "--quiet", "--no-input", "--only-binary=:all:"]
+    uv = shutil.which("uv")
+    if uv is None:
+        raise NotFetchedError("neither pip nor uv is there to install a Python plug-in with: install one of them")
+    return [uv, "pip", "install", "--quiet", "--python", sys.executable, "--only-binary", ":all:"]
+
+
+def _missing_by_pip(wanted: str) -> list[str]:
+    report = json.loads(_run([*_installer(), "--dry-run", "--report", "-", wanted]))
+    found = [one["metadata"] for one in report["install"]]
+    return [f"{one['name']}=={one['version']}" for one in found]
+
+
+def _missing_by_uv(wanted: str) -> list[str]:
+    command = [one for one in _installer() if one != "--quiet"]
+    return [f"{name}=={version}" for name, version in _UV_LINE.findall(_run([*command, "--dry-run", wanted]))]
+
+
+def _plain(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
+
+
+def _run(command: Sequence[str]) -> str:
+    try:
+        done = subprocess.run(
+            list(command), capture_output=True, text=True, timeout=TIMEOUT_S, check=False, stdin=subprocess.DEVNULL
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise NotFetchedError(f"{command[0]} failed: {error}") from error
+    if done.returncode:
+        lines = [line for line in done.stderr.splitlines() if line.strip()]
+        raise NotFetchedError("the package cannot be installed: " + " | ".join(lines[-6:]))
+    return done.stdout if "--report" in command else done.stdout + done.stderr

@@ -1,0 +1,113 @@
+"""Finds the Java plug-ins of a folder without a JVM, and writes the service files that its jars lack.
+
+Java's ``connect-plugin-path sync-manifests`` does the same with the classes loaded; here class files are read, so that
+nothing of a plug-in runs. What is missing goes into one small jar beside the others, of the name that Java's tool uses.
+Source: KIP-898.
+"""
+
+from __future__ import annotations
+
+import re
+import zipfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from spark_connect_rt.plugin_install.class_files import ClassFile, read_class
+
+SHIM = "connect-plugin-path-shim-1.0.0.jar"
+SERVICES = "META-INF/services/"
+_CONNECT = "org.apache.kafka.connect"
+SERVICE_TYPES = (
+    f"{_CONNECT}.sink.SinkConnector",
+    f"{_CONNECT}.source.SourceConnector",
+    f"{_CONNECT}.transforms.Transformation",
+    f"{_CONNECT}.transforms.predicates.Predicate",
+    f"{_CONNECT}.storage.Converter",
+    f"{_CONNECT}.storage.HeaderConverter",
+    f"{_CONNECT}.rest.ConnectRestExtension",
+    f"{_CONNECT}.connector.policy.ConnectorClientConfigOverridePolicy",
+    "org.apache.kafka.common.config.provider.ConfigProvider",
+)
+Services = dict[str, set[str]]
+"""Type of plug-in -> classes."""
+
+
+def find_plugins(jars: Iterable[Path]) -> Services:
+    """Return every class of these jars that Connect could make as a plug-in. A jar that is none is left out."""
+    jars = list(jars)
+    kinds: dict[str, set[str]] = {one: {one} for one in SERVICE_TYPES}  # class -> the types it is of
+    found: Services = {}
+    seen: dict[str, ClassFile] = {}
+    fresh = set(SERVICE_TYPES)
+    while fresh:
+        wanted = re.compile(b"|".join(re.escape(one.replace(".", "/").encode()) for one in sorted(fresh)))
+        for one in _mentioning(jars, wanted):
+            seen[one.name] = one
+        known = set(kinds)
+        _spread(seen, kinds)
+        fresh = set(kinds) - known
+    for name, one in seen.items():
+        if one.can_be_made:
+            for kind in kinds.get(name, ()):
+                found.setdefault(kind, set()).add(name)
+    return found
+
+
+def _spread(seen: Mapping[str, ClassFile], kinds: dict[str, set[str]]) -> None:
+    """Give each class the types of its parents, until nothing changes."""
+    changed = True
+    while changed:
+        changed = False
+        for one in seen.values():
+            of_parents = {kind for parent in one.parents for kind in kinds.get(parent, ())}
+            if of_parents - kinds.get(one.name, set()):
+                kinds.setdefault(one.name, set()).update(of_parents)
+                changed = True
+
+
+def _mentioning(jars: Iterable[Path], wanted: re.Pattern[bytes]) -> Iterator[ClassFile]:
+    for jar in jars:
+        try:
+            with zipfile.ZipFile(jar) as opened:
+                for entry in opened.namelist():
+                    if not entry.endswith(".class") or entry.startswith("META-INF/") or entry == "module-info.class":
+                        continue
+                    data = opened.read(entry)
+                    if wanted.search(data):
+                        yield read_class(data)
+        except (zipfile.BadZipFile, ValueError, OSError):
+            continue  # what loads it says what is wrong with it
+
+
+def declared(jars: Iterable[Path]) -> Services:
+    """Return what the service files of these jars name."""
+    found: Services = {}
+    for jar in jars:
+        try:
+            with zipfile.ZipFile(jar) as opened:
+                names = set(opened.namelist())
+                for kind in SERVICE_TYPES:
+                    if (entry := SERVICES + kind) in names:
+                        found.setdefault(kind, set()).update(_classes(opened.read(entry).decode("utf-8", "replace")))
+        except (zipfile.BadZipFile, OSError):
+            continue
+    return found
+
+
+def _classes(text: str) -> Iterator[str]:
+    for line in text.splitlines():
+        if name := line.partition("#")[0].strip():
+            yield name
+
+
+def complete_service_files(folder: Path) -> Services:
+    """Write what the service files of a folder's jars lack, in a jar of its own; return every plug-in there is."""
+    jars = sorted(folder.rglob("*.jar"))
+    found, said = find_plugins(jars), declared(jars)
+    missing = {kind: sorted(names - said.get(kind, set())) for kind, names in sorted(found.items())}
+    if any(missing.values()):
+        with zipfile.ZipFile(folder / SHIM, "w", zipfile.ZIP_DEFLATED) as shim:
+            for kind, names in missing.items():
+                if names:
+                    shim.writestr(zipfile.ZipInfo(SERVICES + kind), "".join(f"{name}\n" for name in names))
+    return {kind: found.get(kind, set()) | said.get(kind, set()) for kind in found.keys() | said.keys()}

@@ -1,0 +1,141 @@
+"""``/admin/plugins``: installs, lists and removes plug-ins while the worker runs (ours).
+
+Owns who may change them: ``connectrt.plugins.install``. A page in a browser may not, wherever it comes from: the body
+must be JSON, and from loopback clients the name they used for this worker must be one of this machine's.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from ipaddress import ip_address
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from spark_connect_rt.config.worker.plugin_install import ALLOW, DENY, INSTALL, LOOPBACK
+from spark_connect_rt.errors import BadRequestError, ForbiddenError, NotFoundError
+from spark_connect_rt.ports.plugin_installs import PluginInstalls, WantedPlugin
+from spark_connect_rt.protocol.json_text import decode_json
+from spark_connect_rt.rest.context import JsonResponse
+from spark_connect_rt.rest.negotiation import json_body
+from spark_connect_rt.rest.paths import decoded
+from spark_connect_rt.rest.shapes import PluginReport
+
+ReadPlugins = Callable[[], Mapping[str, Sequence[Mapping[str, Any]]]]
+"""Returns ``{"plugins": [{class, type, version, location}], "broken": [{name, location, error}]}``."""
+
+
+@dataclass(frozen=True, slots=True)
+class InstallRights:
+    """Where plug-ins are installed, and by which clients: ``connectrt.plugins.install``."""
+
+    installs: PluginInstalls
+    mode: str
+
+
+_PROXIED = ("forwarded", "x-forwarded-for", "x-real-ip")
+_WANTED = ("source", "sha512", "name", "version")
+
+
+def add_routes(routes: APIRouter, plugins: ReadPlugins | None, rights: InstallRights | None) -> None:
+    """Add the routes; ``rights`` None: nothing is installed here."""
+    installs = rights.installs if rights else None
+
+    @routes.get("/admin/plugins")
+    async def all_plugins() -> Response:
+        """Return all plug-ins by their metadata, those that cannot be used, and those installed while running."""
+        found = plugins() if plugins else {}
+        here = installs.installed() if installs else ()
+        return JsonResponse(PluginReport(**found, installed=here, problem=installs.problem() if installs else ""))
+
+    @routes.post("/admin/plugins")
+    async def install(request: Request) -> Response:
+        """Install a plug-in on every worker of the group: a coordinate, an archive's URL, a Python requirement."""
+        where = _allowed(request, rights)
+        wanted = read_wanted(await json_body(request))
+        who = _who(request)
+        done = await asyncio.get_running_loop().run_in_executor(None, lambda: where.install(wanted, who))
+        return JsonResponse(done, 201)
+
+    @routes.get("/admin/plugins/{plugin}")
+    async def versions(plugin: str) -> Response:
+        """Return the installed versions of one plug-in, and how each worker stands with them."""
+        name = decoded(plugin)
+        found = [one for one in (installs.installed() if installs else ()) if one.name == name]
+        if not found:
+            raise NotFoundError(f"no plug-in {name} is installed")
+        return JsonResponse(found)
+
+    @routes.delete("/admin/plugins/{plugin}/{version}")
+    async def remove(request: Request, plugin: str, version: str) -> Response:
+        """Remove an installed plug-in from every worker of the group; refused while a connector uses it."""
+        where = _allowed(request, rights)
+        name, number, who = decoded(plugin), decoded(version), _who(request)
+        await asyncio.get_running_loop().run_in_executor(None, lambda: where.remove(name, number, who))
+        return Response(status_code=204)
+
+
+def read_wanted(data: bytes) -> WantedPlugin:
+    """Return what a request's body asks for. Raises BadRequestError."""
+    try:
+        body = decode_json(data)
+    except ValueError as error:
+        raise BadRequestError(f"the body is no JSON: {error}") from error
+    if not isinstance(body, dict) or not isinstance(body.get("source"), str) or not body["source"].strip():
+        raise BadRequestError('the body is {"source": "group:artifact:version, path, URL or requirement", ...}')
+    unknown = sorted(set(body) - set(_WANTED))
+    if unknown or not all(isinstance(value, str) for value in body.values()):
+        raise BadRequestError(f"the body holds texts: {', '.join(_WANTED)}" + (f"; not {unknown}" if unknown else ""))
+    return WantedPlugin(**{**asdict(WantedPlugin("")), **body})
+
+
+def may_change(mode: str, client: str, headers: Mapping[str, str]) -> bool:
+    """Tell whether a client may install and remove. Pure.
+
+    Args:
+        mode: ``connectrt.plugins.install``.
+        client: its address.
+        headers: of the request, names in lower case.
+    """
+    if mode.lower() == ALLOW:
+        return True
+    if mode.lower() != LOOPBACK or any(name in headers for name in _PROXIED):
+        return False
+    return _is_loopback(client) and _is_loopback(_host_of(headers.get("host", "")))
+
+
+def _host_of(host: str) -> str:
+    return host[1:].partition("]")[0] if host.startswith("[") else host.partition(":")[0]
+
+
+def _is_loopback(host: str) -> bool:
+    if host.lower() in ("localhost", "localhost."):
+        return True
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def _allowed(request: Request, rights: InstallRights | None) -> PluginInstalls:
+    client = request.client.host if request.client else ""
+    mode = rights.mode if rights else DENY
+    if rights is None or not may_change(mode, client, request.headers):
+        raise ForbiddenError(
+            f"plug-ins are not installed or removed by this client ({client or 'unknown'}): {INSTALL}={mode} in the "
+            f"worker's file; {LOOPBACK} lets clients on the worker's machine do it, {ALLOW} every client",
+            code="CRT-1160",
+        )
+    return rights.installs
+
+
+def _who(request: Request) -> str:
+    """Return the client for the audit log: its address, and what it logged in as, if the API asks for that."""
+    user = request.scope.get("user")
+    name = getattr(user, "display_name", "") or ""
+    address = request.client.host if request.client else "unknown"
+    return f"{name}@{address}" if name else address

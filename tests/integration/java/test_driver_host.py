@@ -1,0 +1,165 @@
+"""The JVM beside a driver: what connectors ask and are asked, and what becomes of them when it is lost."""
+
+from __future__ import annotations
+
+import os
+import queue
+import signal
+import time
+import zipfile
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.api.connector import ExactlyOnceSupport
+from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError
+from spark_connect_rt.java_host.connectors import JavaSourceConnector
+from spark_connect_rt.java_host.driver_host import DriverHost, JavaError, Limits
+from spark_connect_rt.java_host.driver_jvm import JvmSettings, driver_host
+from spark_connect_rt.java_host.plugin_answers import DriverAnswers
+from spark_connect_rt.java_host.process import JavaHostGoneError
+from spark_connect_rt.plugins.discovery import discover
+from spark_connect_rt.plugins.registry import Plugins
+from tests.support.java_test_plugins import SOURCE, SOURCE_TASK, java_plugin_path
+
+LIMIT_S = 60
+LIMITS = Limits(answer_s=2, idle_s=1, hang_s=3, look_s=0.3)
+
+
+class Context:
+    """What a connector asked of its worker."""
+
+    def __init__(self) -> None:
+        self.said: queue.Queue[str] = queue.Queue()
+
+    def request_task_reconfiguration(self) -> None:
+        self.said.put("reconfigure")
+
+    def raise_error(self, error: Exception) -> None:
+        self.said.put(f"failed: {error}")
+
+    def next(self) -> str:
+        return self.said.get(timeout=LIMIT_S)
+
+
+@pytest.fixture(scope="module")
+def host() -> Iterator[DriverHost]:
+    host = driver_host(JvmSettings("96m"), LIMITS)
+    yield host
+    host.close()
+
+
+def registry(host: DriverHost, folder: Path) -> Plugins:
+    answers = DriverAnswers(host, "service_load")
+    return Plugins((), lambda: discover([str(folder)], with_environment=False, java=answers))
+
+
+@pytest.fixture(scope="module")
+def plugins(host: DriverHost) -> Plugins:
+    return registry(host, java_plugin_path())
+
+
+@pytest.fixture
+def started(plugins: Plugins) -> Iterator[Callable[..., Any]]:
+    made: list[Any] = []
+
+    def start(name: str, misbehave: str = "") -> Any:
+        connector = plugins.class_of("MisbehavingSource")()
+        connector.context = Context()
+        connector.start({"name": name, "connector.class": SOURCE, "misbehave": misbehave})
+        made.append(connector)
+        return connector
+
+    yield start
+    for one in made:
+        one.stop()
+
+
+def until(fact: Callable[[], Any]) -> None:
+    limit_s = time.monotonic() + LIMIT_S
+    while not fact():
+        assert time.monotonic() < limit_s
+        time.sleep(0.05)
+
+
+def test_a_connector_answers_all_that_the_runtime_asks(plugins: Plugins, started: Callable[..., Any]) -> None:
+    connector = started("a")
+    assert isinstance(connector, JavaSourceConnector)
+    assert (connector.version(), connector.java_task_class) == ("1.0", SOURCE_TASK)
+    assert connector.config_def()["records"].default == "1000"
+    assert [one["task.number"] for one in connector.task_configs(2)] == ["0", "1"]
+    assert connector.exactly_once_support({}) is ExactlyOnceSupport.SUPPORTED
+    assert connector.alter_offsets({}, [({"p": 1}, {"at": 2}), ({"p": 2}, None)])
+    assert connector.validate({"records": "x"})["records"][0].endswith("Not a number of type LONG")
+
+
+def test_what_a_connector_raises_is_its_own_with_javas_stack(started: Callable[..., Any], plugins: Plugins) -> None:
+    with pytest.raises(JavaError, match="misbehaves on purpose") as caught:
+        started("b", "connector.start:throw")
+    assert "MisbehavingSource.start(MisbehavingSource.java" in str(caught.value.__cause__)
+    with pytest.raises(BadRequestError, match="must return a configuration that is not null"):
+        plugins.class_of(SOURCE)().validate({"misbehave": "validate:null"})
+    raising = started("b", "connector.start:raise")
+    assert raising.context.next() == "failed: raised on purpose"
+
+
+def test_one_that_hangs_holds_up_no_other(started: Callable[..., Any], plugins: Plugins) -> None:
+    hanging = plugins.class_of(SOURCE)()
+    with pytest.raises(ConnectError, match=r"did not answer 'validate' in 2 s"):
+        hanging.validate({"misbehave": "validate:hang"})
+    assert len(started("c").task_configs(3)) == 3
+
+
+def test_a_killed_jvm_is_started_again_with_its_connectors(host: DriverHost, started: Callable[..., Any]) -> None:
+    connector = started("d")
+    assert host.pid is not None
+    os.kill(host.pid, signal.SIGKILL)
+    assert connector.context.next() == "reconfigure"
+    assert len(connector.task_configs(2)) == 2
+    assert host.trouble() == ""
+
+
+def test_a_jvm_that_hangs_is_noticed_and_replaced(host: DriverHost, started: Callable[..., Any]) -> None:
+    connector = started("e")
+    before = host.pid
+    assert before is not None
+    os.kill(before, signal.SIGSTOP)
+    assert connector.context.next() == "reconfigure"
+    assert host.pid != before
+
+
+def test_one_that_calls_system_exit_fails_and_its_neighbour_goes_on(started: Callable[..., Any]) -> None:
+    good, bad = started("f"), started("g", "taskConfigs:exit")
+    with pytest.raises(JavaHostGoneError, match=r"called System\.exit"):
+        bad.task_configs(1)
+    assert "called System.exit" in bad.context.next()
+    assert good.context.next() == "reconfigure"
+    assert len(good.task_configs(1)) == 1
+
+
+def test_an_idle_jvm_ends_and_the_next_question_starts_one(host: DriverHost, plugins: Plugins) -> None:
+    plugins.class_of(SOURCE)().validate({})
+    until(lambda: host.pid is None)
+    assert plugins.class_of(SOURCE)().validate({}) == {}
+
+
+def test_missing_classes_are_named_with_the_folder(host: DriverHost, tmp_path: Path) -> None:
+    (jar,) = java_plugin_path().rglob("*.jar")
+    with zipfile.ZipFile(jar) as whole, zipfile.ZipFile(tmp_path / "half.jar", "w") as half:
+        service = "META-INF/services/org.apache.kafka.connect.source.SourceConnector"
+        for name in (service, f"{SOURCE.replace('.', '/')}.class"):
+            half.writestr(name, whole.read(name))
+    broken = registry(host, tmp_path)
+    with pytest.raises(NotFoundError, match=r"NoClassDefFoundError.*Misbehaviour.*a jar that it needs is not in"):
+        broken.class_of(SOURCE)
+    broken.everything()
+    assert "NoClassDefFoundError" in broken.broken()[0].error
+    assert list(broken.list()) == []
+
+
+def test_a_heap_that_is_too_small_is_said_with_the_setting(tmp_path: Path) -> None:
+    small = driver_host(JvmSettings("1k"))
+    with pytest.raises(JavaHostGoneError, match=r"Too small maximum heap[\s\S]*connectrt\.java\.heap=1k"):
+        registry(small, java_plugin_path()).class_of(SOURCE)().validate({})

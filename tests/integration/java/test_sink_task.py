@@ -1,0 +1,216 @@
+"""Java sink tasks in a real JVM below the real engine, on threads: what they ask for happens, and nothing is lost."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from spark_connect_rt.java_host.slot_hosts import slot_hosts
+from spark_connect_rt.ports.java_code import JavaCode
+from spark_connect_rt.ports.sink_group import GroupGeneration
+from spark_connect_rt.ports.task_runner import (
+    Assign,
+    BatchDurable,
+    NoteGeneration,
+    Revoke,
+    Start,
+    TaskFailed,
+    TaskKind,
+    TaskLaunch,
+)
+from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.spark.driver.model import EngineSettings
+from spark_connect_rt.spark.executor.hosting import load_class
+from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients
+from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
+from tests.contract.task_runner_contract import Worker
+from tests.support.java_test_plugins import OBEDIENT_SINK, OBEDIENT_TASK, java_plugin_path
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
+LIMIT_S = 60
+
+
+class Sinks:
+    """A worker that starts Java sinks."""
+
+    def __init__(self, folder: Path) -> None:
+        clients = MemoryExecutorClients(find_plugin=load_class)
+        settings = EngineSettings(housekeeping_ms=20, loss_backoff_ms=10, neighbour_grace_ms=100)
+        self.worker = Worker(MemoryTaskRunner(clients, settings), clients.topics, folder, limit_s=LIMIT_S)
+        self.worker.runner.open(self.worker.on_event, self.worker.read_offsets)
+        self.file = folder / "notes"
+
+    def start(self, **config: str) -> TaskLaunch:
+        launch = self.worker.launch("s", "x", TaskKind.SINK)
+        connector = {
+            "connector.class": OBEDIENT_SINK,
+            "topics": "t",
+            "file": str(self.file),
+            **launch.connector_config,
+            **{name.replace("_", "."): value for name, value in config.items()},
+        }
+        plugin = str(java_plugin_path() / "misbehaving")
+        launch = replace(
+            launch,
+            task_class="spark_connect_rt.java_host.sink_task:JavaSinkTask",
+            config={**connector, "task.class": OBEDIENT_TASK},
+            connector_config=connector,
+            worker_config={"key.converter": STRING, "value.converter": STRING},
+            client_config={"group.id": "connect-s"},
+            java=JavaCode((plugin,), heap="96m", options=("-XX:TieredStopAtLevel=1",)),
+        )
+        self.worker.runner.do(Start(launch))
+        self.worker.runner.do(Assign(launch.task, {ZERO: 0, ONE: 0}))
+        return launch
+
+    def write(self, *values: str | bytes, partition: int = 0) -> None:
+        self.worker.topics.append(
+            [{"topic": "t", "partition": partition, "value": v if isinstance(v, bytes) else v.encode()} for v in values]
+        )
+
+    def notes(self) -> list[str]:
+        return self.file.read_text(encoding="utf-8").splitlines() if self.file.exists() else []
+
+    def noted(self, line: str, times: int = 1) -> None:
+        self.worker.until(lambda: self.notes().count(line) >= times)
+
+    def committed(self, launch: TaskLaunch) -> dict[TopicPartition, int]:
+        found: dict[TopicPartition, int] = {}
+        for one in self.worker.of(launch, BatchDurable):
+            found.update(one.sink_offsets)
+        return found
+
+    def commits(self, launch: TaskLaunch, partition: TopicPartition, offset: int) -> None:
+        self.worker.until(lambda: self.committed(launch).get(partition) == offset)
+
+
+@pytest.fixture
+def sinks(tmp_path: Path) -> Iterator[Sinks]:
+    sinks = Sinks(tmp_path)
+    yield sinks
+    sinks.worker.runner.close(5_000)
+
+
+def test_records_are_put_committed_and_the_task_ends_in_javas_order(sinks: Sinks) -> None:
+    launch = sinks.start()
+    sinks.write("a", "b")
+    sinks.write("c", partition=1)
+    sinks.commits(launch, ZERO, 2)
+    sinks.commits(launch, ONE, 1)
+    end = sinks.worker.end(launch)
+    assert (end.drained, end.records) == (True, 3)
+    notes = sinks.notes()
+    assert notes[:2] == ["start true", "open [t-0, t-1]"]
+    assert sorted(notes[2:5]) == ["t-0@0 a", "t-0@1 b", "t-1@0 c"]
+    assert notes[5:] == ["close [t-0, t-1]", "stop"]
+    assert TopicPartition("not-mine", 7) not in sinks.committed(launch)
+
+
+def test_what_a_task_asks_for_happens(sinks: Sinks) -> None:
+    launch = sinks.start()
+    sinks.write("a", "!retry", "b", "!commit")
+    sinks.commits(launch, ZERO, 4)
+    sinks.write("!back")
+    sinks.noted("t-0@2 b", 2)  # read again from 0, what it was put before it asked for the retry comes once more
+    sinks.write("!pause")
+    sinks.noted("!pause")
+    sinks.write("later")
+    sinks.noted("t-0@6 later")
+    sinks.worker.end(launch)
+    notes = sinks.notes()
+    assert notes.count("t-0@0 a") == 3
+    assert [one for one in notes if one.startswith(("!", "resume"))] == [
+        "!retry",
+        "!commit",
+        "!back",
+        "!pause",
+        "resume",
+    ]
+    assert sinks.committed(launch)[ZERO] == 7
+
+
+def test_errant_records_are_durable_letters_before_an_offset_is_committed(sinks: Sinks) -> None:
+    launch = sinks.start(
+        errors_tolerance="all",
+        errors_deadletterqueue_topic_name="dead",
+        value_converter=JSON,
+        errors_log_enable="true",
+    )
+    sinks.write(b'{"schema": null, "payload": "!await"}', b"no JSON", b'{"schema": null, "payload": "good"}')
+    sinks.commits(launch, ZERO, 3)
+    sinks.worker.end(launch)
+    assert [one for one in sinks.notes() if one[0] not in "soc"] == ["!await", "durable", "t-0@2 good"]
+    letters = sinks.worker.topics.read(TopicPartition("dead", 0), 0, 9)
+    assert [one["value"] for one in letters] == [b"no JSON", b'{"schema": null, "payload": "!await"}']
+    first, second = (
+        {h["key"].removeprefix("__connect.errors."): h["value"] for h in one["headers"]} for one in letters
+    )
+    assert (first["stage"], first["class.name"]) == (b"VALUE_CONVERTER", JSON.encode())
+    assert first["exception.class.name"] == b"org.apache.kafka.connect.errors.DataException"
+    assert first["exception.stacktrace"].startswith(b"org.apache.kafka.connect.errors.DataException: Converting byte[]")
+    assert (second["stage"], second["exception.message"], second["offset"]) == (b"TASK_PUT", b"no good", b"0")
+    assert second["class.name"] == b"org.apache.kafka.connect.sink.SinkTask"
+    durable = sinks.worker.of(launch, BatchDurable)
+    assert (sum(one.records for one in durable), sum(one.skipped for one in durable)) == (1, 2)
+
+
+def test_a_task_finds_its_group_member_in_its_context(sinks: Sinks) -> None:
+    launch = sinks.start()
+    for generation in (3, 4):
+        sinks.worker.runner.do(
+            NoteGeneration(launch.task, GroupGeneration("connect-s", generation, "consumer-9", "static"))
+        )
+    sinks.write("a", "!member")
+    sinks.worker.until(lambda: any(note.startswith("member") for note in sinks.notes()))
+    assert "member connect-s 4 consumer-9 static [t-0, t-1]" in sinks.notes()
+    sinks.worker.end(launch)
+
+
+def test_what_put_raises_fails_the_task_with_javas_trace(sinks: Sinks) -> None:
+    launch = sinks.start(errors_tolerance="all")
+    sinks.write("a", "!fail")
+    sinks.worker.until(lambda: sinks.worker.of(launch, TaskFailed))
+    trace = sinks.worker.of(launch, TaskFailed)[0].trace
+    first = "org.apache.kafka.connect.errors.ConnectException: Exiting WorkerSinkTask due to unrecoverable exception."
+    assert trace.startswith(first)
+    assert "Caused by: java.lang.IllegalStateException: as it was said\n\tat org.sparkconnectrt.testplugins" in trace
+    sinks.worker.ended(launch)
+    assert sinks.notes()[-2:] == ["close [t-0, t-1]", "stop"]
+    assert sinks.committed(launch) == {}
+
+
+def test_a_killed_jvm_is_a_loss_and_its_task_goes_on_from_what_is_committed(sinks: Sinks) -> None:
+    launch = sinks.start()
+    sinks.write("a")
+    sinks.commits(launch, ZERO, 1)
+    jvm = next(one for one in slot_hosts()._shared.values() if not one.gone)
+    os.kill(jvm.process.pid, signal.SIGKILL)
+    sinks.write("b")
+    sinks.commits(launch, ZERO, 2)
+    assert not sinks.worker.of(launch, TaskFailed)
+    assert sinks.worker.end(launch).drained
+    notes = sinks.notes()
+    assert (notes.count("start true"), notes.count("t-0@0 a"), notes.count("t-0@1 b")) == (2, 1, 1)
+
+
+def test_a_hung_put_is_shown_and_its_jvm_is_killed_at_the_deadline(
+    sinks: Sinks, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_connect_rt.java_host.sink_calls.SHOW_AFTER_HURRIED_S", 0.3)
+    launch = sinks.start()
+    sinks.write("a", "!hang")
+    sinks.write("c", partition=1)
+    sinks.noted("!hang")
+    sinks.worker.runner.do(Revoke(launch.task, (ZERO,), 1_500))
+    sinks.worker.until(lambda: "ObedientSinkTask.hang" in caplog.text)
+    sinks.commits(launch, ONE, 1)  # hosted again, without what was revoked
+    assert sinks.committed(launch) == {ONE: 1}
+    assert sinks.notes().count("start true") == 2
+    assert sinks.worker.end(launch).drained

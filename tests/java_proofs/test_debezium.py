@@ -1,0 +1,149 @@
+"""Debezium's PostgreSQL source and JDBC sink, in the Java host and in Java Connect: equal topics, equal tables.
+
+Both sources capture the same tables by a slot each, at the same time: their records speak of the same transactions.
+The short form has 20,000 rows and 2,000 changes; ``./test.sh java`` has a million and 200,000.
+"""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+
+import pytest
+
+from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from tests.support.captured_database import PREFIX, CapturedDatabase, postgres_source
+from tests.support.java_beside_ours import SIDES, JavaBesideOurs, whole
+from tests.support.postgres_server import PostgresServer
+from tests.support.sunk_tables import SunkTables
+from tests.support.topic_content import Content
+
+ROWS, CHANGES = (1_000_000, 200_000) if whole() else (20_000, 2_000)
+ITEMS, NOTES = f"{PREFIX}.public.items", f"{PREFIX}.public.notes"
+HEARTBEAT = f"__debezium-heartbeat.{PREFIX}"
+NAME = "captured"
+NOTES_ROWS = 100
+SUNK = 100_000 if whole() else 1_000  # rows of the sink
+RECORDS_OF_TEN = 13  # ten changes: see CapturedDatabase
+LIMIT_S = 2000.0 if whole() else 120.0
+pytestmark = pytest.mark.timeout(3000 if whole() else 300)
+
+
+@pytest.fixture(scope="module")
+def database(postgres: PostgresServer, both: JavaBesideOurs) -> Iterator[CapturedDatabase]:
+    made = CapturedDatabase(postgres)
+    made.fill(ROWS)
+    both.create(NAME, {side: postgres_source(made, side) for side in SIDES})
+    yield made
+    made.close()
+
+
+def test_a_snapshot_is_the_same(both: JavaBesideOurs, database: CapturedDatabase) -> None:
+    both.await_count(ITEMS, ROWS, LIMIT_S)
+    both.await_count(NOTES, NOTES_ROWS)
+    assert both.assert_equal(ITEMS) == ROWS
+    assert both.assert_equal(NOTES) == NOTES_ROWS
+
+
+def test_changes_of_rows_and_of_the_schema_are_the_same(both: JavaBesideOurs, database: CapturedDatabase) -> None:
+    database.change(CHANGES // 2)
+    database.widen()
+    database.change(CHANGES // 2)
+    both.await_key(ITEMS, database.mark(), LIMIT_S)
+    assert both.assert_equal(ITEMS) == ROWS + CHANGES // 10 * RECORDS_OF_TEN + 1
+    last = both.reader.read(f"ours.{ITEMS}")[-1].value or b""
+    assert b'"extra":7' in last
+
+
+def test_heartbeats_and_a_signal_arrive(both: JavaBesideOurs, database: CapturedDatabase) -> None:
+    database.signal()
+    both.await_count(NOTES, 2 * NOTES_ROWS)
+    assert both.assert_equal(NOTES) == 2 * NOTES_ROWS
+    assert both.assert_equal(HEARTBEAT) > 0
+
+
+def test_a_killed_jvm_costs_nothing(both: JavaBesideOurs, database: CapturedDatabase) -> None:
+    database.change(500)
+    both.await_new_host(both.kill_host())
+    database.change(500)
+    both.await_key(ITEMS, database.mark())
+    both.assert_equal(ITEMS)
+
+
+@pytest.fixture(scope="module")
+def tables(postgres: PostgresServer, broker: EmbeddedKafka, both: JavaBesideOurs) -> SunkTables:
+    tables = SunkTables(postgres, broker.bootstrap_servers, "upserts")
+    for number in range(SUNK):
+        tables.upsert(number, name=f"row {number}")
+    tables.flush()
+    both.create("jdbc", {side: tables.config(side) for side in SIDES})
+    return tables
+
+
+def await_rows(tables: SunkTables, count: int) -> None:
+    deadline = time.monotonic() + LIMIT_S
+    for side in SIDES:
+        while len(rows := tables.rows(side)) != count:
+            assert time.monotonic() < deadline, f"{side}: {len(rows)} rows, not {count}"
+            time.sleep(0.3)
+    assert tables.rows("ours") == tables.rows("java")
+
+
+def test_upserts_deletes_and_new_columns_make_the_same_table(both: JavaBesideOurs, tables: SunkTables) -> None:
+    await_rows(tables, SUNK)
+    for number in range(0, SUNK, 2):
+        tables.upsert(number, name=f"again {number}", price=number / 4)
+    for number in range(1, SUNK, 10):
+        tables.delete(number)
+    tables.upsert(SUNK + 1, name="last")
+    tables.flush()
+    await_rows(tables, SUNK - SUNK // 10 + 1)
+    assert len(tables.rows("ours")[0]) == 3
+
+
+def test_what_cannot_be_read_or_written_is_a_dead_letter(both: JavaBesideOurs, tables: SunkTables) -> None:
+    before = len(tables.rows("java"))
+    tables.send_nonsense(SUNK + 2)
+    tables.upsert(SUNK + 3, name="good")
+    tables.flush()
+    await_rows(tables, before + 1)
+    both.await_count(f"dead.{tables.topic}", 1)
+    assert both.assert_equal(f"dead.{tables.topic}", _without_words) == 1
+
+
+def test_a_killed_jvm_costs_a_sink_nothing(both: JavaBesideOurs, tables: SunkTables) -> None:
+    before = len(tables.rows("java"))
+    for number in range(1_000):
+        tables.upsert(2 * SUNK + number, name=f"killed {number}")
+        if number == 500:
+            tables.flush()
+            both.kill_host()
+    tables.flush()
+    await_rows(tables, before + 1_000)
+
+
+def _without_words(one: Content) -> Content:
+    """Return a dead letter with the headers that say where and what: messages and traces are of each runtime."""
+    kept = ("topic", "partition", "offset", "stage", "exception.class.name", "connector.name", "task.id")
+    return Content(one.key, one.value, tuple(pair for pair in one.headers if pair[0].endswith(kept)))
+
+
+def test_migrate_check_says_what_becomes_of_javas_group(both: JavaBesideOurs, database: CapturedDatabase) -> None:
+    file = both.java.directory / "worker.properties"
+    words = [sys.executable, "-m", "spark_connect_rt", "migrate", "check", str(file), "-o", "json"]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    report = json.loads(done.stdout)
+    assert done.returncode == 0, report
+    assert {one["name"]: (one["runtime"], one["kind"], one["tasks"]) for one in report["connectors"]} == {
+        NAME: ("java", "java", 1),
+        "jdbc": ("java", "java", 1),
+    }
+    assert report["topics"][0] == {
+        "name": "group members",
+        "value": "1",
+        "fate": "same",
+        "why": f"{both.java.rest.url}/",
+    }

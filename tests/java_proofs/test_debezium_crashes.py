@@ -1,0 +1,60 @@
+"""Debezium's PostgreSQL source: everything is killed in mid-flow, then each runtime goes on at the other's offsets."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from tests.support.captured_database import PREFIX, CapturedDatabase, postgres_source
+from tests.support.java_beside_ours import SIDES, JavaBesideOurs, whole
+from tests.support.postgres_server import PostgresServer
+
+ROWS, CHANGES = (100_000, 20_000) if whole() else (2_000, 500)
+ITEMS = f"{PREFIX}.public.items"
+pytestmark = pytest.mark.timeout(900)
+
+
+@pytest.fixture(scope="module")
+def database(postgres: PostgresServer, both: JavaBesideOurs) -> Iterator[CapturedDatabase]:
+    made = CapturedDatabase(postgres)
+    made.fill(ROWS)
+    both.create("captured", {side: postgres_source(made, side) for side in SIDES})
+    yield made
+    made.close()
+
+
+@pytest.mark.parametrize("victim", ["host", "slot", "worker", "database"])
+def test_nothing_is_lost_by_kill_9(victim: str, both: JavaBesideOurs, database: CapturedDatabase) -> None:
+    database.change(CHANGES)
+    kill(victim, both, database)
+    database.change(CHANGES)
+    both.await_key(ITEMS, database.mark())
+    both.assert_equal(ITEMS)
+
+
+def kill(victim: str, both: JavaBesideOurs, database: CapturedDatabase) -> None:
+    match victim:
+        case "host":
+            both.await_new_host(both.kill_host())
+        case "slot":
+            both.kill_slot()
+        case "worker":
+            both.ours.kill()
+            both.ours.start()
+        case _:
+            database.server.crash()
+            database.server.start()
+
+
+def test_offsets_of_each_resume_in_the_other(both: JavaBesideOurs, database: CapturedDatabase) -> None:
+    """Java Connect goes on where the Java host stopped, and the reverse: by the same offset topics."""
+    both.await_key(ITEMS, database.mark())
+    both.swap_groups()
+    before = {side: both.reader.count(f"{side}.{ITEMS}") for side in SIDES}
+    database.change(100)
+    both.await_key(ITEMS, database.mark())
+    both.assert_equal(ITEMS)
+    for side in SIDES:
+        added = both.reader.count(f"{side}.{ITEMS}") - before[side]
+        assert added < 1000, f"{side}: {added} records, so a snapshot was taken again"

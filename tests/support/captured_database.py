@@ -1,0 +1,139 @@
+"""A PostgreSQL database that Debezium captures, and a script of changes to it that is the same in every run.
+
+Owns: tables, rows and changes by number, the source's configuration. Every change is a function of its number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import psycopg
+
+from tests.support.postgres_server import PostgresServer
+
+PREFIX = "db"
+CONVERTERS = {
+    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
+    "key.converter.schemas.enable": "false",
+    "value.converter.schemas.enable": "false",
+}
+WAL = {"wal_level": "logical", "max_wal_senders": "20", "max_replication_slots": "20", "fsync": "off"}
+_TABLES = """
+CREATE TABLE items (id int PRIMARY KEY, name text NOT NULL, price numeric(12, 2), at timestamptz, note text);
+CREATE TABLE notes (id int PRIMARY KEY, body text);
+CREATE TABLE signals (id varchar(64) PRIMARY KEY, type varchar(32) NOT NULL, data varchar(2048));
+ALTER TABLE items REPLICA IDENTITY FULL;
+CREATE PUBLICATION dbz FOR TABLE items, notes, signals;
+"""
+_FILL = """
+INSERT INTO items
+SELECT i, 'item ' || i, i * 1.25, timestamptz '2026-01-01' + i * interval '1 second', repeat('n', mod(i, 40))
+FROM generate_series(%s::int, %s::int) i
+"""
+BATCH = 20  # changes of one transaction
+
+
+class CapturedDatabase:
+    """One database of a server; ``close`` ends the connection."""
+
+    def __init__(self, server: PostgresServer) -> None:
+        self.server = server
+        self.name = server.create_database("captured").rpartition("/")[2]
+        self._connection: psycopg.Connection[tuple[object, ...]] | None = None
+        self._changed = 0
+        self._marks = 0
+        self.run(_TABLES)
+
+    def run(self, statement: str, values: Sequence[object] = ()) -> list[tuple[object, ...]]:
+        """Run one statement in a transaction of its own; return its rows. Connects again after the server was away."""
+        if self._connection is None or self._connection.closed or self._connection.broken:
+            self._connection = psycopg.connect(
+                host="127.0.0.1", port=self.server.port, user="postgres", dbname=self.name, autocommit=True
+            )
+        cursor = self._connection.execute(statement, values or None)  # type: ignore[arg-type]
+        return cursor.fetchall() if cursor.description else []
+
+    def fill(self, rows: int) -> None:
+        """Insert items 1 to ``rows``: what a snapshot reads."""
+        self.run(_FILL, (1, rows))
+        self.run("INSERT INTO notes SELECT i, 'note ' || i FROM generate_series(1, 100) i")
+
+    def change(self, count: int) -> None:
+        """Make the next changes: inserts, updates, moves of a primary key and deletes, BATCH to a transaction."""
+        done = self._changed
+        while done < self._changed + count:
+            size = min(BATCH, self._changed + count - done)
+            self.run("\n".join(_change(number) for number in range(done, done + size)))
+            done += size
+        self._changed = done
+
+    def widen(self) -> None:
+        """Change the schema in mid-flow: one column more, one other type."""
+        self.run(
+            "ALTER TABLE items ADD COLUMN extra int DEFAULT 7; ALTER TABLE items ALTER COLUMN note TYPE varchar(200)"
+        )
+
+    def signal(self) -> None:
+        """Ask for an incremental snapshot of ``notes`` by Debezium's signal table."""
+        data = '{"data-collections": ["public.notes"], "type": "incremental"}'
+        self.run("INSERT INTO signals VALUES ('ask-1', 'execute-snapshot', %s)", (data,))
+
+    def mark(self) -> bytes:
+        """Insert a row behind everything else; return the key of its record."""
+        self._marks += 1
+        self.run("INSERT INTO items (id, name) VALUES (%s, 'mark')", (90_000_000 + self._marks,))
+        return b'{"id":%d}' % (90_000_000 + self._marks)
+
+    def close(self) -> None:
+        """Close the connection."""
+        if self._connection is not None:
+            self._connection.close()
+
+
+def _change(number: int) -> str:
+    """Return the SQL of one change: of ten, five inserts, three updates, a move of the key, a delete."""
+    new = 10_000_000 + number
+    match number % 10:
+        case 0 | 2 | 4 | 6 | 8:
+            return (
+                f"INSERT INTO items (id, name, price, note) VALUES ({new}, 'new {number}', {number}.5, 'ä {number}');"
+            )
+        case 9:
+            return f"DELETE FROM items WHERE id = {new - 3};"
+        case 5:
+            return f"UPDATE items SET id = id + 20000000 WHERE id = {new - 3};"
+        case _:
+            return f"UPDATE items SET name = 'changed {number}' WHERE id = {new - 1};"
+
+
+def postgres_source(database: CapturedDatabase, side: str, **more: str) -> dict[str, str]:
+    """Return the configuration of a Debezium source; its topics are routed to ``side.db...`` by Kafka's RegexRouter.
+
+    The two sides of a comparison have one prefix, so that their records say the same, and a slot and topics each.
+    """
+    return {
+        "connector.class": "io.debezium.connector.postgresql.PostgresConnector",
+        "tasks.max": "1",
+        "database.hostname": "127.0.0.1",
+        "database.port": str(database.server.port),
+        "database.user": "postgres",
+        "database.password": "postgres",
+        "database.dbname": database.name,
+        "topic.prefix": PREFIX,
+        "plugin.name": "pgoutput",
+        "slot.name": f"slot_{side}",
+        "publication.name": "dbz",
+        "publication.autocreate.mode": "disabled",
+        "table.include.list": "public.items,public.notes",
+        "signal.data.collection": "public.signals",
+        "heartbeat.interval.ms": "500",
+        "retriable.restart.connector.wait.ms": "1000",
+        "errors.max.retries": "20",
+        "transforms": "side",
+        "transforms.side.type": "org.apache.kafka.connect.transforms.RegexRouter",
+        "transforms.side.regex": "(.*)",
+        "transforms.side.replacement": f"{side}.$1",
+        **CONVERTERS,
+        **{name.replace("_", "."): value for name, value in more.items()},
+    }

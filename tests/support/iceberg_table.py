@@ -1,0 +1,83 @@
+"""An Iceberg table of a Hadoop catalog on the local disk: the sink's configuration, and what is committed.
+
+Owns: reading the table by its own metadata (version hint, manifest list, manifests), so that files which no commit
+names do not count.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow.parquet as pq
+
+from tests.support.captured_database import CONVERTERS
+
+_DELETED = 2  # status of a manifest's entry
+
+
+class IcebergTable:
+    """``namespace.name`` below a warehouse folder."""
+
+    def __init__(self, warehouse: Path, name: str) -> None:
+        self.warehouse, self.name = warehouse, name
+
+    @property
+    def _folder(self) -> Path:
+        return self.warehouse / "default" / self.name
+
+    def config(self, topic: str, bootstrap_servers: str) -> Mapping[str, str]:
+        """Return the sink's configuration; it commits every second and makes the table."""
+        return {
+            "connector.class": "org.apache.iceberg.connect.IcebergSinkConnector",
+            "topics": topic,
+            "iceberg.tables": f"default.{self.name}",
+            "iceberg.tables.auto-create-enabled": "true",
+            "iceberg.catalog.type": "hadoop",
+            "iceberg.catalog.warehouse": self.warehouse.as_uri(),
+            "iceberg.control.topic": f"control-{self.name}",
+            "iceberg.control.commit.interval-ms": "1000",
+            "iceberg.control.commit.timeout-ms": "5000",
+            "iceberg.kafka.bootstrap.servers": bootstrap_servers,
+            **CONVERTERS,
+            "key.converter.schemas.enable": "true",
+            "value.converter.schemas.enable": "true",
+        }
+
+    def snapshots(self) -> int:
+        """Return how many commits the table has seen; 0 when it is not there."""
+        return len(self._metadata().get("snapshots", []))
+
+    def column(self, name: str) -> list[Any]:
+        """Return a column of all committed rows, in no order."""
+        return [value for file in self._files() for value in pq.read_table(file)[name].to_pylist()]
+
+    def _metadata(self) -> dict[str, Any]:
+        hint = self._folder / "metadata" / "version-hint.text"
+        if not hint.exists():
+            return {}
+        file = self._folder / "metadata" / f"v{hint.read_text().strip()}.metadata.json"
+        found: dict[str, Any] = json.loads(file.read_text())
+        return found
+
+    def _files(self) -> list[str]:
+        metadata = self._metadata()
+        current = metadata.get("current-snapshot-id")
+        snapshot = next((one for one in metadata.get("snapshots", []) if one["snapshot-id"] == current), None)
+        if snapshot is None:
+            return []
+        manifests = [one["manifest_path"] for one in _avro(snapshot["manifest-list"])]
+        entries = [entry for one in manifests for entry in _avro(one) if entry["status"] != _DELETED]
+        return [_path(entry["data_file"]["file_path"]) for entry in entries]
+
+
+def _avro(uri: str) -> list[dict[str, Any]]:
+    with Path(_path(uri)).open("rb") as file:
+        return list(fastavro.reader(file))  # type: ignore[arg-type]
+
+
+def _path(uri: str) -> str:
+    return uri.removeprefix("file://").removeprefix("file:")

@@ -1,0 +1,146 @@
+"""Java Connect and ours on one broker with one ``plugin.path``: the same connector in both, and what is killed of ours.
+
+Owns: both workers of a comparison, waiting for their topics, finding the processes of a hosted task.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Self
+
+import psutil
+
+from tests.support.java_connect import JavaConnect
+from tests.support.topic_content import Content, TopicReader, differences, digests, normalised
+from tests.support.worker_process import SparkWorkerProcess, WorkerProcess
+
+HOST_CLASS = "org.sparkconnectrt.host.Host"
+SIDES = ("java", "ours")
+FAST = {"offset.flush.interval.ms": "500", "plugin.discovery": "service_load"}
+WHOLE = "CONNECTRT_JAVA_PROOFS"  # =whole: the sizes of ./test.sh java
+
+
+def whole() -> bool:
+    """Return whether this is the long form."""
+    return os.environ.get(WHOLE) == "whole"
+
+
+class JavaBesideOurs:
+    """``with JavaBesideOurs(folder, servers, plugin_path, "word") as both: both.create(...)``."""
+
+    def __init__(self, folder: Path, servers: str, plugin_path: Path, word: str, **more: str) -> None:
+        """``more``: settings of both workers, underscores for dots."""
+        own = {name.replace("_", "."): value for name, value in more.items()}
+        properties = {"plugin.path": str(plugin_path), **FAST, **own}
+        self._servers, self._properties = servers, properties
+        self.java: WorkerProcess = JavaConnect(folder / "java", servers, f"{word}-java", properties=properties)
+        self.ours: WorkerProcess = SparkWorkerProcess(folder / "ours", servers, f"{word}-ours", properties=properties)
+        self.reader = TopicReader(servers)
+
+    def worker(self, side: str) -> WorkerProcess:
+        """Return the worker of the group "java" or "ours"."""
+        return self.java if side == "java" else self.ours
+
+    def __enter__(self) -> Self:
+        for side in SIDES:
+            self.worker(side).launch()
+        for side in SIDES:
+            self.worker(side).await_answer("/health")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        for side in SIDES:
+            self.worker(side).stop()
+            self.worker(side).rest.close()
+        self.reader.close()
+
+    def create(self, name: str, configs: Mapping[str, Mapping[str, str]], tasks: int = 1) -> None:
+        """Create a connector on both sides (side -> configuration); wait until both run."""
+        for side, config in configs.items():
+            self.worker(side).rest.create(name, config)
+        for side in configs:
+            self.worker(side).rest.await_states(name, "RUNNING", ["RUNNING"] * tasks)
+
+    def await_count(self, suffix: str, least: int, limit_s: float = 120.0) -> None:
+        """Wait until ``java.suffix`` and ``ours.suffix`` hold so many records each."""
+        self._await(lambda side: self.reader.count(f"{side}.{suffix}") >= least, f"{least} in {suffix}", limit_s)
+
+    def await_key(self, suffix: str, key: bytes, limit_s: float = 120.0) -> None:
+        """Wait until a record of this key is among the last of both topics."""
+        self._await(lambda side: key in self.reader.last_keys(f"{side}.{suffix}"), f"{key!r} in {suffix}", limit_s)
+
+    def assert_equal(self, suffix: str, form: Callable[[Content], Content] = normalised) -> int:
+        """Compare both topics by key: records, headers, order. Returns how many records ours holds.
+
+        ``form``: what is compared of a record, without what belongs to the run.
+        """
+        java, ours = (self.reader.read(f"{side}.{suffix}") for side in SIDES)
+        if digests(java, form) != digests(ours, form):
+            raise AssertionError(f"{suffix} differs:\n" + "\n".join(differences(java, ours, form)))
+        return len(ours)
+
+    def _await(self, reached: Callable[[str], bool], what: str, limit_s: float) -> None:
+        deadline = time.monotonic() + limit_s
+        for side in SIDES:
+            while not reached(side):
+                late = time.monotonic() > deadline
+                assert not late, f"{side}: no {what} after {limit_s:.0f} s; {self._states(side)}"
+                time.sleep(0.2)
+
+    def _states(self, side: str) -> str:
+        rest = self.worker(side).rest
+        names = rest.request("GET", "/connectors").json()
+        return "; ".join(rest.request("GET", f"/connectors/{one}/status").body.decode()[:3000] for one in names)
+
+    def swap_groups(self) -> None:
+        """Stop both; each starts again on the other's group: on its configurations, offsets and statuses."""
+        for side in SIDES:
+            self.worker(side).stop()
+            self.worker(side).rest.close()
+        java, ours = self.java, self.ours
+        self.java = SparkWorkerProcess(
+            ours.directory, self._servers, java.group_id, properties=self._properties, rest_port=ours.rest_port
+        )
+        self.ours = JavaConnect(
+            java.directory, self._servers, ours.group_id, properties=self._properties, rest_port=java.rest_port
+        )
+        self.__enter__()
+
+    def hosts(self) -> list[psutil.Process]:
+        """Return the JVMs that host tasks of ours; not the one beside the driver."""
+        return [one for one in self.ours.processes() if _hosts(one) and one.ppid() != self.ours.pid]
+
+    def kill_host(self) -> int:
+        """SIGKILL the JVM of the hosted tasks; return its pid."""
+        host = self._one_host()
+        os.kill(host.pid, signal.SIGKILL)
+        return int(host.pid)
+
+    def kill_slot(self) -> int:
+        """SIGKILL the Python process whose child that JVM is; return its pid."""
+        slot = int(self._one_host().ppid())
+        os.kill(slot, signal.SIGKILL)
+        return slot
+
+    def await_new_host(self, former: int, limit_s: float = 60.0) -> None:
+        """Wait until a JVM other than ``former`` hosts tasks."""
+        deadline = time.monotonic() + limit_s
+        while not any(one.pid != former and one.is_running() for one in self.hosts()):
+            assert time.monotonic() < deadline, f"no new host within {limit_s:.0f} s"
+            time.sleep(0.1)
+
+    def _one_host(self) -> psutil.Process:
+        hosts = self.hosts()
+        assert hosts, "no JVM hosts a task"
+        return hosts[0]
+
+
+def _hosts(process: psutil.Process) -> bool:
+    try:
+        return HOST_CLASS in process.cmdline()
+    except psutil.Error:
+        return False

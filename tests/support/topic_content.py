@@ -1,0 +1,152 @@
+"""What topics hold, record by record with headers, and whether two of them say the same.
+
+Owns: reading to the end, what of a Debezium record belongs to the run and not to the change, digests by key.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+
+from confluent_kafka import OFFSET_BEGINNING, Consumer, TopicPartition
+
+Headers = tuple[tuple[str, bytes | None], ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Content:
+    """One record's bytes."""
+
+    key: bytes | None
+    value: bytes | None
+    headers: Headers
+
+
+# When a record was made, by the clock of the process that made it: in every record.
+_CLOCK = re.compile(rb'"ts_(ms|us|ns)":\d+')
+# Where a snapshot stood in the log and in which transaction: each side takes a snapshot of its own.
+_PLACE = re.compile(rb'"(lsn|txId|sequence|xmin)":(?:"(?:[^"\\]|\\.)*"|null|\d+)')
+# Which commit the connector had seen last; a restart in the middle of a transaction begins again without it.
+_SEQUENCE = re.compile(rb'"sequence":"(?:[^"\\]|\\.)*"')
+
+
+def normalised(one: Content) -> Content:
+    """Return a Debezium record without what differs from run to run: clocks; of a snapshot's its place in the log."""
+    if one.value is None:
+        return one
+    value = _SEQUENCE.sub(b'"sequence":""', _CLOCK.sub(rb'"ts_\1":0', one.value))
+    if b'"op":"r"' in value or b'"op"' not in value:
+        value = _PLACE.sub(rb'"\1":0', value)
+    return Content(one.key, value, one.headers)
+
+
+def as_it_is(one: Content) -> Content:
+    """Return the record itself: every byte is compared."""
+    return one
+
+
+def placeless(value: bytes, database: str) -> bytes:
+    """Return a Debezium value without clocks, places in the log and the name of the database: for runs of their own."""
+    value = _PLACE.sub(rb'"\1":0', _CLOCK.sub(rb'"ts_\1":0', value))
+    return value.replace(b'"db":"%b"' % database.encode(), b'"db":""')
+
+
+class TopicReader:
+    """Reads whole topics of one cluster."""
+
+    def __init__(self, bootstrap_servers: str, isolation: str = "read_committed") -> None:
+        self._consumer = Consumer(
+            {
+                "bootstrap.servers": bootstrap_servers,
+                "group.id": "content",
+                "enable.auto.commit": False,
+                "isolation.level": isolation,
+                "enable.partition.eof": True,
+            }
+        )
+
+    def topics(self, prefix: str) -> list[str]:
+        """Return the topics that begin with ``prefix``, sorted."""
+        return sorted(one for one in self._consumer.list_topics(timeout=20).topics if one.startswith(prefix))
+
+    def count(self, topic: str) -> int:
+        """Return how many offsets a topic has given out; 0 when it is not there."""
+        known = self._consumer.list_topics(timeout=20).topics.get(topic)
+        if known is None:
+            return 0
+        ends = [
+            self._consumer.get_watermark_offsets(TopicPartition(topic, one), timeout=20) for one in known.partitions
+        ]
+        return sum(high - low for low, high in ends)
+
+    def last_keys(self, topic: str, count: int = 500) -> set[bytes | None]:
+        """Return the keys of a topic's last records, of each partition so many at most."""
+        known = self._consumer.list_topics(timeout=20).topics.get(topic)
+        keys: set[bytes | None] = set()
+        for number in known.partitions if known else ():
+            low, high = self._consumer.get_watermark_offsets(TopicPartition(topic, number), timeout=20)
+            self._consumer.assign([TopicPartition(topic, number, max(low, high - count))])
+            keys |= {one.key for one in self._to_end()}
+            self._consumer.unassign()
+        return keys
+
+    def read(self, topic: str) -> list[Content]:
+        """Return every record, a partition after the other."""
+        records: list[Content] = []
+        for partition in sorted(self._consumer.list_topics(topic, timeout=20).topics[topic].partitions):
+            self._consumer.assign([TopicPartition(topic, partition, OFFSET_BEGINNING)])
+            records += self._to_end()
+        self._consumer.unassign()
+        return records
+
+    def _to_end(self) -> list[Content]:
+        records: list[Content] = []
+        while True:
+            for message in self._consumer.consume(10_000, timeout=1.0):
+                if message.error():
+                    return records
+                headers = tuple((name, value) for name, value in message.headers() or ())
+                records.append(Content(message.key(), message.value(), headers))
+
+    def close(self) -> None:
+        """Close the consumer."""
+        self._consumer.close()
+
+
+def by_key(records: Iterable[Content]) -> dict[bytes | None, list[Content]]:
+    """Return the records of each key in their order, of a repetition after a crash only the first."""
+    found: dict[bytes | None, list[Content]] = defaultdict(list)
+    seen: dict[bytes | None, set[Content]] = defaultdict(set)
+    for one in records:
+        if one not in seen[one.key]:
+            seen[one.key].add(one)
+            found[one.key].append(one)
+    return found
+
+
+def digests(records: Iterable[Content], form: Callable[[Content], Content] = normalised) -> dict[bytes | None, str]:
+    """Return SHA-256 of each key's records (key, value, headers) in their order."""
+    return {key: _sha256(held) for key, held in by_key(map(form, records)).items()}
+
+
+def _sha256(records: Iterable[Content]) -> str:
+    digest = hashlib.sha256()
+    for one in records:
+        for part in (one.key, one.value, *(part for name, value in one.headers for part in (name.encode(), value))):
+            digest.update(b"-" if part is None else b"%d:" % len(part) + part)
+    return digest.hexdigest()
+
+
+def differences(
+    one: Iterable[Content],
+    other: Iterable[Content],
+    form: Callable[[Content], Content] = normalised,
+    most: int = 3,
+) -> list[str]:
+    """Return what to show of two topics that differ: the first keys, with what each side holds."""
+    left, right = by_key(map(form, one)), by_key(map(form, other))
+    wrong = [key for key in [*left, *(key for key in right if key not in left)] if left.get(key) != right.get(key)]
+    return [f"{key!r}:\n  {left.get(key)}\n  {right.get(key)}" for key in wrong[:most]]
