@@ -138,11 +138,11 @@ class JavaHeaderConverter(_JavaConverter, HeaderConverter):
 
     _kind = "header_converter"
 
-    def prepare_from(self, values: Sequence[tuple[str, str, Schema | None, Any]]) -> None:
+    def prepare_headers_from(self, values: Sequence[tuple[str, str, Schema | None, Any]]) -> None:
         """Cross once for all of them."""
         self._prepare_from(values)
 
-    def prepare_to(self, data: Sequence[tuple[str, str, bytes | None]]) -> None:
+    def prepare_headers_to(self, data: Sequence[tuple[str, str, bytes | None]]) -> None:
         """Cross once for all of them."""
         self._prepare_to(data)
 

@@ -9,10 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
+from spark_connect_rt.config.worker.own_settings import JAVA_HEAP, JAVA_OPTIONS
 from spark_connect_rt.errors import BadConfigError
 
-HEAP_SETTING = "connectrt.java.heap"
-OPTIONS_SETTING = "connectrt.java.options"
 LEAST_HEAP_BYTES = 32 << 20  # Connect's own classes do not start with less
 MOST_HEAP_BYTES = 1 << 40
 _UNITS = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30}
@@ -53,8 +52,8 @@ def jvm_options(heap: str, options: Sequence[str] = ()) -> list[str]:
     problems = {
         setting: [complaint]
         for setting, complaint in (
-            (HEAP_SETTING, heap_complaint(heap)),
-            (OPTIONS_SETTING, options_complaint(options)),
+            (JAVA_HEAP, heap_complaint(heap)),
+            (JAVA_OPTIONS, options_complaint(options)),
         )
         if complaint
     }

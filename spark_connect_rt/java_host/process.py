@@ -168,7 +168,7 @@ class JavaProcess:
     def _read_frames(self) -> None:
         try:
             while (frame := read_frame(self._connection)) is not None:
-                self._signs.heard()
+                self._signs.notice()
                 if not self._own(frame):
                     self._on_frame(frame)
         except (OSError, WireError) as error:

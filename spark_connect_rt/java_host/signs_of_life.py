@@ -18,7 +18,7 @@ log = logging.getLogger(__name__)
 
 
 class SignsOfLife:
-    """The silence of one JVM. ``heard`` is for the thread that reads its socket."""
+    """The silence of one JVM. ``notice`` is for the thread that reads its socket."""
 
     def __init__(self, pid: int, on_silent: Callable[[str], None], kill_after_s: float = KILL_AFTER_S) -> None:
         """``on_silent``: called once, with the reason, on a thread of its own; it has to kill the JVM."""
@@ -30,7 +30,7 @@ class SignsOfLife:
         self._over = threading.Event()
         threading.Thread(target=self._watch, name="java-signs-of-life", daemon=True).start()
 
-    def heard(self) -> None:
+    def notice(self) -> None:
         """It has sent something."""
         self._silent_s = 0.0
 
@@ -56,4 +56,4 @@ class SignsOfLife:
                 )
             elif self._said and self._silent_s <= 2 * look_s:
                 self._said = False
-                log.info("Java host pid=%d is heard again", self._pid)
+                log.info("Java host pid=%d gives signs of life again", self._pid)

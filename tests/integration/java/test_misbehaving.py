@@ -110,7 +110,10 @@ def test_what_a_sink_throws_is_the_answer_of_that_call(host: HostedJava, numbers
         host.call(numbers, ToJava.SAFE, [["t", 0, 1]]),
         host.call(numbers, ToJava.CLOSE, [["t", 0]]),
     ]
-    assert [answer["error"]["class"] for answer in answers] == [THROWN[deed]] * 4
+    put = answers.pop(1)["error"]
+    assert put["message"] == "Exiting WorkerSinkTask due to unrecoverable exception."
+    assert f"Caused by: {THROWN[deed]}" in put["trace"]
+    assert [answer["error"]["class"] for answer in answers] == [THROWN[deed]] * 3
     host.process.send(ToJava.STOP, numbers)
     host.next(numbers, FromJava.ENDED)
 

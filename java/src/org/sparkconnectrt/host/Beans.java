@@ -25,7 +25,7 @@ import org.slf4j.LoggerFactory;
  */
 final class Beans implements Runnable {
   private static final Logger log = LoggerFactory.getLogger(Beans.class);
-  private static final long EACH_MILLIS = 5_000;
+  private static final long EACH_MILLIS = 2_000;
   private static final int MOST_OF_TASK = 300;
   private static final int LONGEST_NAME = 300;
 

@@ -44,7 +44,7 @@ final class Heartbeat implements Runnable {
           if (number % JVM_EACH == 0) {
             ofTask.set("jvm", jvm);
           }
-          task.calls.tell(ofTask);
+          task.doing.tell(ofTask);
           beans.tell(task, ofTask);
           home.wire.write('M', task.host, ofTask);
         }

@@ -37,7 +37,7 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
   final RetryWithToleranceOperator<T> tolerance;
   final TransformationChain<T, R> chain;
   final Thread thread;
-  final Calls calls = new Calls();
+  final Calls doing = new Calls();
   volatile boolean stopping;
 
   /** The task on whose thread, or on a thread that descends from it, the current code runs. */

@@ -81,7 +81,7 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
     Thread committing = new Thread(this::commitInTime, "commit-" + id);
     committing.setDaemon(true);
     try {
-      try (var call = calls.in("start")) {
+      try (var call = doing.in("start")) {
         task.initialize(new Context());
         task.start(taskConfig);
       }
@@ -96,7 +96,7 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
         }
       }
     } finally {
-      try (var call = calls.in("stop")) {
+      try (var call = doing.in("stop")) {
         task.stop();
       }
       offsets.end();
@@ -105,7 +105,7 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
 
   private void poll() throws Exception {
     List<SourceRecord> polled;
-    try (var call = calls.in("poll")) {
+    try (var call = doing.in("poll")) {
       polled = task.poll();
     } catch (RetriableException error) {
       log.warn("{} poll will be tried again", id, error);
@@ -252,7 +252,7 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
       while (!stopping) {
         JsonNode ack = acks.poll(1, TimeUnit.SECONDS);
         if (ack != null) {
-          try (var call = calls.in("commit")) {
+          try (var call = doing.in("commit")) {
             commit(ack);
           }
         }
