@@ -2,7 +2,7 @@
 # Every check and every test, in the environment this repository makes itself, with a real Kafka and a real Spark.
 #   ./test.sh                 everything (what CI runs), ends with a table of times, kept in bench/results/tests.json
 #   ./test.sh quick           format, lint, types, import layers; tests without processes: minutes
-#   ./test.sh long            the long forms: 10,000 schedules of the simulation
+#   ./test.sh long            the long forms: 10,000 schedules of the simulation, real Singer taps and Airbyte sources
 #   ./test.sh java            real connectors in Java, in full: Debezium, JDBC, Iceberg, Kafka's own; half an hour
 #   ./test.sh spark 4.0       what another Spark could break, on the newest 4.0 (or 4.1, 4.2), in .venv-spark-4.0
 #   ./test.sh spark 4.0 tests/e2e/test_worker.py -k flow   only these tests, there

@@ -94,6 +94,8 @@ _CONNECTOR_PREFIXES = (
     ("topic.creation.<group>.include, .exclude", "Which topics belong to the group: regular expressions."),
     ("topic.creation.<group>.replication.factor, .partitions", "How they are created; -1: the broker's default."),
     ("dlt.config.*", "Of DltSource: what dlt's config.toml and secrets.toml would say, by section."),
+    ("lakeflow.option.*", "Of LakeflowSource: options of the connection."),
+    ("lakeflow.table.<table>.*", "Of LakeflowSource: options of one table; they win."),
     ("producer.override.*, consumer.override.*, admin.override.*", "Kafka client settings of this connector."),
 )
 

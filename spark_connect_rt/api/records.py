@@ -78,7 +78,8 @@ class SourceBatch:
 
     ``values`` holds one element a record (string, binary, struct ...); ``keys``, ``timestamps_ms`` (int64) and
     ``headers`` (lists of {key, value} with values of bytes) are as long or None. ``partition`` None: the key decides.
-    ``source_offset`` is where to resume after the LAST record. ``value_schema`` is the Connect schema of every value,
+    ``source_offset`` is where to resume after the LAST record; a batch without records moves it once everything before
+    the batch is durable. ``value_schema`` is the Connect schema of every value,
     None for schemaless.
     """
 

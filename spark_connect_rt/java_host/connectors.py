@@ -37,6 +37,7 @@ class HostedConnector(JavaConnector):
 
     host: ClassVar[DriverHost]
     place: ClassVar[str]
+    content: ClassVar[str]  # digest of what is there
     class_name: ClassVar[str]
     described: ClassVar[Mapping[str, Any]]  # Java's answer: version, task_class, keys
     executor_class: ClassVar[str]
@@ -118,8 +119,7 @@ class HostedConnector(JavaConnector):
     def question(self) -> Mapping[str, Any]:
         """Return the question that starts the connector."""
         return {
-            "place": self.place,
-            "class": self.class_name,
+            **self._named(),
             "name": self.config.get("name", ""),
             "config": self.config,
         }
@@ -137,8 +137,10 @@ class HostedConnector(JavaConnector):
         self.context.request_task_reconfiguration()
 
     def _ask(self, op: str, config: Mapping[str, str], **more: Any) -> Any:
-        asked = {"place": self.place, "class": self.class_name, "config": dict(config), **more}
-        return self.host.ask(op, asked)
+        return self.host.ask(op, {**self._named(), "config": dict(config), **more})
+
+    def _named(self) -> dict[str, Any]:
+        return {"place": self.place, "content": self.content, "class": self.class_name}
 
 
 class JavaSourceConnector(HostedConnector, SourceConnector):

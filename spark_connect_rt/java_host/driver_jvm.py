@@ -11,7 +11,14 @@ from spark_connect_rt.config.worker.own_settings import JAVA_HEAP, JAVA_OPTIONS
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.java_host.driver_host import DriverHost, Limits
 from spark_connect_rt.java_host.jar import program_jars
-from spark_connect_rt.java_host.process import JavaHostGoneError, JavaProcess, OnFrame, OnGone, command_line
+from spark_connect_rt.java_host.process import (
+    JavaHostGoneError,
+    JavaProcess,
+    OnFrame,
+    OnGone,
+    command_line,
+    prepare_archive,
+)
 
 _CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
 _WORKER = {  # plug-ins are named by their places, question by question
@@ -43,10 +50,12 @@ def _start(settings: JvmSettings, on_frame: OnFrame, on_gone: OnGone) -> JavaPro
         return command_line(java.executable, jars, socket, settings.heap, options)
 
     try:
-        return JavaProcess(command, _WORKER, on_frame, on_gone)
+        process = JavaProcess(command, _WORKER, on_frame, on_gone)
     except JavaHostGoneError as error:
         raise JavaHostGoneError(
             f"{error} ({JAVA_HEAP}={settings.heap}, {JAVA_OPTIONS}={settings.options!r}, Java {java.major} of "
             f"{java.home})",
             code="CRT-1131",
         ) from error
+    prepare_archive(java.executable, jars)
+    return process

@@ -7,6 +7,7 @@ the tags ``type`` and ``server``.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -27,8 +28,19 @@ _OF_JVM = {
 _OF_TASK = ("connector", "task")  # tags of every metric of a task
 
 
-def take_heartbeat(meter: TaskMeter, head: Mapping[str, Any], now_s: float, pid: int, *, calls: bool) -> None:
-    """Note a heartbeat's numbers. ``calls``: those of the task's calls, too, where Python does not wait for them."""
+class OnMeter:
+    """A number of a JVM whose heartbeats go to its task's meter (slot_hosts.Measured)."""
+
+    meter: TaskMeter | None = None
+
+    def on_heartbeat(self, head: Mapping[str, Any], pid: int) -> None:
+        """See slot_hosts.Measured."""
+        if self.meter is not None:
+            take_heartbeat(self.meter, head, time.monotonic(), pid)
+
+
+def take_heartbeat(meter: TaskMeter, head: Mapping[str, Any], now_s: float, pid: int) -> None:
+    """Note a heartbeat's numbers, and the call the task is in."""
     if "jvm" in head:
         for name, shown in _OF_JVM.items():
             meter.gauge(_key(GROUP, shown, {}), head["jvm"][name])
@@ -37,12 +49,7 @@ def take_heartbeat(meter: TaskMeter, head: Mapping[str, Any], now_s: float, pid:
             meter.gauge(_key(GROUP, "resident-bytes", {}), resident)
     for bean in head.get("beans", ()):
         meter.gauge(_bean_key(bean), bean["value"])
-    if calls:
-        for name, number in head["counts"].items():
-            meter.set(name, number)
-        for name, number in head["longest"].items():
-            meter.reached(name, number)
-        meter.elsewhere(head.get("call", ""), now_s - head.get("call_ms", 0) / 1000)
+    meter.elsewhere(head.get("call", ""), now_s - head.get("call_ms", 0) / 1000)
 
 
 def _bean_key(bean: Mapping[str, Any]) -> str:

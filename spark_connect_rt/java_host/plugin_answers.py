@@ -73,8 +73,8 @@ class DriverAnswers:
         self.discovery = discovery
         self._kept = KeptAnswers(self.java_major)
         self._lock = threading.Lock()
-        self._versions: dict[tuple[str, str], Mapping[str, Any]] = {}  # (place, class) -> answer
-        self._classes: dict[tuple[str, str, str], type[Any]] = {}
+        self._versions: dict[tuple[str, str, str], Mapping[str, Any]] = {}  # (place, content, class) -> answer
+        self._classes: dict[tuple[str, str, str, str], type[Any]] = {}
 
     @cached_property
     def _major(self) -> int:
@@ -97,7 +97,7 @@ class DriverAnswers:
 
     def broken(self, plugin: JavaPluginDesc) -> str:
         """See JavaRuntime."""
-        return str(self._versions.get((plugin.location, plugin.java_class), {}).get("error", ""))
+        return str(self._versions.get((plugin.location, plugin.digest, plugin.java_class), {}).get("error", ""))
 
     def scan(self, place: Path, digest: str) -> Sequence[Scanned]:
         """See JavaRuntime."""
@@ -117,7 +117,7 @@ class DriverAnswers:
                 f"{plugin.java_class} of {plugin.location} is a {plugin.type} in Java, which cannot run here",
                 code=BROKEN_PLUGIN,
             )
-        key = plugin.type, plugin.java_class, plugin.location
+        key = plugin.type, plugin.java_class, plugin.location, plugin.digest
         with self._lock:
             known = self._classes.get(key)
         if known is None:
@@ -137,7 +137,7 @@ class DriverAnswers:
         question = f"describe {plugin.java_class}"
         answer = self._kept.get(plugin.digest, question)
         if answer is None:
-            asked = {"place": plugin.location, "class": plugin.java_class}
+            asked = {"place": plugin.location, "content": plugin.digest, "class": plugin.java_class}
             try:
                 answer = self.host.ask("describe", asked)
             except JavaError as error:
@@ -151,18 +151,20 @@ class DriverAnswers:
 
     def _loaded(self, plugin: JavaPluginDesc) -> Mapping[str, Any]:
         """Return {"version"} or {"error"} of a plug-in; all those of its place are asked together."""
-        key = plugin.location, plugin.java_class
+        key = plugin.location, plugin.digest, plugin.java_class
         with self._lock:
             if key not in self._versions:
                 for one in self._load(plugin):
-                    self._versions[plugin.location, one["class"]] = one
+                    self._versions[plugin.location, plugin.digest, one["class"]] = one
             return self._versions.get(key, {})
 
     def _load(self, plugin: JavaPluginDesc) -> Sequence[Mapping[str, Any]]:
         question = "load " + " ".join(plugin.siblings)
         answer = self._kept.get(plugin.digest, question)
         if answer is None:
-            answer = self.host.ask("load", {"place": plugin.location, "classes": plugin.siblings})
+            answer = self.host.ask(
+                "load", {"place": plugin.location, "content": plugin.digest, "classes": plugin.siblings}
+            )
             for one in answer:
                 if "error" in one:
                     log.error("plugin=%s at %s cannot be made: %s", one["class"], plugin.location, one["error"])

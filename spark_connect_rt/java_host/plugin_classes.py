@@ -30,6 +30,7 @@ def connector_class(plugin: JavaPluginDesc, described: Answer, host: DriverHost)
     names = {
         "host": host,
         "place": plugin.location,
+        "content": plugin.digest,
         "class_name": plugin.java_class,
         "described": described,
         "__doc__": f"Java's {plugin.java_class} of {plugin.location}.",

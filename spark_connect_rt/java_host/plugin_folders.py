@@ -22,6 +22,11 @@ _SERVICES = "META-INF/services/org.apache.kafka."
 _KEPT = 64  # folders of links; those of copies that are gone leave first
 
 
+def jvm_worker_config(worker_config: Mapping[str, str]) -> dict[str, str]:
+    """Return what a JVM sees of the worker's settings: without config providers, whose values are in place already."""
+    return {name: value for name, value in worker_config.items() if not name.startswith("config.providers")}
+
+
 def with_plugins(worker_config: Mapping[str, str], locations: Sequence[str]) -> dict[str, str]:
     """Return the worker's settings for a JVM of these plug-ins, which are where they are on this machine.
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import shutil
 import socket
 import subprocess
 import tempfile
@@ -18,6 +19,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from spark_connect_rt.java_host.class_archive import archive_options, make_in_background
 from spark_connect_rt.java_host.java_log import take_line
 from spark_connect_rt.java_host.jvm_settings import jvm_options
 from spark_connect_rt.java_host.signs_of_life import KILL_AFTER_S, SignsOfLife
@@ -47,15 +49,35 @@ class JavaHostGoneError(HostLostError):
 def command_line(
     java: Path, jars: Sequence[Path], socket_path: Path, heap: str, options: Sequence[str] = ()
 ) -> list[str]:
-    """Return the command of a host. ``heap``: as of -Xmx, e.g. ``256m``. Raises BadConfigError."""
+    """Return the command of a host. ``heap``: as of -Xmx, e.g. ``256m``. Maps the archive of its classes, if any.
+
+    Raises BadConfigError.
+    """
     return [
         str(java),
+        *archive_options(java, jars),
         *jvm_options(heap, options),
         "-cp",
         os.pathsep.join(map(str, jars)),
         MAIN_CLASS,
         str(socket_path),
     ]
+
+
+def prepare_archive(java: Path, jars: Sequence[Path]) -> None:
+    """Have later hosts of these jars start faster: returns at once, and leaves other work the processor."""
+    patient = [nice, "-n", "19"] if (nice := shutil.which("nice")) else []
+
+    def start(options: Sequence[str], worker_config: Mapping[str, str], on_frame: OnFrame) -> JavaProcess:
+        return JavaProcess(
+            lambda path: [*patient, *command_line(java, jars, path, "128m", options)],
+            worker_config,
+            on_frame,
+            lambda why: None,
+            {"root": "WARN"},
+        )
+
+    make_in_background(java, jars, start)
 
 
 class JavaProcess:
@@ -124,15 +146,15 @@ class JavaProcess:
         self._killed = reason
         self._child.kill()
 
-    def close(self) -> None:
-        """End the JVM, whatever its tasks do."""
+    def close(self, limit_s: float = _END_LIMIT_S) -> None:
+        """End the JVM, whatever its tasks do; after ``limit_s`` by force."""
         self._closing = True
         self._signs.end()
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()
         try:
-            self._child.wait(_END_LIMIT_S)
+            self._child.wait(limit_s)
         except subprocess.TimeoutExpired:
             self._child.kill()
             self._child.wait()

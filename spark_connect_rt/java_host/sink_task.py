@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import asdict
 from typing import Any
 
@@ -15,11 +16,14 @@ import pyarrow as pa
 
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.java_host.columns import consumed
+from spark_connect_rt.java_host.plugin_folders import jvm_worker_config
 from spark_connect_rt.java_host.process import JavaHostGoneError
 from spark_connect_rt.java_host.sink_calls import SinkCalls, Waiting, plugin_error
+from spark_connect_rt.java_host.sink_chain import PythonPart, cut_of
 from spark_connect_rt.java_host.sink_errants import JavaErrants
 from spark_connect_rt.java_host.slot_hosts import slot_hosts
 from spark_connect_rt.java_host.wire import ToJava
+from spark_connect_rt.pipeline.dead_letters import ReportSettings
 from spark_connect_rt.ports.sink_group import GroupGeneration
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports
@@ -41,6 +45,9 @@ class JavaSinkTask(HostedSink):
         if parts.launch.java is None:
             raise BadConfigError({"connector.class": ["this task is started without its Java plug-in"]})
         self._java = parts.launch.java
+        self._cut = cut_of(parts)
+        keeps_originals = ReportSettings.from_config(parts.connector_config).reports
+        self._python = PythonPart(self._cut, parts, keeps_originals=keeps_originals) if self._cut else None
         self._errants: JavaErrants | None = None
         self._again = False  # the task asked for its last records again
         self._counts = (0, 0)
@@ -51,6 +58,7 @@ class JavaSinkTask(HostedSink):
             hurried=parts.must_not_wait,
         )
         self._calls = SinkCalls(parts.launch.task, waiting)
+        self._calls.meter = parts.meter
 
     @property
     def _reporting(self) -> JavaErrants:
@@ -61,6 +69,9 @@ class JavaSinkTask(HostedSink):
         """See HostedSink. Raises JavaHostGoneError: there is no JVM for it, which is no fault of the task's."""
         parts, launch = self.parts, self.parts.launch
         self._errants = JavaErrants(reports, self._confirm, launch.flush.offset_flush_timeout_ms)
+        self._reports = reports
+        if self._python is not None:
+            self._errants.original = self._python.original
         config = parts.clients.resolve(launch.config, launch.worker_config)
         consumer = parts.clients.resolve(launch.client_config, launch.worker_config)
         worker = jvm_worker_config(parts.worker_config)
@@ -70,7 +81,7 @@ class JavaSinkTask(HostedSink):
             "name": launch.task.connector,
             "number": launch.task.task,
             "sink": True,
-            "connector": {"name": launch.task.connector, **parts.connector_config},
+            "connector": {"name": launch.task.connector, **(self._cut.java if self._cut else parts.connector_config)},
             "task": config,
             "consumer": consumer,
         }
@@ -84,11 +95,15 @@ class JavaSinkTask(HostedSink):
         """See HostedSink."""
         self._raise(self._ask(ToJava.OPEN, _pairs(partitions)))
 
-    def prepare(self, batch: pa.RecordBatch, *, by_records: bool) -> Prepared:
-        """See HostedSink: its columns."""
+    def prepare(self, batch: pa.RecordBatch, *, by_records: bool) -> Prepared | None:
+        """See HostedSink: its columns; of a chain that is in Python, too, those of what became of it."""
         self._again = False
         self._reporting.skipped = 0
-        return consumed(batch)
+        if self._python is None:
+            return consumed(batch)
+        crossing = self._python.cross(batch, self._reports)
+        self._reporting.skipped = self._python.skipped
+        return None if crossing is None else consumed(crossing)
 
     def deliver(self, prepared: Prepared) -> Outcome:
         """See HostedSink."""
@@ -140,10 +155,13 @@ class JavaSinkTask(HostedSink):
 
     def stop(self) -> None:
         """See HostedSink."""
-        try:
-            self._calls.end()
-        except JavaHostGoneError as error:
-            log.info("task=%s needs no stop: %s", self.parts.launch.task, error)
+        with ExitStack() as last_first:
+            if self._python is not None:
+                last_first.callback(self._python.close)
+            try:
+                self._calls.end()
+            except JavaHostGoneError as error:
+                log.info("task=%s needs no stop: %s", self.parts.launch.task, error)
 
     def note_generation(self, generation: GroupGeneration) -> None:
         """See HostedSink: some tasks commit offsets of their group in transactions of their own (Iceberg's)."""
@@ -171,11 +189,6 @@ class JavaSinkTask(HostedSink):
     def _raise(answer: Mapping[str, Any]) -> None:
         if "error" in answer:
             raise plugin_error(answer["error"])
-
-
-def jvm_worker_config(worker_config: Mapping[str, str]) -> dict[str, str]:
-    """Return what a JVM sees of the worker's settings: without config providers, whose values are in place already."""
-    return {name: value for name, value in worker_config.items() if not name.startswith("config.providers")}
 
 
 def _pairs(partitions: Sequence[TopicPartition]) -> list[tuple[str, int]]:

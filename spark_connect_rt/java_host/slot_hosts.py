@@ -23,7 +23,7 @@ from spark_connect_rt.embedded.java import Java, find_java
 from spark_connect_rt.errors import ShuttingDownError
 from spark_connect_rt.java_host.jar import program_jars
 from spark_connect_rt.java_host.plugin_folders import with_plugins
-from spark_connect_rt.java_host.process import JavaHostGoneError, JavaProcess, command_line
+from spark_connect_rt.java_host.process import JavaHostGoneError, JavaProcess, command_line, prepare_archive
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava
 from spark_connect_rt.ports.java_code import JavaCode
 
@@ -288,7 +288,9 @@ def _start(code: JavaCode, worker_config: Mapping[str, str], jvm: Listening) -> 
     def command(socket: Path) -> Sequence[str]:
         return command_line(java.executable, jars, socket, code.heap, code.options)
 
-    return JavaProcess(command, worker_config, jvm.on_frame, jvm.on_gone, dict(code.levels))
+    process = JavaProcess(command, worker_config, jvm.on_frame, jvm.on_gone, dict(code.levels))
+    prepare_archive(java.executable, jars)
+    return process
 
 
 @functools.cache

@@ -130,6 +130,10 @@ class SourcePipeline:
         if self._many:
             self._prepare([piece for piece in polled if isinstance(piece, SourceRecord)])
         for piece in polled:
+            if isinstance(piece, SourceBatch) and not len(piece.values):  # it moves the offset only
+                self._offsets.note(piece.source_partition, piece.source_offset)
+                rows_of_each.append(0)
+                continue
             columns = self._columns(piece) if isinstance(piece, SourceBatch) else None
             if columns is not None and isinstance(piece, SourceBatch):
                 converted.extend(self._take_rows())

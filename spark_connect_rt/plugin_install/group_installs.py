@@ -78,6 +78,7 @@ class GroupInstalls:
         self._opening = threading.Lock()
         self._stopping = False
         self._problem = self._log_ended = ""
+        self._news = self._followed = 0  # changes of the record: that came, that the thread has seen
         self._said: dict[str, InstallState] | None = None
         self._thread: threading.Thread | None = None
 
@@ -177,13 +178,13 @@ class GroupInstalls:
                 self._problem = f"{type(error).__name__}: {error}"
                 log.exception("the group's record of plug-ins cannot be followed; it is tried again")
                 self._close_log()
-            with self._changed:
-                if not self._stopping:
-                    self._changed.wait(wait_s)
+            with self._changed:  # what came while the record was followed counts, too
+                self._changed.wait_for(lambda: self._stopping or self._news != self._followed, wait_s)
 
     def _reconcile(self) -> float:
         """Install and remove what the record says; return the seconds until there is something to try again."""
         with self._changed:
+            self._followed = self._news
             if self._log_ended:
                 raise ConnectError(self._log_ended)
             record, removed = dict(self._record.plugins), set(self._record.removed)
@@ -252,11 +253,13 @@ class GroupInstalls:
     def _on_records(self, records: Sequence[LogRecord]) -> None:
         with self._changed:
             self._record.take(records)
+            self._news += 1
             self._changed.notify_all()
 
     def _on_log_end(self, why: str) -> None:
         with self._changed:
             self._log_ended = why
+            self._news += 1
             self._changed.notify_all()
 
     def _append(self, record: tuple[bytes, bytes | None]) -> None:

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from ipaddress import ip_address
-from typing import Any
+from typing import Any, TypeVar
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -37,6 +37,7 @@ class InstallRights:
     mode: str
 
 
+T = TypeVar("T")
 _PROXIED = ("forwarded", "x-forwarded-for", "x-real-ip")
 _WANTED = ("source", "sha512", "name", "version")
 
@@ -48,9 +49,13 @@ def add_routes(routes: APIRouter, plugins: ReadPlugins | None, rights: InstallRi
     @routes.get("/admin/plugins")
     async def all_plugins() -> Response:
         """Return all plug-ins by their metadata, those that cannot be used, and those installed while running."""
-        found = plugins() if plugins else {}
-        here = installs.installed() if installs else ()
-        return JsonResponse(PluginReport(**found, installed=here, problem=installs.problem() if installs else ""))
+
+        def report() -> PluginReport:  # folders are read, and Java may be asked
+            found = plugins() if plugins else {}
+            here = installs.installed() if installs else ()
+            return PluginReport(**found, installed=here, problem=installs.problem() if installs else "")
+
+        return JsonResponse(await _beside(report))
 
     @routes.post("/admin/plugins")
     async def install(request: Request) -> Response:
@@ -58,14 +63,14 @@ def add_routes(routes: APIRouter, plugins: ReadPlugins | None, rights: InstallRi
         where = _allowed(request, rights)
         wanted = read_wanted(await json_body(request))
         who = _who(request)
-        done = await asyncio.get_running_loop().run_in_executor(None, lambda: where.install(wanted, who))
-        return JsonResponse(done, 201)
+        return JsonResponse(await _beside(lambda: where.install(wanted, who)), 201)
 
     @routes.get("/admin/plugins/{plugin}")
     async def versions(plugin: str) -> Response:
         """Return the installed versions of one plug-in, and how each worker stands with them."""
         name = decoded(plugin)
-        found = [one for one in (installs.installed() if installs else ()) if one.name == name]
+        known = await _beside(installs.installed) if installs else ()
+        found = [one for one in known if one.name == name]
         if not found:
             raise NotFoundError(f"no plug-in {name} is installed")
         return JsonResponse(found)
@@ -75,8 +80,13 @@ def add_routes(routes: APIRouter, plugins: ReadPlugins | None, rights: InstallRi
         """Remove an installed plug-in from every worker of the group; refused while a connector uses it."""
         where = _allowed(request, rights)
         name, number, who = decoded(plugin), decoded(version), _who(request)
-        await asyncio.get_running_loop().run_in_executor(None, lambda: where.remove(name, number, who))
+        await _beside(lambda: where.remove(name, number, who))
         return Response(status_code=204)
+
+
+async def _beside(work: Callable[[], T]) -> T:
+    """Do what blocks on a thread of its own."""
+    return await asyncio.get_running_loop().run_in_executor(None, work)
 
 
 def read_wanted(data: bytes) -> WantedPlugin:

@@ -22,6 +22,7 @@ from spark_connect_rt.connectors.samples.datagen_values import parse_fields, row
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from tests.e2e.commands import until
 from tests.e2e.example_stories import PLUGINS, Examples
+from tests.e2e.java_stories import ON_JAVA, drivers_jvm, java_plugin_path
 from tests.e2e.rest_clients import RestClients
 from tests.integration.http_service import HttpService
 from tests.integration.kafka.http_and_kafka import NO_JSON, REFUSED, FourConnectors, Inbox, Items
@@ -37,7 +38,8 @@ JSON = {
 
 @pytest.fixture(scope="module")
 def worker(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedKafka) -> Iterator[SparkWorkerProcess]:
-    folder, settings = tmp_path_factory.mktemp("worker"), {"plugin.path": str(PLUGINS)}
+    java = java_plugin_path(tmp_path_factory.mktemp("java-plugins"))
+    folder, settings = tmp_path_factory.mktemp("worker"), {"plugin.path": f"{PLUGINS},{java}"}
     process = SparkWorkerProcess(folder, broker.bootstrap_servers, "e2e-worker", properties=settings)
     with process:
         yield process
@@ -94,6 +96,74 @@ def test_lines_flow_through_kafka_into_a_file_and_the_connectors_obey(
     until(lambda: rest.request("GET", "/connectors").json() == [], 10, "no connector is left")
     assert rest.request("GET", "/connectors/in/status").status == 404
     assert count_records(broker.bootstrap_servers, "flow") == 5
+
+
+def test_javas_file_connectors_live_through_everything_that_pythons_do(
+    worker: SparkWorkerProcess, broker: EmbeddedKafka, tmp_path: Path
+) -> None:
+    rest, source, target = worker.rest, tmp_path / "in.txt", tmp_path / "out.txt"
+    name = "org.apache.kafka.connect.file.FileStreamSourceConnector"
+    assert {"class": name, "type": "source", "version": "4.1.1"} in rest.request("GET", "/connector-plugins").json()
+    (broken,) = [one for one in rest.request("GET", "/admin/plugins").json()["broken"] if one["name"] == "broken.jar"]
+    assert "is no jar" in broken["error"]
+    lines = [f"line {number}" for number in range(20_000)]
+    source.write_text("".join(f"{line}\n" for line in lines))
+    reads = {"connector.class": "FileStreamSource", "file": str(source), "topic": "java-flow", **ON_JAVA}
+    found = rest.settled("POST", "/connectors", {"name": "jin", "config": {**reads, "batch.size": "many"}})
+    assert (found.status, "Not a number of type INT" in found.json()["message"]) == (400, True)
+    rest.create("jin", reads)
+    rest.create("jout", {"connector.class": "FileStreamSink", "file": str(target), "topics": "java-flow", **ON_JAVA})
+
+    def arrive(what: str) -> None:
+        until(lambda: lines_of(target) == lines, 120, what, lambda: (trace_of(worker, "jin"), trace_of(worker, "jout")))
+
+    def append(line: str) -> None:
+        lines.append(line)
+        with source.open("a") as file:
+            file.write(f"{line}\n")
+
+    arrive("every line arrives")
+    assert rest.request("GET", "/connectors/jin/status").json()["connector"]["version"] == "4.1.1"
+    (task,) = rest.request("GET", "/connectors/jin/tasks").json()
+    assert task["config"]["task.class"] == "org.apache.kafka.connect.file.FileStreamSourceTask"
+
+    assert rest.request("PUT", "/connectors/jin/pause").status == 202
+    rest.await_states("jin", "PAUSED", ["PAUSED"])
+    append("while paused")
+    assert rest.request("PUT", "/connectors/jin/resume").status == 202
+    rest.await_states("jin", "RUNNING", ["RUNNING"])
+    arrive("what was written during the pause arrives once resumed")
+
+    killed = drivers_jvm(worker)
+    assert killed is not None
+    killed.kill()
+    append("after the driver's JVM")
+    arrive("tasks do not need the driver's JVM")
+    until(lambda: (now := drivers_jvm(worker)) is not None and now.pid != killed.pid, 60, "another JVM is started")
+    assert rest.request("POST", "/connectors/jin/restart?includeTasks=true").status == 202
+    rest.await_states("jin", "RUNNING", ["RUNNING"])
+    append("after a restart")
+    arrive("a line after the restart arrives")
+
+    read = len("".join(f"{line}\n" for line in lines))
+    place = {"partition": {"filename": str(source)}, "offset": {"position": read}}
+    offsets = partial(rest.request, "GET", "/connectors/jin/offsets")
+    until(lambda: offsets().json() == {"offsets": [place]}, 30, "the offset", lambda: offsets().json())
+    assert rest.request("PUT", "/connectors/jin/stop").status == 204
+    until(lambda: rest.states("jin") == ("STOPPED", []), 60, "the source is stopped", lambda: rest.states("jin"))
+    wrong = {"offsets": [{**place, "offset": {"position": -1}}]}
+    assert rest.settled("PATCH", "/connectors/jin/offsets", wrong).status >= 400
+    back = {"offsets": [{**place, "offset": {"position": read - len("after a restart\n")}}]}
+    assert rest.settled("PATCH", "/connectors/jin/offsets", back).status == 200
+    lines.append("after a restart")
+    assert rest.request("PUT", "/connectors/jin/resume").status == 202
+    arrive("the last line is read once more")
+    assert rest.request("PUT", "/connectors/jin/stop").status == 204
+    until(lambda: rest.states("jin") == ("STOPPED", []), 60, "the source is stopped again")
+    assert rest.settled("DELETE", "/connectors/jin/offsets").status == 200
+    assert offsets().json() == {"offsets": []}
+    for one in ("jin", "jout"):
+        rest.delete(one)
 
 
 def test_the_examples_do_what_their_page_says(

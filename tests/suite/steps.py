@@ -70,6 +70,8 @@ BESIDE = ("-p", "tests.suite.longest_first", "-n", str(WORKERS), "--dist", "load
 REAL_PROCESSES: Lane = (
     _pytest("real processes", *BESIDE, *(f"--ignore={story}" for story in GROUP_STORIES), *REAL, tries_again=True),
 )
+# Singer taps and Airbyte sources from packages of hundreds of MB, each killed in mid-flow.
+REAL_PROGRAMS: Lane = (_pytest("real programs", "tests/programs", tries_again=True),)
 # What another Spark could break: a worker's stories and a cluster's, the format, the engine, Spark's sinks and sources.
 SPARK_GROUPS = ("tests/e2e/test_spark_cluster.py",)
 SPARK_STORIES = (
@@ -102,7 +104,7 @@ class Run:
 RUNS: Mapping[str, Run] = {
     "all": Run((((*STATIC, *SIMULATION, *OLDEST_SPARK), UNIT), (GROUPS, REAL_PROCESSES)), JVM),
     "quick": Run(((STATIC, UNIT),), JVM),
-    "long": Run(((SIMULATION,),), {**JVM, SCHEDULES: LONG_SCHEDULES}),
+    "long": Run((((*SIMULATION, *REAL_PROGRAMS),),), {**JVM, SCHEDULES: LONG_SCHEDULES}),
     "java": Run(((JAVA_PROOFS,),), {JAVA_SIZES: "whole"}),
 }
 

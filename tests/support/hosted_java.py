@@ -105,5 +105,6 @@ class HostedJava:
     def failure(self, number: int) -> Any:
         """Return how a task failed; it has ended then."""
         head = self.next(number, FromJava.FAILED).head
+        self.process.send(ToJava.STOP, number)
         self.next(number, FromJava.ENDED)
         return head

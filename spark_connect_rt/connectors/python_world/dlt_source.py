@@ -22,7 +22,8 @@ from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
-from spark_connect_rt.connectors.python_world.dlt_unit import AUTO, ONCE, PAGE, PASS, STATE, DltUnit, UnitSettings
+from spark_connect_rt.connectors.python_world.dlt_unit import AUTO, PAGE, PASS, STATE, DltUnit, UnitSettings
+from spark_connect_rt.connectors.python_world.pass_times import ONCE, PassTimes
 from spark_connect_rt.errors import BadConfigError, ConnectError
 from spark_connect_rt.optional_package import optional_module
 
@@ -197,12 +198,9 @@ class DltSourceTask(SourceTask):
         in_transactions = self.context.transaction_context is not None
         shared = UnitSettings(
             values["topic.prefix"],
-            values["poll.interval.ms"],
             values["batch.max.rows"],
             PASS if in_transactions else values["dlt.offsets"],
             values["dlt.schemas"] == "none",
-            values["dlt.retries.max"],
-            values["dlt.retry.backoff.ms"],
             in_transactions,
         )
 
@@ -212,8 +210,12 @@ class DltSourceTask(SourceTask):
 
             return open_pass
 
+        def times() -> PassTimes:
+            retries, backoff_ms = values["dlt.retries.max"], values["dlt.retry.backoff.ms"]
+            return PassTimes(values["poll.interval.ms"], retries, backoff_ms, lambda: self.clock() * 1000)
+
         self._units = [
-            DltUnit(unit, partition, offset, opener(given[unit]), shared, self._give_up, lambda: self.clock() * 1000)
+            DltUnit(unit, partition, offset, opener(given[unit]), shared, self._give_up, times())
             for unit, partition, offset in zip(given, partitions, stored, strict=True)
         ]
 
@@ -237,13 +239,13 @@ class DltSourceTask(SourceTask):
     def has_more(self) -> bool:
         """Tell whether a pass is under way or due."""
         now_ms = self.clock() * 1000
-        return any(unit.busy or unit.due_ms <= now_ms for unit in self._units)
+        return any(unit.busy or unit.times.due_ms <= now_ms for unit in self._units)
 
     def idle_wait_ms(self) -> int:
         """Return how long there is nothing to do, at most a moment: a stop must not wait."""
         if any(unit.busy for unit in self._units):
             return 1
-        due_ms = min((unit.due_ms for unit in self._units), default=0.0)
+        due_ms = min((unit.times.due_ms for unit in self._units), default=0.0)
         return round(max(1.0, min(_SHORT_WAIT_MS, due_ms - self.clock() * 1000)))
 
     def stop(self) -> None:

@@ -7,8 +7,6 @@ place moves with each page.
 
 from __future__ import annotations
 
-import logging
-import math
 import time
 from collections import deque
 from collections.abc import Callable, Mapping
@@ -16,6 +14,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from spark_connect_rt.api.records import SourceBatch
+from spark_connect_rt.connectors.python_world.pass_times import PassTimes
 from spark_connect_rt.connectors.python_world.table_pages import (
     GiveUp,
     Page,
@@ -31,31 +30,25 @@ from spark_connect_rt.errors import ConnectError
 if TYPE_CHECKING:
     from spark_connect_rt.connectors.python_world.dlt_passes import DltPass, State
 
-log = logging.getLogger(__name__)
 STATE, ENDED_MS = "state", "ended_ms"
-ONCE = -1
 AUTO, PASS, PAGE = "auto", "pass", "page"
 _LOOK_S = 0.1  # longest time in which rows are gathered before they are handed on
-_LONGEST_WAIT_MS = 60_000
 
 
 @dataclass(frozen=True, slots=True)
 class UnitSettings:
-    """What units of one task share. Times in ms."""
+    """What units of one task share."""
 
     topic_prefix: str
-    interval_ms: int
     most_rows: int
     offsets: str
     schemaless: bool
-    retries: int
-    backoff_ms: int
     in_transactions: bool = False
     """A pass is a transaction: one that failed behind its first records must not be read again in the same."""
 
 
 class DltUnit:
-    """Reads one unit again and again, ``interval_ms`` after the end of the pass before."""
+    """Reads one unit again and again, when it is time."""
 
     def __init__(
         self,
@@ -65,26 +58,21 @@ class DltUnit:
         open_pass: Callable[[Any], DltPass],
         settings: UnitSettings,
         give_up: GiveUp,
-        now_ms: Callable[[], float],
+        times: PassTimes,
     ) -> None:
         """Go on at ``stored``; ``open_pass`` takes the state's tree."""
         self.name = name
         self._partition, self._open_pass, self._settings = partition, open_pass, settings
-        self._give_up, self._now_ms = give_up, now_ms
+        self._give_up, self.times = give_up, times
         self._offset: Mapping[str, Any] = stored or {STATE: {}}
-        self.due_ms = self._next_due(self._offset.get(ENDED_MS))
+        if self._offset.get(ENDED_MS) is not None:
+            times.ended(self._offset[ENDED_MS])
         self._pass: DltPass | None = None
         self._by_page = False
         self._tables: dict[str, TablePages] = {}
         self._held: list[Piece] = []
         self._ready: deque[Piece] = deque()
-        self._failures = 0
         self._in_flight = False  # the pass has handed records on
-
-    def _next_due(self, ended_ms: float | None) -> float:
-        if ended_ms is None:
-            return 0.0
-        return math.inf if self._settings.interval_ms == ONCE else ended_ms + self._settings.interval_ms
 
     @property
     def busy(self) -> bool:
@@ -93,7 +81,7 @@ class DltUnit:
 
     def poll(self) -> list[Piece]:
         """Return the next records. Raises ConnectError: the source failed too often, or for good."""
-        if not self._ready and self._now_ms() >= self.due_ms:
+        if not self._ready and self.times.due:
             self._read()
         taken: list[Piece] = []
         rows = 0
@@ -116,14 +104,15 @@ class DltUnit:
         except Exception as error:  # noqa: BLE001 - what others' sources raise has no common root
             self._failed(error)
             return
-        self._failures = 0
+        if ended or (self._by_page and pieces):  # what is not behind an offset may fail for ever, again and again
+            self.times.succeeded()
         if self._by_page:
             self._note_page(pieces, ended)
         else:
             self._note_part(pieces, ended)
         if ended:
             self._pass = None
-            self.due_ms = self._next_due(self._now_ms())
+            self.times.ended()
 
     def _gather(self, reading: DltPass) -> tuple[list[Piece], bool]:
         """Read until there is enough, or time is up, or the pass ends."""
@@ -186,19 +175,12 @@ class DltUnit:
     def _place(self, state: State, ended: bool) -> Mapping[str, Any]:
         from spark_connect_rt.connectors.python_world.dlt_passes import state_tree
 
-        return {STATE: state_tree(state), **({ENDED_MS: round(self._now_ms())} if ended else {})}
+        return {STATE: state_tree(state), **({ENDED_MS: round(self.times.now_ms())} if ended else {})}
 
     def _failed(self, error: Exception) -> None:
         """Drop the pass and wait. Raises ConnectError: it failed too often in a row."""
         self.close()
-        self._failures += 1
-        cut = self._settings.in_transactions and self._in_flight
-        if cut or self._failures > self._settings.retries:
-            message = f"{self.name} failed {self._failures} times in a row: {error}"
-            raise ConnectError(message, code="CRT-1143") from error
-        wait_ms = min(_LONGEST_WAIT_MS, self._settings.backoff_ms * 2 ** (self._failures - 1))
-        log.warning("%s failed, read again in %d ms: %s", self.name, wait_ms, error)
-        self.due_ms = self._now_ms() + wait_ms
+        self.times.failed(self.name, error, final=self._settings.in_transactions and self._in_flight)
 
     def close(self) -> None:
         """End the pass that is under way; what it brought last is not handed on."""

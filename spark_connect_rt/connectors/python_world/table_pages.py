@@ -53,16 +53,13 @@ class TablePages:
             return []
         return self._typed(batch, partition, offset)
 
-    def tombstones(self, rows: Sequence[Row], partition: Mapping[str, Any], offset: Mapping[str, Any]) -> list[Piece]:
-        """Return deletions of rows of which the key columns matter only."""
-        keyed = [row for row in rows if self._has_key(row)]
-        if not keyed:
-            return []
+    def tombstones(self, page: Page, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> list[Piece]:
+        """Return deletions of rows, of which the key columns matter only."""
         if self._schemaless:
-            keys = plain_rows([{name: row[name] for name in self.hints.keys} for row in keyed])
-            return [SourceRecord(partition, offset, self._topic, None, None, key) for key in keys]
-        batch = self._batch(keyed)
-        return [] if batch is None else [self._gone(batch, partition, offset)]
+            return self._plain(page, partition, offset, gone=True)
+        batch = self._batch(page)
+        keyed = None if batch is None else self._keyed(batch)
+        return [self._gone(keyed, partition, offset)] if keyed else []
 
     def _batch(self, page: Page) -> pa.RecordBatch | None:
         if isinstance(page, pa.RecordBatch | pa.Table):
@@ -154,14 +151,16 @@ class TablePages:
         gone = column.fill_null(False) if pa.types.is_boolean(column.type) else column.is_valid()
         return gone if gone.true_count else None
 
-    def _plain(self, page: Page, partition: Mapping[str, Any], offset: Mapping[str, Any]) -> list[Piece]:
+    def _plain(
+        self, page: Page, partition: Mapping[str, Any], offset: Mapping[str, Any], gone: bool = False
+    ) -> list[Piece]:
         rows = page.to_pylist() if isinstance(page, pa.RecordBatch | pa.Table) else page
         records: list[Piece] = []
         for row in plain_rows(rows):
             if self.hints.keys and not self._has_key(row):
                 continue
             key = {name: row[name] for name in self.hints.keys} or None
-            value = None if key is not None and self._is_gone(row) else row
+            value = None if key is not None and (gone or self._is_gone(row)) else row
             records.append(SourceRecord(partition, offset, self._topic, value, None, key))
         return records
 

@@ -16,12 +16,9 @@ JAVA_HOST = "connectrt-java-host"  # the copy of the jars that host Java plug-in
 
 def java_host_here() -> Path | None:
     """Return the folder of the jars that the driver sent, in this process; None: it sent none."""
-    from pyspark import SparkFiles, TaskContext
-
-    if TaskContext.get() is None:
-        return None
-    folder = Path(SparkFiles.getRootDirectory()) / JAVA_HOST
-    return folder if folder.is_dir() else None
+    root = copies_here()
+    folder = root / JAVA_HOST if root is not None else None
+    return folder if folder is not None and folder.is_dir() else None
 
 
 def copies_here() -> Path | None:

@@ -7,9 +7,13 @@ import signal
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from spark_connect_rt.api.transformation import Transformation
+from spark_connect_rt.app.plugin_scan import BUNDLED
+from spark_connect_rt.errors import DataError
 from spark_connect_rt.java_host.slot_hosts import slot_hosts
 from spark_connect_rt.ports.java_code import JavaCode
 from spark_connect_rt.ports.sink_group import GroupGeneration
@@ -29,19 +33,34 @@ from spark_connect_rt.spark.executor.hosting import load_class
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients
 from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from tests.contract.task_runner_contract import Worker
-from tests.support.java_test_plugins import OBEDIENT_SINK, OBEDIENT_TASK, java_plugin_path
+from tests.support.java_test_plugins import OBEDIENT_SINK, OBEDIENT_TASK, PACKAGE, java_plugin_path
 
 STRING = "org.apache.kafka.connect.storage.StringConverter"
+HEADERS = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 ZERO, ONE = TopicPartition("t", 0), TopicPartition("t", 1)
 LIMIT_S = 60
+
+
+BY_NAME = {one.java_class: one.target for one in BUNDLED}
+BY_TARGET = {one.target: one.java_class for one in BUNDLED}
+
+
+class Clients(MemoryExecutorClients):
+    """Memory's, with the plug-ins that have a name in Java."""
+
+    def plugin(self, name: str) -> type[Any]:
+        return load_class(BY_NAME.get(name, name))
+
+    def name_of(self, plugin: type[Any]) -> str:
+        return BY_TARGET.get(f"{plugin.__module__}:{plugin.__qualname__}") or super().name_of(plugin)
 
 
 class Sinks:
     """A worker that starts Java sinks."""
 
     def __init__(self, folder: Path) -> None:
-        clients = MemoryExecutorClients(find_plugin=load_class)
+        clients = Clients()
         settings = EngineSettings(housekeeping_ms=20, loss_backoff_ms=10, neighbour_grace_ms=100)
         self.worker = Worker(MemoryTaskRunner(clients, settings), clients.topics, folder, limit_s=LIMIT_S)
         self.worker.runner.open(self.worker.on_event, self.worker.read_offsets)
@@ -62,7 +81,7 @@ class Sinks:
             task_class="spark_connect_rt.java_host.sink_task:JavaSinkTask",
             config={**connector, "task.class": OBEDIENT_TASK},
             connector_config=connector,
-            worker_config={"key.converter": STRING, "value.converter": STRING},
+            worker_config={"key.converter": STRING, "value.converter": STRING, "header.converter": HEADERS},
             client_config={"group.id": "connect-s"},
             java=JavaCode((plugin,), heap="96m", options=("-XX:TieredStopAtLevel=1",)),
         )
@@ -159,6 +178,35 @@ def test_errant_records_are_durable_letters_before_an_offset_is_committed(sinks:
     assert second["class.name"] == b"org.apache.kafka.connect.sink.SinkTask"
     durable = sinks.worker.of(launch, BatchDurable)
     assert (sum(one.records for one in durable), sum(one.skipped for one in durable)) == (1, 2)
+
+
+class Loud(Transformation):
+    """Python's alone: puts "?" behind a value; "no" is refused."""
+
+    def apply(self, record: Any) -> Any:
+        if record.value == "no":
+            raise DataError("no is no value")
+        return record if record.value in ("!errant", "refuse") else replace(record, value=f"{record.value}?")
+
+
+def test_a_chain_with_a_part_of_pythons_crosses_once_behind_it(sinks: Sinks) -> None:
+    launch = sinks.start(
+        errors_tolerance="all",
+        errors_deadletterqueue_topic_name="dead",
+        errors_log_enable="true",
+        transforms="loud,label",
+        transforms_loud_type=f"{__name__}:Loud",
+        transforms_label_type=f"{PACKAGE}.Label",
+        transforms_label_label="x",
+    )
+    sinks.write("a", "no", "!errant", "refuse", "b")
+    sinks.commits(launch, ZERO, 5)
+    sinks.worker.end(launch)
+    assert [one for one in sinks.notes() if one[0] in "t!"] == ["t-0@0 a?", "!errant", "t-0@4 b?"]
+    letters = sinks.worker.topics.read(TopicPartition("dead", 0), 0, 9)
+    assert sorted(one["value"] for one in letters) == [b"!errant", b"no", b"refuse"]  # as they were consumed
+    durable = sinks.worker.of(launch, BatchDurable)
+    assert (sum(one.records for one in durable), sum(one.skipped for one in durable)) == (2, 3)
 
 
 def test_a_task_finds_its_group_member_in_its_context(sinks: Sinks) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from tests.e2e.java_stories import ON_JAVA, java_plugin_path
 from tests.parity.conversation import AwaitBody, AwaitStates, AwaitText, converse
 from tests.parity.topic_dump import dump
 from tests.parity.worker_settings import SETTINGS
@@ -18,9 +19,13 @@ GROUP = "handover"
 
 
 class Relay:
-    """One file source and one file sink, run by one worker after the other."""
+    """One file source and one file sink, run by one worker after the other.
 
-    def __init__(self, folder: Path, broker: EmbeddedKafka, java: Java, name: str) -> None:
+    ``plugins``: a plugin.path whose Java connectors ours runs; None: it runs its own, in Python.
+    """
+
+    def __init__(self, folder: Path, broker: EmbeddedKafka, java: Java, name: str, plugins: Path | None = None) -> None:
+        self._plugins = plugins
         self._folder, self._broker, self._java = folder, broker, java
         self._group, self._topic = f"{GROUP}-{name}", f"{GROUP}-{name}-lines"
         self.source, self.sink = f"{name}-src", f"{name}-snk"
@@ -51,13 +56,15 @@ class Relay:
         servers = self._broker.bootstrap_servers
         if kind == "java":
             return JavaConnect(self._folder / "java", servers, self._group, properties=SETTINGS, java=self._java)
-        return SparkWorkerProcess(self._folder / "ours", servers, self._group, properties=SETTINGS)
+        more = {"plugin.path": str(self._plugins)} if self._plugins else {}
+        return SparkWorkerProcess(self._folder / "ours", servers, self._group, properties={**SETTINGS, **more})
 
     def _create(self, worker: WorkerProcess) -> None:
         source = {"connector.class": "FileStreamSource", "file": str(self._file), "topic": self._topic}
         sink = {"connector.class": "FileStreamSink", "file": str(self._copy), "topics": self._topic}
-        worker.rest.create(self.source, source)
-        worker.rest.create(self.sink, sink)
+        more = ON_JAVA if self._plugins else {}
+        worker.rest.create(self.source, source | more)
+        worker.rest.create(self.sink, sink | more)
 
     def _append(self, lines: list[str]) -> None:
         text = "".join(f"{line}\n" for line in lines)
@@ -75,7 +82,9 @@ class Relay:
 def test_each_resumes_at_the_others_offsets(
     order: tuple[str, ...], tmp_path: Path, broker: EmbeddedKafka, java: Java
 ) -> None:
-    relay = Relay(tmp_path, broker, java, "-".join(order))
+    # In the second order the same Java connectors run on both workers, whose tasks the config topic names alike.
+    plugins = java_plugin_path(tmp_path / "plugins") if order[0] == "ours" else None
+    relay = Relay(tmp_path, broker, java, "-".join(order), plugins)
     expected: list[str] = []
     for turn, kind in enumerate(order):
         lines = [f"turn {turn} line {number}" for number in range(3)]

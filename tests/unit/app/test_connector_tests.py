@@ -11,7 +11,7 @@ from pathlib import Path
 from spark_connect_rt.app.plugin_scan import BUNDLED
 
 ROOT = Path(__file__).parents[3]
-ON_THE_REAL_THING = ("integration/", "e2e/", "parity/live/")
+ON_THE_REAL_THING = ("integration/", "e2e/", "parity/live/", "programs/")
 CONNECTORS = {
     (one.target.rpartition(":")[2], one.type) for one in BUNDLED if one.type in ("source", "sink") and one.listed
 }

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from spark_connect_rt.java_host import wire
-from spark_connect_rt.java_host.jar import _artifact
+from spark_connect_rt.java_host.compiler import artifact_of
 from spark_connect_rt.java_host.process import command_line
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava, WireError, encode_frame, read_frame, send_frame
 
@@ -89,7 +89,7 @@ def test_many_large_parts_are_sent_whole_and_in_order() -> None:
     ],
 )
 def test_a_jars_name_is_taken_apart(jar: str, artifact: str) -> None:
-    assert _artifact(Path(jar)) == artifact
+    assert artifact_of(Path(jar)) == artifact
 
 
 def test_a_host_ends_when_it_is_out_of_memory_and_gets_the_users_options() -> None:

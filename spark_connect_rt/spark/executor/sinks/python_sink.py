@@ -77,17 +77,7 @@ class PythonSink(HostedSink):
     def _convert(self, batch: pa.RecordBatch, by_records: bool) -> SinkConverted | None:
         if not by_records and (columns := self._delivery.columns(batch)) is not None:
             return columns
-        try:
-            converted = self._pipeline.convert(batch)
-        except RetryInterrupted:
-            self._pipeline.take_errants()  # found again when the batch is
-            return None
-        except DataError:
-            self._reports.tell(self._pipeline.take_errants())  # as Java: also the one that fails the task
-            self._reports.flush(self._flush_timeout_ms)
-            raise
-        self._reports.tell(converted.errants)
-        return converted
+        return converted_and_reported(self._pipeline, batch, self._reports, self._flush_timeout_ms)
 
     def deliver(self, prepared: SinkConverted) -> Outcome:
         """See HostedSink."""
@@ -124,6 +114,26 @@ class PythonSink(HostedSink):
             with ExitStack() as last_first:
                 last_first.callback(self._pipeline.close)
                 last_first.callback(task.stop)
+
+
+def converted_and_reported(
+    pipeline: SinkPipeline, batch: pa.RecordBatch, reports: ErrantReports, flush_timeout_ms: int
+) -> SinkConverted | None:
+    """Return the records of a batch, the errant ones reported; None: something could not wait for an attempt.
+
+    Raises DataError: a record is errant and not tolerated, which was reported before.
+    """
+    try:
+        converted = pipeline.convert(batch)
+    except RetryInterrupted:
+        pipeline.take_errants()  # found again when the batch is
+        return None
+    except DataError:
+        reports.tell(pipeline.take_errants())  # as Java: also the one that fails the task
+        reports.flush(flush_timeout_ms)
+        raise
+    reports.tell(converted.errants)
+    return converted
 
 
 def sink_class(task_class: str) -> type[HostedSink]:

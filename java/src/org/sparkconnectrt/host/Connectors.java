@@ -86,23 +86,22 @@ final class Connectors {
 
   private JsonNode answerTo(JsonNode asked, String instance) throws Exception {
     String op = asked.get("op").asText();
-    String place = asked.path("place").asText("");
     switch (op) {
       case "plugins":
         return plugins();
       case "stop":
         return stop(instance);
       case "scan":
-        return places.scan(place);
+        return places.scan(asked.get("place").asText());
       case "load":
-        return places.load(place, asked.get("classes"));
+        return places.load(asked);
       case "task_configs":
         return taskConfigs(running(instance), asked.get("tasks_max").asInt());
       default:
         break;
     }
     Map<String, String> config = Hosted.strings(asked.path("config"));
-    ClassLoader loader = asked.has("place") ? places.loader(place) : home.loaderOf(config);
+    ClassLoader loader = asked.has("place") ? places.loader(asked) : home.loaderOf(config);
     try (var swap = Places.swap(loader)) {
       return switch (op) {
         case "describe" -> describe(newPlugin(asked, config));
@@ -125,7 +124,7 @@ final class Connectors {
 
   private Object newPlugin(JsonNode asked, Map<String, String> config) throws Exception {
     return asked.has("place")
-        ? places.newPlugin(asked.get("place").asText(), asked.get("class").asText())
+        ? places.newPlugin(asked, asked.get("class").asText())
         : newConnector(asked, config);
   }
 

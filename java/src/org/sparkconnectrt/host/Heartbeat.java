@@ -38,7 +38,7 @@ final class Heartbeat implements Runnable {
         ObjectNode jvm = jvm();
         ObjectNode beat = Wire.JSON.createObjectNode();
         beat.set("jvm", jvm);
-        home.wire.write('M', 0, beat);
+        home.wire.write('U', 0, beat);
         for (Hosted<?, ?> task : home.tasks()) {
           ObjectNode ofTask = Wire.JSON.createObjectNode();
           if (number % JVM_EACH == 0) {
@@ -46,7 +46,7 @@ final class Heartbeat implements Runnable {
           }
           task.doing.tell(ofTask);
           beans.tell(task, ofTask);
-          home.wire.write('M', task.host, ofTask);
+          home.wire.write('U', task.host, ofTask);
         }
       }
     } catch (IOException | InterruptedException gone) {

@@ -97,10 +97,15 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
             WorkerConfig.HEADER_CONVERTER_VERSION);
   }
 
+  /** Returns what Connect's own logging puts before a line of this task. */
+  final String mdc() {
+    return "[" + id.connector() + "|task-" + id.task() + "] ";
+  }
+
   /** Thread body: whatever the task throws ends this task alone. */
   @Override
   public final void run() {
-    MDC.put(Logs.CONTEXT, context());
+    MDC.put(Logs.CONTEXT, mdc());
     CURRENT.set(this);
     try (var swap = home.plugins.withClassLoader(loader)) {
       try {
@@ -121,11 +126,6 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
       CURRENT.remove();
       MDC.clear();
     }
-  }
-
-  /** Returns what Connect's own logging puts before a line of this task. */
-  String context() {
-    return "[" + id.connector() + "|task-" + id.task() + "] ";
   }
 
   /** Starts the task, has it work until {@link #stop}, and stops it. */

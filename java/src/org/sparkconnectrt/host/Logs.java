@@ -57,7 +57,7 @@ final class Logs extends AbstractAppender {
   private static String context(LogEvent event) {
     String known = event.getContextData().getValue(CONTEXT);
     Hosted<?, ?> task = Hosted.CURRENT.get(); // also on threads that the task has started
-    return known != null ? known : task == null ? "" : task.context();
+    return known != null ? known : task == null ? "" : task.mdc();
   }
 
   @Override

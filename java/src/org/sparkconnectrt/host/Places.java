@@ -36,15 +36,20 @@ final class Places {
     this.parent = parent;
   }
 
-  /** Returns the loader of the plug-in at a place; the empty place is Connect's own class path. */
-  synchronized ClassLoader loader(String place) throws IOException {
+  /**
+   * Returns the loader of the plug-in that a question is about: {"place": ..., "content": ...}; the empty place is
+   * Connect's own class path. Other content at a place, installed later, is another plug-in.
+   */
+  synchronized ClassLoader loader(JsonNode asked) throws IOException {
+    String place = asked.get("place").asText();
     if (place.isEmpty()) {
       return parent;
     }
-    ClassLoader known = loaders.get(place);
+    String key = place + " " + asked.path("content").asText();
+    ClassLoader known = loaders.get(key);
     if (known == null) {
       known = made(Path.of(place).toAbsolutePath());
-      loaders.put(place, known);
+      loaders.put(key, known);
     }
     return known;
   }
@@ -71,9 +76,9 @@ final class Places {
     }
   }
 
-  Object newPlugin(String place, String className) throws Exception {
+  Object newPlugin(JsonNode asked, String className) throws Exception {
     try {
-      return Class.forName(className, true, loader(place)).getDeclaredConstructor().newInstance();
+      return Class.forName(className, true, loader(asked)).getDeclaredConstructor().newInstance();
     } catch (java.lang.reflect.InvocationTargetException error) {
       if (error.getCause() instanceof Error cause) {
         throw cause;
@@ -86,14 +91,14 @@ final class Places {
     return plugin instanceof Versioned versioned ? versioned.version() : null;
   }
 
-  /** Returns [{"class", "version" or "error"}]: every class is made once, to be asked. */
-  ArrayNode load(String place, JsonNode classes) {
+  /** Returns [{"class", "version" or "error"}]: each of "classes" is made once, to be asked. */
+  ArrayNode load(JsonNode asked) {
     ArrayNode found = Wire.JSON.createArrayNode();
-    for (JsonNode name : classes) {
+    for (JsonNode name : asked.get("classes")) {
       ObjectNode one = found.addObject();
       one.put("class", name.asText());
-      try (var swap = swap(loader(place))) {
-        one.put("version", version(newPlugin(place, name.asText())));
+      try (var swap = swap(loader(asked))) {
+        one.put("version", version(newPlugin(asked, name.asText())));
       } catch (Throwable error) { // plug-in code: whatever it throws is the answer
         one.put("error", error.toString());
       }

@@ -1,0 +1,55 @@
+"""Runs another program and ends it, with all it started, when the process that started this one ends.
+
+``python guard.py PARENT_PID PROGRAM ARGUMENT...``, run by its path, in a session of its own; imports nothing of ours. A
+task's process that is killed has no time to stop its children. It ends as its program does: with its exit code or by
+its signal. SIGTERM is for the program alone: who sends it to the group lets the program end in order.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import sys
+
+_PR_SET_PDEATHSIG = 1
+
+
+def _on_parents_end(signal_number: int, parent_pid: int) -> None:
+    """Have the system send this process a signal when its parent ends (Linux; elsewhere a write to nobody ends it)."""
+    if sys.platform != "linux":
+        return
+    import ctypes
+
+    ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal_number)
+    if os.getppid() != parent_pid:  # it ended before that
+        os.killpg(0, signal.SIGKILL)
+
+
+def _end_group(*_: object) -> None:
+    os.killpg(0, signal.SIGKILL)
+
+
+def main() -> None:
+    """Start the program, wait for its end, end as it did."""
+    signal.signal(signal.SIGHUP, _end_group)
+    signal.signal(signal.SIGTERM, lambda *_: None)
+    _on_parents_end(signal.SIGHUP, int(sys.argv[1]))
+    own_pid = os.getpid()
+    program_pid = os.fork()
+    if program_pid == 0:
+        signal.signal(signal.SIGHUP, signal.SIG_DFL)
+        signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        _on_parents_end(signal.SIGKILL, own_pid)
+        os.execv(sys.argv[2], sys.argv[2:])
+    for pipe in (1, 2):
+        os.close(pipe)  # whose end is the program's alone to say
+    _, status = os.waitpid(program_pid, 0)
+    code = os.waitstatus_to_exitcode(status)
+    if code < 0:
+        signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
+        os.kill(own_pid, -code)
+    os._exit(code if code >= 0 else 128 - code)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,149 @@
+"""Any Singer tap as a source: its streams become topics, its STATE messages source offsets.
+
+Partition ``{"stream": tap_stream_id}``; the offset holds that stream's bookmark. A tap that is started again gets the
+state of its last STATE message that is durable, so what it said after that comes again: at-least-once.
+"""
+
+from __future__ import annotations
+
+import json
+import logging
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+
+from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.config.validators import one_of
+from spark_connect_rt.connectors.programs.intake import Intake, Offset
+from spark_connect_rt.connectors.programs.program import Catalog, Program
+from spark_connect_rt.connectors.programs.program_settings import json_of, json_tree, program_settings, text
+from spark_connect_rt.connectors.programs.program_source import ProgramSourceConnector
+from spark_connect_rt.connectors.programs.program_task import ProgramSourceTask
+from spark_connect_rt.connectors.programs.singer_messages import (
+    METHODS,
+    batch_tables,
+    joined_state,
+    parts_of,
+    selected,
+    singer_catalog,
+    stream_id,
+)
+
+log = logging.getLogger(__name__)
+
+CONFIG = program_settings("singer", "the tap") + ConfigDef(
+    [
+        text(
+            "singer.catalog", "Its catalog, as JSON, for a tap that cannot discover.", None, Importance.LOW, json_tree
+        ),
+        text(
+            "singer.catalog.option",
+            "What introduces the catalog on its command line; old taps want --properties.",
+            "--catalog",
+            Importance.LOW,
+            one_of("--catalog", "--properties"),
+        ),
+        text(
+            "singer.replication.method",
+            "Of every stream; auto: what the tap's catalog says.",
+            "auto",
+            Importance.MEDIUM,
+            one_of(*METHODS),
+        ),
+        text(
+            "singer.replication.keys",
+            'Column by which a stream is incremental, as JSON: {"orders": "updated_at"}.',
+            None,
+            Importance.MEDIUM,
+            json_tree,
+        ),
+        ConfigKey(
+            "singer.batch.delete",
+            Type.BOOLEAN,
+            True,
+            Importance.LOW,
+            "Whether the files of a BATCH message are removed when they are read.",
+        ),
+    ]
+)
+
+
+class SingerTap(Program):
+    """One tap."""
+
+    prefix = "singer"
+    deleted_field = "_sdc_deleted_at"
+
+    def discover_arguments(self) -> list[str] | None:
+        """See Program."""
+        if self.setting("catalog") is not None:
+            return None
+        return ["--config", self.file("config.json", self.config), "--discover"]
+
+    def catalog(self, output: bytes) -> Catalog:
+        """See Program."""
+        given = self.setting("catalog")
+        return singer_catalog(output if given is None else given.encode())
+
+    def read_arguments(self, catalog: Catalog, intake: Intake, offsets: Mapping[str, Offset]) -> list[str]:
+        """See Program."""
+        keys = {name: str(one) for name, one in json_of(self.setting("replication.keys")).items()}
+        tree = selected(catalog, intake.streams, self.setting("replication.method"), keys)
+        for entry in tree["streams"]:
+            for name in (entry.get("stream"), entry.get("table_name")):
+                if name:
+                    intake.other_names.setdefault(name, stream_id(entry))
+        config = self.file("config.json", self.config)
+        words = ["--config", config, self.setting("catalog.option"), self.file("catalog.json", tree)]
+        state, disputed = joined_state(offsets)
+        if disputed:
+            log.warning("streams of different tasks differ in the tap's state: %s is left out", disputed)
+        return words if state is None else [*words, "--state", self.file("state.json", state)]
+
+    def on_message(self, message: Mapping[str, Any], intake: Intake) -> None:
+        """See Program."""
+        match message.get("type"):
+            case "RECORD":
+                intake.record(message["stream"], message["record"])
+            case "STATE":
+                intake.state(parts_of(message["value"], intake.streams))
+            case "SCHEMA":
+                intake.schema(message["stream"], message["schema"], message.get("key_properties") or ())
+            case "BATCH":
+                self._batch(message, intake)
+            case "ACTIVATE_VERSION":
+                log.info("stream %s: version %s; rows of earlier ones stay", message["stream"], message["version"])
+            case kind:
+                log.warning("a message of type %s is passed over", json.dumps(kind))
+
+    def _batch(self, message: Mapping[str, Any], intake: Intake) -> None:
+        for path, records in batch_tables(message):
+            if isinstance(records, pa.Table) and self.setting("value") == "struct":
+                intake.column(message["stream"], records)
+            else:
+                for one in records.to_pylist() if isinstance(records, pa.Table) else records:
+                    intake.record(message["stream"], one)
+            if self.setting("batch.delete"):
+                _removed(path)
+
+
+def _removed(path: Path) -> None:
+    try:
+        path.unlink(missing_ok=True)
+    except OSError as error:
+        log.warning("the batch %s stays: %s", path, error)
+
+
+class SingerSourceTask(ProgramSourceTask):
+    """Runs one tap for some of its streams."""
+
+    definition = CONFIG
+    program_class = SingerTap
+
+
+class SingerSourceConnector(ProgramSourceConnector):
+    """Reads what a Singer tap offers."""
+
+    task = SingerSourceTask

@@ -1,0 +1,125 @@
+"""The Java half of the host: compiled without a JDK, put into a wheel, started from an archive of its classes."""
+
+from __future__ import annotations
+
+import os
+import zipfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.embedded.java import Java, find_java
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.java_host import class_archive
+from spark_connect_rt.java_host.class_archive import archive_options, archive_path, make_archive, make_in_background
+from spark_connect_rt.java_host.compiler import compile_jar, compiler_command, connect_jars
+from spark_connect_rt.java_host.jar import program_jars
+from spark_connect_rt.java_host.process import JavaProcess, command_line
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+WORKER = {"key.converter": STRING, "value.converter": STRING, "plugin.discovery": "service_load"}
+ROOT = Path(__file__).parents[3]
+FAST = ["-XX:TieredStopAtLevel=1"]
+
+
+def hosted(java: Java, jars: Sequence[Path], options: Sequence[str] = FAST) -> None:
+    """Start a host and end it. Raises what is wrong with it."""
+    process = JavaProcess(
+        lambda path: command_line(java.executable, jars, path, "64m", options), WORKER, lambda frame: None, print
+    )
+    process.close()
+
+
+def test_eclipses_compiler_makes_a_host_where_there_is_no_jdk(tmp_path: Path) -> None:
+    java, connect = find_java(), connect_jars()
+    sources = sorted((ROOT / "java" / "src").rglob("*.java"))
+    (tmp_path / "classes").mkdir()
+    command = compiler_command(java.home, connect, tmp_path / "classes", javac=None)
+    assert "javac" not in " ".join(command)
+    compile_jar(command, tmp_path / "classes", sources, tmp_path / "host.jar")
+    hosted(java, [*connect, tmp_path / "host.jar"])
+
+
+def test_the_build_of_a_wheel_compiles_it_or_says_that_it_does_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(ROOT))
+    from hatch_build import IN_WHEEL, JavaHostHook
+
+    said: list[str] = []
+    app = type("App", (), {"display_info": said.append, "display_warning": said.append})
+    monkeypatch.setattr(JavaHostHook, "app", app)
+    hook = JavaHostHook(str(ROOT), {}, None, None, str(tmp_path), "wheel")  # type: ignore[arg-type]
+    build: dict[str, Any] = {"force_include": {}}
+    hook.initialize("standard", build)
+    ((jar, place),) = build["force_include"].items()
+    assert place == IN_WHEEL == "spark_connect_rt/java_host/java-host.jar"
+    with zipfile.ZipFile(jar) as content:
+        major = content.read("org/sparkconnectrt/host/Host.class")[7]
+    assert (major, Path(said[0].rpartition(" ")[2]).name) in ((61, "javac"), (61, "compiler"))
+    hook.finalize("standard", build, "")
+    assert not Path(jar).exists()
+
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+    build = {"force_include": {}}
+    hook.initialize("standard", build)
+    assert (build["force_include"], len(said)) == ({}, 2)
+    assert "runs no Java plug-ins" in said[1]
+    monkeypatch.setenv("CONNECTRT_BUILD_JAVA", "require")
+    with pytest.raises(RuntimeError, match="there is no Java"):
+        hook.initialize("standard", build)
+
+
+def test_an_archive_is_made_once_and_taken_by_the_jvm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java, all_jars = find_java(), program_jars(find_java())
+    (tmp_path / "jars").mkdir()
+    jars = [tmp_path / "jars" / jar.name for jar in all_jars]
+    for here, jar in zip(jars, all_jars, strict=True):
+        os.link(jar, here) if os.stat(jar).st_dev == os.stat(tmp_path).st_dev else here.write_bytes(jar.read_bytes())
+    monkeypatch.setattr(class_archive, "cache_directory", lambda: tmp_path)
+    (tmp_path / "java-host").mkdir()
+    started: list[Sequence[str]] = []
+
+    def start(options: Sequence[str], worker: Mapping[str, str], on_frame: Any) -> JavaProcess:
+        started.append(options)
+        command = [*FAST, *options]
+        return JavaProcess(
+            lambda path: command_line(java.executable, jars, path, "64m", command),
+            worker,
+            on_frame,
+            lambda why: None,
+            {"root": "WARN"},
+        )
+
+    assert archive_options(java.executable, jars) == []
+    path = make_archive(java.executable, jars, start)
+    assert path == archive_path(java.executable, jars) == make_archive(java.executable, jars, start)
+    assert len(started) == 1
+    assert path.stat().st_size > 5_000_000
+    assert not list((tmp_path / "java-host").glob("archive-draft-*"))
+    options = archive_options(java.executable, jars)
+    assert options[0] == f"-XX:SharedArchiveFile={path}"
+    hosted(java, jars, [*FAST, "-Xshare:on"])  # the JVM ends at once unless it takes the archive
+
+    jars[-1].unlink()
+    jars[-1].write_bytes(all_jars[-1].read_bytes() + b"\0")
+    assert archive_options(java.executable, jars) == []  # which would be left alone without a word
+
+
+def test_a_jvm_that_makes_none_is_not_asked_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    java, jars = find_java(), program_jars(find_java())
+    monkeypatch.setattr(class_archive, "cache_directory", lambda: tmp_path)
+    (tmp_path / "java-host").mkdir()
+    started: list[str] = []
+
+    def start(*_: object) -> JavaProcess:
+        started.append("x")
+        raise ConnectError("no HotSpot")
+
+    with pytest.raises(ConnectError, match="no HotSpot"):
+        make_archive(java.executable, jars, start)
+    make_in_background(java.executable, jars, start)
+    assert len(started) == 1

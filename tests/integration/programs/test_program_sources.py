@@ -1,0 +1,206 @@
+"""Sources of programs against a real process that behaves, and misbehaves in every way."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections import Counter
+from pathlib import Path
+
+import psutil
+import pytest
+
+from spark_connect_rt.errors import ConnectError, DataError, ExternalError
+from spark_connect_rt.testing.connector_harness import SourceHarness
+from tests.integration.programs.program_runs import KINDS, harness, ids, poll_to_end, poll_until, sample_program
+
+SLEEPER = ["sleep", "1017"]  # what the sample program starts before it hangs
+ROWS = {"streams": ["orders", "people"], "rows": 250}
+
+
+@pytest.fixture
+def program(tmp_path: Path) -> str:
+    return sample_program(tmp_path)
+
+
+def states(source: SourceHarness) -> dict[str, object]:
+    return {partition["stream"]: json.loads(offset["state"]) for partition, offset in source.offsets.all()}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_streams_become_topics_with_schemas_and_keys_and_a_restart_reads_nothing_again(kind: str, program: str) -> None:
+    schemas = {"value.converter": "org.apache.kafka.connect.json.JsonConverter"}
+    with harness(kind, program, ROWS, schemas) as source:
+        first = poll_to_end(source)
+        assert Counter(one.topic for one in first) == {"of.orders": 250, "of.people": 250}
+        value = first[0].json()
+        assert value["payload"] == {"id": 1, "name": "orders 1"}
+        assert (value["schema"]["name"], value["schema"]["version"]) == ("orders", 1)
+        assert [(one["field"], one["type"]) for one in value["schema"]["fields"]] == [
+            ("id", "int64"),
+            ("name", "string"),
+        ]
+        assert json.loads(first[0].key or b"") == {"id": 1}
+        assert states(source) == {"orders": {"id": 250}, "people": {"id": 250}}
+        source.restart()
+        assert poll_to_end(source) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_streams_are_shared_among_tasks_and_may_move_between_them(kind: str, program: str) -> None:
+    settings = {"tasks.max": "2", f"{kind}.streams": "*,!people"}
+    with harness(kind, program, {"streams": ["orders", "people", "places"], "rows": 120}, settings) as source:
+        assert len(source.tasks) == 2
+        assert Counter(one.topic for one in poll_to_end(source)) == {"of.orders": 120, "of.places": 120}
+        source.hosted.config |= {"tasks.max": "1", f"{kind}.streams": "*"}
+        source.restart()
+        assert len(source.tasks) == 1
+        assert Counter(one.topic for one in poll_to_end(source)) == {"of.people": 120}
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("how", ["die", "killed", "hang", "giant"])
+def test_a_program_that_ends_in_mid_run_is_run_again_from_its_last_state(
+    kind: str, how: str, program: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = {"streams": ["orders"], "rows": 950, "at": {"733": how}, "once": str(tmp_path / "done")}
+    settings = {
+        f"{kind}.silence.timeout.ms": "1000",
+        f"{kind}.line.max.bytes": "2000000",
+        f"{kind}.secret.config": '{"password": "hunter2"}',
+    }
+    with harness(kind, program, config, settings) as source:
+        count = Counter(ids(poll_to_end(source)))
+    assert count.keys() == set(range(1, 951))
+    repeated = {number for number, times in count.items() if times > 1}
+    assert repeated <= set(range(701, 733))  # what came behind the state of row 700, and no more
+    said = {"die": "exit code 3", "killed": "signal 9", "hang": "counts as hung", "giant": "more than 2000000 bytes"}
+    assert said[how] in caplog.text
+    assert "hunter2" not in caplog.text
+    assert not [one for one in psutil.process_iter(["cmdline"]) if one.info["cmdline"] == SLEEPER]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_state_is_no_offset_before_its_records_are_durable(kind: str, program: str) -> None:
+    config = {"streams": ["orders"], "rows": 400}
+    with harness(kind, program, config) as source:
+        taken = poll_until(source, lambda found: len(found) >= 300, durable=False)
+        assert source.offsets.all() == []
+        source.restart()
+        assert sorted(ids(poll_to_end(source))) == list(range(1, 401))
+        assert len(taken) >= 300
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_garbage_is_logged_and_broken_messages_are_errant(
+    kind: str, program: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = {"streams": ["orders"], "rows": 20, "at": {"5": "garbage", "7": "broken"}, "more": {"9": {"id": "nine"}}}
+    with harness(kind, program, config, {"errors.tolerance": "all"}) as source:
+        assert ids(poll_to_end(source)) == [one for one in range(1, 21) if one != 9]
+        assert [errant.place.partition(" ")[0] for errant in source.errants] == ["a", "stream"]
+        assert "this is no message" in caplog.text
+    with harness(kind, program, config) as source, pytest.raises(DataError):
+        poll_to_end(source)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_deleted_row_is_a_tombstone_and_fields_without_a_schema_are_said(
+    kind: str, program: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    deleted = {"singer": "_sdc_deleted_at", "airbyte": "_ab_cdc_deleted_at"}[kind]
+    config = {"streams": ["orders"], "rows": 3, "more": {"2": {deleted: "2026-01-01T00:00:00Z"}, "3": {"surplus": 1}}}
+    with harness(kind, program, config) as source:
+        found = [(json.loads(one.key or b"")["id"], one.json()) for one in poll_to_end(source)]
+    assert found == [(1, {"id": 1, "name": "orders 1"}), (2, None), (3, {"id": 3, "name": "orders 3"})]
+    assert "field surplus is not in its schema" in caplog.text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_program_that_always_fails_fails_its_task_with_what_it_wrote(kind: str, program: str) -> None:
+    config = {"streams": ["orders"], "rows": 9, "at": {"5": "die"}, "password": "hunter2"}
+    with (
+        harness(kind, program, config, {f"{kind}.retries.max": "1"}) as source,
+        pytest.raises(
+            ExternalError, match=r"(?s)2 failed runs.*exit code 3.*it ends badly, password \[hidden\]"
+        ) as raised,
+    ):
+        poll_to_end(source)
+    assert "hunter2" not in str(raised.value)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_stream_no_program_and_a_program_that_offers_nothing_are_clear_errors(kind: str, program: str) -> None:
+    with pytest.raises(ConnectError, match=r"no stream fits nothing.*; there are: orders, people"):
+        harness(kind, program, ROWS, {f"{kind}.streams": "nothing*"}).start()
+    with pytest.raises(ConnectError, match="there is no program at /nowhere/program") as raised:
+        harness(kind, "/nowhere/program", ROWS).start()
+    assert raised.value.code == "CRT-1170"
+    with pytest.raises(ConnectError, match="exit code"):
+        harness(kind, "/bin/false", ROWS).start()
+
+
+def test_a_stop_ends_the_program_and_all_it_started_and_removes_its_files(program: str, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    config = {"streams": ["orders"], "rows": 100_000, "pause_s": 0.01, "pid": str(pid_file), "state_every": 1}
+    with harness("singer", program, config, {"singer.secret.config": '{"password": "hunter2"}'}) as source:
+        poll_until(source, lambda found: len(found) > 3)
+        running = psutil.Process(int(pid_file.read_text()))
+        words = running.cmdline()
+        files = [Path(word) for word in words if word.endswith(".json")]
+        assert "hunter2" not in " ".join(words)
+        assert {one.stat().st_mode & 0o777 for one in files} == {0o600}
+        assert files[0].parent.stat().st_mode & 0o777 == 0o700
+    assert not running.is_running()
+    assert not files[0].parent.exists()
+
+
+_TASK = """
+import sys, time
+from tests.integration.programs.program_runs import harness
+config = {"streams": ["orders"], "rows": 1000000, "pause_s": 0.01, "pid": sys.argv[2], "at": {"50": "hang"}}
+with harness("singer", sys.argv[1], config) as source:
+    while True:
+        source.poll()
+        time.sleep(0.01)
+"""
+
+
+def test_a_program_and_what_it_started_end_when_its_tasks_process_is_killed(program: str, tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    owner = subprocess.Popen([sys.executable, "-c", _TASK, program, str(pid_file)])
+    deadline_s = time.monotonic() + 60
+    while not (pid_file.exists() and pid_file.read_text() and psutil.Process(int(pid_file.read_text())).children()):
+        assert time.monotonic() < deadline_s
+        time.sleep(0.05)
+    running = psutil.Process(int(pid_file.read_text()))
+    (sleeper,) = running.children()
+    os.kill(owner.pid, signal.SIGKILL)
+    owner.wait()
+    _, alive = psutil.wait_procs([running, sleeper], timeout=10)
+    assert alive == []
+
+
+def test_full_refresh_streams_are_read_whole_in_every_run(program: str) -> None:
+    settings = {"airbyte.sync.mode": "full_refresh", "airbyte.interval.ms": "1"}
+    with harness("airbyte", program, {"streams": ["orders"], "rows": 10}, settings) as source:
+        found = ids(poll_until(source, lambda found: len(found) >= 30))
+    assert found[:30] == [*range(1, 11)] * 3
+
+
+def test_an_error_of_airbyte_fails_the_run_and_one_of_the_configuration_the_task(program: str, tmp_path: Path) -> None:
+    config = {"streams": ["orders"], "rows": 30, "at": {"20": "transient_error"}, "once": str(tmp_path / "done")}
+    with harness("airbyte", program, config) as source:
+        assert ids(poll_to_end(source)) == list(range(1, 31))  # all came, so the run after it has nothing to repeat
+    config = {"streams": ["orders"], "rows": 30, "at": {"20": "config_error"}, "password": "hunter2"}
+    with (
+        harness("airbyte", program, config) as source,
+        pytest.raises(
+            ExternalError, match=r"refuses its configuration: config_error: it does not work \(of \[hidden\]\)"
+        ),
+    ):
+        poll_to_end(source)
