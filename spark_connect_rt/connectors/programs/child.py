@@ -23,6 +23,8 @@ from spark_connect_rt.errors import ExternalError
 GUARD = Path(__file__).with_name("guard.py")
 CHUNK_BYTES = 1 << 20
 QUEUE_BYTES = 16 << 20
+SMALL_BYTES = 64 << 10
+LINGER_S = 0.01
 END_LIMIT_S = 5.0
 _LAST_LINES = 20
 _LOGGED_BYTES = 4_000  # of one line of error output
@@ -184,6 +186,8 @@ class Child:
                 return
             if self._stopping:
                 return
+            if len(chunk) < SMALL_BYTES:  # most programs flush each line: let some come together in the pipe
+                time.sleep(LINGER_S)
         if rest_bytes:
             self._put([b"".join(rest)])
 
