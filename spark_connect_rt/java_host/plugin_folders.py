@@ -17,12 +17,8 @@ from spark_connect_rt.embedded.cache import cache_directory, exclusive
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.plugins.jars import read_contents
 
-<<<<<<< HEAD
-=======
-_SERVICES = "META-INF/services/org.apache.kafka."
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _ANY_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"  # a JVM does not start without
->>>>>>> main
 _KEPT = 64  # folders of links; those of copies that are gone leave first
 
 
