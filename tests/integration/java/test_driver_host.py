@@ -7,7 +7,7 @@ import queue
 import signal
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -39,6 +39,10 @@ class Context:
 
     def raise_error(self, error: Exception) -> None:
         self.said.put(f"failed: {error}")
+
+    def stored_offsets(self, partitions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        assert partitions == [{"p": "1"}]
+        return [{"at": 7}]
 
     def next(self) -> str:
         return self.said.get(timeout=LIMIT_S)
@@ -101,6 +105,8 @@ def test_what_a_connector_raises_is_its_own_with_javas_stack(started: Callable[.
     assert "MisbehavingSource.start(MisbehavingSource.java" in str(caught.value.__cause__)
     with pytest.raises(BadRequestError, match="must return a configuration that is not null"):
         plugins.class_of(SOURCE)().validate({"misbehave": "validate:null"})
+    reading = started("b", "connector.start:offsets")
+    assert reading.context.next() == "failed: stored {at=7}"
     raising = started("b", "connector.start:raise")
     assert raising.context.next() == "failed: raised on purpose"
 

@@ -90,7 +90,7 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
       } catch (RuntimeException error) { // as in Java: it has ended all the same
         log.warn("Could not stop task", error);
       }
-      context.member().close();
+      context.close();
     }
   }
 

@@ -59,7 +59,7 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
         id,
         new SourceConnectorConfig(home.plugins, strings(start.get("connector")), true),
         strings(start.get("task")));
-    this.offsets = new DriverOffsets(this);
+    this.offsets = new DriverOffsets(home, question -> send('O', question));
     this.boundaries = start.path("transactions").asBoolean() ? new Boundaries() : null;
     this.mayStart = new CountDownLatch(start.path("claims").asBoolean() ? 1 : 0);
     Class<?> cls = Class.forName(taskClass(taskConfig), false, loader);
