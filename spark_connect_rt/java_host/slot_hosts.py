@@ -263,7 +263,8 @@ class SlotHosts:
     ) -> None:
         """Thread body: start a JVM; what goes wrong is the answer of those that wait for it."""
         try:
-            process = self.start(code, with_plugins(worker_config, [location(one) for one in code.plugins]), jvm)
+            plugins = [location(one) for one in code.plugins]
+            process = self.start(code, with_plugins(worker_config, plugins, code.connector_class), jvm)
         except BaseException as error:  # noqa: BLE001 - others wait for it, and raise it
             jvm.gone = True
             jvm.started.set_exception(error)

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from spark_connect_rt.config.worker.exactly_once import Boundary
-from spark_connect_rt.errors import BadConfigError, ShuttingDownError, TimedOutError
+from spark_connect_rt.errors import BadConfigError, DataError, ShuttingDownError, TimedOutError
 from spark_connect_rt.java_host.columns import one_batch, produce_batches
 from spark_connect_rt.java_host.plugin_folders import jvm_worker_config
 from spark_connect_rt.java_host.process import JavaHostGoneError
@@ -22,11 +22,13 @@ from spark_connect_rt.java_host.sink_calls import plugin_error
 from spark_connect_rt.java_host.slot_hosts import slot_hosts
 from spark_connect_rt.java_host.sources.sent_frames import Segment, SentFrames
 from spark_connect_rt.java_host.sources.source_calls import SourceCalls
+from spark_connect_rt.java_host.sources.source_chain import SourceChain
 from spark_connect_rt.java_host.sources.source_errants import given_up
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava
 from spark_connect_rt.pipeline.columns import TOPIC
 from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
-from spark_connect_rt.pipeline.source_pipeline import JOINED_BYTES, ConvertedBatch
+from spark_connect_rt.pipeline.retry_tolerance import RetryInterrupted, Waiting
+from spark_connect_rt.pipeline.source_pipeline import JOINED_BYTES, ConvertedBatch, SourcePipeline
 from spark_connect_rt.pipeline.transaction_boundaries import End, TransactionBoundaries
 from spark_connect_rt.ports.executor_clients import DeliveryReports
 from spark_connect_rt.spark.executor.errant_reports import ErrantLog, ensure_dead_letter_queue
@@ -57,6 +59,8 @@ class JavaSourceTask(HostedSource):
         self._errants: list[Frame] = []  # of the batch that comes
         self._wants_commits = False
         self._boundaries: TransactionBoundaries | None = None
+        self._chain: SourceChain | None = None
+        self._given_up = False  # what comes is dropped: a record before it was
         self._polled = 0  # records of the poll that comes
         self._stop_sent = self._idle = self._over = self._ended = self._failed = False
         self._end_by_ms: int | None = None  # of ``stop``, where the switches say nothing
@@ -71,6 +75,8 @@ class JavaSourceTask(HostedSource):
         self._settings = ReportSettings.from_config(config)
         self._errant_log = ErrantLog(self._task, self._settings, parts.clients, parts.meter)
         self._letters = self._dead_letters()
+        waiting = Waiting(monotonic_ms, self._wait_ms)
+        self._chain = SourceChain(config, worker_config, parts.clients, waiting, self._letters)
         location, worker = parts.clients.plugin_location, jvm_worker_config(worker_config)
         try:
             jvm = slot_hosts().acquire(self._java, worker, location, self._calls, lambda: not switches.stopping)
@@ -82,7 +88,7 @@ class JavaSourceTask(HostedSource):
             "name": self._task.connector,
             "number": self._task.task,
             "sink": False,
-            "connector": config,
+            "connector": self._chain.java,
             "task": parts.resolved(launch.config),
             "claims": self._claims,
             "transactions": self._claims and Boundary.of(config) is Boundary.CONNECTOR,
@@ -99,6 +105,12 @@ class JavaSourceTask(HostedSource):
         clients = self.parts.clients
         ensure_dead_letter_queue(clients, self._settings, self.parts.resolved(self.parts.launch.dead_letter_admin))
         return DeadLetters(self._settings, self._task, clients.name_of)
+
+    def _wait_ms(self, wait_ms: int) -> bool:
+        """Wait between attempts at one record, in Python's part; False when the task is to stop."""
+        goes_on = self.parts.switches.wait_ms(wait_ms)
+        self.parts.meter.count_attempt(again=goes_on)
+        return goes_on
 
     def _take_wishes(self, about: Mapping[str, Any]) -> None:
         self.delivery_reports = DeliveryReports.RECORDS if about["commits_records"] else DeliveryReports.NOTHING
@@ -191,10 +203,8 @@ class JavaSourceTask(HostedSource):
         if self._stop_sent:  # as in Java: it was to end anyway
             log.warning("task=%s failed after it was to stop: %s", self._task, head["trace"])
             return
-        if self._errants:  # as Java: also the record that fails the task is reported
-            self._send_errants()
-            if self._boundaries is not None and self._boundaries.requests is None:
-                self.parts.output.end(End.COMMIT)
+        if self._errants:
+            self._send_last(self._take_errants())
         raise plugin_error(head)
 
     def _answer(self, head: Mapping[str, Any]) -> None:
@@ -207,10 +217,19 @@ class JavaSourceTask(HostedSource):
             self._calls.send(ToJava.OFFSETS, question | {"offsets": found})
 
     def _hand_over(self, frame: Frame) -> None:
+        if self._given_up:
+            return
         head = frame.head
         rows = [self._send_errants()] if self._errants else []
-        rows += self._send_batches(frame)
-        segments: list[Segment] = [(one["topic"], one["rows"], one["rows"]) for one in head["sections"]]
+        if self._chain is not None and self._chain.pipeline is not None:
+            try:
+                sent, segments = self._send_converted(self._chain, self._chain.pipeline, frame)
+            except RetryInterrupted:
+                self._given_up = True  # what was polled, and all behind it, is polled again after the next start
+                return
+        else:
+            sent, segments = self._send_batches(frame)
+        rows += sent
         if self._wants_commits and (durable := self._sent.add(rows, segments)) is not None:
             self._calls.send(ToJava.DURABLE, durable)
         self._count(head)
@@ -220,8 +239,31 @@ class JavaSourceTask(HostedSource):
             self.parts.output.end(self._end_of_poll() if by_host and head["poll_ends"] else end)
         self._calls.taken(len(frame.data), poll_ends=head["poll_ends"])
 
-    def _send_batches(self, frame: Frame) -> list[tuple[int, int]]:
-        """Send a frame's records; return (the task's records, all records) of each row."""
+    def _send_converted(
+        self, chain: SourceChain, pipeline: SourcePipeline, frame: Frame
+    ) -> tuple[list[tuple[int, int]], list[Segment]]:
+        """As ``_send_batches``, of a chain whose rest is in Python."""
+        try:
+            batches, segments = chain.converted(frame)
+        except DataError:
+            last = pipeline.give_up()
+            if last is not None:
+                self._send_last(last)
+            raise
+        for one in batches:
+            self._errant_log.write(one.errants)
+            self.parts.output.send(one)
+        return [(one.records, one.batch.num_rows) for one in batches], segments
+
+    def _send_last(self, converted: ConvertedBatch) -> None:
+        """As Java: also the record that fails the task is reported."""
+        self._errant_log.write(converted.errants)
+        self.parts.output.send(converted)
+        if self._boundaries is not None and self._boundaries.requests is None:
+            self.parts.output.end(End.COMMIT)
+
+    def _send_batches(self, frame: Frame) -> tuple[list[tuple[int, int]], list[Segment]]:
+        """Send a frame's records; return (the task's records, all records) of each row, and whose they are."""
         batches = list(produce_batches(frame.head["sections"], frame.data))
         if len(batches) > 1 and len(frame.data) <= JOINED_BYTES:  # each row has its price
             batches = [one_batch(batches)]
@@ -231,11 +273,15 @@ class JavaSourceTask(HostedSource):
             last = number == len(batches)
             of_batch = _topics_of(batch) or topics
             self.parts.output.send(ConvertedBatch(batch, offsets if last else (), batch.num_rows, 0, of_batch))
-        return [(batch.num_rows, batch.num_rows) for batch in batches]
+        segments: list[Segment] = [(one["topic"], one["rows"], one["rows"]) for one in frame.head["sections"]]
+        return [(batch.num_rows, batch.num_rows) for batch in batches], segments
+
+    def _take_errants(self) -> ConvertedBatch:
+        errants, self._errants = self._errants, []
+        return given_up(errants, self._letters, tolerated=self._settings.tolerates_all)
 
     def _send_errants(self) -> tuple[int, int]:
-        errants, self._errants = self._errants, []
-        converted = given_up(errants, self._letters, tolerated=self._settings.tolerates_all)
+        converted = self._take_errants()
         self._errant_log.write(converted.errants)
         self.parts.output.send(converted)
         return 0, converted.batch.num_rows
@@ -289,6 +335,8 @@ class JavaSourceTask(HostedSource):
             self._calls.kill("a task could not be stopped")
         finally:
             self._calls.release()
+            if self._chain is not None:
+                self._chain.close()
 
     def _end(self) -> None:
         if self._end_by_ms is None and not self.parts.switches.stopping:  # it failed

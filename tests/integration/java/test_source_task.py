@@ -13,6 +13,7 @@ import orjson
 import psutil
 import pytest
 
+from spark_connect_rt.app.worker_plugins import plugins_in
 from spark_connect_rt.java_host import slot_hosts as jvms
 from spark_connect_rt.ports.java_code import JavaCode
 from spark_connect_rt.ports.task_runner import (
@@ -46,6 +47,10 @@ STRING = "org.apache.kafka.connect.storage.StringConverter"
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 FILE_TASK = "org.apache.kafka.connect.file.FileStreamSourceTask"
 LIMIT_S = 60
+SCHEMA = (
+    '{"schema":{"type":"struct","fields":[{"type":"string","optional":false,"field":"f"}],"optional":false},'
+    '"payload":{"f":"%s"}}'
+)
 
 
 class Offsets(Worker):
@@ -74,7 +79,7 @@ class Sources:
     """A worker that starts Java sources."""
 
     def __init__(self, folder: Path) -> None:
-        clients = MemoryExecutorClients(find_plugin=load_class)
+        clients = MemoryExecutorClients(find_plugin=plugin)
         settings = EngineSettings(housekeeping_ms=20, loss_backoff_ms=10, neighbour_grace_ms=100)
         self.topics: MemoryTopics = clients.topics
         self.worker = Offsets(MemoryTaskRunner(clients, settings), clients.topics, folder, limit_s=LIMIT_S)  # type: ignore[arg-type]
@@ -131,6 +136,10 @@ class Sources:
     def failed(self, launch: TaskLaunch) -> str:
         self.worker.until(lambda: self.worker.of(launch, TaskEnded))
         return self.worker.of(launch, TaskFailed)[0].trace
+
+
+def plugin(name: str) -> type[Any]:
+    return load_class(name) if ":" in name else plugins_in(()).class_of(name)
 
 
 def java_code(plugin: Path) -> JavaCode:
@@ -273,6 +282,30 @@ def test_errant_records_are_tolerated_as_in_java_and_become_dead_letters(sources
     assert sum(one.skipped for one in sources.worker.of(launch, BatchDurable)) == 2
     assert sources.worker.offsets["s", '{"name":"s"}'] == {"n": 1}  # as in Java: a dropped record's is not stored
     assert "b nowhere" in sources.notes()
+
+
+def test_a_chain_with_a_part_in_python_crosses_once(sources: Sources) -> None:
+    launch = sources.obedient(
+        "a b>u",
+        "c",
+        transforms="hoist,python,route",
+        transforms_hoist_type="org.apache.kafka.connect.transforms.HoistField$Value",
+        transforms_hoist_field="f",
+        transforms_python_type="spark_connect_rt.transforms.value_to_key:ValueToKey",
+        transforms_python_fields="f",
+        transforms_route_type="spark_connect_rt.transforms.routers:RegexRouter",
+        transforms_route_regex="t",
+        transforms_route_replacement="w",
+        key_converter=JSON,
+        key_converter_schemas_enable="false",
+        value_converter="spark_connect_rt.converters.json:JsonConverter",
+    )
+    sources.has(*[SCHEMA % one for one in "ac"], topic="w")
+    assert sources.worker.end(launch).drained
+    assert sources.topics.read(TopicPartition("w", 0), 0, 9)[1]["key"] == b'{"f":"c"}'
+    assert sources.values("u") == [SCHEMA % "b"]
+    assert [one for one in sources.notes() if "@" in one] == ["a w-0@0", "b u-0@0", "c w-0@1"]
+    assert sources.worker.offsets["s", '{"name":"s"}'] == {"n": 2}
 
 
 def test_an_errant_record_that_is_not_tolerated_fails_the_task_in_javas_words(sources: Sources) -> None:
