@@ -14,7 +14,7 @@ import os
 import signal
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass
@@ -63,6 +63,9 @@ class Running(Protocol):
 
     def asks_reconfiguration(self) -> None:
         """It asked for its tasks to be configured once more."""
+
+    def stored_offsets(self, partitions: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any] | None]:
+        """Return the source offsets it asks for. Blocks; raises whatever reading them raises."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,10 +183,25 @@ class DriverHost:
         elif frame.kind is FromJava.NEWS:
             with self._lock:
                 running = self._running.get(frame.head["instance"])
-            if running is not None:
+            if running is not None and frame.head["event"] == "offsets":
+                asked = running, frame.head  # read beside this thread, on which every other answer waits
+                threading.Thread(target=self._answer_offsets, args=asked, name="java-offsets", daemon=True).start()
+            elif running is not None:
                 _hand_on(running, frame.head)
         elif frame.kind is FromJava.STACKS:
             self._alive_s = time.monotonic()
+
+    def _answer_offsets(self, running: Running, head: Mapping[str, Any]) -> None:
+        asked = head["detail"]
+        answer: dict[str, Any] = {"op": "offsets", "instance": head["instance"], "question": asked["question"]}
+        try:
+            answer["offsets"] = running.stored_offsets(asked["partitions"])
+        except Exception as error:  # noqa: BLE001 - whatever it is: the connector waits for it
+            answer["error"] = f"{type(error).__name__}: {error}"
+        process = self._process
+        with contextlib.suppress(ConnectError):
+            if process is not None:
+                process.send(ToJava.QUESTION, 0, answer)
 
     def _watch(self, process: JavaProcess) -> None:
         """Look at the JVM until it is gone: does it answer, is it needed."""

@@ -15,6 +15,9 @@ import org.apache.logging.log4j.core.config.Property;
 
 /** What Java logs goes to Python, with the connector it is about; levels come from there. */
 final class Logs extends AbstractAppender {
+  /** Key of what Connect's own logging puts before a line: "[connector|task-0] ". */
+  static final String CONTEXT = "connector.context";
+
   private final Wire wire;
 
   private Logs(Wire wire) {
@@ -31,6 +34,8 @@ final class Logs extends AbstractAppender {
     appender.start();
     root.addAppender(appender, null, null);
     Configurator.setRootLevel(Level.INFO);
+    // Each converter and task would list its settings, which are resolved here: secrets, too.
+    Configurator.setLevel("org.apache.kafka.common.config.AbstractConfig", Level.WARN);
     levels(levels);
     context.updateLoggers();
   }
@@ -49,13 +54,19 @@ final class Logs extends AbstractAppender {
             });
   }
 
+  private static String context(LogEvent event) {
+    String known = event.getContextData().getValue(CONTEXT);
+    Hosted<?, ?> task = Hosted.CURRENT.get(); // also on threads that the task has started
+    return known != null ? known : task == null ? "" : task.mdc();
+  }
+
   @Override
   public void append(LogEvent event) {
     ObjectNode line = Wire.JSON.createObjectNode();
     line.put("logger", event.getLoggerName());
     line.put("level", event.getLevel().name());
-    String context = event.getContextData().getValue("connector.context");
-    line.put("message", (context == null ? "" : context) + event.getMessage().getFormattedMessage());
+    line.put("thread", event.getThreadName());
+    line.put("message", context(event) + event.getMessage().getFormattedMessage());
     if (event.getThrown() != null) {
       StringWriter trace = new StringWriter();
       event.getThrown().printStackTrace(new PrintWriter(trace));
