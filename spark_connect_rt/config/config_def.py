@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from spark_connect_rt.config.validators import Check, anything, complaint_of_nothing
+from spark_connect_rt.config.validators import Check, Sentence, anything, complaint_of_nothing
 from spark_connect_rt.errors import BadConfigError
 
 
@@ -171,6 +171,8 @@ class ConfigKey:
         """Return Java's sentence about a value that its check refuses."""
         if complaint is None:
             return []
+        if isinstance(complaint, Sentence):
+            return [str(complaint)]
         return [f"Invalid value {_java_text(value)} for configuration {self.checked_as or self.name}: {complaint}"]
 
 

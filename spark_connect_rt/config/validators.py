@@ -16,6 +16,12 @@ Check = Callable[[Any], str | None]
 """Takes the typed value, returns what is wrong with it, or None."""
 
 
+class Sentence(str):
+    """A complaint that is Java's whole sentence already."""
+
+    __slots__ = ()
+
+
 def anything(_: Any) -> str | None:
     """Accept every value."""
     return None

@@ -30,6 +30,18 @@ def produce_batches(sections: Sequence[Mapping[str, Any]], data: memoryview) -> 
         yield pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
 
 
+def one_batch(batches: Sequence[pa.RecordBatch]) -> pa.RecordBatch:
+    """Return batches of ``produce_batches`` as one, each row with its topic."""
+    topics = [(batch.schema.metadata[TOPIC].decode(), batch.num_rows) for batch in batches]
+    columns = {"topic": pa.concat_arrays([pa.repeat(pa.scalar(topic), rows) for topic, rows in topics])}
+    for name in dict.fromkeys(name for batch in batches for name in batch.schema.names):
+        kind = PRODUCE_FIELDS[name]
+        parts = [b.column(name) if name in b.schema.names else pa.nulls(b.num_rows, kind) for b in batches]
+        columns[name] = pa.concat_arrays(parts)
+    schema = pa.schema([pa.field(name, PRODUCE_FIELDS[name]) for name in columns])
+    return pa.RecordBatch.from_arrays(list(columns.values()), schema=schema)
+
+
 class _Buffers:
     def __init__(self, data: memoryview) -> None:
         self._data = pa.py_buffer(data)

@@ -2,21 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, ConfigValue, Importance, Type
+from spark_connect_rt.config.config_def import (
+    REQUIRED,
+    ConfigDef,
+    ConfigKey,
+    ConfigValue,
+    Importance,
+    Password,
+    Type,
+    text_of,
+)
+from spark_connect_rt.config.validators import Sentence, anything
+
+Complaint = Callable[[str, str | None], str | None]
+"""From a setting and its text to what Java's check says against it, in Java's whole sentence."""
 
 
-def declared(keys: Iterable[Mapping[str, Any]]) -> ConfigDef:
+def declared(keys: Iterable[Mapping[str, Any]], complaint: Complaint | None = None) -> ConfigDef:
     """Return the settings of a plug-in from the fields of Java's ``ConfigKeyInfo``; defaults are Java's text.
 
-    Checks are Java's alone: its validation is asked.
+    ``complaint``: asks Java's own checks; None: they are asked otherwise (a connector's validation), or not at all.
     """
-    return ConfigDef(_key(one) for one in keys)
+    return ConfigDef(_key(one, complaint) for one in keys)
 
 
-def _key(one: Mapping[str, Any]) -> ConfigKey:
+def _key(one: Mapping[str, Any], complaint: Complaint | None) -> ConfigKey:
     return ConfigKey(
         name=one["name"],
         type=Type(one["type"]),
@@ -28,7 +42,20 @@ def _key(one: Mapping[str, Any]) -> ConfigKey:
         width=one["width"],
         display_name=one["display_name"],
         dependents=tuple(one["dependents"]),
+        check=anything if complaint is None or not one.get("checked") else _JavaCheck(one["name"], complaint),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _JavaCheck:
+    """A check of Java's, asked when it is needed."""
+
+    name: str
+    complaint: Complaint
+
+    def __call__(self, value: Any) -> str | None:
+        said = self.complaint(self.name, value.value if isinstance(value, Password) else text_of(value))
+        return None if said is None else Sentence(said)
 
 
 def found(values: Iterable[Mapping[str, Any]]) -> list[ConfigValue]:

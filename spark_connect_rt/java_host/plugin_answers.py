@@ -27,7 +27,7 @@ from spark_connect_rt.plugins.java_plugins import JavaPluginDesc, Scanned
 from spark_connect_rt.ports.java_code import JavaCode
 
 _UNDEFINED = (None, "", "undefined")
-_FORM = 1  # of what is kept
+_FORM = 2  # of what is kept
 SCAN_LIMIT_S = 300.0
 
 log = logging.getLogger(__name__)
@@ -130,16 +130,20 @@ class DriverAnswers:
         described = self._described(plugin)
         if plugin.type in ("source", "sink"):
             return connector_class(plugin, described, self.host)
-        return stage_class(plugin, JavaCode((plugin.location,)), lambda: described)
+
+        def complaint(name: str, value: str | None) -> str | None:
+            said: str | None = self.host.ask("check", {**_named(plugin), "name": name, "value": value})
+            return said
+
+        return stage_class(plugin, JavaCode((plugin.location,)), lambda: described, complaint)
 
     def _described(self, plugin: JavaPluginDesc) -> Mapping[str, Any]:
         """Return what a plug-in says of itself. Raises NotFoundError with Java's reason."""
         question = f"describe {plugin.java_class}"
         answer = self._kept.get(plugin.digest, question)
         if answer is None:
-            asked = {"place": plugin.location, "content": plugin.digest, "class": plugin.java_class}
             try:
-                answer = self.host.ask("describe", asked)
+                answer = self.host.ask("describe", _named(plugin))
             except JavaError as error:
                 why = f"{error.java_class}: {error}{_hint(error)}"
                 raise NotFoundError(
@@ -171,6 +175,10 @@ class DriverAnswers:
             if not any("error" in one for one in answer):
                 self._kept.put(plugin.digest, question, answer)
         return list(answer)
+
+
+def _named(plugin: JavaPluginDesc) -> dict[str, str]:
+    return {"place": plugin.location, "content": plugin.digest, "class": plugin.java_class}
 
 
 def _hint(error: JavaError) -> str:

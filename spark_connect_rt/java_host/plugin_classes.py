@@ -8,7 +8,7 @@ from typing import Any
 
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.java_host.connectors import JavaSinkConnector, JavaSourceConnector
-from spark_connect_rt.java_host.declarations import declared
+from spark_connect_rt.java_host.declarations import Complaint, declared
 from spark_connect_rt.java_host.driver_host import DriverHost
 from spark_connect_rt.plugins.java_plugins import JavaPluginDesc
 from spark_connect_rt.ports.java_code import JavaCode
@@ -38,10 +38,15 @@ def connector_class(plugin: JavaPluginDesc, described: Answer, host: DriverHost)
     return type(_name(plugin), (_CONNECTORS[plugin.type],), names)
 
 
-def stage_class(plugin: JavaPluginDesc, code: JavaCode, describe: Callable[[], Answer] | None = None) -> type[Any]:
+def stage_class(
+    plugin: JavaPluginDesc,
+    code: JavaCode,
+    describe: Callable[[], Answer] | None = None,
+    complaint: Complaint | None = None,
+) -> type[Any]:
     """Return the class of a transformation, predicate or converter.
 
-    ``describe``: asks for what it declares, where a JVM is at hand that need not be started for it.
+    ``describe`` and ``complaint`` ask for what it declares and what its checks say, where a JVM is at hand for that.
     """
     module, _, name = _STAGES[plugin.type].partition(":")
     base = getattr(importlib.import_module(f"spark_connect_rt.java_host.{module}"), name)
@@ -54,7 +59,7 @@ def stage_class(plugin: JavaPluginDesc, code: JavaCode, describe: Callable[[], A
         asked = describe
 
         def config_def(_: Any) -> ConfigDef:
-            return declared(asked()["keys"])
+            return declared(asked()["keys"], complaint)
 
         names["config_def"] = config_def
     return type(_name(plugin), (base,), names)

@@ -19,7 +19,29 @@ from spark_connect_rt.embedded.cache import cache_directory, exclusive
 from spark_connect_rt.errors import NotFoundError
 
 _SERVICES = "META-INF/services/org.apache.kafka."
+_CONVERTERS = ("key.converter", "value.converter", "header.converter")
+_ANY_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"  # a JVM does not start without
 _KEPT = 64  # folders of links; those of copies that are gone leave first
+
+
+def jvm_worker_config(worker_config: Mapping[str, str]) -> dict[str, str]:
+    """Return what a JVM sees of the worker's settings.
+
+    Not config providers, whose values are in place already, nor converters, which Java may not have: each task brings
+    its own (``with_converters``).
+    """
+    others = {name: v for name, v in worker_config.items() if not name.startswith(("config.providers", *_CONVERTERS))}
+    return others | {"key.converter": _ANY_CONVERTER, "value.converter": _ANY_CONVERTER}
+
+
+def with_converters(config: Mapping[str, str], worker_config: Mapping[str, str]) -> dict[str, str]:
+    """Return a connector's settings with the worker's converters where it names none of its own, as Java chooses."""
+    chosen = dict(config)
+    for name in _CONVERTERS:
+        if not config.get(name):
+            of_worker = {n: v for n, v in worker_config.items() if n == name or n.startswith(f"{name}.")}
+            chosen = {n: v for n, v in chosen.items() if not n.startswith(f"{name}.")} | of_worker
+    return chosen
 
 
 def with_plugins(worker_config: Mapping[str, str], locations: Sequence[str]) -> dict[str, str]:

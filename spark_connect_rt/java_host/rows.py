@@ -63,8 +63,8 @@ class Rows:
         columns = row_columns(answer)
         topics = head["topics"]
         topic_of = head.get("topic_of", [0] * len(kept))
-        keys = self._read(self._keys, columns["key"])
-        values = self._read(self._values, columns["value"])
+        keys = read_all(self._keys, columns["key"])
+        values = read_all(self._values, columns["value"])
         found: list[AnyRecord | None] = [None] * len(given)
         for at, row in enumerate(kept):
             changes = {
@@ -84,11 +84,13 @@ class Rows:
         schema, value = self._headers.to_connect_data("", one["value"])
         return Header(one["key"], value, schema)
 
-    def _read(self, converter: JsonConverter, data: Sequence[bytes | None]) -> list[tuple[Schema | None, Any]]:
-        at_once = converter.values_to_connect_data("", data) if None not in data else None
-        if at_once is not None:
-            return [(at_once[0], value) for value in at_once[1]]
-        return [NULL if one is None else converter.to_connect_data("", one) for one in data]
+
+def read_all(converter: JsonConverter, data: Sequence[bytes | None]) -> list[tuple[Schema | None, Any]]:
+    """Return (schema, value) of each. Raises DataError."""
+    at_once = converter.values_to_connect_data("", data) if None not in data else None
+    if at_once is not None:
+        return [(at_once[0], value) for value in at_once[1]]
+    return [NULL if one is None else converter.to_connect_data("", one) for one in data]
 
 
 def row_columns(answer: Frame) -> dict[str, list[Any]]:

@@ -21,13 +21,14 @@ from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.java_host.rows import Rows
 from spark_connect_rt.pipeline.retry_tolerance import Waiting
 from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
+from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports
 from spark_connect_rt.spark.executor.hosting import monotonic_ms
 from spark_connect_rt.spark.executor.sinks.hosted_sink import SinkParts
 from spark_connect_rt.spark.executor.sinks.python_sink import converted_and_reported
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
-_CONVERTERS = ("key.converter", "value.converter", "header.converter")
+CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _APACHE = "org.apache.kafka."
 _ORIGINALS = 100_000  # records whose consumed bytes are kept for a dead letter that comes late
 
@@ -40,6 +41,36 @@ class CutChain:
     java: Mapping[str, str]
 
 
+@dataclass(frozen=True, slots=True)
+class Stays:
+    """Which parts of a chain Java has. Pure."""
+
+    config: Mapping[str, str]
+    in_java: Callable[[str, str | None], bool]
+
+    def step(self, alias: str) -> bool:
+        """Tell of a transformation and its predicate."""
+        predicate = self.config.get(f"transforms.{alias}.predicate")
+        has = self._has(f"transforms.{alias}.type", f"transforms.{alias}", self.config)
+        return has and (
+            not predicate or self._has(f"predicates.{predicate}.type", f"predicates.{predicate}", self.config)
+        )
+
+    def converters(self, worker_config: Mapping[str, str]) -> bool:
+        """Tell of all converters, the worker's where the connector has none."""
+        return all(self._has(one, one, self.config if self.config.get(one) else worker_config) for one in CONVERTERS)
+
+    def _has(self, setting: str, prefix: str, chosen: Mapping[str, str]) -> bool:
+        name = chosen.get(setting)
+        return not name or self.in_java(name, chosen.get(f"{prefix}.plugin.version"))
+
+
+def crossing(config: Mapping[str, str]) -> dict[str, str]:
+    """Return a configuration whose records cross as JSON with schema. Pure."""
+    others = {name: value for name, value in config.items() if not name.startswith(CONVERTERS)}
+    return others | dict.fromkeys(CONVERTERS, JSON) | {f"{name}.schemas.enable": "true" for name in CONVERTERS}
+
+
 def cut_chain(
     config: Mapping[str, str], worker_config: Mapping[str, str], in_java: Callable[[str, str | None], bool]
 ) -> CutChain | None:
@@ -48,28 +79,15 @@ def cut_chain(
     ``in_java``: whether Java has the plug-in of this name and version. Pure.
     """
 
-    def java_has(setting: str, chosen: Mapping[str, str], name: str | None = None) -> bool:
-        name = chosen.get(name or setting)
-        return not name or in_java(name, chosen.get(f"{setting}.plugin.version"))
-
+    stays = Stays(config, in_java)
     transforms = parse_value(Type.LIST, config.get("transforms") or "")
-    cut = 0
-    for number, alias in enumerate(transforms, 1):
-        predicate = config.get(f"transforms.{alias}.predicate")
-        stays = java_has(f"transforms.{alias}", config, f"transforms.{alias}.type")
-        if predicate:
-            stays = stays and java_has(f"predicates.{predicate}", config, f"predicates.{predicate}.type")
-        if not stays:
-            cut = number
-    converters = (java_has(one, config if config.get(one) else worker_config) for one in _CONVERTERS)
-    if not cut and all(converters):
+    cut = max((number for number, alias in enumerate(transforms, 1) if not stays.step(alias)), default=0)
+    if not cut and stays.converters(worker_config):
         return None
-    crossing = dict.fromkeys(_CONVERTERS, JSON) | {f"{name}.schemas.enable": "true" for name in _CONVERTERS}
-    others = {name: value for name, value in config.items() if not name.startswith(_CONVERTERS)}
-    return CutChain(_with_chain(config, transforms[:cut]), _with_chain(others, transforms[cut:]) | crossing)
+    return CutChain(with_chain(config, transforms[:cut]), crossing(with_chain(config, transforms[cut:])))
 
 
-def _with_chain(config: Mapping[str, str], transforms: Sequence[str]) -> dict[str, str]:
+def with_chain(config: Mapping[str, str], transforms: Sequence[str]) -> dict[str, str]:
     """Return the configuration with these transformations, and the predicates that they need, only."""
     used = dict.fromkeys(filter(None, (config.get(f"transforms.{alias}.predicate") for alias in transforms)))
     kept = [f"transforms.{alias}." for alias in transforms] + [f"predicates.{alias}." for alias in used]
@@ -83,9 +101,8 @@ def _with_chain(config: Mapping[str, str], transforms: Sequence[str]) -> dict[st
     return {name: value for name, value in rest.items() if name not in chain} | {k: v for k, v in lists.items() if v}
 
 
-def cut_of(parts: SinkParts) -> CutChain | None:
-    """Return where the chain of a launch is cut."""
-    clients = parts.clients
+def java_has(clients: ExecutorClients) -> Callable[[str, str | None], bool]:
+    """Return what tells whether Java has the plug-in of a name and version."""
 
     def in_java(name: str, version: str | None) -> bool:
         with contextlib.suppress(ConnectError):
@@ -95,9 +112,15 @@ def cut_of(parts: SinkParts) -> CutChain | None:
             found = clients.plugin(versioned(name, version))
         except ConnectError:
             return True  # it is not Python's: the JVM finds it, or says what is wrong
-        return clients.name_of(found).startswith(_APACHE)  # in Connect's own jars
+        own = clients.name_of(found).startswith(_APACHE)  # in Connect's own jars
+        return own and (name.startswith(_APACHE) or "." not in name)
 
-    return cut_chain(parts.connector_config, parts.worker_config, in_java)
+    return in_java
+
+
+def cut_of(parts: SinkParts) -> CutChain | None:
+    """Return where the chain of a launch is cut."""
+    return cut_chain(parts.connector_config, parts.worker_config, java_has(parts.clients))
 
 
 class PythonPart:

@@ -16,6 +16,7 @@ import pyarrow as pa
 
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.java_host.columns import consumed
+from spark_connect_rt.java_host.plugin_folders import jvm_worker_config, with_converters
 from spark_connect_rt.java_host.process import JavaHostGoneError
 from spark_connect_rt.java_host.sink_calls import SinkCalls, Waiting, plugin_error
 from spark_connect_rt.java_host.sink_chain import PythonPart, cut_of
@@ -79,12 +80,17 @@ class JavaSinkTask(HostedSink):
             "name": launch.task.connector,
             "number": launch.task.task,
             "sink": True,
-            "connector": {"name": launch.task.connector, **(self._cut.java if self._cut else parts.connector_config)},
+            "connector": {"name": launch.task.connector, **self._java_config()},
             "task": config,
             "consumer": consumer,
         }
         with parts.meter.call("start"):
             self._calls.begin(jvm, start)
+
+    def _java_config(self) -> Mapping[str, str]:
+        if self._cut is not None:
+            return self._cut.java
+        return with_converters(self.parts.connector_config, self.parts.worker_config)
 
     def _confirm(self, letters: Mapping[str, Any]) -> None:
         self._calls.say(ToJava.LETTERS, letters)
@@ -187,11 +193,6 @@ class JavaSinkTask(HostedSink):
     def _raise(answer: Mapping[str, Any]) -> None:
         if "error" in answer:
             raise plugin_error(answer["error"])
-
-
-def jvm_worker_config(worker_config: Mapping[str, str]) -> dict[str, str]:
-    """Return what a JVM sees of the worker's settings: without config providers, whose values are in place already."""
-    return {name: value for name, value in worker_config.items() if not name.startswith("config.providers")}
 
 
 def _pairs(partitions: Sequence[TopicPartition]) -> list[tuple[str, int]]:

@@ -25,8 +25,9 @@ class ToJava(Enum):
 
     HELLO = b"H"  # worker settings, logger levels
     START = b"S"  # a task
-    STOP = b"X"
-    ROOM = b"C"  # source: so many more polls may be sent
+    STOP = b"X"  # sources end in two steps: {"last": false} ends the polls only
+    GO = b"N"  # source: no earlier producer of the task writes any more, it may start
+    ROOM = b"C"  # source: so many more polls may be sent; 0: none, which is answered by IDLE
     DURABLE = b"A"  # source: so many batches are durable, and where their records lie
     OFFSETS = b"O"  # source: answer to OFFSETS
     PUT = b"P"
@@ -51,7 +52,10 @@ class FromJava(Enum):
     BATCH = b"B"
     OFFSETS = b"O"
     DONE = b"D"  # sink: a call has returned, or raised
-    ERRANT = b"Z"  # sink: a record for the dead letter queue
+    ERRANT = b"Z"  # a record that was given up, for the log and the dead letter queue
+    MADE = b"M"  # source: it waits for GO
+    IDLE = b"I"  # source: no poll is under way
+    CALL = b"J"  # source: the call that takes long
     FAILED = b"F"
     ENDED = b"E"
     ANSWER = b"Q"

@@ -30,7 +30,9 @@ from spark_connect_rt.pipeline.produce_rows import ProduceRow
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 
 PREFIX = "__connect.errors."
-_Headers = list[tuple[str, bytes | None]]
+Headers = list[tuple[str, bytes | None]]
+Written = tuple[bytes | None, str]
+"""The bytes of a key or value, and how they were made: converter, json or text."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class DeadLetters:
         if not isinstance(errant.record, tuple):
             return None
         topic, partition, offset, timestamp_ms, key, value, given = errant.record
-        headers: _Headers = [(one["key"], one["value"]) for one in given or ()]
+        headers: Headers = [(one["key"], one["value"]) for one in given or ()]
         if self.settings.with_headers:
             place = {"topic": topic, "partition": str(partition), "offset": str(offset)}
             headers += [*_encoded(place), *self._context(errant)]
@@ -88,9 +90,15 @@ class DeadLetters:
         if not isinstance(record, SourceRecord):
             return None if errant.data is None else self._of_input(errant)
         write_key, write_value = converters.key.from_connect_data, converters.value.from_connect_data
-        key, key_encoding = _bytes_of(partial(write_key, record.topic), record.key_schema, record.key)
-        value, encoding = _bytes_of(partial(write_value, record.topic), record.value_schema, record.value)
-        headers = _plain_headers(record, converters)
+        key = _bytes_of(partial(write_key, record.topic), record.key_schema, record.key)
+        value = _bytes_of(partial(write_value, record.topic), record.value_schema, record.value)
+        return self.of_written(errant, record, key, value, _plain_headers(record, converters))
+
+    def of_written(
+        self, errant: Errant, record: SourceRecord, key: Written, value: Written, headers: Headers
+    ) -> ProduceRow:
+        """Return the record for what a source task returned; key, value and headers are bytes already."""
+        headers = list(headers)
         if self.settings.with_headers:
             place = {
                 "topic": record.topic,
@@ -98,11 +106,11 @@ class DeadLetters:
                 "offset": "-1",
                 "source.partition": _json(record.source_partition).decode(),
                 "source.offset": _json(record.source_offset).decode(),
-                "key.encoding": key_encoding,
-                "value.encoding": encoding,
+                "key.encoding": key[1],
+                "value.encoding": value[1],
             }
             headers += [*_encoded(place), *self._context(errant)]
-        return self.settings.topic, None, key, value, headers or None, record.timestamp_ms
+        return self.settings.topic, None, key[0], value[0], headers or None, record.timestamp_ms
 
     def _of_input(self, errant: Errant) -> ProduceRow:
         """Return the record for input that never became one: its bytes, and where they were."""
@@ -110,7 +118,7 @@ class DeadLetters:
         headers = [*_encoded(place), *self._context(errant)] if self.settings.with_headers else None
         return self.settings.topic, None, None, errant.data, headers, None
 
-    def _context(self, errant: Errant) -> _Headers:
+    def _context(self, errant: Errant) -> Headers:
         error = errant.error
         return _encoded(
             {
@@ -125,13 +133,11 @@ class DeadLetters:
         )
 
 
-def _encoded(headers: Mapping[str, str | None]) -> _Headers:
+def _encoded(headers: Mapping[str, str | None]) -> Headers:
     return [(PREFIX + name, None if text is None else text.encode()) for name, text in headers.items()]
 
 
-def _bytes_of(
-    write: Callable[[Schema | None, Any], bytes | None], schema: Schema | None, value: Any
-) -> tuple[bytes | None, str]:
+def _bytes_of(write: Callable[[Schema | None, Any], bytes | None], schema: Schema | None, value: Any) -> Written:
     """Return the bytes of a key or value that something may be wrong with, and how they were made."""
     try:
         return write(schema, value), "converter"
@@ -161,8 +167,8 @@ def _text(value: Any) -> bytes:
         return f"<{type(value).__name__}>".encode()
 
 
-def _plain_headers(record: SourceRecord, converters: ConnectorConverters) -> _Headers:
-    headers: _Headers = []
+def _plain_headers(record: SourceRecord, converters: ConnectorConverters) -> Headers:
+    headers: Headers = []
     for one in record.headers:
         write = partial(converters.header.from_connect_header, record.topic, one.key)
         headers.append((one.key, _bytes_of(write, one.schema, one.value)[0]))

@@ -70,6 +70,7 @@ class Errant:
     executing: type[Any] | str
     record: ConsumeRow | SourceRecord | None
     data: bytes | None = None
+    text: str = ""  # of the record, where Java made it
 
 
 def errant_put(place: str, error: BaseException, original: ConsumeRow | None) -> Errant:
@@ -121,15 +122,16 @@ def java_trace(error: BaseException) -> str:
 def log_sentence(task: object, errant: Errant, name_of: NameOf, *, with_record: bool) -> str:
     """Return what ``errors.log.enable`` logs, in Java's words; ``with_record``: errors.log.include.messages."""
     stage = f"Executing stage '{errant.stage.value}' with class '{executing_name(errant, name_of)}'"
-    record = _record_text(errant.record) if with_record else ""
+    record = _record_text(errant) if with_record else ""
     return f"Error encountered in task {task}. {stage}{record}."
 
 
-def _record_text(record: ConsumeRow | SourceRecord | None) -> str:
+def _record_text(errant: Errant) -> str:
+    record = errant.record
     if record is None:
         return ""
     if isinstance(record, SourceRecord):
-        return f", where source record is = {_source_text(record)}"
+        return f", where source record is = {errant.text or _source_text(record)}"
     topic, partition, offset, timestamp_ms = record[:4]
     time = "" if timestamp_ms is None else f", timestamp={timestamp_ms}, timestampType=CreateTime"
     return f", where consumed record is {{topic='{topic}', partition={partition}, offset={offset}{time}}}"

@@ -1,8 +1,8 @@
 """The jar of Java test plug-ins: compiled once from ``java_plugins``, kept in the cache under a hash of its sources.
 
 What is in it: ``MisbehavingSource`` and ``MisbehavingSink`` (whose setting ``misbehave`` says which call does what
-wrong), ``ObedientSink`` (whose task does what its records say), the transformation ``Label``, the predicate
-``TopicIs``, the converter ``Marked``, the provider ``Table``.
+wrong), ``ObedientSource`` and ``ObedientSink`` (whose tasks do what a script or their records say), the transformation
+``Label``, the predicate ``TopicIs``, the converter ``Marked``, the provider ``Table``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,8 @@ SOURCE = f"{PACKAGE}.MisbehavingSource"
 SOURCE_TASK = f"{PACKAGE}.MisbehavingSourceTask"
 SINK = f"{PACKAGE}.MisbehavingSink"
 SINK_TASK = f"{PACKAGE}.MisbehavingSinkTask"
+OBEDIENT_SOURCE = f"{PACKAGE}.ObedientSource"
+OBEDIENT_SOURCE_TASK = f"{PACKAGE}.ObedientSourceTask"
 OBEDIENT_SINK = f"{PACKAGE}.ObedientSink"
 OBEDIENT_TASK = f"{PACKAGE}.ObedientSinkTask"
 LABEL = f"{PACKAGE}.Label"
@@ -29,7 +31,7 @@ TOPIC_IS = f"{PACKAGE}.TopicIs"
 MARKED = f"{PACKAGE}.Marked"
 TABLE = f"{PACKAGE}.Table"
 _SERVICES = {
-    "org.apache.kafka.connect.source.SourceConnector": SOURCE,
+    "org.apache.kafka.connect.source.SourceConnector": f"{SOURCE}\n{OBEDIENT_SOURCE}",
     "org.apache.kafka.connect.sink.SinkConnector": f"{SINK}\n{OBEDIENT_SINK}",
     "org.apache.kafka.connect.transforms.Transformation": LABEL,
     "org.apache.kafka.connect.transforms.predicates.Predicate": TOPIC_IS,

@@ -295,9 +295,9 @@ class Engine:
         reports.remember_moved(run, self._now_ms(), durable.data_bytes, durable.records)
         if not run.failed:  # E2: nothing more comes from a failed run
             self._emit(durable)
-        if run.wants_commits:
+        if run.wants_commits and run.slot is not None:  # also one that moves: its hooks learn of it before it goes
             report = {name: message[name] for name in ("rows", "delivered", "metadata") if name in message}
-            self._send(run, {"op": "durable"} | report)
+            run.slot.handle.send({"op": "durable", "host": run.host} | report)
 
     def _on_over(self, run: Run, message: Message) -> None:
         """The task failed, its JVM was lost (its hosting ends, it is hosted again), or nothing of it is left here."""

@@ -112,6 +112,11 @@ def load_class(name: str) -> type[Any]:
     return found
 
 
+def text_of(error: BaseException) -> str:
+    """Return what an error says, as ``trace_of`` shows it."""
+    return tellable(without_secrets(str(error)))
+
+
 def trace_of(error: BaseException) -> str:
     """Return the trace that a FAILED status shows: one that can be sent, and without values of config providers."""
     try:

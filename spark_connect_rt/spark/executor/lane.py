@@ -18,7 +18,7 @@ from typing import Any
 
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.frames import Row, RowKind
-from spark_connect_rt.spark.executor.hosting import HostLostError, tell_or_log, trace_of
+from spark_connect_rt.spark.executor.hosting import HostLostError, tell_or_log, text_of, trace_of
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 Report = Callable[[Mapping[str, Any]], None]
@@ -137,6 +137,9 @@ class Lane(ABC, threading.Thread):
             case RowKind.FAILED:
                 self._guarded(self.drain)
                 self._fail(row.head.decode(errors="replace"))
+            case RowKind.LOST:
+                self._guarded(self.drain)
+                self._lose(row.head.decode(errors="replace"))
             case _ if not self._must_drop():
                 self._guarded(lambda: self.on_row(row))
         self._done_with(row)
@@ -173,7 +176,7 @@ class Lane(ABC, threading.Thread):
             with self.meter.call(self.step_name) if self.step_name else nullcontext():
                 step()
         except HostLostError as error:
-            self._lose(str(error))
+            self._lose(text_of(error))
         except BaseException as error:  # SystemExit, too: a thread that ends untold leaves its task RUNNING
             log.exception("task=%s run=%d FAILED", self.launch.task, self.launch.run)
             trace = trace_of(error)

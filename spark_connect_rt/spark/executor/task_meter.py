@@ -45,6 +45,10 @@ class TaskMeter:
             self._totals[f"{name}.ms"] += took_ms
             self.reached(f"{name}.ms_max", took_ms)
 
+    def seen_in(self, name: str, for_s: float = 0.0) -> None:
+        """Be in a call that is made elsewhere, such as in a JVM, and has taken so long; an empty name: in none."""
+        self._call = (name, time.monotonic() - for_s) if name else None
+
     def moved(self, name: str, records: int) -> None:
         """Count records that a step called ``name`` moved on."""
         self._totals[f"{name}.records"] += records

@@ -106,7 +106,7 @@ def read_lines(host: Host, number: int, config: dict[str, str], lines: int) -> t
             offsets = frame.head["offsets"]
             host.process.send(ToJava.ROOM, number, 1)
     host.process.send(ToJava.STOP, number)
-    while host.next(FromJava.BATCH, FromJava.ENDED).kind is not FromJava.ENDED:
+    while host.next(FromJava.BATCH, FromJava.IDLE, FromJava.ENDED).kind is not FromJava.ENDED:
         pass
     return rows, offsets
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from spark_connect_rt.java_host.columns import consumed, produce_batches
+from spark_connect_rt.java_host.columns import consumed, one_batch, produce_batches
 from spark_connect_rt.pipeline.columns import HEADERS_TYPE, PARTITION, TOPIC
+from spark_connect_rt.pipeline.produce_rows import columns_batch
 
 KINDS = {"topic": pa.string(), "partition": pa.int32(), "offset": pa.int64(), "timestamp": pa.int64()}
 ROWS = [
@@ -104,3 +105,15 @@ def test_a_section_of_tombstones_has_values_of_null() -> None:
     head, content = section("a", ("key", pa.array([b"1", b"2"], pa.binary())))
     (batch,) = produce_batches([head], memoryview(content))
     assert batch.to_pylist() == [{"key": b"1", "value": None}, {"key": b"2", "value": None}]
+
+
+def test_batches_of_several_topics_become_one_whose_rows_have_their_topic() -> None:
+    one = columns_batch("a", pa.array([b"1", b"2"]), pa.array([b"k", None], pa.binary()))
+    two = columns_batch("b", pa.array([b"3"]), timestamps_ms=pa.array([7], pa.int64()))
+    whole = one_batch([one, two])
+    whole.validate(full=True)
+    assert whole.to_pylist() == [
+        {"topic": "a", "value": b"1", "key": b"k", "timestamp": None},
+        {"topic": "a", "value": b"2", "key": None, "timestamp": None},
+        {"topic": "b", "value": b"3", "key": None, "timestamp": 7},
+    ]

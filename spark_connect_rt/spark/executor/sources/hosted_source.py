@@ -109,6 +109,9 @@ class HostedSource(ABC):
     def durable(self, reports: Sequence[Durable]) -> None:
         """Call the task's commit hooks for what became durable; what Java's two hooks raise is logged, as there."""
 
+    def abandon(self) -> None:
+        """The slice is over: ``stop`` follows and may not take long."""
+
     @abstractmethod
     def stop(self) -> None:
         """Stop the task, also one whose ``start`` failed, and close what was opened; what goes wrong is logged."""

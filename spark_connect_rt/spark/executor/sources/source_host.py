@@ -20,7 +20,7 @@ from spark_connect_rt.pipeline.transaction_boundaries import End, TransactionBou
 from spark_connect_rt.ports.executor_clients import DeliveryReports, ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.frames import EXACT, BatchHead, Row, RowKind, encode_records
-from spark_connect_rt.spark.executor.hosting import Switches, load_class, monotonic_ms, trace_of
+from spark_connect_rt.spark.executor.hosting import HostLostError, Switches, load_class, monotonic_ms, text_of, trace_of
 from spark_connect_rt.spark.executor.row_queue import RowQueue
 from spark_connect_rt.spark.executor.sources.hosted_source import (
     DriverLink,
@@ -73,6 +73,8 @@ class SourceHost(threading.Thread):
                 raise
             except LookUpEndedError as error:
                 log.info("task=%s run=%d: %s", self._launch.task, self._launch.run, error)
+            except HostLostError as error:
+                self._rows.put(Row(self._host, RowKind.LOST, text_of(error).encode()))
             except BaseException as error:  # SystemExit, too: a thread that ends unreported leaves its task RUNNING
                 log.exception("task=%s run=%d FAILED", self._launch.task, self._launch.run)
                 self._rows.put(Row(self._host, RowKind.FAILED, trace_of(error).encode()))
@@ -98,6 +100,9 @@ class SourceHost(threading.Thread):
             self._delivery_reports = source.delivery_reports
             self._rows.put(Row(self._host, RowKind.RUNNING))
             self._poll_until_stopped(source)
+        except ShuttingDownError:
+            source.abandon()
+            raise
         finally:
             source.stop()
 

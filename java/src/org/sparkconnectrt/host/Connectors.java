@@ -15,6 +15,7 @@ import java.util.concurrent.Executors;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.config.Config;
 import org.apache.kafka.common.config.ConfigDef;
+import org.apache.kafka.common.config.ConfigException;
 import org.apache.kafka.common.config.ConfigValue;
 import org.apache.kafka.common.metrics.PluginMetrics;
 import org.apache.kafka.connect.connector.Connector;
@@ -23,7 +24,6 @@ import org.apache.kafka.connect.runtime.AbstractHerder;
 import org.apache.kafka.connect.runtime.ConnectorConfig;
 import org.apache.kafka.connect.runtime.isolation.PluginDesc;
 import org.apache.kafka.connect.runtime.isolation.PluginUtils;
-import org.apache.kafka.connect.runtime.rest.entities.ConfigKeyInfo;
 import org.apache.kafka.connect.sink.SinkConnector;
 import org.apache.kafka.connect.source.SourceConnector;
 import org.apache.kafka.connect.source.SourceConnectorContext;
@@ -105,6 +105,7 @@ final class Connectors {
     try (var swap = Places.swap(loader)) {
       return switch (op) {
         case "describe" -> describe(newPlugin(asked, config));
+        case "check" -> check(newPlugin(asked, config), asked.get("name").asText(), asked.get("value"));
         case "validate" -> validate(newConnector(asked, config), config);
         case "start" -> start(instance, config, asked);
         case "exactly_once" -> exactlyOnce((SourceConnector) newConnector(asked, config), config);
@@ -161,10 +162,17 @@ final class Connectors {
   private static JsonNode describe(Object plugin) {
     ObjectNode found = Wire.JSON.createObjectNode();
     found.put("version", Places.version(plugin));
-    ConfigDef definition = null;
     if (plugin instanceof Connector connector) {
       found.put("sink", connector instanceof SinkConnector);
       found.put("task_class", connector.taskClass().getName());
+    }
+    found.set("keys", keys(definition(plugin)));
+    return found;
+  }
+
+  private static ConfigDef definition(Object plugin) {
+    ConfigDef definition = null;
+    if (plugin instanceof Connector connector) {
       definition = connector.config();
     } else if (plugin instanceof Transformation<?> transformation) {
       definition = transformation.config();
@@ -175,15 +183,26 @@ final class Connectors {
     } else if (plugin instanceof Converter converter) {
       definition = converter.config();
     }
-    found.set("keys", keys(definition == null ? new ConfigDef() : definition));
-    return found;
+    return definition == null ? new ConfigDef() : definition;
+  }
+
+  /** Returns what a plug-in's own check says against a value of one of its settings; null: nothing. */
+  private static JsonNode check(Object plugin, String name, JsonNode value) {
+    ConfigDef.ConfigKey key = definition(plugin).configKeys().get(name);
+    try {
+      key.validator.ensureValid(name, ConfigDef.parseType(name, value.textValue(), key.type));
+      return Wire.JSON.nullNode();
+    } catch (ConfigException error) {
+      return Home.text(error.getMessage());
+    }
   }
 
   private static ArrayNode keys(ConfigDef definition) {
     ArrayNode keys = Wire.JSON.createArrayNode();
     for (ConfigDef.ConfigKey key : definition.configKeys().values()) {
-      ConfigKeyInfo info = AbstractHerder.convertConfigKey(key);
-      keys.add(Wire.JSON.valueToTree(info));
+      ObjectNode info = Wire.JSON.valueToTree(AbstractHerder.convertConfigKey(key));
+      info.put("checked", key.validator != null);
+      keys.add(info);
     }
     return keys;
   }

@@ -93,10 +93,14 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
             WorkerConfig.HEADER_CONVERTER_VERSION);
   }
 
+  final String mdc() {
+    return "[" + id.connector() + "|task-" + id.task() + "] ";
+  }
+
   /** Thread body: whatever the task throws ends this task alone. */
   @Override
   public final void run() {
-    MDC.put("connector.context", "[" + id.connector() + "|task-" + id.task() + "] ");
+    MDC.put("connector.context", mdc());
     try (var swap = home.plugins.withClassLoader(loader)) {
       try {
         life();

@@ -1,25 +1,21 @@
 package org.sparkconnectrt.host;
 
-import com.fasterxml.jackson.databind.JsonNode;
 import com.fasterxml.jackson.databind.node.ArrayNode;
 import com.fasterxml.jackson.databind.node.ObjectNode;
+import com.fasterxml.jackson.databind.JsonNode;
 import java.io.IOException;
 import java.nio.ByteBuffer;
-import java.util.ArrayDeque;
 import java.util.ArrayList;
 import java.util.LinkedHashMap;
 import java.util.List;
 import java.util.Map;
-import java.util.concurrent.Semaphore;
-import java.util.concurrent.TimeUnit;
+import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.clients.producer.RecordMetadata;
-import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.metrics.PluginMetrics;
 import org.apache.kafka.connect.errors.RetriableException;
 import org.apache.kafka.connect.header.Header;
 import org.apache.kafka.connect.runtime.SourceConnectorConfig;
-import org.apache.kafka.connect.runtime.errors.LogReporter;
 import org.apache.kafka.connect.runtime.errors.ProcessingContext;
 import org.apache.kafka.connect.runtime.errors.Stage;
 import org.apache.kafka.connect.source.SourceRecord;
@@ -27,31 +23,34 @@ import org.apache.kafka.connect.source.SourceTask;
 import org.apache.kafka.connect.source.SourceTaskContext;
 import org.apache.kafka.connect.source.TransactionContext;
 import org.apache.kafka.connect.storage.OffsetStorageReader;
+import org.apache.kafka.connect.util.ConnectUtils;
 import org.apache.kafka.connect.util.ConnectorTaskId;
 import org.slf4j.Logger;
 import org.slf4j.LoggerFactory;
 
 /**
  * One source task (Java's AbstractWorkerSourceTask): polls while Python has room, converts, sends
- * columns; commit hooks run on a thread of their own once Python says what is durable, as poll may
- * wait for long.
+ * columns. Ends in two steps: after the first STOP it polls no more, after the second its hooks are
+ * called for what became durable meanwhile, and it is stopped.
  */
 final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
   private static final Logger log = LoggerFactory.getLogger(SourceHosted.class);
   private static final long LARGEST_BATCH_BYTES = 8L << 20;
+  private static final long RETRY_WAIT_MS = 100;
 
-  private final Semaphore room = new Semaphore(0);
+  private final Room room = new Room();
+  private final CountDownLatch mayStart;
+  private final CountDownLatch mayEnd = new CountDownLatch(1);
   private final DriverOffsets offsets;
   private final Boundaries boundaries;
   private final boolean commitsRecords;
-  private final ArrayDeque<Sent> sent = new ArrayDeque<>();
-  private final java.util.concurrent.LinkedBlockingQueue<JsonNode> acks =
-      new java.util.concurrent.LinkedBlockingQueue<>();
+  private final boolean commits;
   private SourceTask task;
+  private volatile SourceCommits hooks;
+  private Pulse.Call call;
   private long batches;
-
-  /** A batch that Python has: its records and the topic each went to, null where it was dropped. */
-  private record Sent(List<SourceRecord> records, List<String> topics) {}
+  private long pollMicros;
+  private int polls;
 
   SourceHosted(Home home, int host, ConnectorTaskId id, JsonNode start) throws Exception {
     super(
@@ -62,96 +61,157 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
         strings(start.get("task")));
     this.offsets = new DriverOffsets(this);
     this.boundaries = start.path("transactions").asBoolean() ? new Boundaries() : null;
+    this.mayStart = new CountDownLatch(start.path("claims").asBoolean() ? 1 : 0);
     Class<?> cls = Class.forName(taskClass(taskConfig), false, loader);
-    this.commitsRecords = overrides(cls);
-    if (config.enableErrorLog()) {
-      tolerance.reporters(List.of(new LogReporter.Source(id, config, errors)));
-    }
+    this.commitsRecords =
+        overrides(cls, "commitRecord", SourceRecord.class, RecordMetadata.class)
+            || overrides(cls, "commitRecord", SourceRecord.class);
+    this.commits = overrides(cls, "commit");
+    tolerance.reporters(List.of(new SourceLetters(this, start.path("letters").asBoolean())));
   }
 
-  private static boolean overrides(Class<?> cls) throws NoSuchMethodException {
-    return cls.getMethod("commitRecord", SourceRecord.class, RecordMetadata.class).getDeclaringClass()
-        != SourceTask.class;
+  private static boolean overrides(Class<?> cls, String name, Class<?>... of) {
+    try {
+      return cls.getMethod(name, of).getDeclaringClass() != SourceTask.class;
+    } catch (NoSuchMethodException error) { // a hook that Connect has no more
+      return false;
+    }
   }
 
   @Override
   void life() throws Exception {
-    task = newTask();
-    Thread committing = new Thread(this::commitInTime, "commit-" + id);
-    committing.setDaemon(true);
+    if (mayStart.getCount() > 0) { // an earlier producer of the task may still write
+      send('M', about());
+      mayStart.await();
+    }
+    call = Pulse.of(this);
     try {
-      task.initialize(new Context());
-      task.start(taskConfig);
-      ObjectNode started = Wire.JSON.createObjectNode();
-      started.put("commits_records", commitsRecords);
-      started.put("version", task.version());
-      send('S', started);
-      committing.start();
-      while (!stopping) {
-        if (room.tryAcquire(1, TimeUnit.SECONDS)) {
-          poll();
+      if (!stopping) {
+        begin();
+        work();
+      }
+    } catch (Throwable error) { // plug-in code; said before its stop, which may hang
+      raiseFatal(error);
+      send('F', failure(error));
+    } finally {
+      end();
+    }
+  }
+
+  private void begin() throws Exception {
+    task = newTask();
+    hooks = new SourceCommits(this, task, commitsRecords);
+    task.initialize(new Context());
+    call.begin("start");
+    task.start(taskConfig);
+    call.end();
+    send('S', about().put("version", task.version()));
+    hooks.start();
+  }
+
+  private ObjectNode about() {
+    return Wire.JSON.createObjectNode().put("commits_records", commitsRecords).put("commits", commits);
+  }
+
+  private void work() throws Exception {
+    while (true) {
+      switch (room.next()) {
+        case POLL -> poll();
+        case SAY_IDLE -> send('I', Wire.JSON.createObjectNode());
+        default -> {
+          return;
         }
       }
+    }
+  }
+
+  private void end() throws InterruptedException {
+    call.end();
+    send('I', Wire.JSON.createObjectNode().put("last", true));
+    mayEnd.await();
+    try {
+      if (task != null) {
+        hooks.close();
+        call.begin("stop");
+        task.stop();
+      }
+    } catch (RuntimeException error) { // as in Java: it has ended all the same
+      log.warn("Could not stop task", error);
     } finally {
-      task.stop();
+      call.end();
+      Pulse.forget(call);
       offsets.end();
     }
   }
 
   private void poll() throws Exception {
-    List<SourceRecord> polled;
+    List<SourceRecord> polled = null;
+    call.begin("poll");
     try {
       polled = task.poll();
     } catch (RetriableException error) {
-      log.warn("{} poll will be tried again", id, error);
-      Thread.sleep(100);
-      polled = null;
+      log.warn("{} failed to poll records from SourceTask. Will retry operation.", id, error);
+      Thread.sleep(RETRY_WAIT_MS);
+    } finally {
+      pollMicros += call.end();
+      polls++;
     }
-    if (polled == null || polled.isEmpty()) {
-      if (boundaries != null && boundaries.takeBatchEnd() != null) {
-        log.warn("{} asked for the end of a transaction without records", id);
+    if (polled == null) {
+      room.giveBack();
+    } else if (polled.isEmpty()) {
+      String end = boundaries == null ? null : boundaries.takeBatchEnd();
+      if (end == null) {
+        room.giveBack();
+      } else {
+        flush(new Batch(), end, true);
       }
-      room.release();
-      return;
+    } else {
+      convert(polled);
     }
-    convert(polled);
   }
 
-  private void convert(List<SourceRecord> polled) throws IOException {
-    Map<String, Columns> topics = new LinkedHashMap<>();
-    List<SourceRecord> records = new ArrayList<>();
-    List<String> places = new ArrayList<>();
-    Map<Map<String, ?>, Map<String, ?>> last = new LinkedHashMap<>();
-    int dropped = 0;
-    long bytes = 0;
-    for (int index = 0; index < polled.size(); index++) {
-      SourceRecord record = polled.get(index);
-      ProcessingContext<SourceRecord> context = new ProcessingContext<>(record);
-      SourceRecord transformed = chain.apply(context, record);
-      Columns columns = transformed == null || context.failed() ? null : add(topics, context, transformed);
-      if (columns == null) {
-        dropped++;
-      } else {
+  /** What is sent at once. */
+  private final class Batch {
+    final Map<String, Columns> topics = new LinkedHashMap<>();
+    final List<SourceRecord> records = new ArrayList<>();
+    final List<String> places = new ArrayList<>();
+    final Map<Map<String, ?>, Map<String, ?>> last = new LinkedHashMap<>();
+    int polled;
+    long bytes;
+
+    /** Takes in a record and the columns it went to, null: it was dropped; then its offset is not stored, as in Java. */
+    void add(SourceRecord record, Columns columns) {
+      polled++;
+      if (columns != null) {
         bytes += columns.lastRowBytes();
+        last.put(record.sourcePartition(), record.sourceOffset());
       }
       if (commitsRecords) {
         records.add(record);
         places.add(columns == null ? null : columns.topic);
       }
-      last.put(record.sourcePartition(), record.sourceOffset());
-      String end = boundaries == null ? null : boundaries.endAt(record);
-      boolean isLast = index == polled.size() - 1;
-      if (end == null && isLast && boundaries != null) {
-        end = boundaries.takeBatchEnd();
+    }
+  }
+
+  private void convert(List<SourceRecord> polled) throws IOException {
+    Batch batch = new Batch();
+    for (int index = 0; index < polled.size(); index++) {
+      SourceRecord record = polled.get(index);
+      ProcessingContext<SourceRecord> context = new ProcessingContext<>(record);
+      SourceRecord transformed = chain.apply(context, record);
+      Columns columns = transformed == null || context.failed() ? null : add(batch.topics, context, transformed);
+      if (context.failed() && stopping) { // it and all behind it is polled again
+        flush(batch, null, true);
+        return;
       }
-      if (isLast || end != null || bytes > LARGEST_BATCH_BYTES) {
-        flush(topics, records, places, last, dropped, end, isLast);
-        topics = new LinkedHashMap<>();
-        records = new ArrayList<>();
-        places = new ArrayList<>();
-        last = new LinkedHashMap<>();
-        dropped = 0;
-        bytes = 0;
+      batch.add(record, columns);
+      boolean isLast = index == polled.size() - 1;
+      String end = boundaries == null ? null : boundaries.takeEnd(record);
+      String batchEnd = boundaries == null || !isLast ? null : boundaries.takeBatchEnd();
+      end = end == null ? batchEnd : end;
+      if (isLast || end != null || batch.bytes > LARGEST_BATCH_BYTES) {
+        flush(batch, end, isLast);
+        batch = new Batch();
       }
     }
   }
@@ -176,7 +236,8 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
       return null;
     }
     Columns columns = topics.computeIfAbsent(record.topic(), Columns::new);
-    columns.add(key, value, written, record.kafkaPartition(), record.timestamp());
+    Long timestamp = ConnectUtils.checkAndConvertTimestamp(record.timestamp());
+    columns.add(key, value, written, record.kafkaPartition(), timestamp);
     return columns;
   }
 
@@ -192,36 +253,29 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
     return result;
   }
 
-  private void flush(
-      Map<String, Columns> topics,
-      List<SourceRecord> records,
-      List<String> places,
-      Map<Map<String, ?>, Map<String, ?>> last,
-      int dropped,
-      String end,
-      boolean pollEnds)
-      throws IOException {
+  private void flush(Batch batch, String end, boolean pollEnds) {
     ObjectNode head = Wire.JSON.createObjectNode();
     head.put("batch", batches++);
-    head.put("dropped", dropped);
+    head.put("polled", batch.polled);
     head.put("poll_ends", pollEnds);
     if (end != null) {
       head.put("end", end);
     }
+    if (pollEnds) {
+      head.put("polls", polls).put("poll_us", pollMicros);
+      polls = 0;
+      pollMicros = 0;
+    }
     ArrayNode stored = head.putArray("offsets");
-    for (Map.Entry<Map<String, ?>, Map<String, ?>> one : last.entrySet()) {
+    for (Map.Entry<Map<String, ?>, Map<String, ?>> one : batch.last.entrySet()) {
       stored.addArray().add(home.json(one.getKey())).add(home.json(one.getValue()));
     }
     List<ByteBuffer> buffers = new ArrayList<>();
     ArrayNode sections = head.putArray("sections");
-    for (Columns columns : topics.values()) {
+    for (Columns columns : batch.topics.values()) {
       columns.write(sections.addObject(), buffers);
     }
-    if (commitsRecords) {
-      synchronized (sent) {
-        sent.add(new Sent(records, places));
-      }
-    }
+    hooks.sending(batch.records, batch.places);
     try {
       home.wire.write('B', host, head, buffers.toArray(new ByteBuffer[0]));
     } catch (IOException gone) {
@@ -232,85 +286,21 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
   @Override
   void serve(Wire.Frame frame) {
     switch (frame.kind()) {
-      case 'C' -> room.release(frame.head().asInt());
-      case 'A' -> acks.add(frame.head());
+      case 'C' -> room.grant(frame.head().asInt());
+      case 'A' -> hooks.durable(frame.head());
       case 'O' -> offsets.answered(frame.head());
-      case 'X' -> offsets.end();
+      case 'N' -> mayStart.countDown();
+      case 'X' -> end(frame.head().path("last").asBoolean(true));
       default -> log.error("{} no source task takes {}", id, frame.kind());
     }
   }
 
-  /** Thread body: commit hooks, in the order in which batches became durable. */
-  private void commitInTime() {
-    try (var swap = home.plugins.withClassLoader(loader)) {
-      while (!stopping) {
-        JsonNode ack = acks.poll(1, TimeUnit.SECONDS);
-        if (ack != null) {
-          commit(ack);
-        }
-      }
-    } catch (InterruptedException end) {
-      Thread.currentThread().interrupt();
-    }
-  }
-
-  /**
-   * {@code ack}: {"batches": n, "places": topic -> [[partition, offset, count, timestamp], ...]}, the
-   * rows of each topic in order; without places the records' transaction was aborted.
-   */
-  private void commit(JsonNode ack) throws InterruptedException {
-    if (commitsRecords) {
-      Places places = new Places(ack.path("places"));
-      for (int batch = ack.get("batches").asInt(); batch > 0; batch--) {
-        Sent one;
-        synchronized (sent) {
-          one = sent.poll();
-        }
-        for (int index = 0; one != null && index < one.records().size(); index++) {
-          String topic = one.topics().get(index);
-          hook(one.records().get(index), topic == null ? null : places.next(topic));
-        }
-      }
-    }
-    try {
-      task.commit();
-    } catch (RuntimeException error) {
-      log.error("{} commit failed, ignored", id, error);
-    }
-  }
-
-  private void hook(SourceRecord record, RecordMetadata place) throws InterruptedException {
-    try {
-      task.commitRecord(record, place);
-    } catch (RuntimeException error) {
-      log.error("{} commitRecord failed, ignored", id, error);
-    }
-  }
-
-  /** Where the records of each topic lie, handed out one by one. */
-  private static final class Places {
-    private final JsonNode runs;
-    private final Map<String, int[]> at = new java.util.HashMap<>();
-
-    Places(JsonNode runs) {
-      this.runs = runs;
-    }
-
-    RecordMetadata next(String topic) {
-      JsonNode ofTopic = runs.path(topic);
-      int[] place = at.computeIfAbsent(topic, t -> new int[2]);
-      JsonNode run = ofTopic.path(place[0]);
-      if (run.isMissingNode()) {
-        return null;
-      }
-      long offset = run.get(1).asLong() + place[1];
-      TopicPartition partition = new TopicPartition(topic, run.get(0).asInt());
-      if (++place[1] >= run.get(2).asInt()) {
-        place[0]++;
-        place[1] = 0;
-      }
-      long timestamp = run.path(3).asLong(-1);
-      return new RecordMetadata(partition, offset, 0, timestamp, -1, -1);
+  private void end(boolean last) {
+    room.close();
+    mayStart.countDown();
+    if (last) {
+      offsets.end();
+      mayEnd.countDown();
     }
   }
 

@@ -1,0 +1,354 @@
+"""Java source tasks in a real JVM below the real engine, on threads: what they bring, and what their hooks learn."""
+
+from __future__ import annotations
+
+import os
+import signal
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import orjson
+import psutil
+import pytest
+
+from spark_connect_rt.app.worker_plugins import plugins_in
+from spark_connect_rt.java_host import slot_hosts as jvms
+from spark_connect_rt.ports.java_code import JavaCode
+from spark_connect_rt.ports.task_runner import (
+    BatchDurable,
+    Pause,
+    Resume,
+    Start,
+    Stop,
+    TaskEnded,
+    TaskEvent,
+    TaskFailed,
+    TaskLaunch,
+    TaskPaused,
+    TaskRunning,
+)
+from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
+from spark_connect_rt.spark.driver.model import EngineSettings
+from spark_connect_rt.spark.executor.hosting import load_class
+from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
+from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
+from tests.contract.task_runner_contract import Worker
+from tests.support.java_test_plugins import (
+    OBEDIENT_SOURCE,
+    OBEDIENT_SOURCE_TASK,
+    SOURCE,
+    SOURCE_TASK,
+    java_plugin_path,
+)
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+JSON = "org.apache.kafka.connect.json.JsonConverter"
+FILE_TASK = "org.apache.kafka.connect.file.FileStreamSourceTask"
+LIMIT_S = 60
+SCHEMA = (
+    '{"schema":{"type":"struct","fields":[{"type":"string","optional":false,"field":"f"}],"optional":false},'
+    '"payload":{"f":"%s"}}'
+)
+
+
+class Offsets(Worker):
+    """A worker that keeps offsets of any source partition."""
+
+    def on_event(self, event: TaskEvent) -> None:
+        with self.lock:
+            self.events.append(event)
+            if isinstance(event, BatchDurable):
+                for partition, offset in event.source_offsets:
+                    assert offset is not None
+                    self.offsets[
+                        event.task.connector, orjson.dumps(partition, option=orjson.OPT_SORT_KEYS).decode()
+                    ] = offset
+            self.lock.notify_all()
+
+    def read_offsets(self, task: ConnectorTaskId, partitions: Sequence[Mapping[str, Any]]) -> list[Any]:
+        with self.lock:
+            return [
+                self.offsets.get((task.connector, orjson.dumps(one, option=orjson.OPT_SORT_KEYS).decode()))
+                for one in partitions
+            ]
+
+
+class Sources:
+    """A worker that starts Java sources."""
+
+    def __init__(self, folder: Path) -> None:
+        clients = MemoryExecutorClients(find_plugin=plugin)
+        settings = EngineSettings(housekeeping_ms=20, loss_backoff_ms=10, neighbour_grace_ms=100)
+        self.topics: MemoryTopics = clients.topics
+        self.worker = Offsets(MemoryTaskRunner(clients, settings), clients.topics, folder, limit_s=LIMIT_S)  # type: ignore[arg-type]
+        self.worker.runner.open(self.worker.on_event, self.worker.read_offsets)
+        self.file = folder / "notes"
+
+    def launch(self, java: JavaCode, task_class: str, connector: Mapping[str, str], name: str = "s") -> TaskLaunch:
+        launch = self.worker.launch(name, "x")
+        config = {"name": name, **launch.connector_config, **connector}
+        return replace(
+            launch,
+            task_class="spark_connect_rt.java_host.source_task:JavaSourceTask",
+            config={**config, "task.class": task_class},
+            connector_config=config,
+            worker_config={"key.converter": STRING, "value.converter": STRING},
+            java=java,
+        )
+
+    def obedient(self, *script: str, eos: bool = False, **config: str) -> TaskLaunch:
+        connector = {
+            "connector.class": OBEDIENT_SOURCE,
+            "script": "\n".join(script),
+            "file": str(self.file),
+            **{name.replace("_", "."): value for name, value in config.items()},
+        }
+        launch = self.launch(java_code(java_plugin_path() / "misbehaving"), OBEDIENT_SOURCE_TASK, connector)
+        if eos:
+            client = {"transactional.id": "group-s-0"}
+            launch = replace(launch, offsets_topic="offsets", client_config=client)
+        return self.start(launch)
+
+    def misbehaving(self, deeds: str, name: str = "m", **config: str) -> TaskLaunch:
+        connector = {
+            "connector.class": SOURCE,
+            "topic": name,
+            "misbehave": deeds,
+            **{one.replace("_", "."): value for one, value in config.items()},
+        }
+        return self.start(self.launch(java_code(java_plugin_path() / "misbehaving"), SOURCE_TASK, connector, name))
+
+    def start(self, launch: TaskLaunch) -> TaskLaunch:
+        self.worker.runner.do(Start(launch))
+        return launch
+
+    def values(self, topic: str = "t") -> list[str]:
+        return [value.decode() for value in self.topics.values(topic)]
+
+    def has(self, *values: str, topic: str = "t") -> None:
+        self.worker.until(lambda: self.values(topic) == list(values))
+
+    def notes(self) -> list[str]:
+        return self.file.read_text(encoding="utf-8").splitlines() if self.file.exists() else []
+
+    def failed(self, launch: TaskLaunch) -> str:
+        self.worker.until(lambda: self.worker.of(launch, TaskEnded))
+        return self.worker.of(launch, TaskFailed)[0].trace
+
+
+def plugin(name: str) -> type[Any]:
+    return load_class(name) if ":" in name else plugins_in(()).class_of(name)
+
+
+def java_code(plugin: Path) -> JavaCode:
+    return JavaCode((str(plugin),), heap="96m", options=("-XX:TieredStopAtLevel=1",))
+
+
+def pids() -> list[int]:
+    """Return the JVMs of this process that live."""
+    children = psutil.Process().children()
+    return [one.pid for one in children if "org.sparkconnectrt.host.Host" in one.cmdline()]
+
+
+@pytest.fixture
+def sources(tmp_path: Path) -> Iterator[Sources]:
+    sources = Sources(tmp_path)
+    yield sources
+    sources.worker.runner.close(5_000)
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_jvm_is_left() -> Iterator[None]:
+    yield
+    for shared in list(jvms.slot_hosts()._shared.values()):
+        shared.end("the tests are over")
+
+
+def test_hooks_learn_where_records_are_the_last_ones_before_the_stop(sources: Sources) -> None:
+    launch = sources.obedient("a b>u c", "d")
+    sources.has("a", "c", "d")
+    end = sources.worker.end(launch)
+    assert (end.drained, end.records) == (True, 4)
+    notes = sources.notes()
+    assert notes[0] == "start 0 false"
+    assert [one for one in notes if "@" in one] == ["a t-0@0", "b u-0@0", "c t-0@1", "d t-0@2"]
+    assert notes[-2:] == ["commit", "stop"]
+    assert sources.worker.offsets["s", '{"name":"s"}'] == {"n": 2}
+
+
+def test_a_task_goes_on_from_its_offsets_pauses_and_resumes(
+    sources: Sources, file_plugin: Path, tmp_path: Path
+) -> None:
+    file = tmp_path / "lines"
+    file.write_text("".join(f"{n}\n" for n in range(5_000)), encoding="utf-8")
+    config = {"connector.class": "FileStreamSource", "file": str(file), "topic": "t"}
+    worker = sources.worker
+    launch = sources.start(sources.launch(java_code(file_plugin), FILE_TASK, config))
+    worker.until(lambda: len(sources.values()) == 5_000)
+    worker.runner.do(Pause(launch.task))
+    worker.until(lambda: worker.of(launch, TaskPaused))
+    with file.open("a", encoding="utf-8") as more:
+        more.write("while paused\n")
+    worker.runner.do(Resume(launch.task))
+    worker.until(lambda: "while paused" in sources.values())
+    assert [type(one).__name__ for one in worker.of(launch, TaskPaused | TaskRunning)] == [  # type: ignore[arg-type]
+        "TaskRunning",
+        "TaskPaused",
+        "TaskRunning",
+    ]
+    assert worker.end(launch).drained
+    with file.open("a", encoding="utf-8") as more:
+        more.write("after a restart\n")
+    again = sources.start(sources.launch(java_code(file_plugin), FILE_TASK, config))
+    worker.until(lambda: "after a restart" in sources.values())
+    assert worker.end(again).records == 1
+    assert sources.values() == [*map(str, range(5_000)), "while paused", "after a restart"]
+
+
+def test_a_killed_jvm_is_the_loss_of_its_tasks_which_go_on_from_what_is_committed(sources: Sources) -> None:
+    one = sources.misbehaving("", "one", records="3000", batch="10", pause_ms="1")
+    two = sources.misbehaving("", "two", records="3000", batch="10", pause_ms="1")
+    worker = sources.worker
+    worker.until(lambda: len(sources.values("one")) > 300 and len(sources.values("two")) > 300)
+    for pid in pids():
+        os.kill(pid, signal.SIGKILL)
+    for launch in (one, two):
+        name = launch.task.connector
+        worker.until(lambda name=name: "0:2999" in sources.values(name))  # type: ignore[misc]
+        assert not worker.of(launch, TaskFailed)
+        assert worker.end(launch).drained
+        assert sources.values(name) == [f"0:{n}" for n in range(3000)]  # all that Python had was made durable first
+
+
+def test_a_plugin_that_ends_its_jvm_again_and_again_fails_with_what_is_known(sources: Sources) -> None:
+    launch = sources.misbehaving("print:print,poll:exit")
+    trace = sources.failed(launch)
+    assert "the Java host was lost 4 times without progress" in trace
+    assert "exit code 7" in trace
+    assert "called System.exit" in trace
+    assert "MisbehavingSourceTask.poll" in trace
+
+
+def test_what_a_task_throws_is_its_trace_and_a_poll_that_may_be_retried_is(sources: Sources) -> None:
+    launch = sources.misbehaving("poll:throw")
+    trace = sources.failed(launch)
+    assert trace.startswith("java.lang.IllegalStateException: misbehaves on purpose")
+    assert "at org.sparkconnectrt.testplugins.MisbehavingSourceTask.poll" in trace
+    assert "Traceback" not in trace
+    assert sources.failed(sources.misbehaving("start:missing", "n")).startswith("java.lang.NoClassDefFoundError")
+    tried = sources.misbehaving("poll:retriable@3", "r", records="10")
+    sources.worker.until(lambda: sources.values("r"))
+    assert sources.worker.end(tried).drained
+
+
+def test_a_hung_poll_ends_with_its_jvm_and_says_where_it_was(
+    sources: Sources, caplog: pytest.LogCaptureFixture
+) -> None:
+    worker = sources.worker
+    neighbour = sources.misbehaving("", "neighbour", records="100000", pause_ms="5")
+    hung = sources.misbehaving("poll:swallow@2", "hung", records="5")
+    worker.until(lambda: sources.values("hung") and sources.values("neighbour"))
+    worker.runner.do(Stop(hung.task, 3_000))
+    worker.until(lambda: worker.of(hung, TaskEnded))
+    assert not worker.of(hung, TaskEnded)[0].drained
+    assert "Misbehaviour.sleepWhatever" in caplog.text
+    before = len(sources.values("neighbour"))
+    worker.until(lambda: len(sources.values("neighbour")) > before + 20)
+    worker.end(neighbour)
+    values = sources.values("neighbour")
+    assert values == [f"0:{n}" for n in range(len(values))]
+
+
+def test_errant_records_are_tolerated_as_in_java_and_become_dead_letters(sources: Sources) -> None:
+    launch = sources.obedient(
+        "a b? c",
+        "d?",
+        errors_tolerance="all",
+        value_converter=JSON,
+        errors_deadletterqueue_topic_name="dead",
+    )
+    sources.worker.until(lambda: len(sources.values("dead")) == 2)
+    end = sources.worker.end(launch)
+    assert end.records == 2
+    assert [orjson.loads(one)["payload"] for one in sources.values()] == ["a", "c"]
+    assert sources.values("dead") == ['"b"', '"d"']
+    (letter, _) = sources.topics.read(TopicPartition("dead", 0), 0, 9)
+    headers = {one["key"].removeprefix("__connect.errors."): one["value"].decode() for one in letter["headers"]}
+    assert (headers["stage"], headers["class.name"]) == ("VALUE_CONVERTER", JSON)
+    assert headers["exception.class.name"] == "org.apache.kafka.connect.errors.DataException"
+    assert (headers["topic"], headers["value.encoding"], headers["source.offset"]) == ("t", "json", '{"n":1}')
+    assert sum(one.skipped for one in sources.worker.of(launch, BatchDurable)) == 2
+    assert sources.worker.offsets["s", '{"name":"s"}'] == {"n": 1}  # as in Java: a dropped record's is not stored
+    assert "b nowhere" in sources.notes()
+
+
+def test_a_chain_with_a_part_in_python_crosses_once(sources: Sources) -> None:
+    launch = sources.obedient(
+        "a b>u",
+        "c",
+        transforms="hoist,python,route",
+        transforms_hoist_type="org.apache.kafka.connect.transforms.HoistField$Value",
+        transforms_hoist_field="f",
+        transforms_python_type="spark_connect_rt.transforms.value_to_key:ValueToKey",
+        transforms_python_fields="f",
+        transforms_route_type="spark_connect_rt.transforms.routers:RegexRouter",
+        transforms_route_regex="t",
+        transforms_route_replacement="w",
+        key_converter=JSON,
+        key_converter_schemas_enable="false",
+        value_converter="spark_connect_rt.converters.json:JsonConverter",
+    )
+    sources.has(*[SCHEMA % one for one in "ac"], topic="w")
+    assert sources.worker.end(launch).drained
+    assert sources.topics.read(TopicPartition("w", 0), 0, 9)[1]["key"] == b'{"f":"c"}'
+    assert sources.values("u") == [SCHEMA % "b"]
+    assert [one for one in sources.notes() if "@" in one] == ["a w-0@0", "b u-0@0", "c w-0@1"]
+    assert sources.worker.offsets["s", '{"name":"s"}'] == {"n": 2}
+
+
+def test_an_errant_record_that_is_not_tolerated_fails_the_task_in_javas_words(sources: Sources) -> None:
+    launch = sources.obedient("a", "b c? d", value_converter=JSON)
+    trace = sources.failed(launch)
+    assert trace.startswith("org.apache.kafka.connect.errors.ConnectException: Tolerance exceeded in error handler")
+    assert "Caused by: org.apache.kafka.connect.errors.DataException" in trace
+    assert [orjson.loads(one)["payload"] for one in sources.values()] == ["a"]
+
+
+def test_a_connector_s_own_transactions_commit_and_abort(sources: Sources) -> None:
+    launch = sources.obedient(
+        "a b", "c+ d", "e", "f -", "g+ h- i", "j +", "open", eos=True, transaction_boundary="connector"
+    )
+    sources.worker.until(lambda: "j" in sources.values())
+    end = sources.worker.end(launch)
+    assert sources.values() == ["a", "b", "c", "g", "i", "j"]
+    assert end.records == 6
+    notes = sources.notes()
+    assert notes[0] == "start 0 true"
+    for line in ("a t-0@0", "d nowhere", "f nowhere", "h nowhere", "g t-0@3", "j t-0@5"):
+        assert line in notes
+    assert "open" not in " ".join(notes)
+    stored = sources.topics.read(TopicPartition("offsets", 0), 0, 99)
+    assert [orjson.loads(one["value"]) for one in stored][-1] == {"n": 6}
+    assert orjson.loads(stored[0]["key"]) == ["s", {"name": "s"}]
+
+
+@pytest.mark.parametrize("boundary", ["poll", "interval"])
+def test_transactions_of_polls_and_of_time(sources: Sources, boundary: str) -> None:
+    launch = sources.obedient(
+        "a b", "c", eos=True, transaction_boundary=boundary, transaction_boundary_interval_ms="200"
+    )
+    sources.has("a", "b", "c")
+    assert sources.notes()[0] == "start 0 false"
+    assert sources.worker.end(launch).records == 3
+    stored = sources.topics.read(TopicPartition("offsets", 0), 0, 99)
+    assert [orjson.loads(one["value"]) for one in stored][-1] == {"n": 2}
+
+
+def test_a_lost_jvm_leaves_no_part_of_a_transaction(sources: Sources) -> None:
+    launch = sources.obedient("a+", "b", "!", "c+", eos=True, transaction_boundary="connector")
+    trace = sources.failed(launch)
+    assert "exit code 1" in trace
+    assert sources.values() == ["a"]
+    assert [one for one in sources.notes() if one.startswith("start")][1:] == ["start 1 true"] * 3
