@@ -16,7 +16,7 @@ from tests.e2e.submitted import descendants, executors_of, killed_at_the_end, na
 from tests.support.connect_rest import ConnectRest
 from tests.support.orders_wheel import orders_wheel
 from tests.support.worker_process import worker_properties
-from tests.topics import count_records
+from tests.topics import count_records, read_values
 
 LINES = 20_000
 
@@ -57,7 +57,8 @@ def test_tasks_run_on_executors_with_a_shipped_wheel(
             "a record of the plug-in that came later",
             lambda: (rest.request("GET", "/connectors/orders/status").json(), log.read_text()[-3000:]),
         )
-        assert "plug-in new_orders-1.0 was fetched" in log.read_text() or (tmp_path / "plugins").is_dir()
+        (sent,) = read_values(broker.bootstrap_servers, "shipped-orders", 1)
+        assert b"/connectrt-plugins-0/new-orders-1.0/" in (sent or b""), "an executor's own copy"
         rest.delete("orders")
         rest.delete("shipped")
         everything = psutil.Process(driver.pid).children(recursive=True)

@@ -1,4 +1,4 @@
-"""A wheel with one source connector, as pip installs it: ``com.example.Orders``, which sends its version once."""
+"""A wheel with one source connector, as pip installs it: ``com.example.Orders`` sends its version and its own place."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class OneRecord(SourceTask):
         if self.sent:
             return None
         self.sent = True
-        return [SourceRecord({{"id": 1}}, {{"at": 1}}, self.topic, value="{version}")]
+        return [SourceRecord({{"id": 1}}, {{"at": 1}}, self.topic, value="{version} " + __file__)]
 
 
 class Orders(SourceConnector):
