@@ -87,6 +87,15 @@ def consumed(batch: pa.RecordBatch) -> tuple[dict[str, Any], list[pa.Buffer]]:
     return head, buffers
 
 
+def pieces(batch: pa.RecordBatch, most_bytes: int) -> list[pa.RecordBatch]:
+    """Return a batch in pieces of about so many bytes, if its rows are of about one size; a small one as it is."""
+    if batch.nbytes <= most_bytes or batch.num_rows < 2:
+        return [batch]
+    rows = max(1, batch.num_rows * most_bytes // batch.nbytes)
+    starts = range(0, batch.num_rows, rows)
+    return [batch.take(pa.array(range(at, min(at + rows, batch.num_rows)), pa.int64())) for at in starts]
+
+
 _ORDER = ("topic", "partition", "offset", "timestamp", "key", "value")
 
 

@@ -136,6 +136,10 @@ class HostedConnector(JavaConnector):
         """It asked for it."""
         self.context.request_task_reconfiguration()
 
+    def stored_offsets(self, partitions: Sequence[Mapping[str, Any]]) -> Sequence[Mapping[str, Any] | None]:
+        """Return what the worker has stored for this source."""
+        return list(self.context.stored_offsets(partitions))
+
     def _ask(self, op: str, config: Mapping[str, str], **more: Any) -> Any:
         return self.host.ask(op, {**self._named(), "config": dict(config), **more})
 

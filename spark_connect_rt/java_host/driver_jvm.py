@@ -27,6 +27,9 @@ _WORKER = {  # plug-ins are named by their places, question by question
     "plugin.discovery": "service_load",
 }
 
+_RUNTIME = "org.apache.kafka.connect.runtime"
+_LEVELS = {f"{_RUNTIME}.isolation": "WARN", f"{_RUNTIME}.standalone": "WARN"}  # of what is set up for no task
+
 
 @dataclass(frozen=True, slots=True)
 class JvmSettings:
@@ -50,7 +53,7 @@ def _start(settings: JvmSettings, on_frame: OnFrame, on_gone: OnGone) -> JavaPro
         return command_line(java.executable, jars, socket, settings.heap, options)
 
     try:
-        process = JavaProcess(command, _WORKER, on_frame, on_gone)
+        process = JavaProcess(command, _WORKER, on_frame, on_gone, _LEVELS)
     except JavaHostGoneError as error:
         raise JavaHostGoneError(
             f"{error} ({JAVA_HEAP}={settings.heap}, {JAVA_OPTIONS}={settings.options!r}, Java {java.major} of "

@@ -6,19 +6,17 @@ neighbours. Owns the folders of links, kept in the cache under a hash of what th
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import os
 import shutil
 import tempfile
-import zipfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from spark_connect_rt.embedded.cache import cache_directory, exclusive
 from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.plugins.jars import read_contents
 
-_SERVICES = "META-INF/services/org.apache.kafka."
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 _ANY_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"  # a JVM does not start without
 _KEPT = 64  # folders of links; those of copies that are gone leave first
@@ -44,11 +42,14 @@ def with_converters(config: Mapping[str, str], worker_config: Mapping[str, str])
     return chosen
 
 
-def with_plugins(worker_config: Mapping[str, str], locations: Sequence[str]) -> dict[str, str]:
+def with_plugins(
+    worker_config: Mapping[str, str], locations: Sequence[str], connector_class: str = ""
+) -> dict[str, str]:
     """Return the worker's settings for a JVM of these plug-ins, which are where they are on this machine.
 
-    Service files are all that is read where every plug-in has one: Java's own default looks into each class, which
-    takes seconds. Raises NotFoundError: a plug-in is not there.
+    Service files are all that is read where they name the connector (of the first location), and every other plug-in
+    has some: Java's own default looks into each class, which takes seconds. Raises NotFoundError: a plug-in is not
+    there.
     """
     others = {name: value for name, value in worker_config.items() if name != "plugin.path"}
     if not locations:
@@ -60,19 +61,16 @@ def with_plugins(worker_config: Mapping[str, str], locations: Sequence[str]) -> 
             "place on every machine, or sent there (connectrt.plugins.ship)?",
             code="CRT-1122",
         )
-    listed = all(_has_services(Path(one)) for one in locations)
+    listed = all(map(_named, map(Path, locations))) and (
+        not connector_class or connector_class in _named(Path(locations[0]))
+    )
     discovery = "service_load" if listed else worker_config.get("plugin.discovery") or "hybrid_warn"
     return others | {"plugin.path": str(_links(locations)), "plugin.discovery": discovery}
 
 
-def _has_services(location: Path) -> bool:
-    jars = sorted(location.rglob("*.jar")) if location.is_dir() else [location]
-    return any(name.startswith(_SERVICES) for jar in jars for name in _names(jar))
-
-
-def _names(jar: Path) -> Iterator[str]:
-    with contextlib.suppress(OSError, zipfile.BadZipFile), zipfile.ZipFile(jar) as archive:
-        yield from archive.namelist()
+def _named(location: Path) -> set[str]:
+    """Return the classes that the service files of a place name."""
+    return {one.class_name for one in read_contents(location).services}
 
 
 def _links(locations: Sequence[str]) -> Path:

@@ -14,8 +14,8 @@ from typing import Any
 
 import pyarrow as pa
 
-from spark_connect_rt.errors import BadConfigError
-from spark_connect_rt.java_host.columns import consumed
+from spark_connect_rt.errors import BadConfigError, ShuttingDownError
+from spark_connect_rt.java_host.columns import consumed, pieces
 from spark_connect_rt.java_host.plugin_folders import jvm_worker_config, with_converters
 from spark_connect_rt.java_host.process import JavaHostGoneError
 from spark_connect_rt.java_host.sink_calls import SinkCalls, Waiting, plugin_error
@@ -29,6 +29,7 @@ from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.errant_reports import ErrantReports
 from spark_connect_rt.spark.executor.sinks.hosted_sink import HostedSink, Outcome, SinkParts
 
+PUT_BYTES = 8 * 1024 * 1024  # of one put; what the task has of several is its own affair
 _NOTHING = {"rows": 0, "columns": {}}
 log = logging.getLogger(__name__)
 
@@ -58,6 +59,7 @@ class JavaSinkTask(HostedSink):
             hurried=parts.must_not_wait,
         )
         self._calls = SinkCalls(parts.launch.task, waiting)
+        self._calls.meter = parts.meter
 
     @property
     def _reporting(self) -> JavaErrants:
@@ -75,7 +77,10 @@ class JavaSinkTask(HostedSink):
         consumer = parts.clients.resolve(launch.client_config, launch.worker_config)
         worker = jvm_worker_config(parts.worker_config)
         location = parts.clients.plugin_location
-        jvm = slot_hosts().acquire(self._java, worker, location, self._calls, lambda: not parts.ending())
+        try:
+            jvm = slot_hosts().acquire(self._java, worker, location, self._calls, lambda: not parts.ending())
+        except ShuttingDownError as error:  # no failure: it ends before it began
+            raise JavaHostGoneError(str(error)) from error
         start = {
             "name": launch.task.connector,
             "number": launch.task.task,
@@ -98,6 +103,10 @@ class JavaSinkTask(HostedSink):
     def open(self, partitions: Sequence[TopicPartition]) -> None:
         """See HostedSink."""
         self._raise(self._ask(ToJava.OPEN, _pairs(partitions)))
+
+    def batches(self, batch: pa.RecordBatch) -> Sequence[pa.RecordBatch]:
+        """See HostedSink: in pieces that a small heap holds, for the JVM has each twice, as bytes and as objects."""
+        return pieces(batch, PUT_BYTES)
 
     def prepare(self, batch: pa.RecordBatch, *, by_records: bool) -> Prepared | None:
         """See HostedSink: its columns; of a chain that is in Python, too, those of what became of it."""

@@ -31,6 +31,7 @@ from spark_connect_rt.pipeline.retry_tolerance import RetryInterrupted, Waiting
 from spark_connect_rt.pipeline.source_pipeline import JOINED_BYTES, ConvertedBatch, SourcePipeline
 from spark_connect_rt.pipeline.transaction_boundaries import End, TransactionBoundaries
 from spark_connect_rt.ports.executor_clients import DeliveryReports
+from spark_connect_rt.ports.hidden_values import without_secrets
 from spark_connect_rt.spark.executor.errant_reports import ErrantLog, ensure_dead_letter_queue
 from spark_connect_rt.spark.executor.hosting import HostLostError, monotonic_ms
 from spark_connect_rt.spark.executor.sources.hosted_source import Durable, HostedSource, LookUpEndedError, SourceParts
@@ -55,6 +56,7 @@ class JavaSourceTask(HostedSource):
         self._java = parts.launch.java
         self._task = parts.launch.task
         self._calls = SourceCalls(parts.switches.nudge)
+        self._calls.meter = parts.meter
         self._sent = SentFrames()
         self._errants: list[Frame] = []  # of the batch that comes
         self._wants_commits = False
@@ -104,7 +106,7 @@ class JavaSourceTask(HostedSource):
             return None
         clients = self.parts.clients
         ensure_dead_letter_queue(clients, self._settings, self.parts.resolved(self.parts.launch.dead_letter_admin))
-        return DeadLetters(self._settings, self._task, clients.name_of)
+        return DeadLetters(self._settings, self._task, clients.name_of, without_secrets)
 
     def _wait_ms(self, wait_ms: int) -> bool:
         """Wait between attempts at one record, in Python's part; False when the task is to stop."""

@@ -31,7 +31,7 @@ class ConnectorConverters:
         """Take note of records that will be written next. Raises ExternalError."""
         records = list(records)
         if self.header.takes_many:
-            self.header.prepare_from([(r.topic, h.key, h.schema, h.value) for r in records for h in r.headers])
+            self.header.prepare_headers_from([(r.topic, h.key, h.schema, h.value) for r in records for h in r.headers])
         if self.key.takes_many:
             self.key.prepare_from([(r.topic, r.key_schema, r.key) for r in records])
         if self.value.takes_many:
@@ -44,7 +44,7 @@ class ConnectorConverters:
         if self.value.takes_many:
             self.value.prepare_to([(row[0], row[5]) for row in rows])
         if self.header.takes_many:
-            self.header.prepare_to([(row[0], one["key"], one["value"]) for row in rows for one in row[6] or ()])
+            self.header.prepare_headers_to([(row[0], one["key"], one["value"]) for row in rows for one in row[6] or ()])
 
     @classmethod
     def from_config(

@@ -72,6 +72,8 @@ class DeadLetters:
     settings: ReportSettings
     task: ConnectorTaskId
     name_of: NameOf
+    hide: Callable[[str], str] = str
+    """Takes secrets out of an error's text: plug-ins quote their settings, and the queue is a topic."""
 
     def of_sink(self, errant: Errant) -> ProduceRow | None:
         """Return the record for what a sink consumed, None when there was none."""
@@ -120,6 +122,7 @@ class DeadLetters:
 
     def _context(self, errant: Errant) -> Headers:
         error = errant.error
+        message = error_message(error)
         return _encoded(
             {
                 "connector.name": self.task.connector,
@@ -127,8 +130,8 @@ class DeadLetters:
                 "stage": errant.stage.value,
                 "class.name": executing_name(errant, self.name_of),
                 "exception.class.name": error_name(error),
-                "exception.message": error_message(error),
-                "exception.stacktrace": java_trace(error),
+                "exception.message": None if message is None else self.hide(message),
+                "exception.stacktrace": self.hide(java_trace(error)),
             }
         )
 

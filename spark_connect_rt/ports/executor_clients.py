@@ -59,6 +59,12 @@ class BatchProducer(Protocol):
         After ``flush`` or ``commit``. None: it was dropped with its transaction. Only with RECORD_REPORTS.
         """
 
+    def hurry(self, end_by_s: float) -> None:
+        """Have ``produce`` and ``flush`` wait no longer than to this time (monotonic clock). Any thread.
+
+        Also the call under way; it raises TimedOutError then.
+        """
+
     def close(self) -> None:
         """Give up what is queued and close."""
 

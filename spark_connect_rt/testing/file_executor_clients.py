@@ -105,6 +105,9 @@ class _FileProducer:
     def produce(self, batch: pa.RecordBatch) -> None:
         self._queued.extend(rows_of(batch))
 
+    def hurry(self, end_by_s: float) -> None:
+        """See ``ports.executor_clients.BatchProducer.hurry``; nothing waits here."""
+
     def flush(self, timeout_ms: int) -> None:
         queued, self._queued = self._queued, []
         values = [row["value"] for row in queued]

@@ -102,6 +102,9 @@ class _MemoryProducer:
     def produce(self, batch: pa.RecordBatch) -> None:
         self._queued.extend(rows_of(batch))
 
+    def hurry(self, end_by_s: float) -> None:
+        """See ``ports.executor_clients.BatchProducer.hurry``; nothing waits here."""
+
     def flush(self, timeout_ms: int) -> None:
         queued, self._queued = self._queued, []
         for index, row in enumerate(queued):

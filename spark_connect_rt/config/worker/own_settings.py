@@ -134,6 +134,15 @@ ENGINE = ConfigDef(
             AtLeast(1_000),
         ),
         ConfigKey(
+            "connectrt.executor.wait.ms",
+            Type.LONG,
+            180_000,
+            LOW,
+            "How long tasks may wait for an executor, ms, before the worker says in /health that it is not ready. A "
+            "cluster may take minutes to add a machine.",
+            AtLeast(1_000),
+        ),
+        ConfigKey(
             "connectrt.channel.timeout.ms",
             Type.LONG,
             None,
@@ -282,6 +291,7 @@ class EngineSettings(SettingsGroup):
     connectrt_slots_max: int
     connectrt_slot_tasks_max: int
     connectrt_slice_length_ms: int
+    connectrt_executor_wait_ms: int
     connectrt_channel_timeout_ms: int | None  # None: WorkerConfig.channel_timeout_ms says
     connectrt_lost_work_delay_ms: int | None  # None: WorkerConfig.lost_work_delay_ms says
     connectrt_snapshot_directory: str  # empty: none are kept

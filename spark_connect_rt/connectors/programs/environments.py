@@ -58,8 +58,8 @@ def program_path(executable: str, requirement: Sequence[str], python: str | None
     folder = environment(requirement, python)
     path = folder / "bin" / name
     if not path.exists():
-        before = {"activate", "python", "python3", "pip", "pip3"}
-        there = sorted(one.name for one in path.parent.iterdir() if one.name.partition(".")[0] not in before)
+        before = ("activate", "python", "pip")
+        there = sorted(one.name for one in path.parent.iterdir() if not one.name.lower().startswith(before))
         raise EnvironmentFailedError(
             f"the environment of {' '.join(requirement)} has no program {name!r}: {', '.join(there)}"
         )

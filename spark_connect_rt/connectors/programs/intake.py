@@ -63,7 +63,9 @@ class Intake:
         self._before = {name: dict(offsets.get(name) or {STATE: None}) for name in streams}
         self._after = dict(self._before)
         self._moved: set[str] = set()
-        self._progress = False
+        self._progress = self._marked = False
+        self.covered: Piece | None = None
+        """The last piece of the last ``take`` that a state covers, None: none did."""
         self._schemas: dict[str, dict[str, Any]] = {}
         self._rows: dict[str, StreamRows] = {}
         self._said: set[tuple[str, str]] = set()
@@ -92,6 +94,7 @@ class Intake:
 
     def state(self, parts: Mapping[str, Offset]) -> None:
         """Take a state that covers everything before it; a stream that ``parts`` does not name keeps what it has."""
+        self._marked = True
         for rows in self._rows.values():
             rows.mark()
         for stream, part in parts.items():
@@ -128,6 +131,8 @@ class Intake:
             empty_batch({STREAM: one}, self._offset(one, self._after), topic_of(self._topic, one))
             for one in sorted(self._moved)
         ]
+        self.covered = next(reversed([*before, *moves]), None) if self._marked else None
+        self._marked = False
         self._moved.clear()
         self._before = dict(self._after)
         return [*before, *moves, *after]

@@ -6,8 +6,14 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar
 
-from spark_connect_rt.api.connector import SourceConnector, SourceOffset
+from spark_connect_rt.api.connector import (
+    ConnectorTransactionBoundaries,
+    ExactlyOnceSupport,
+    SourceConnector,
+    SourceOffset,
+)
 from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.config.worker.exactly_once import BOUNDARY
 from spark_connect_rt.connectors.programs.intake import SHARED, STATE, STREAM
 from spark_connect_rt.connectors.programs.program import Program
 from spark_connect_rt.connectors.programs.program_settings import TASK_STREAMS, chosen, plain_names, shares
@@ -59,6 +65,15 @@ class ProgramSourceConnector(SourceConnector):
         """Return what no single setting shows: there is nothing to run."""
         name, other = f"{self._prefix}.executable", f"{self._prefix}.requirement"
         return {} if config.get(name) or config.get(other) else {other: [f"must be set, or {name}"]}
+
+    def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
+        """Declare it where transactions end behind states: what a cut-off run said after its last one is dropped."""
+        bounded = config.get(BOUNDARY, "").lower() == "connector"
+        return ExactlyOnceSupport.SUPPORTED if bounded else ExactlyOnceSupport.UNSUPPORTED
+
+    def can_define_transaction_boundaries(self, config: Mapping[str, str]) -> ConnectorTransactionBoundaries:
+        """Declare it: see ``exactly_once_support``."""
+        return ConnectorTransactionBoundaries.SUPPORTED
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
         """Check the new offsets: a stream's state is JSON text. Raises ConnectError."""

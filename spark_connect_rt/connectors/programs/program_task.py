@@ -25,7 +25,7 @@ from spark_connect_rt.connectors.programs.program_settings import TASK_STREAMS
 from spark_connect_rt.errors import DataError, ExternalError
 
 POLL_BYTES = 4 << 20
-WAIT_S = 0.05
+WAIT_S = 0.1
 _IDLE_MS = 100
 _SHOWN = 200
 
@@ -57,6 +57,7 @@ class ProgramSourceTask(SourceTask):
         self._discovering: list[bytes] | None = None
         self._due_s = 0.0
         self._failures = 0
+        self._has_failed = False  # since transactions were bounded last
         self._fatal: Exception | None = None
         self._over = False
 
@@ -66,11 +67,31 @@ class ProgramSourceTask(SourceTask):
             raise self._fatal
         if self._child is None and not self._begin():
             return None
+        ended_well = False
         try:
-            self._listen()
+            ended_well = self._listen()
         except ChildFailedError as error:
             self._fail(error)
-        return self._intake.take() or None
+        polled = self._intake.take()
+        self._bound(ended_well)
+        return polled or None
+
+    def _bound(self, ended_well: bool) -> None:
+        """Say where transactions end (connector-defined ones): behind states, and behind a run that is over.
+
+        What a failed run said after its last state comes again, so it is dropped. A run that ended well may have said
+        no state at all; then all of it counts.
+        """
+        transactions = self.context.transaction_context
+        if transactions is None:
+            return
+        if self._intake.covered is not None:
+            transactions.commit_transaction(self._intake.covered)
+        if ended_well:
+            transactions.commit_transaction()
+        elif self._has_failed:
+            transactions.abort_transaction()
+        self._has_failed = False
 
     def idle_wait_ms(self) -> int:
         """Return how long there is nothing to do, at most a moment: a stop must not wait."""
@@ -120,8 +141,8 @@ class ProgramSourceTask(SourceTask):
         assert self._catalog is not None
         return self._program.read_arguments(self._catalog, self._intake, self._intake.offsets())
 
-    def _listen(self) -> None:
-        """Take what came, up to a poll's worth. Raises ChildFailedError: the run is over."""
+    def _listen(self) -> bool:
+        """Take what came, up to a poll's worth; True: with that a run has ended well. Raises ChildFailedError."""
         child = self._child
         assert child is not None
         taken = 0
@@ -135,17 +156,17 @@ class ProgramSourceTask(SourceTask):
                 continue
             for line in lines:
                 self._on_line(line)
-        if not taken:
-            self._look_after(child)
+        return not taken and self._look_after(child)
 
-    def _look_after(self, child: Child) -> None:
+    def _look_after(self, child: Child) -> bool:
         limit_ms = self._program.setting("silence.timeout.ms")
         if child.ended:
             self._program.judge()
             child.check_exit(self._program.explain(b"\n".join(self._discovering or ())))
-            self._end_step()
-        elif limit_ms and child.silent_s() * 1000 > limit_ms:
+            return self._end_step()
+        if limit_ms and child.silent_s() * 1000 > limit_ms:
             raise ChildFailedError(f"{child.name} has written nothing for {limit_ms} ms: it counts as hung")
+        return False
 
     def _on_line(self, line: bytes) -> None:
         """Take one line. A line that begins as an object and is none was data once: it is errant."""
@@ -176,17 +197,19 @@ class ProgramSourceTask(SourceTask):
     def _shown(self, line: bytes) -> str:
         return self._program.mask(line[:_SHOWN].decode(errors="replace"))
 
-    def _end_step(self) -> None:
-        """Go on behind a program that ended well: with reading after discovery, with waiting after that."""
+    def _end_step(self) -> bool:
+        """Go on behind a program that ended well: with reading after discovery, with waiting after that: then True."""
         discovering, self._discovering = self._discovering, None
         self._end_child()
         if discovering is not None:
             self._set_catalog(self._program.catalog(b"\n".join(discovering)))
-            return
+            return False
         self._program.on_end(self._intake)
         self._failures, self._over = 0, True
         interval_ms = self._program.setting("interval.ms")
         self._due_s = float("inf") if interval_ms < 0 else self.clock() + interval_ms / 1000
+        self.context.metrics.count("program-run")
+        return True
 
     def _end_child(self) -> None:
         child, self._child = self._child, None
@@ -200,6 +223,8 @@ class ProgramSourceTask(SourceTask):
         if self._intake.take_progress():
             self._failures = 0
         self._failures += 1
+        self._has_failed = True
+        self.context.metrics.count("program-failure")
         most = self._program.setting("retries.max")
         text = self._program.mask(str(error))
         if self._failures > most:

@@ -12,6 +12,7 @@ measurable; one for every record a third of the speed. The buffer's size hardly 
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from functools import partial
@@ -30,6 +31,7 @@ from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
 from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS, RECORD_REPORTS
 
 FULL_WAIT_S = 0.05  # one wait for room; ends early when a report arrives
+FLUSH_WAIT_S = 0.5  # one wait of a flush, which cannot be ended from another thread
 ANY_PARTITION = -1
 NOW = 0  # librdkafka's timestamp for a record that brings none
 
@@ -50,6 +52,7 @@ class KafkaBatchProducer:
         self._max_block_s = client_setting("producer", "max.block.ms", config) / 1000
         self._failure: ConnectError | None = None
         self._last_error = ""
+        self._end_by_s = math.inf
         self._runs = DeliveryRuns()
         self._metadata: list[RecordMetadata | None] = []
         reports_offsets = OFFSET_REPORTS.items() <= config.items()
@@ -80,10 +83,19 @@ class KafkaBatchProducer:
 
     def flush(self, timeout_ms: int) -> None:
         """See ``ports.executor_clients.BatchProducer.flush``."""
-        left = self._producer.flush(timeout_ms / 1000)
-        self._raise_failure()
+        latest_s = time.monotonic() + timeout_ms / 1000
+        while True:
+            left_s = max(0.0, min(latest_s, self._end_by_s) - time.monotonic())
+            left = self._producer.flush(min(left_s, FLUSH_WAIT_S))
+            self._raise_failure()
+            if not left or not left_s:
+                break
         if left:
             raise TimedOutError(f"{left} records not acknowledged in {timeout_ms} ms{self._why()}")
+
+    def hurry(self, end_by_s: float) -> None:
+        """See ``ports.executor_clients.BatchProducer.hurry``."""
+        self._end_by_s = end_by_s
 
     def delivered(self) -> list[Delivered]:
         """See ``ports.executor_clients.BatchProducer.delivered``."""
@@ -112,7 +124,7 @@ class KafkaBatchProducer:
     def _wait_for_room(self, full_since: float) -> None:
         self._producer.poll(FULL_WAIT_S)
         self._raise_failure()
-        if time.monotonic() - full_since > self._max_block_s:
+        if time.monotonic() > min(full_since + self._max_block_s, self._end_by_s):
             raise TimedOutError(
                 f"no room in the producer's buffer for max.block.ms={self._max_block_s * 1000:.0f}{self._why()}"
             )

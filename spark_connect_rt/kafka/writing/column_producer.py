@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -45,6 +46,7 @@ class ColumnProducer:
         self._records = self._bytes = 0  # under way
         self._runs = DeliveryRuns()
         self._failure: ConnectError | None = None
+        self._end_by_s = math.inf
         self._runner = asyncio.Runner()
         self._loop = self._runner.get_loop()
         self._sender = ColumnSender(settings, self._delivered)
@@ -76,6 +78,12 @@ class ColumnProducer:
         if not self._wait(lambda: not self._records, timeout_ms):
             raise TimedOutError(f"{self._records} records not acknowledged in {timeout_ms} ms{self._why()}")
 
+    def hurry(self, end_by_s: float) -> None:
+        """See ``ports.executor_clients.BatchProducer.hurry``."""
+        with self._changed:
+            self._end_by_s = end_by_s
+            self._changed.notify_all()
+
     def delivered(self) -> list[Delivered]:
         """See ``ports.executor_clients.BatchProducer.delivered``."""
         with self._changed:
@@ -93,12 +101,16 @@ class ColumnProducer:
 
     def _wait(self, fact: Callable[[], bool], limit_ms: int) -> bool:
         """Wait for a fact; return whether it came. Raises the first failure."""
+        latest_s = time.monotonic() + limit_ms / 1000
         with self._changed:
-            limit_s = min(limit_ms / 1000, threading.TIMEOUT_MAX)
-            came = self._changed.wait_for(lambda: self._failure is not None or fact(), limit_s)
+            while self._failure is None and not fact():
+                left_s = min(latest_s, self._end_by_s) - time.monotonic()
+                if left_s <= 0:
+                    return False
+                self._changed.wait(min(left_s, threading.TIMEOUT_MAX))
             if self._failure is not None:
                 raise self._failure
-            return came
+            return True
 
     def _why(self) -> str:
         return f"; the client's last error: {self._sender.last_error}" if self._sender.last_error else ""

@@ -4,15 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from spark_connect_rt.config.worker.distributed_config import DISTRIBUTED
 from spark_connect_rt.planning.migration.findings import PYTHON, ConnectorVerdict
 
 DELAY = "scheduled.rebalance.max.delay.ms"
-_DELAY_DEFAULT_MS = 300_000
+_DELAY_DEFAULT_MS: int = DISTRIBUTED[DELAY].default
 
 
 def steps_there(settings: Mapping[str, str], file: str, workers: Sequence[str], must_change: bool) -> list[str]:
     """Return what to do, in order; ``workers``: REST addresses of the members now, none while no worker runs."""
-    group, wait_s = settings.get("group.id", "?"), _wait_s(settings)
+    group, wait_s = settings.get("group.id") or "?", _wait_s(settings)
     count = len(workers)
     first = (
         [f"Change what is marked `change` above, then ask again: connectrt migrate check {file}"] if must_change else []
@@ -39,8 +40,8 @@ def steps_back(settings: Mapping[str, str], connectors: Sequence[ConnectorVerdic
     warn = [f"Stop what Java cannot run (PUT /connectors/NAME/stop): {', '.join(only_here)}."] if only_here else []
     return [
         *warn,
-        f"Start a Java worker with its old file (group.id={settings.get('group.id', '?')}): it reads the same topics, "
-        "joins, and is given its share. It passes over connectrt.* settings of connectors.",
+        f"Start a Java worker with its old file (group.id={settings.get('group.id') or '?'}): it reads the same "
+        "topics, joins, and is given its share. It passes over connectrt.* settings of connectors.",
         f"Stop one Spark worker by SIGTERM: what it did is committed; its work may wait up to {_wait_s(settings)} s "
         f"({DELAY}). Go on until none is left.",
     ]

@@ -204,6 +204,7 @@ class Worker:
             notify=self._notify,
             standing_changed=self._standing_changed,
             threads=self._deps.threads,
+            read_offsets=partial(self._deps.offsets.read, plan.name),
         )
         with self._tables:
             self._connectors[plan.name] = connector

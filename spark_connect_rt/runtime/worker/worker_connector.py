@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import traceback
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import Any, Protocol
@@ -36,6 +36,8 @@ from spark_connect_rt.state.connector_status import State
 log = logging.getLogger(__name__)
 
 
+Partitions = Sequence[Mapping[str, Any]]
+Offsets = Sequence[Mapping[str, Any] | None]
 NO_NOTES: Mapping[str, Any] = MappingProxyType({})
 
 
@@ -77,8 +79,10 @@ class WorkerConnector:
         notify: Notify,
         standing_changed: Callable[[], None],
         threads: Threads,
+        read_offsets: Callable[[Partitions], Offsets] = lambda partitions: [None] * len(partitions),
     ) -> None:
         self.plan = plan
+        self.read_offsets = read_offsets
         self._new_connector = new_connector
         self._name_task_class = name_task_class
         self._version: str | None = None
@@ -297,3 +301,7 @@ class _Context:
     def raise_error(self, error: Exception) -> None:
         """See ConnectorContext."""
         self._host.failure_raised(error)
+
+    def stored_offsets(self, partitions: Partitions) -> Offsets:
+        """Return the offset of each source partition (Java ``SourceConnectorContext.offsetStorageReader``). Blocks."""
+        return self._host.read_offsets(partitions)

@@ -32,7 +32,7 @@ class EngineSettings:
     loss_backoff_ms: int = 200  # doubled with each loss
     housekeeping_ms: int = 1_000
     slot_patience_ms: int = 60_000  # then the log says that Spark gives a slot no core
-    waiting_patience_ms: int = 180_000  # then its tasks wait too long: a cluster may take minutes to add a machine
+    waiting_patience_ms: int = ENGINE["connectrt.executor.wait.ms"].default  # then its tasks wait too long
     prewarm: bool = True  # open one slot before the first task asks
 
 

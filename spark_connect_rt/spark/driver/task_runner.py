@@ -156,4 +156,8 @@ class SparkTaskRunner:
 def engine_settings(settings: config.EngineSettings) -> EngineSettings:
     """Return the engine's numbers of the worker's."""
     limits = PackingLimits(settings.connectrt_slot_tasks_max, settings.connectrt_slots_max)
-    return EngineSettings(slice_length_ms=settings.connectrt_slice_length_ms, limits=limits)
+    return EngineSettings(
+        slice_length_ms=settings.connectrt_slice_length_ms,
+        limits=limits,
+        waiting_patience_ms=settings.connectrt_executor_wait_ms,
+    )

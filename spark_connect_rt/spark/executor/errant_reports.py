@@ -19,6 +19,7 @@ from spark_connect_rt.pipeline.errant_records import Errant, errant_put, log_sen
 from spark_connect_rt.pipeline.produce_rows import ProduceRows
 from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline, place_of
 from spark_connect_rt.ports.executor_clients import BatchProducer, ExecutorClients
+from spark_connect_rt.ports.hidden_values import without_secrets
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
@@ -90,7 +91,7 @@ class ErrantReports:
         self._meter = meter or TaskMeter("")
         self._log = ErrantLog(task, settings, clients, self._meter)
         self._clients = clients
-        self._letters = DeadLetters(settings, task, clients.name_of)
+        self._letters = DeadLetters(settings, task, clients.name_of, without_secrets)
         self._producer_config = producer_config
         self._producer: BatchProducer | None = None
         self._lock = threading.RLock()

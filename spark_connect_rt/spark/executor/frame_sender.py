@@ -22,9 +22,11 @@ from spark_connect_rt.pipeline.dead_letters import DeadLetters, ReportSettings
 from spark_connect_rt.pipeline.retry_tolerance import Waiting
 from spark_connect_rt.pipeline.source_pipeline import ConvertedBatch, SourcePipeline
 from spark_connect_rt.ports.executor_clients import BatchProducer, ExecutorClients
+from spark_connect_rt.ports.hidden_values import without_secrets
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.errant_reports import ErrantLog
 from spark_connect_rt.spark.executor.hosting import load_clients, monotonic_ms
+from spark_connect_rt.spark.executor.log_masking import hide_secrets, mask_logs
 from spark_connect_rt.spark.executor.sources.new_topics import NewTopics
 
 SENT_DDL = "records BIGINT, skipped BIGINT, bytes BIGINT, topics ARRAY<STRING>"
@@ -63,10 +65,12 @@ class _Sender:
         self._job = job
         self._clients = clients
         launch = job.launch
+        hide_secrets(launch)
+        mask_logs()
         worker_config = clients.resolve(launch.worker_config, launch.worker_config)
         config = clients.resolve(launch.connector_config, launch.worker_config)
         reporting = ReportSettings.from_config(config)
-        letters = DeadLetters(reporting, launch.task, clients.name_of) if reporting.topic else None
+        letters = DeadLetters(reporting, launch.task, clients.name_of, without_secrets) if reporting.topic else None
         waiting = Waiting(monotonic_ms, _sleep)
         self._pipeline = SourcePipeline.from_config(config, worker_config, clients.plugin, waiting, letters)
         self._errant_log = ErrantLog(launch.task, reporting, clients)

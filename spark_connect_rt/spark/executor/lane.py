@@ -16,6 +16,7 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any
 
+from spark_connect_rt.errors import TimedOutError
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.frames import Row, RowKind
 from spark_connect_rt.spark.executor.hosting import HostLostError, tell_or_log, text_of, trace_of
@@ -67,6 +68,7 @@ class Lane(ABC, threading.Thread):
         """Queue a row; asks the driver to hold the reader back when too much waits; waits itself while that is late."""
         if row.kind is RowKind.ENDED and row.head:
             self._end_by_s = int(row.head) / 1000
+            self.hurry(self._end_by_s)
         with self._queue_changed:
             self._await_room(row)
             self._queued_bytes += row.size_bytes()
@@ -178,6 +180,8 @@ class Lane(ABC, threading.Thread):
         except HostLostError as error:
             self._lose(text_of(error))
         except BaseException as error:  # SystemExit, too: a thread that ends untold leaves its task RUNNING
+            if isinstance(error, TimedOutError) and self._must_drop():
+                return  # hurried: what this step did not report comes again
             log.exception("task=%s run=%d FAILED", self.launch.task, self.launch.run)
             trace = trace_of(error)
             self._close_quietly()  # before it is reported: a failed run sends nothing more (E2)
@@ -218,6 +222,9 @@ class Lane(ABC, threading.Thread):
             self._report({"op": op, "host": self.host, **fields})
 
     # -- what the two kinds do
+
+    def hurry(self, end_by_s: float) -> None:
+        """The host is to end by then, whatever is being waited for. The dispatcher's thread."""
 
     @abstractmethod
     def begin(self) -> None:

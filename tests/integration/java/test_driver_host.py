@@ -7,14 +7,14 @@ import queue
 import signal
 import time
 import zipfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from spark_connect_rt.api.connector import ExactlyOnceSupport
-from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError
+from spark_connect_rt.errors import BadConfigError, BadRequestError, ConnectError, NotFoundError
 from spark_connect_rt.java_host.connectors import JavaSourceConnector
 from spark_connect_rt.java_host.driver_host import DriverHost, JavaError, Limits
 from spark_connect_rt.java_host.driver_jvm import JvmSettings, driver_host
@@ -39,6 +39,10 @@ class Context:
 
     def raise_error(self, error: Exception) -> None:
         self.said.put(f"failed: {error}")
+
+    def stored_offsets(self, partitions: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+        assert partitions == [{"p": "1"}]
+        return [{"at": 7}]
 
     def next(self) -> str:
         return self.said.get(timeout=LIMIT_S)
@@ -101,6 +105,8 @@ def test_what_a_connector_raises_is_its_own_with_javas_stack(started: Callable[.
     assert "MisbehavingSource.start(MisbehavingSource.java" in str(caught.value.__cause__)
     with pytest.raises(BadRequestError, match="must return a configuration that is not null"):
         plugins.class_of(SOURCE)().validate({"misbehave": "validate:null"})
+    reading = started("b", "connector.start:offsets")
+    assert reading.context.next() == "failed: stored {at=7}"
     raising = started("b", "connector.start:raise")
     assert raising.context.next() == "failed: raised on purpose"
 
@@ -161,5 +167,5 @@ def test_missing_classes_are_named_with_the_folder(host: DriverHost, tmp_path: P
 
 def test_a_heap_that_is_too_small_is_said_with_the_setting(tmp_path: Path) -> None:
     small = driver_host(JvmSettings("1k"))
-    with pytest.raises(JavaHostGoneError, match=r"Too small maximum heap[\s\S]*connectrt\.java\.heap=1k"):
+    with pytest.raises(BadConfigError, match=r"connectrt\.java\.heap: 1k is too small for a Java host"):
         registry(small, java_plugin_path()).class_of(SOURCE)().validate({})

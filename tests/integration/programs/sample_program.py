@@ -23,6 +23,8 @@ def given(option: str) -> Any:
 
 
 CONFIG = given("--config")
+if "rows_file" in CONFIG:
+    CONFIG["rows"] = int(Path(CONFIG["rows_file"]).read_text())
 STREAMS = {name: {"id": {"type": "integer"}, "name": {"type": ["null", "string"]}} for name in CONFIG["streams"]}
 
 
@@ -118,6 +120,9 @@ def read() -> None:
     for name in at:
         if not AIRBYTE:
             say({"type": "SCHEMA", "stream": name, "schema": schema(name), "key_properties": ["id"]})
+        for kind, compression, address in CONFIG.get("batches", ()):
+            encoding = {"format": kind, "compression": compression}
+            say({"type": "BATCH", "stream": name, "encoding": encoding, "manifest": [address]})
         for number in range(at[name] + 1, CONFIG["rows"] + 1):
             misbehave(number)
             say_row(name, number)

@@ -2,23 +2,33 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import os
 import signal
 import subprocess
 import sys
 import time
+import zipfile
 from collections import Counter
 from pathlib import Path
 
 import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
+from spark_connect_rt.api.connector import ExactlyOnceSupport
+from spark_connect_rt.api.records import SourceBatch
+from spark_connect_rt.config.worker.exactly_once import Boundary
+from spark_connect_rt.connectors.programs.environments import program_path
 from spark_connect_rt.errors import ConnectError, DataError, ExternalError
+from spark_connect_rt.pipeline.transaction_boundaries import End, TransactionBoundaries
 from spark_connect_rt.testing.connector_harness import SourceHarness
 from tests.integration.programs.program_runs import KINDS, harness, ids, poll_to_end, poll_until, sample_program
 
 SLEEPER = ["sleep", "1017"]  # what the sample program starts before it hangs
+SCHEMAS = {"value.converter": "org.apache.kafka.connect.json.JsonConverter"}
 ROWS = {"streams": ["orders", "people"], "rows": 250}
 
 
@@ -27,14 +37,27 @@ def program(tmp_path: Path) -> str:
     return sample_program(tmp_path)
 
 
+def wheel_of(folder: Path, name: str, source: str) -> Path:
+    """Write a wheel of one module with one program."""
+    module = name.replace("-", "_")
+    path = folder / f"{module}-1.0-py3-none-any.whl"
+    about = f"{module}-1.0.dist-info"
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr(f"{module}.py", source + "\n\ndef main() -> None: ...\n")
+        wheel.writestr(f"{about}/METADATA", f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nGenerator: x\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/entry_points.txt", f"[console_scripts]\n{name} = {module}:main\n")
+        wheel.writestr(f"{about}/RECORD", "")
+    return path
+
+
 def states(source: SourceHarness) -> dict[str, object]:
     return {partition["stream"]: json.loads(offset["state"]) for partition, offset in source.offsets.all()}
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_streams_become_topics_with_schemas_and_keys_and_a_restart_reads_nothing_again(kind: str, program: str) -> None:
-    schemas = {"value.converter": "org.apache.kafka.connect.json.JsonConverter"}
-    with harness(kind, program, ROWS, schemas) as source:
+    with harness(kind, program, ROWS, SCHEMAS) as source:
         first = poll_to_end(source)
         assert Counter(one.topic for one in first) == {"of.orders": 250, "of.people": 250}
         value = first[0].json()
@@ -204,3 +227,70 @@ def test_an_error_of_airbyte_fails_the_run_and_one_of_the_configuration_the_task
         ),
     ):
         poll_to_end(source)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_with_transactions_behind_states_every_record_is_committed_once(
+    kind: str, program: str, tmp_path: Path
+) -> None:
+    config = {"streams": ["orders"], "rows": 950, "at": {"733": "killed"}, "once": str(tmp_path / "done")}
+    committed, pending = [], []
+    with harness(kind, program, config, {"transaction.boundary": "connector"}) as source:
+        assert source.hosted.connector.exactly_once_support(source.hosted.config) is ExactlyOnceSupport.SUPPORTED
+        (task,) = source.tasks
+        boundaries = TransactionBoundaries(Boundary.CONNECTOR, 0, 0)
+        task.context.transaction_context = boundaries.requests
+        while task.has_more():
+            for pieces, end in boundaries.cut(task.poll() or (), 0):
+                pending += [
+                    row["id"] for one in pieces if isinstance(one, SourceBatch) for row in one.values.to_pylist()
+                ]
+                if end is not End.NONE:
+                    committed += pending if end is End.COMMIT else []
+                    pending = []
+    assert committed == list(range(1, 951))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_run_follows_run_and_brings_what_is_new(kind: str, program: str, tmp_path: Path) -> None:
+    rows = tmp_path / "rows"
+    rows.write_text("40")
+    config = {"streams": ["orders"], "rows": 0, "rows_file": str(rows)}
+    with harness(kind, program, config, {f"{kind}.interval.ms": "20"}) as source:
+        assert ids(poll_until(source, lambda found: len(found) >= 40)) == list(range(1, 41))
+        rows.write_text("100")
+        assert ids(poll_until(source, lambda found: len(found) >= 60)) == list(range(41, 101))
+
+
+def test_batches_in_files_are_read_by_the_column_and_removed(program: str, tmp_path: Path) -> None:
+    lines, columns = tmp_path / "a.jsonl.gz", tmp_path / "b.parquet"
+    lines.write_bytes(gzip.compress(b"".join(b'{"id": %d, "name": "line"}\n' % one for one in range(1, 11))))
+    pq.write_table(pa.table({"id": pa.array(range(11, 31), pa.int32()), "name": ["column"] * 20}), columns)
+    batches = [["jsonl", "gzip", lines.as_uri()], ["parquet", None, columns.as_uri()]]
+    with harness("singer", program, {"streams": ["orders"], "rows": 0, "batches": batches}) as source:
+        found = poll_to_end(source)
+    assert ids(found) == list(range(1, 31))
+    assert [found[0].json(), found[-1].json()] == [{"id": 1, "name": "line"}, {"id": 30, "name": "column"}]
+    assert not lines.exists()
+    assert not columns.exists()
+
+
+def test_an_environment_is_made_once_and_one_that_cannot_be_is_a_clear_error(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CONNECTRT_CACHE", str(tmp_path / "cache"))
+    source = Path(__file__).with_name("sample_program.py").read_text(encoding="utf-8")
+    wheel = wheel_of(tmp_path, "tap-sample", source)
+    settings = {"singer.requirement": f"--no-index {wheel}", "singer.executable": "tap-sample"}
+    with harness("singer", "", {"streams": ["orders"], "rows": 5}, settings) as source_of_it:
+        assert ids(poll_to_end(source_of_it)) == [1, 2, 3, 4, 5]
+    (made,) = (tmp_path / "cache" / "programs").glob("*/bin/tap-sample")
+    before = made.stat().st_mtime_ns
+    assert program_path("tap-sample", ["--no-index", str(wheel)], None) == made
+    assert made.stat().st_mtime_ns == before
+    with pytest.raises(ConnectError, match="has no program 'other': tap-sample"):
+        program_path("other", ["--no-index", str(wheel)], None)
+    with pytest.raises(ConnectError, match="exit code 1") as raised:
+        program_path("x", ["--no-index", "no-such-package-of-ours"], None)
+    assert raised.value.code == "CRT-1170"
+    assert len(list((tmp_path / "cache" / "programs").glob("*/bin"))) == 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pyarrow as pa
 
-from spark_connect_rt.java_host.columns import consumed, one_batch, produce_batches
+from spark_connect_rt.java_host.columns import consumed, one_batch, pieces, produce_batches
 from spark_connect_rt.pipeline.columns import HEADERS_TYPE, PARTITION, TOPIC
 from spark_connect_rt.pipeline.produce_rows import columns_batch
 
@@ -105,6 +105,20 @@ def test_a_section_of_tombstones_has_values_of_null() -> None:
     head, content = section("a", ("key", pa.array([b"1", b"2"], pa.binary())))
     (batch,) = produce_batches([head], memoryview(content))
     assert batch.to_pylist() == [{"key": b"1", "value": None}, {"key": b"2", "value": None}]
+
+
+def test_a_large_batch_goes_in_pieces_and_a_small_one_as_it_is() -> None:
+    batch = pa.record_batch({"offset": pa.array(range(10)), "value": pa.array([b"x" * 1_000] * 10, pa.binary())})
+    batch = batch.replace_schema_metadata({TOPIC: b"t"})
+    assert pieces(batch, 1 << 20) == [batch]
+    cut = pieces(batch, 4_000)
+    assert [one.num_rows for one in cut] == [3, 3, 3, 1]
+    assert all(one.schema.metadata == {TOPIC: b"t"} for one in cut)
+    assert pa.Table.from_batches(cut) == pa.Table.from_batches([batch])
+    head, buffers = consumed(cut[1])
+    assert sum(len(one) for one in buffers) < 3_200
+    assert head["rows"] == 3
+    assert len(pieces(batch, 1)) == 10
 
 
 def test_batches_of_several_topics_become_one_whose_rows_have_their_topic() -> None:

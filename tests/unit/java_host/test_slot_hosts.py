@@ -182,6 +182,9 @@ def test_a_jvm_sees_its_own_plugins_only(tmp_path: Path, monkeypatch: pytest.Mon
     assert [link.resolve() for link in links] == [tmp_path / "plugins/mine"]
     assert settings["plugin.discovery"] == "service_load"
     assert with_plugins(worker, [str(tmp_path / "plugins/old")])["plugin.discovery"] == "hybrid_fail"
+    mine, hybrid = str(tmp_path / "plugins/mine"), worker | {"plugin.discovery": "hybrid_warn"}
+    assert with_plugins(hybrid, [mine], "a.B")["plugin.discovery"] == "service_load"
+    assert with_plugins(hybrid, [mine], "a.Unlisted")["plugin.discovery"] == "hybrid_warn"
     assert with_plugins(worker, []) == {"plugin.discovery": "service_load", "a": "b"}
     with pytest.raises(NotFoundError, match="not on this executor"):
         with_plugins(worker, [str(tmp_path / "gone")])

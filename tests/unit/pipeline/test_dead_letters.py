@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -57,6 +58,16 @@ def test_a_sinks_dead_letter_is_what_was_consumed() -> None:
     )
     plain: ConsumeRow = ("in", 0, 1, None, None, None, None)
     assert letters(headers="false").of_sink(errant(plain)) == ("dlq", None, None, None, None, None)
+
+
+def test_no_secret_stands_in_a_dead_letters_headers() -> None:
+    letters_of = letters()
+    hiding = replace(letters_of, hide=lambda text: text.replace("s3cret", "[hidden]"))
+    row = hiding.of_sink(errant(error=DataError("login with s3cret was refused")))
+    assert row is not None
+    headers = dict(row[4] or [])
+    assert headers["__connect.errors.exception.message"] == b"login with [hidden] was refused"
+    assert b"s3cret" not in (headers["__connect.errors.exception.stacktrace"] or b"")
 
 
 def test_context_headers_are_javas_in_its_order_behind_the_records_own() -> None:

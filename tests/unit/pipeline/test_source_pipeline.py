@@ -79,6 +79,18 @@ def test_order_holds_between_rows_and_batches() -> None:
     assert [offset["position"] for one in converted for _, offset in one.source_offsets] == [1, 2, 3]
 
 
+def test_a_batch_without_records_moves_the_offset_behind_what_came_before_whatever_transforms() -> None:
+    moves, later = batch(position=10), SourceBatch({"filename": "g"}, {"position": 1}, "u", pa.array([], pa.string()))
+    for one in (pipeline(), pipeline(transforms="up", transforms_up_type="Upper")):
+        converted = one.convert([batch("a"), moves, later, record("b", 11)])
+        assert [row["value"] for part in converted for row in part.batch.to_pylist()][-1] in (b'"b"', b'"B"')
+        assert one.rows_of_each == [1, 0, 0, 1]
+        newest = {str(where): offset for part in converted for where, offset in part.source_offsets}
+        assert newest == {str(FILE): {"position": 11}, str({"filename": "g"}): {"position": 1}}
+        (alone,) = one.convert([moves])
+        assert (alone.records, alone.batch.num_rows, alone.source_offsets) == (0, 0, ((FILE, {"position": 10}),))
+
+
 def test_many_rows_are_cut_and_a_batchs_offset_comes_only_with_its_last_row(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(source_pipeline, "BATCH_BYTES", 100)
     monkeypatch.setattr(source_pipeline, "JOINED_BYTES", 100)

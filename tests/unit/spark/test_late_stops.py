@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import math
+import threading
 import time
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 
 from spark_connect_rt.errors import TimedOutError
 from spark_connect_rt.ports.task_runner import Stop
@@ -26,6 +29,7 @@ class SlowClients(MemoryExecutorClients):
 
     send_s = 0.05
     acknowledges = True
+    no_room_for: bytes | None = None  # the batch that begins with it waits for room for a minute
 
     def producer(self, config: Any) -> Any:
         return self._slow(super().producer(config))
@@ -36,17 +40,32 @@ class SlowClients(MemoryExecutorClients):
     def _slow(self, producer: Any) -> Any:
         produce, flush = producer.produce, producer.flush
 
-        def slowly(batch: pa.RecordBatch) -> None:
-            time.sleep(self.send_s)
-            produce(batch)
+        hurried = threading.Event()
+        ends = [math.inf]
+
+        def wait(limit_s: float) -> None:
+            end_s = time.monotonic() + limit_s
+            while (left_s := min(end_s, ends[0]) - time.monotonic()) > 0:
+                hurried.wait(left_s)
+                hurried.clear()
+            raise TimedOutError("not in time")
+
+        def hurry(end_by_s: float) -> None:
+            ends[0] = end_by_s
+            hurried.set()
 
         def flushed(timeout_ms: int) -> None:
             if not self.acknowledges:
-                time.sleep(timeout_ms / 1000)
-                raise TimedOutError("not acknowledged")
+                wait(timeout_ms / 1000)
             flush(timeout_ms)
 
-        producer.produce, producer.flush = slowly, flushed
+        def slowly(batch: pa.RecordBatch) -> None:
+            time.sleep(self.send_s)
+            if batch.column("value")[0].as_py() == self.no_room_for:
+                wait(60)
+            produce(batch)
+
+        producer.produce, producer.flush, producer.hurry = slowly, flushed, hurry
         return producer
 
 
@@ -82,6 +101,44 @@ def test_what_the_broker_does_not_acknowledge_in_time_is_never_reported() -> Non
     one.start()
     one.join(5)
     assert reports.ops() == ["ended"]
+
+
+def test_a_flush_that_began_before_the_stop_ends_in_time() -> None:
+    reports, clients = _Reports(), SlowClients()
+    clients.acknowledges = False
+    one = SourceLane(5, LAUNCH, reports, clients)
+    one.start()
+    one.give(batch_row(5, "x"))
+    time.sleep(0.5)  # by now it waits for two minutes
+    one.give(end_in(100))
+    one.join(5)
+    assert not one.is_alive()
+    assert reports.ops() == ["ended"]
+
+
+@pytest.mark.parametrize("exactly_once", [False, True])
+def test_a_producer_without_room_ends_in_time(exactly_once: bool) -> None:
+    clients = SlowClients()
+    clients.no_room_for = b"b"
+    if exactly_once:
+        story = TransactionalStory(clients)
+        lane: Any = story.lane
+        story.batch("a")
+        story.row(RowKind.COMMIT)
+        story.batch("b")
+    else:
+        lane = SourceLane(5, LAUNCH, reports := _Reports(), clients)
+        lane.start()
+        lane.give(batch_row(5, "a"))
+        lane.give(batch_row(5, "b"))
+    time.sleep(0.3)
+    lane.give(end_in(200))
+    lane.join(5)
+    assert not lane.is_alive()
+    ops = story.ops() if exactly_once else reports.ops()
+    assert "failed" not in ops
+    assert ops[-1] == "ended"
+    assert clients.topics.values("t") == ([] if exactly_once else [b"a"])  # the transaction goes as a whole
 
 
 def test_a_transaction_that_is_cut_off_is_aborted() -> None:

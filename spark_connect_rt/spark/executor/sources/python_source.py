@@ -15,6 +15,7 @@ from spark_connect_rt.pipeline.retry_tolerance import RetryInterrupted, Waiting
 from spark_connect_rt.pipeline.source_pipeline import ConvertedBatch, SourcePipeline
 from spark_connect_rt.pipeline.transaction_boundaries import End, TransactionBoundaries
 from spark_connect_rt.ports.executor_clients import DeliveryReports
+from spark_connect_rt.ports.hidden_values import without_secrets
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.errant_reports import ErrantLog, ensure_dead_letter_queue
 from spark_connect_rt.spark.executor.hosting import monotonic_ms
@@ -102,7 +103,7 @@ class PythonSource(HostedSource):
             return None
         clients, launch = self.parts.clients, self.parts.launch
         ensure_dead_letter_queue(clients, settings, self.parts.resolved(launch.dead_letter_admin))
-        return DeadLetters(settings, launch.task, clients.name_of)
+        return DeadLetters(settings, launch.task, clients.name_of, without_secrets)
 
     @property
     def _running(self) -> SourceTask:

@@ -22,7 +22,7 @@ from spark_connect_rt.spark.executor.sources.new_topics import NewTopics
 
 FLUSH_EACH_S = 0.25  # under load: longest age of an unflushed batch
 FLUSH_APART_S = 0.05  # reader idle: flush at once unless the last flush was this recently
-LAST_FLUSH_MS = 300  # of a stop whose time is up: what the broker has is most likely acknowledged by then
+LAST_FLUSH_S = 0.3  # of a stop whose time is up: what the broker has is most likely acknowledged by then
 log = logging.getLogger(__name__)
 
 
@@ -69,7 +69,14 @@ class SourceLane(Lane):
             self._timeout_ms = client_setting("producer", "delivery.timeout.ms", config)
             self._delivery_reports = delivery_reports
             self._producer = self._clients.producer({**config, **delivery_reports.properties})
+            if self._end_by_s is not None:
+                self._producer.hurry(self._end_by_s)
         return self._producer
+
+    def hurry(self, end_by_s: float) -> None:
+        """Have the producer wait no longer than that."""
+        if (producer := self._producer) is not None:
+            producer.hurry(end_by_s)
 
     def on_reader_idle(self) -> None:
         """Flush now, or soon if a flush was only just made (else each small row would cost one)."""
@@ -99,12 +106,13 @@ class SourceLane(Lane):
 
     def _flushed(self, producer: BatchProducer) -> bool:
         """Flush; False: a stop cannot wait for it. What is pending is never reported then, and comes again."""
-        if self._end_by_s is None:
-            producer.flush(self._timeout_ms)
-            return True
         try:
-            producer.flush(min(self._timeout_ms, max(LAST_FLUSH_MS, int((self._end_by_s - now_s()) * 1000))))
+            if self._end_by_s is not None:
+                producer.hurry(max(self._end_by_s, now_s() + LAST_FLUSH_S))
+            producer.flush(self._timeout_ms)
         except TimedOutError as error:
+            if self._end_by_s is None:
+                raise
             log.warning("task=%s stops in a hurry, records may come twice: %s", self.launch.task, error)
             self._dropped, self._pending = True, Pending()
             return False

@@ -72,15 +72,22 @@ class TransactionalLane(Lane):
         # T1: from here on no earlier producer of this task can commit, and what it left open is aborted; only then
         # may the task read where it is.
         self._producer.claim(CLAIM_LIMIT_MS)
+        if self._end_by_s is not None:
+            self._producer.hurry(self._end_by_s)
         self.report("claimed")
 
+    def hurry(self, end_by_s: float) -> None:
+        """Have the producer wait no longer than that for room."""
+        if (producer := self._producer) is not None:
+            producer.hurry(end_by_s)
+
     def _produce(self, row: Row) -> None:
+        self._may_end = False  # also if this is cut off in its middle: an end would make half of it visible
         head = BatchHead.decode(row.head)
         if row.data is not None:
             self._new_topics.ensure(head.topics)
             self._opened().produce(decode_records(row.data))
         self._pending.add(head, row.data.size if row.data is not None else 0)
-        self._may_end = False
 
     def _opened(self) -> TransactionalProducer:
         """Return the producer with a transaction open."""

@@ -45,6 +45,7 @@ final class Connectors {
   private final ExecutorService passing = Executors.newCachedThreadPool(work -> daemon(work, "question"));
   private final Map<String, ExecutorService> threads = new ConcurrentHashMap<>();
   private final Map<String, Connector> instances = new ConcurrentHashMap<>();
+  private final Map<String, DriverOffsets> readers = new ConcurrentHashMap<>();
 
   Connectors(Home home) {
     this.home = home;
@@ -55,6 +56,13 @@ final class Connectors {
   void serve(Wire.Frame frame) {
     JsonNode asked = frame.head();
     String instance = asked.path("instance").asText("");
+    if (asked.get("op").asText().equals("offsets")) { // an answer, for which its thread waits
+      DriverOffsets reader = readers.get(instance);
+      if (reader != null) {
+        reader.answered(asked);
+      }
+      return;
+    }
     ExecutorService thread =
         instance.isEmpty()
             ? passing
@@ -257,6 +265,7 @@ final class Connectors {
 
   private JsonNode stop(String instance) {
     Connector connector = instances.remove(instance);
+    DriverOffsets reader = readers.remove(instance);
     try {
       if (connector != null) {
         try (var swap = Places.swap(connector.getClass().getClassLoader())) {
@@ -264,6 +273,9 @@ final class Connectors {
         }
       }
     } finally {
+      if (reader != null) {
+        reader.end();
+      }
       ExecutorService thread = threads.remove(instance);
       if (thread != null) {
         thread.shutdown();
@@ -339,13 +351,17 @@ final class Connectors {
 
   /** The same, of source connectors. */
   private final class SourceContext extends Context implements SourceConnectorContext {
+    private final DriverOffsets offsets;
+
     SourceContext(String instance, String name) {
       super(instance, name);
+      offsets = new DriverOffsets(home, question -> tell(instance, "offsets", question));
+      readers.put(instance, offsets);
     }
 
     @Override
     public OffsetStorageReader offsetStorageReader() {
-      throw new UnsupportedOperationException("offsets are read by tasks");
+      return offsets;
     }
   }
 }

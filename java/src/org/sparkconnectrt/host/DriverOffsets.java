@@ -12,18 +12,22 @@ import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.ConcurrentHashMap;
 import java.util.concurrent.ExecutionException;
 import java.util.concurrent.atomic.AtomicLong;
+import java.util.function.Consumer;
 import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.storage.OffsetStorageReader;
 
 /** Reads stored offsets by asking Python, which asks the driver. Any thread. */
 final class DriverOffsets implements OffsetStorageReader {
-  private final Hosted<?, ?> task;
+  private final Home home;
+  private final Consumer<ObjectNode> ask;
   private final AtomicLong questions = new AtomicLong();
   private final Map<Long, CompletableFuture<JsonNode>> open = new ConcurrentHashMap<>();
   private volatile boolean ended;
 
-  DriverOffsets(Hosted<?, ?> task) {
-    this.task = task;
+  /** {@code ask} sends a question: {"question": n, "partitions": [...]}; {@link #answered} takes its answer. */
+  DriverOffsets(Home home, Consumer<ObjectNode> ask) {
+    this.home = home;
+    this.ask = ask;
   }
 
   @Override
@@ -38,13 +42,13 @@ final class DriverOffsets implements OffsetStorageReader {
     long number = questions.incrementAndGet();
     question.put("question", number);
     ArrayNode list = question.putArray("partitions");
-    asked.forEach(one -> list.add(task.home.json(one)));
+    asked.forEach(one -> list.add(home.json(one)));
     CompletableFuture<JsonNode> answer = new CompletableFuture<>();
     open.put(number, answer);
     if (ended) {
       throw new ConnectException("the task has ended: no offsets can be read");
     }
-    task.send('O', question);
+    ask.accept(question);
     JsonNode found;
     try {
       found = answer.get();
@@ -59,7 +63,7 @@ final class DriverOffsets implements OffsetStorageReader {
     Map<Map<String, T>, Map<String, Object>> result = new HashMap<>();
     for (int index = 0; index < asked.size(); index++) {
       JsonNode offset = found.path(index);
-      result.put(asked.get(index), offset.isNull() ? null : task.home.mapOf(offset));
+      result.put(asked.get(index), offset.isNull() ? null : home.mapOf(offset));
     }
     return result;
   }

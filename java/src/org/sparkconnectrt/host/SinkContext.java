@@ -12,6 +12,7 @@ import java.util.Set;
 import java.util.concurrent.atomic.AtomicReference;
 import org.apache.kafka.common.TopicPartition;
 import org.apache.kafka.common.metrics.PluginMetrics;
+import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.errors.IllegalWorkerStateException;
 import org.apache.kafka.connect.runtime.WorkerSinkTaskContext;
@@ -31,6 +32,7 @@ final class SinkContext extends WorkerSinkTaskContext {
   private final Set<TopicPartition> paused = new HashSet<>();
   private final Map<TopicPartition, Long> rewinds = new LinkedHashMap<>();
   private final GroupMember member;
+  private PluginMetrics metrics;
   private boolean steered;
   private boolean commit;
   private long timeoutMs = -1;
@@ -161,7 +163,16 @@ final class SinkContext extends WorkerSinkTaskContext {
   }
 
   @Override
-  public PluginMetrics pluginMetrics() {
-    return hosted.home.taskMetrics(hosted.id);
+  public synchronized PluginMetrics pluginMetrics() {
+    if (metrics == null) {
+      metrics = hosted.home.taskMetrics(hosted.id);
+    }
+    return metrics;
+  }
+
+  /** The task has ended: its metrics go, for it may be hosted here again. */
+  synchronized void close() {
+    Utils.closeQuietly(metrics instanceof AutoCloseable one ? one : null, "plug-in metrics");
+    member.close();
   }
 }

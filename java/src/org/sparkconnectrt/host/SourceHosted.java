@@ -59,7 +59,7 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
         id,
         new SourceConnectorConfig(home.plugins, strings(start.get("connector")), true),
         strings(start.get("task")));
-    this.offsets = new DriverOffsets(this);
+    this.offsets = new DriverOffsets(home, question -> send('O', question));
     this.boundaries = start.path("transactions").asBoolean() ? new Boundaries() : null;
     this.mayStart = new CountDownLatch(start.path("claims").asBoolean() ? 1 : 0);
     Class<?> cls = Class.forName(taskClass(taskConfig), false, loader);
@@ -91,7 +91,6 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
         work();
       }
     } catch (Throwable error) { // plug-in code; said before its stop, which may hang
-      raiseFatal(error);
       send('F', failure(error));
     } finally {
       end();

@@ -43,6 +43,10 @@ public final class MisbehavingSource extends SourceConnector {
       asking.setDaemon(true);
       asking.start();
     }
+    if (does.has("connector.start", "offsets")) {
+      Map<String, Object> stored = context().offsetStorageReader().offset(Map.of("p", "1"));
+      context.raiseError(new IllegalStateException("stored " + stored));
+    }
     if (does.has("connector.start", "raise")) {
       context.raiseError(new IllegalStateException("raised on purpose"));
     }

@@ -12,9 +12,13 @@ import java.util.Map;
 import java.util.Set;
 import java.util.TreeSet;
 import java.util.concurrent.Future;
+import org.apache.kafka.clients.consumer.CommitFailedException;
 import org.apache.kafka.clients.consumer.Consumer;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.OffsetAndMetadata;
+import org.apache.kafka.clients.producer.KafkaProducer;
 import org.apache.kafka.common.TopicPartition;
+import org.apache.kafka.common.serialization.ByteArraySerializer;
 import org.apache.kafka.connect.errors.ConnectException;
 import org.apache.kafka.connect.errors.RetriableException;
 import org.apache.kafka.connect.sink.SinkRecord;
@@ -23,7 +27,8 @@ import org.apache.kafka.connect.sink.SinkTask;
 /**
  * Notes each call and record in its file, a line each; a value that begins with "!" is done once:
  * retry, commit, errant, await (errant, and waits until it is durable), back (to offset 0), pause
- * (for one empty put), hang, member and committed (note what the consumer in its context says), fail.
+ * (for one empty put), hang, member (notes what the consumer in its context says), transaction (commits offsets of its
+ * group as that member in a transaction of its own, and as one of an older generation), fail.
  */
 public final class ObedientSinkTask extends SinkTask {
   private final Set<String> done = new HashSet<>();
@@ -92,7 +97,8 @@ public final class ObedientSinkTask extends SinkTask {
         context.pause(place);
       }
       case "hang" -> hang();
-      case "member", "committed" -> member(what.equals("committed"));
+      case "member" -> member();
+      case "transaction" -> transaction(place, record.kafkaOffset());
       case "fail" -> throw new IllegalStateException("as it was said");
       default -> throw new ConnectException("cannot " + what);
     }
@@ -112,20 +118,44 @@ public final class ObedientSinkTask extends SinkTask {
     }
   }
 
-  private void member(boolean committed) {
+  private Consumer<?, ?> consumer() {
     try {
       Field field = org.apache.kafka.connect.runtime.WorkerSinkTaskContext.class.getDeclaredField("consumer");
       field.setAccessible(true);
-      Consumer<?, ?> consumer = (Consumer<?, ?>) field.get(context);
-      var found = consumer.groupMetadata();
-      Set<String> assigned = new TreeSet<>(consumer.assignment().stream().map(String::valueOf).toList());
-      if (committed) {
-        note("committed " + consumer.committed(consumer.assignment()));
-      }
-      String instance = found.groupInstanceId().orElse("-");
-      note("member " + found.groupId() + " " + found.generationId() + " " + found.memberId() + " " + instance + " " + assigned);
+      return (Consumer<?, ?>) field.get(context);
     } catch (ReflectiveOperationException error) {
       throw new ConnectException(error);
+    }
+  }
+
+  private void member() {
+    ConsumerGroupMetadata found = consumer().groupMetadata();
+    Set<String> assigned = new TreeSet<>(consumer().assignment().stream().map(String::valueOf).toList());
+    String instance = found.groupInstanceId().orElse("-");
+    note("member " + found.groupId() + " " + found.generationId() + " " + found.memberId() + " " + instance + " " + assigned);
+  }
+
+  private void transaction(TopicPartition place, long offset) {
+    ConsumerGroupMetadata now = consumer().groupMetadata();
+    ConsumerGroupMetadata before =
+        new ConsumerGroupMetadata(now.groupId(), now.generationId() - 1, now.memberId(), now.groupInstanceId());
+    Map<String, Object> config =
+        Map.of("bootstrap.servers", context.configs().get("servers"), "transactional.id", "obedient");
+    Map<TopicPartition, OffsetAndMetadata> offsets = Map.of(place, new OffsetAndMetadata(offset));
+    try (var producer = new KafkaProducer<>(config, new ByteArraySerializer(), new ByteArraySerializer())) {
+      producer.initTransactions();
+      producer.beginTransaction();
+      producer.sendOffsetsToTransaction(offsets, now);
+      producer.commitTransaction();
+      note("committed " + consumer().committed(Set.of(place)).get(place).offset());
+      producer.beginTransaction();
+      try {
+        producer.sendOffsetsToTransaction(offsets, before);
+        note("not fenced");
+      } catch (CommitFailedException fenced) {
+        note("fenced");
+      }
+      producer.abortTransaction();
     }
   }
 

@@ -15,9 +15,9 @@ from spark_connect_rt.api.converter import Converter, HeaderConverter
 from spark_connect_rt.api.data.schema import NULL, Schema, SchemaAndValue
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.java_host.columns import consumed
-from spark_connect_rt.java_host.rows import json_with_schema, row_columns
-from spark_connect_rt.java_host.stage import JavaStage, failed
-from spark_connect_rt.java_host.transformations import MOST_ROWS, JavaPlugin
+from spark_connect_rt.java_host.stages.rows import json_with_schema, row_columns
+from spark_connect_rt.java_host.stages.stage import JavaStage, failed
+from spark_connect_rt.java_host.stages.transformations import MOST_ROWS, JavaPlugin
 
 Result = bytes | None | ConnectError
 
@@ -138,11 +138,11 @@ class JavaHeaderConverter(_JavaConverter, HeaderConverter):
 
     _kind = "header_converter"
 
-    def prepare_from(self, values: Sequence[tuple[str, str, Schema | None, Any]]) -> None:
+    def prepare_headers_from(self, values: Sequence[tuple[str, str, Schema | None, Any]]) -> None:
         """Cross once for all of them."""
         self._prepare_from(values)
 
-    def prepare_to(self, data: Sequence[tuple[str, str, bytes | None]]) -> None:
+    def prepare_headers_to(self, data: Sequence[tuple[str, str, bytes | None]]) -> None:
         """Cross once for all of them."""
         self._prepare_to(data)
 

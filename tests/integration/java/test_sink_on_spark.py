@@ -1,0 +1,101 @@
+"""A Java sink in an executor of a real Spark, on a real Kafka: its JVM is killed in mid-flow and no line is lost."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import uuid
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import psutil
+import pytest
+from confluent_kafka import Producer
+from pyspark.sql import SparkSession
+
+from spark_connect_rt.app.executor_clients import FACTORY
+from spark_connect_rt.embedded.java import Java
+from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.ports.java_code import JavaCode
+from spark_connect_rt.ports.task_runner import Assign, BatchDurable, Start, TaskFailed, TaskKind
+from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.spark.driver.model import EngineSettings
+from spark_connect_rt.spark.driver.session import build_session
+from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
+from spark_connect_rt.testing.worker_settings import worker_settings
+from tests.contract.task_runner_contract import Worker
+from tests.support.numbered_lines import create_topics
+
+STRING = "org.apache.kafka.connect.storage.StringConverter"
+HEADERS = "org.apache.kafka.connect.storage.SimpleHeaderConverter"
+LIMIT_S = 120.0
+COUNT = 200_000
+pytestmark = pytest.mark.timeout(3 * LIMIT_S)
+
+
+@pytest.fixture(scope="module")
+def session(java: Java) -> Iterator[SparkSession]:
+    os.environ["JAVA_HOME"] = str(java.home)
+    session = build_session({"spark.master": "local[*]"})
+    yield session
+    session.stop()
+
+
+@pytest.fixture
+def worker(session: SparkSession, broker: EmbeddedKafka, tmp_path: Path) -> Iterator[Worker]:
+    settings = EngineSettings(housekeeping_ms=100)
+    runner = SparkTaskRunner(worker_settings(), FACTORY, session_factory=lambda: session, settings=settings)
+    clients = {"bootstrap.servers": broker.bootstrap_servers, "max.poll.records": "500"}
+    worker = Worker(runner, None, tmp_path, clients, limit_s=LIMIT_S)  # type: ignore[arg-type]
+    runner.open(worker.on_event, worker.read_offsets)
+    yield worker
+    runner.close(10_000)
+
+
+def hosts() -> list[psutil.Process]:
+    """Return the JVMs of tasks below this process: of Spark's Python processes, which are its JVM's children."""
+    found = []
+    for one in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.Error):  # it is a zombie, or gone by now
+            if "org.sparkconnectrt.host.Host" in one.cmdline():
+                found.append(one)
+    return found
+
+
+def test_every_line_of_a_sink_whose_jvm_is_killed_is_there(
+    worker: Worker, broker: EmbeddedKafka, file_plugin: Path, tmp_path: Path
+) -> None:
+    topic, file = f"t-{uuid.uuid4().hex[:8]}", tmp_path / "out.txt"
+    create_topics(broker.bootstrap_servers, [topic])
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers, "enable.idempotence": True, "linger.ms": 20})
+    for number in range(COUNT):
+        producer.produce(topic, b"%06d" % number)
+        if number % 50_000 == 0:
+            producer.flush()
+    assert producer.flush(60) == 0
+    launch = worker.launch("lines", "x", TaskKind.SINK)
+    connector = {"connector.class": "FileStreamSink", "topics": topic, "file": str(file), **launch.connector_config}
+    code = JavaCode((str(file_plugin),), heap="96m", options=("-XX:TieredStopAtLevel=1",))
+    launch = replace(
+        launch,
+        task_class="spark_connect_rt.java_host.sink_task:JavaSinkTask",
+        config={**connector, "task.class": "org.apache.kafka.connect.file.FileStreamSinkTask"},
+        connector_config=connector,
+        worker_config={"key.converter": STRING, "value.converter": STRING, "header.converter": HEADERS},
+        java=code,
+    )
+    partition = TopicPartition(topic, 0)
+    worker.runner.do(Start(launch))
+    worker.runner.do(Assign(launch.task, {partition: 0}))
+    worker.until(lambda: file.exists() and file.stat().st_size > 0)
+    (jvm,) = hosts()
+    os.kill(jvm.pid, signal.SIGKILL)
+    worker.until(lambda: any((partition, COUNT) in one.sink_offsets for one in worker.of(launch, BatchDurable)))
+    assert not worker.of(launch, TaskFailed)
+    assert {one.pid for one in hosts()} != {jvm.pid}
+    assert worker.end(launch).drained
+    lines = file.read_bytes().split()
+    assert set(lines) >= {b"%06d" % number for number in range(COUNT)}
+    assert len(lines) < 2 * COUNT, "it began from scratch"
