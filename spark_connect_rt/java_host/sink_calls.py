@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_connect_rt.errors import JavaPluginError
+from spark_connect_rt.java_host.heartbeats import OnMeter
 from spark_connect_rt.java_host.process import JavaHostGoneError
 from spark_connect_rt.java_host.slot_hosts import HostedNumber
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava
@@ -42,7 +43,7 @@ class Waiting:
     hurried: Callable[[], bool]  # or partitions leave: something waits for this call
 
 
-class SinkCalls:
+class SinkCalls(OnMeter):
     """The frames of one task. The task's thread, but for ``on_frame``, ``on_gone`` and ``give_up``."""
 
     def __init__(self, task: ConnectorTaskId, waiting: Waiting) -> None:

@@ -60,6 +60,7 @@ class FromJava(Enum):
     ENDED = b"E"
     ANSWER = b"Q"
     STAGE = b"T"  # its answer
+    HEARTBEAT = b"U"  # once a second: memory, the call a task is in, what its MBeans say
     NEWS = b"N"  # of a connector: reconfigure, failed
     LINE = b"L"  # of the log
     STACKS = b"K"

@@ -26,6 +26,7 @@ from spark_connect_rt.pipeline.errant_records import Errant
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
 from spark_connect_rt.planning.task_configs import checked_count
 from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.protocol.offset_records import checked, checked_offset
 from spark_connect_rt.spark.executor.sources.sent_records import SentRecords
 from spark_connect_rt.testing.memory_executor_clients import rows_of
 
@@ -63,8 +64,8 @@ class MemoryOffsets:
         self._stored: dict[str, Any] = {}
 
     def put(self, partition: Mapping[str, Any], offset: Mapping[str, Any] | None) -> None:
-        """Store one; None forgets it. Raises TypeError: no JSON."""
-        self._stored[_json(partition)] = _json(offset)
+        """Store one; None forgets it. Raises DataError: the topic would not take it."""
+        self._stored[_json(checked(partition))] = _json(checked_offset(offset))
 
     def offsets(self, partitions: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any] | None]:
         """Return what is stored for each partition."""

@@ -6,14 +6,13 @@ packages and a destination. Must not: keep state between passes, write any.
 
 from __future__ import annotations
 
-import importlib
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from functools import cache
 from typing import Any
 
-import orjson
+import pandas  # type: ignore[import-untyped]  # noqa: F401 - dlt imports it later, in any thread: two get half of it
 import pyarrow as pa
 from dlt.common.configuration.container import Container
 from dlt.common.configuration.exceptions import ConfigurationException
@@ -24,16 +23,17 @@ from dlt.common.json import json as dlt_json
 from dlt.common.pipeline import StateInjectableContext
 from dlt.common.schema import Schema
 from dlt.extract.decorators import SourceInjectableContext, SourceSchemaInjectableContext
-from dlt.extract.exceptions import InvalidResourceDataType, ResourcesNotFoundError, UnknownSourceReference
+from dlt.extract.exceptions import InvalidResourceDataType, ResourcesNotFoundError
 from dlt.extract.extractors import ImportFileMeta
 from dlt.extract.hints import HintsMeta
 from dlt.extract.items import TableNameMeta
 from dlt.extract.pipe_iterator import ManagedPipeIterator
-from dlt.extract.reference import SourceFactory, SourceReference
+from dlt.extract.reference import SourceFactory
 from dlt.extract.resource import DltResource
 from dlt.extract.source import DltSource
 from dlt.extract.state import reset_resource_state
 
+from spark_connect_rt.connectors.python_world.imports import named
 from spark_connect_rt.connectors.python_world.table_pages import Page, TableHints
 from spark_connect_rt.errors import ConnectError
 
@@ -116,10 +116,10 @@ def _factory(reference: str) -> Any:
 
     Only what dlt's decorators made is taken: a configuration must not call any function it likes.
     """
-    module, colon, name = reference.partition(":")
+    module, colon, name = reference.rpartition(":" if ":" in reference else ".")
     try:
-        found = getattr(importlib.import_module(module), name) if colon else SourceReference.find(reference)
-    except (ImportError, AttributeError, UnknownSourceReference) as error:
+        found = named(module, name) if colon else named(f"dlt.sources.{name}", name)
+    except (ImportError, AttributeError, ValueError) as error:
         message = f"dlt.source={reference} cannot be found: {error}"
         raise ConnectError(message, code=CODE_REFERENCE) from error
     if not isinstance(found, SourceFactory | DltResource | DltSource):
@@ -157,15 +157,17 @@ def units_of(
     return units
 
 
-def state_tree(state: State) -> Any:
-    """Return a state as JSON can hold it; dlt's own marks tell times and decimals from text."""
-    return orjson.loads(dlt_json.typed_dumpb(state))
+def state_text(state: State) -> str:
+    """Return a state as JSON; dlt's own marks tell times and decimals from text."""
+    return str(dlt_json.typed_dumps(state, sort_keys=True))
 
 
-def state_of(tree: Any) -> State:
-    """Return a state of its own of what ``state_tree`` made."""
-    found = dlt_json.typed_loadb(orjson.dumps(tree))
-    return found if isinstance(found, dict) else {}
+def state_of(text: str) -> State:
+    """Return a state of its own of what ``state_text`` made. Raises ConnectError: it is none."""
+    found = dlt_json.typed_loads(text)
+    if not isinstance(found, dict):
+        raise ConnectError(f"a state of dlt is a JSON object, not {text}")
+    return found
 
 
 class DltPass:

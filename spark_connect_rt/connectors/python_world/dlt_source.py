@@ -23,9 +23,10 @@ from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import AtLeast, non_empty, one_of
 from spark_connect_rt.connectors.python_world.dlt_unit import AUTO, PAGE, PASS, STATE, DltUnit, UnitSettings
+from spark_connect_rt.connectors.python_world.imports import module_of_extra
 from spark_connect_rt.connectors.python_world.pass_times import ONCE, PassTimes
+from spark_connect_rt.connectors.python_world.table_pages import is_json_object
 from spark_connect_rt.errors import BadConfigError, ConnectError
-from spark_connect_rt.optional_package import optional_module
 
 SOURCE, ARGUMENTS, RESOURCES = "dlt.source", "dlt.arguments", "dlt.resources"
 CONFIG_PREFIX = "dlt.config."
@@ -104,7 +105,7 @@ CONFIG = ConfigDef(
 
 
 def _passes() -> Any:
-    return optional_module("spark_connect_rt.connectors.python_world.dlt_passes", "dlt", "sources of dlt")
+    return module_of_extra("spark_connect_rt.connectors.python_world.dlt_passes", "dlt", "sources of dlt")
 
 
 def settings_tree(config: Mapping[str, str]) -> dict[str, Any]:
@@ -177,8 +178,8 @@ class DltSourceConnector(SourceConnector):
                 continue
             if partition is None or partition.keys() != {"dlt", "resource"}:
                 raise ConnectError('the partition must be {"dlt": source, "resource": name}')
-            if not isinstance(offset.get(STATE), Mapping):
-                raise ConnectError(f'the offset must have "{STATE}": dlt\'s state, {{}} for none')
+            if not is_json_object(offset.get(STATE)):
+                raise ConnectError(f'the offset must have "{STATE}": dlt\'s state, a JSON object as text')
         return True
 
 
@@ -204,9 +205,9 @@ class DltSourceTask(SourceTask):
             in_transactions,
         )
 
-        def opener(resources: list[str]) -> Callable[[Any], Any]:
-            def open_pass(tree: Any) -> Any:
-                return passes.DltPass(reference, arguments, settings, resources, passes.state_of(tree))
+        def opener(resources: list[str]) -> Callable[[str], Any]:
+            def open_pass(state: str) -> Any:
+                return passes.DltPass(reference, arguments, settings, resources, passes.state_of(state))
 
             return open_pass
 

@@ -55,16 +55,16 @@ class DltUnit:
         name: str,
         partition: Mapping[str, Any],
         stored: Mapping[str, Any] | None,
-        open_pass: Callable[[Any], DltPass],
+        open_pass: Callable[[str], DltPass],
         settings: UnitSettings,
         give_up: GiveUp,
         times: PassTimes,
     ) -> None:
-        """Go on at ``stored``; ``open_pass`` takes the state's tree."""
+        """Go on at ``stored``; ``open_pass`` takes the state as text."""
         self.name = name
         self._partition, self._open_pass, self._settings = partition, open_pass, settings
         self._give_up, self.times = give_up, times
-        self._offset: Mapping[str, Any] = stored or {STATE: {}}
+        self._offset: Mapping[str, Any] = stored or {STATE: "{}"}
         if self._offset.get(ENDED_MS) is not None:
             times.ended(self._offset[ENDED_MS])
         self._pass: DltPass | None = None
@@ -173,9 +173,9 @@ class DltUnit:
         self._ready.extend(gone)
 
     def _place(self, state: State, ended: bool) -> Mapping[str, Any]:
-        from spark_connect_rt.connectors.python_world.dlt_passes import state_tree
+        from spark_connect_rt.connectors.python_world.dlt_passes import state_text
 
-        return {STATE: state_tree(state), **({ENDED_MS: round(self.times.now_ms())} if ended else {})}
+        return {STATE: state_text(state), **({ENDED_MS: round(self.times.now_ms())} if ended else {})}
 
     def _failed(self, error: Exception) -> None:
         """Drop the pass and wait. Raises ConnectError: it failed too often in a row."""

@@ -7,7 +7,6 @@ A class is asked as Databricks' own reader asks it: ``list_tables``, ``get_table
 
 from __future__ import annotations
 
-import importlib
 import json
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,7 +17,9 @@ from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import AtLeast, non_empty
+from spark_connect_rt.connectors.python_world.imports import named
 from spark_connect_rt.connectors.python_world.pass_times import ONCE, PassTimes
+from spark_connect_rt.connectors.python_world.table_pages import is_json_object
 from spark_connect_rt.errors import ConnectError
 
 CLASS, TABLES = "lakeflow.class", "lakeflow.tables"
@@ -66,7 +67,7 @@ def lakeflow_class(reference: str) -> type[Any]:
     """Return the class. Raises ConnectError: there is none, or it is no Lakeflow connector."""
     module, _, name = reference.partition(":")
     try:
-        found = getattr(importlib.import_module(module), name)
+        found = named(module, name)
     except (ImportError, AttributeError, ValueError) as error:
         raise ConnectError(f"{CLASS}={reference} cannot be found: {error}", code=CODE_CLASS) from error
     missing = [one for one in _METHODS if not callable(getattr(found, one, None))]
@@ -131,8 +132,8 @@ class LakeflowSourceConnector(SourceConnector):
                 raise ConnectError(
                     'the partition must be {"lakeflow": class, "table": name}, or with "flow": "deletes"'
                 )
-            if not isinstance(offset.get("offset"), Mapping):
-                raise ConnectError('the offset must have "offset": what the class returned, {} for none')
+            if not is_json_object(offset.get("offset")):
+                raise ConnectError('the offset must have "offset": what the class returned, a JSON object as text')
         return True
 
 

@@ -29,6 +29,7 @@ from spark_connect_rt.connectors.python_world.table_pages import (
 from spark_connect_rt.errors import ConnectError, DataError
 
 OFFSET, ENDED_MS = "offset", "ended_ms"
+NONE = "{}"
 ROWS, DELETES = "rows", "deletes"
 SNAPSHOT, WITH_DELETES = "snapshot", "cdc_with_deletes"
 KINDS = (SNAPSHOT, "cdc", WITH_DELETES, "append")
@@ -67,7 +68,7 @@ class LakeflowTable:
         """Go on at ``stored``, by flow; ``make`` returns a new instance of the connector's class."""
         self.table, self.times = table, times
         self._options, self._make, self._settings, self._give_up = options, make, settings, give_up
-        self._places = {flow: stored.get(flow) or {OFFSET: {}} for flow in (ROWS, DELETES)}
+        self._places = {flow: stored.get(flow) or {OFFSET: NONE} for flow in (ROWS, DELETES)}
         self._partitions = {flow: partition_of(settings.name, table, flow) for flow in (ROWS, DELETES)}
         ended_ms = self._places[ROWS].get(ENDED_MS)
         if ended_ms is not None:
@@ -163,11 +164,11 @@ class LakeflowTable:
 
     def _flow(self, flow: str, read: Read, pieces_of: Callable[[Sequence[Row]], list[Piece]]) -> Iterator[list[Piece]]:
         while True:
-            start = self._places[flow][OFFSET]
+            start = orjson.loads(self._places[flow][OFFSET])
             rows, end = read(dict(start))
             if end == start:
                 return
-            yield from self._chunks(flow, rows, pieces_of, {OFFSET: end or {}})
+            yield from self._chunks(flow, rows, pieces_of, {OFFSET: orjson.dumps(end or {}).decode()})
             if not end:  # no offset: that was everything there is
                 return
 
@@ -188,7 +189,7 @@ class LakeflowTable:
                 yield pieces
                 chunk = following
                 continue
-            self._places[flow] = behind or {OFFSET: {}, ENDED_MS: round(self.times.now_ms())}
+            self._places[flow] = behind or {OFFSET: NONE, ENDED_MS: round(self.times.now_ms())}
             self.times.succeeded()
             if pieces:
                 pieces[-1] = with_offset(pieces[-1], self._places[flow])

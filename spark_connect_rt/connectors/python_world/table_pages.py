@@ -189,6 +189,14 @@ def _runs(gone: pa.BooleanArray | None, length: int) -> list[tuple[int, int, boo
     return runs
 
 
+def is_json_object(text: Any) -> bool:
+    """Tell whether an offset's field is what a state is kept as: offsets hold no trees (Java ``OffsetUtils``)."""
+    try:
+        return isinstance(text, str) and isinstance(orjson.loads(text), dict)
+    except orjson.JSONDecodeError:
+        return False
+
+
 def with_offset(piece: Piece, offset: Mapping[str, Any]) -> Piece:
     """Return the same records with another place to go on behind them."""
     return replace(piece, source_offset=offset)

@@ -37,6 +37,10 @@ def rows(count: int, page: int) -> list[Any]:
     return [found[at : at + page] for at in range(0, count, page)]
 
 
+def last_value(offset: Mapping[str, Any]) -> Any:
+    return json.loads(offset["state"])["resources"]["changes"]["incremental"]["at"]["last_value"]
+
+
 def ids(records: list[ProducedRecord]) -> list[int]:
     return [record.json()["id"] for record in records]
 
@@ -52,7 +56,7 @@ def test_the_state_of_dlt_is_the_offset_and_a_deletion_is_a_tombstone() -> None:
         ]
         ((partition, offset),) = source.offsets.all()
         assert partition == {"dlt": "changes", "resource": "changes"}
-        assert offset["state"]["resources"]["changes"]["incremental"]["at"]["last_value"] == 3
+        assert last_value(offset) == 3
         samples.SHELVES["changes"] = [{"id": 3, "at": 4}]
         source.restart()
         assert ids(source.poll()) == [3]
@@ -64,10 +68,10 @@ def test_a_pass_that_is_cut_off_comes_again_whole_for_its_rows_may_be_in_any_ord
     with harness("changes", {**NEXT_PASS_AT_ONCE, "batch.max.rows": "1"}) as source:
         taken = [*source.poll(), *source.poll()]
         assert ids(taken) == [1]  # the newest waits: it may turn out to be the pass's last
-        assert source.offsets.all()[0][1] == {"state": {}}
+        assert source.offsets.all()[0][1] == {"state": "{}"}
         source.restart()
         assert ids([record for _ in range(6) for record in source.poll()]) == [1, 2, 3]
-        assert source.offsets.all()[0][1]["state"]["resources"]["changes"]["incremental"]["at"]["last_value"] == 9
+        assert last_value(source.offsets.all()[0][1]) == 9
 
 
 def test_rows_in_the_order_of_the_cursor_go_on_behind_the_last_durable_page() -> None:
@@ -194,8 +198,8 @@ def test_a_failure_is_tried_again_and_then_fails_the_task() -> None:
 
 def test_offsets_are_checked_and_only_passes_are_exact() -> None:
     connector = DltSourceConnector()
-    assert connector.alter_offsets({}, [({"dlt": "a", "resource": "b"}, {"state": {}}), ({"any": 1}, None)])
-    for partition, offset in (({"dlt": "a"}, {"state": {}}), ({"dlt": "a", "resource": "b"}, {"at": 1})):
+    assert connector.alter_offsets({}, [({"dlt": "a", "resource": "b"}, {"state": "{}"}), ({"any": 1}, None)])
+    for partition, offset in (({"dlt": "a"}, {"state": "{}"}), ({"dlt": "a", "resource": "b"}, {"at": 1})):
         with pytest.raises(ConnectError):
             connector.alter_offsets({}, [(partition, offset)])
     assert connector.exactly_once_support({}) is ExactlyOnceSupport.UNSUPPORTED

@@ -35,6 +35,9 @@ import org.slf4j.LoggerFactory;
  */
 final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord> {
   private static final Logger log = LoggerFactory.getLogger(SinkHosted.class);
+  private static final Map<Character, String> NAMES =
+      Map.of('P', "put", 'G', "put", 'U', "open", 'V', "preCommit", 'Y', "close");
+
   private final LinkedBlockingQueue<Wire.Frame> calls = new LinkedBlockingQueue<>();
   private final SinkContext context;
   private SinkTask task;
@@ -63,8 +66,10 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
   void life() throws Exception {
     task = newTask();
     try {
-      task.initialize(context);
-      task.start(taskConfig);
+      try (var doing = this.doing.in("start")) {
+        task.initialize(context);
+        task.start(taskConfig);
+      }
       ObjectNode started = Wire.JSON.createObjectNode();
       started.put("version", task.version());
       send('S', started);
@@ -73,10 +78,14 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
         if (call.kind() == 'X') {
           return;
         }
-        send('D', answer(call));
+        ObjectNode answer;
+        try (var doing = this.doing.in(NAMES.getOrDefault(call.kind(), "call"))) {
+          answer = answer(call);
+        }
+        send('D', answer);
       }
     } finally {
-      try {
+      try (var doing = this.doing.in("stop")) {
         task.stop();
       } catch (RuntimeException error) { // as in Java: it has ended all the same
         log.warn("Could not stop task", error);
@@ -110,7 +119,6 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
         default -> throw new IllegalArgumentException("no sink task takes " + call.kind());
       }
     } catch (Throwable error) { // plug-in code
-      raiseFatal(error);
       answer.set("error", failure(error));
     }
     context.tell(answer);
@@ -144,7 +152,6 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
       again = records;
       answer.set("again", failure(error));
     } catch (Throwable error) {
-      raiseFatal(error);
       throw new ConnectException("Exiting WorkerSinkTask due to unrecoverable exception.", error);
     }
   }
