@@ -189,8 +189,6 @@ class JavaSourceTask(HostedSource):
                 self._answer(frame.head)
             case FromJava.IDLE:
                 self._idle, self._over = True, self._over or frame.head.get("last", False)
-            case FromJava.CALL:
-                self.parts.meter.seen_in(frame.head.get("call", ""), frame.head.get("ms", 0) / 1000)
             case FromJava.FAILED:
                 self._fail(frame.head)
             case FromJava.ENDED:

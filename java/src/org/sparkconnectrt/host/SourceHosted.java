@@ -47,7 +47,6 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
   private final boolean commits;
   private SourceTask task;
   private volatile SourceCommits hooks;
-  private Pulse.Call call;
   private long batches;
   private long pollMicros;
   private int polls;
@@ -84,7 +83,6 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
       send('M', about());
       mayStart.await();
     }
-    call = Pulse.of(this);
     try {
       if (!stopping) {
         begin();
@@ -101,9 +99,9 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
     task = newTask();
     hooks = new SourceCommits(this, task, commitsRecords);
     task.initialize(new Context());
-    call.begin("start");
-    task.start(taskConfig);
-    call.end();
+    try (var call = doing.in("start")) {
+      task.start(taskConfig);
+    }
     send('S', about().put("version", task.version()));
     hooks.start();
   }
@@ -125,34 +123,32 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
   }
 
   private void end() throws InterruptedException {
-    call.end();
     send('I', Wire.JSON.createObjectNode().put("last", true));
     mayEnd.await();
     try {
       if (task != null) {
         hooks.close();
-        call.begin("stop");
-        task.stop();
+        try (var call = doing.in("stop")) {
+          task.stop();
+        }
       }
     } catch (RuntimeException error) { // as in Java: it has ended all the same
       log.warn("Could not stop task", error);
     } finally {
-      call.end();
-      Pulse.forget(call);
       offsets.end();
     }
   }
 
   private void poll() throws Exception {
     List<SourceRecord> polled = null;
-    call.begin("poll");
-    try {
+    long began = System.nanoTime();
+    try (var call = doing.in("poll")) {
       polled = task.poll();
     } catch (RetriableException error) {
       log.warn("{} failed to poll records from SourceTask. Will retry operation.", id, error);
       Thread.sleep(RETRY_WAIT_MS);
     } finally {
-      pollMicros += call.end();
+      pollMicros += (System.nanoTime() - began) / 1000;
       polls++;
     }
     if (polled == null) {
