@@ -17,6 +17,7 @@ from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.java_host.process import JavaHostGoneError, command_line
 from spark_connect_rt.java_host.wire import FromJava, ToJava
 from spark_connect_rt.pipeline.columns import TOPIC
+from spark_connect_rt.ports.java_log_levels import JAVA_LOG_LEVELS
 from tests.support.hosted_java import LIMIT_S, HostedJava
 
 NEIGHBOUR = 1
@@ -157,12 +158,12 @@ def test_lines_come_with_connector_and_task_and_levels_change_while_it_runs(
     lines = [line.getMessage() for line in caplog.records if line.name == name]
     assert any(line.startswith(f"[c{numbers}|task-0] started; instance") for line in lines)
     assert not any("in detail" in line for line in lines)
-    host.process.send(ToJava.LEVELS, 0, {name: "DEBUG"})
+    JAVA_LOG_LEVELS.set(name, "DEBUG")
     host.source(numbers + 100)
     host.next(numbers + 100, FromJava.BATCH)
     lines = [line.getMessage() for line in caplog.records if line.name == name]
     assert f"[c{numbers + 100}|task-0] in detail: task 0 of numbers" in lines
-    host.process.send(ToJava.LEVELS, 0, {name: "INFO"})
+    JAVA_LOG_LEVELS.replace({})
     for number in (numbers, numbers + 100):
         host.process.send(ToJava.STOP, number)
 
