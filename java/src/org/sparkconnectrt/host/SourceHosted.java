@@ -13,6 +13,8 @@ import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.metrics.PluginMetrics;
+import org.apache.kafka.common.metrics.internals.PluginMetricsImpl;
+import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.connect.errors.RetriableException;
 import org.apache.kafka.connect.header.Header;
 import org.apache.kafka.connect.runtime.SourceConnectorConfig;
@@ -46,6 +48,7 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
   private final boolean commitsRecords;
   private final boolean commits;
   private SourceTask task;
+  private PluginMetricsImpl metrics;
   private volatile SourceCommits hooks;
   private long batches;
   private long pollMicros;
@@ -136,6 +139,7 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
       log.warn("Could not stop task", error);
     } finally {
       offsets.end();
+      Utils.closeQuietly(metrics, "plugin metrics"); // a task that starts again in this JVM has the same names
     }
   }
 
@@ -318,7 +322,12 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
 
     @Override
     public PluginMetrics pluginMetrics() {
-      return home.taskMetrics(id);
+      synchronized (SourceHosted.this) {
+        if (metrics == null) {
+          metrics = home.taskMetrics(id);
+        }
+        return metrics;
+      }
     }
   }
 }
