@@ -88,10 +88,10 @@ class HeaderConverter(ABC):
     """Whether ``prepare_headers_from`` and ``prepare_headers_to`` do anything."""
 
     def prepare_headers_from(self, values: Sequence[tuple[str, str, Schema | None, Any]]) -> None:
-        """As of Converter: (topic, name, schema, value)."""
+        """As ``prepare_from`` of Converter: (topic, name, schema, value)."""
 
     def prepare_headers_to(self, data: Sequence[tuple[str, str, bytes | None]]) -> None:
-        """As of Converter: (topic, name, bytes)."""
+        """As ``prepare_to`` of Converter: (topic, name, bytes)."""
 
     def config_def(self) -> ConfigDef:
         """Return the converter's own settings, without the ``header.converter.`` prefix."""

@@ -207,21 +207,26 @@ class DriverHost:
         """Look at the JVM until it is gone: does it answer, is it needed."""
         while self._process is process:
             time.sleep(self._limits.look_s)
-            now_s = time.monotonic()
-            with self._lock:
-                used = bool(self._open or self._running) or now_s - self._used_s < self._limits.idle_s
+            try:
+                self._look_at(process)
+            except Exception:
+                log.exception("the JVM of Java connectors could not be looked at; it is looked at again")
+
+    def _look_at(self, process: JavaProcess) -> None:
+        now_s = time.monotonic()
+        with self._lock:
+            used = bool(self._open or self._running) or now_s - self._used_s < self._limits.idle_s
             if self._process is not process:
                 return
-            if not used:
-                self._end("idle")
-            elif now_s - self._alive_s > self._limits.hang_s:
-                log.error("the JVM of Java connectors answers nothing for %.0f s and is killed", now_s - self._alive_s)
-                with contextlib.suppress(ProcessLookupError):
-                    os.kill(process.pid, signal.SIGKILL)
-                return
-            else:
-                # From a thread of its own: the socket of a JVM that hangs fills up.
-                threading.Thread(target=_ask_for_life, args=(process,), name="java-ping", daemon=True).start()
+        if not used:
+            self._end("idle")
+        elif now_s - self._alive_s > self._limits.hang_s:
+            log.error("the JVM of Java connectors answers nothing for %.0f s and is killed", now_s - self._alive_s)
+            with contextlib.suppress(ProcessLookupError):
+                os.kill(process.pid, signal.SIGKILL)
+        else:
+            # From a thread of its own: the socket of a JVM that hangs fills up.
+            threading.Thread(target=_ask_for_life, args=(process,), name="java-ping", daemon=True).start()
 
     def _end(self, why: str) -> None:
         with self._lock:
@@ -261,10 +266,10 @@ class DriverHost:
         left = {name: one for name, one in running.items() if name not in guilty and name in self._running}
         try:
             answers = {name: self._ask("start", name, one.question()) for name, one in left.items()}
-        except (ConnectError, OSError) as wrong:
+        except Exception as wrong:  # noqa: BLE001 - top of a thread: its connectors must not wait for ever
             for name, one in left.items():
                 if self.forget(name):
-                    one.failed(wrong if isinstance(wrong, ConnectError) else ConnectError(str(wrong)))
+                    one.failed(wrong if isinstance(wrong, ConnectError) else ConnectError(repr(wrong)))
             self._trouble = f"No JVM of Java connectors can be started: {wrong}"
             return
         self._trouble = ""

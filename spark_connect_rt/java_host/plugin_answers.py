@@ -10,7 +10,7 @@ import logging
 import os
 import threading
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property
+from functools import cache, cached_property
 from pathlib import Path
 from typing import Any
 
@@ -199,10 +199,22 @@ class ExecutorAnswers:
         return find_java().major
 
     def version(self, plugin: JavaPluginDesc) -> str | None:
-        """Return what was kept about it on this machine, else None: the driver chose."""
+        """Return what was kept about it on this machine, else what a JVM says: asked where there are several."""
         question = "load " + " ".join(plugin.siblings)
         answer = KeptAnswers(self.java_major).get(plugin.digest, question) or ()
-        return next((one.get("version") for one in answer if one["class"] == plugin.java_class), None)
+        kept: str | None = next((one.get("version") for one in answer if one["class"] == plugin.java_class), None)
+        return kept or self._asked(plugin.location, plugin.java_class)
+
+    @cache  # noqa: B019 - there is one of it in a process
+    def _asked(self, location: str, java_class: str) -> str | None:
+        from spark_connect_rt.java_host.stages.stage import describe
+
+        try:
+            said: str | None = describe(JavaCode((location,)), java_class).get("version")
+        except ConnectError as error:
+            log.warning("plugin=%s at %s: its version cannot be asked: %s", java_class, location, error)
+            return None
+        return said
 
     def broken(self, plugin: JavaPluginDesc) -> str:
         """Return nothing: who makes the plug-in finds out."""

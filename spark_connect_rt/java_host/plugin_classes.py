@@ -49,7 +49,7 @@ def stage_class(
     ``describe`` and ``complaint`` ask for what it declares and what its checks say, where a JVM is at hand for that.
     """
     module, _, name = _STAGES[plugin.type].partition(":")
-    base = getattr(importlib.import_module(f"spark_connect_rt.java_host.{module}"), name)
+    base = getattr(importlib.import_module(f"spark_connect_rt.java_host.stages.{module}"), name)
     names: dict[str, Any] = {
         "java_class": plugin.java_class,
         "java_code": code,

@@ -20,7 +20,11 @@ from pathlib import Path
 from typing import Any
 
 from spark_connect_rt.java_host.class_archive import archive_options, make_in_background
+from spark_connect_rt.java_host.java_log import take_line
+from spark_connect_rt.java_host.jvm_settings import jvm_options
+from spark_connect_rt.java_host.signs_of_life import KILL_AFTER_S, SignsOfLife
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava, WireError, encode_frame, read_frame, send_frame
+from spark_connect_rt.ports.java_log_levels import JAVA_LOG_LEVELS
 from spark_connect_rt.spark.executor.hosting import HostLostError
 
 START_LIMIT_S = 60.0
@@ -46,15 +50,14 @@ class JavaHostGoneError(HostLostError):
 def command_line(
     java: Path, jars: Sequence[Path], socket_path: Path, heap: str, options: Sequence[str] = ()
 ) -> list[str]:
-    """Return the command of a host. ``heap``: as of -Xmx, e.g. ``256m``. Maps the archive of its classes, if any."""
+    """Return the command of a host. ``heap``: as of -Xmx, e.g. ``256m``. Maps the archive of its classes, if any.
+
+    Raises BadConfigError.
+    """
     return [
         str(java),
         *archive_options(java, jars),
-        f"-Xmx{heap}",
-        "-XX:+UseSerialGC",
-        "-XX:+ExitOnOutOfMemoryError",
-        "-Djdk.nio.maxCachedBufferSize=262144",
-        *options,
+        *jvm_options(heap, options),
         "-cp",
         os.pathsep.join(map(str, jars)),
         MAIN_CLASS,
@@ -88,6 +91,7 @@ class JavaProcess:
         on_frame: OnFrame,
         on_gone: OnGone,
         levels: Mapping[str, str] | None = None,
+        silence_limit_s: float = KILL_AFTER_S,
     ) -> None:
         """Start a JVM and wait until it answers.
 
@@ -97,6 +101,7 @@ class JavaProcess:
             on_frame: takes every frame that is about a task or a connector; must not wait.
             on_gone: called once, with the reason, unless ``close`` was called.
             levels: of Java's loggers.
+            silence_limit_s: a JVM that says nothing for so long is killed.
 
         Raises JavaHostGoneError: it does not start; the message holds what it printed.
         """
@@ -104,6 +109,7 @@ class JavaProcess:
         self._on_gone = on_gone
         self._lines: deque[str] = deque(maxlen=_LAST_LINES)
         self._last_words = ""
+        self._killed = ""
         self._closing = False
         self._lock = threading.Lock()
         with tempfile.TemporaryDirectory(prefix="connectrt-java-") as folder:
@@ -116,8 +122,11 @@ class JavaProcess:
                 )
                 threading.Thread(target=self._read_output, name="java-output", daemon=True).start()
                 self._connection = self._accepted(listening)
-        self.send(ToJava.HELLO, 0, {"worker": dict(worker_config), "loggers": dict(levels or {})})
+        loggers = {**(levels or {}), **JAVA_LOG_LEVELS.current()}
+        self.send(ToJava.HELLO, 0, {"worker": dict(worker_config), "loggers": loggers})
         self._expect_ready()
+        JAVA_LOG_LEVELS.listen(self._set_levels)
+        self._signs = SignsOfLife(self.pid, self._on_silent, silence_limit_s)
         self._thread = threading.Thread(target=self._read_frames, name="java-frames", daemon=True)
         self._thread.start()
 
@@ -135,9 +144,20 @@ class JavaProcess:
         except OSError as error:
             raise JavaHostGoneError(f"the Java host is gone: {self._reason()}") from error
 
+    def _set_levels(self, levels: Mapping[str, str]) -> None:
+        with contextlib.suppress(JavaHostGoneError):
+            self.send(ToJava.LEVELS, 0, dict(levels))
+
+    def _on_silent(self, reason: str) -> None:
+        log.error("Java host pid=%d: %s", self.pid, reason)
+        self._killed = reason
+        self._child.kill()
+
     def close(self, limit_s: float = _END_LIMIT_S) -> None:
         """End the JVM, whatever its tasks do; after ``limit_s`` by force."""
         self._closing = True
+        self._signs.end()
+        JAVA_LOG_LEVELS.forget(self._set_levels)
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()
@@ -178,6 +198,7 @@ class JavaProcess:
     def _read_frames(self) -> None:
         try:
             while (frame := read_frame(self._connection)) is not None:
+                self._signs.notice()
                 if not self._own(frame):
                     self._on_frame(frame)
         except (OSError, WireError) as error:
@@ -193,9 +214,9 @@ class JavaProcess:
     def _own(self, frame: Frame) -> bool:
         """Take what concerns the JVM itself; False: it is for a task or a connector."""
         if frame.kind is FromJava.LINE:
-            head = frame.head
-            text = head["message"] + (f"\n{head['trace']}" if "trace" in head else "")
-            logging.getLogger(f"java.{head['logger']}").log(_LEVELS.get(head["level"], logging.INFO), "%s", text)
+            take_line(frame.head)
+        elif frame.kind is FromJava.HEARTBEAT and frame.host == 0:
+            log.debug("Java host pid=%d: %s", self.pid, frame.head["jvm"])
         elif frame.kind is FromJava.LAST_WORDS:
             stack = "\n    ".join(frame.head["stack"])
             self._last_words = f"thread {frame.head['thread']} called System.exit:\n    {stack}"
@@ -215,16 +236,6 @@ class JavaProcess:
         with contextlib.suppress(subprocess.TimeoutExpired):
             self._child.wait(_END_LIMIT_S)
         code = self._child.poll()
-        why = self._last_words or _EXIT_REASONS.get(code or 0, "")
+        why = self._killed or self._last_words or _EXIT_REASONS.get(code or 0, "")
         lines = "\n".join(self._lines)
         return f"exit code {code}" + (f", {why}" if why else "") + (f"; it printed last:\n{lines}" if lines else "")
-
-
-_LEVELS = {
-    "FATAL": logging.CRITICAL,
-    "ERROR": logging.ERROR,
-    "WARN": logging.WARNING,
-    "INFO": logging.INFO,
-    "DEBUG": logging.DEBUG,
-    "TRACE": 5,
-}

@@ -18,7 +18,7 @@ from spark_connect_rt.api.plugin_modules import of_runtime, versioned
 from spark_connect_rt.api.records import ConsumedRecord, ConsumeRow
 from spark_connect_rt.config.config_def import Type, parse_value
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.java_host.rows import Rows
+from spark_connect_rt.java_host.stages.rows import Rows
 from spark_connect_rt.pipeline.retry_tolerance import Waiting
 from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
 from spark_connect_rt.ports.executor_clients import ExecutorClients

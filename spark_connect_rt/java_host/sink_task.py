@@ -59,6 +59,7 @@ class JavaSinkTask(HostedSink):
             hurried=parts.must_not_wait,
         )
         self._calls = SinkCalls(parts.launch.task, waiting)
+        self._calls.meter = parts.meter
 
     @property
     def _reporting(self) -> JavaErrants:

@@ -17,7 +17,7 @@ from concurrent.futures import Future
 from concurrent.futures import TimeoutError as FutureTimeoutError
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 from spark_connect_rt.embedded.java import Java, find_java
 from spark_connect_rt.errors import ShuttingDownError
@@ -40,6 +40,14 @@ class Hosted(Protocol):
 
     def on_gone(self, reason: str) -> None:
         """Take note that the JVM is gone, and why: nothing comes any more. Called at most once."""
+
+
+@runtime_checkable
+class Measured(Protocol):
+    """A Hosted that wants to know what its JVM says of it once a second."""
+
+    def on_heartbeat(self, head: Mapping[str, Any], pid: int) -> None:
+        """Take a heartbeat of this number (``heartbeats.py``) and the JVM's process id. Must not wait nor raise."""
 
 
 class HostedNumber:
@@ -159,7 +167,10 @@ class _Jvm:
                 self._questions.popleft().set_result(frame.head)
             return
         hosted = self._hosted.get(frame.host)
-        if hosted is not None:  # else it was released: what it still says is of no use
+        if frame.kind is FromJava.HEARTBEAT:
+            if isinstance(hosted, Measured):
+                hosted.on_heartbeat(frame.head, self.process.pid)
+        elif hosted is not None:  # else it was released: what it still says is of no use
             try:
                 hosted.on_frame(frame)
             except Exception as error:

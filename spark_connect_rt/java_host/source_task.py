@@ -56,6 +56,7 @@ class JavaSourceTask(HostedSource):
         self._java = parts.launch.java
         self._task = parts.launch.task
         self._calls = SourceCalls(parts.switches.nudge)
+        self._calls.meter = parts.meter
         self._sent = SentFrames()
         self._errants: list[Frame] = []  # of the batch that comes
         self._wants_commits = False

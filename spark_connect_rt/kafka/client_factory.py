@@ -16,9 +16,11 @@ from confluent_kafka.admin import AdminClient
 from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.kafka.client_config import ClientRole, client_config
 from spark_connect_rt.kafka.error_mapping import kafka_error
+from spark_connect_rt.kafka.repeated_lines import RepeatedLines
 
 _log = logging.getLogger(__name__)
 _library_log = logging.getLogger("spark_connect_rt.kafka.librdkafka")
+_library_log.addFilter(RepeatedLines())
 _warned: set[tuple[ClientRole, str]] = set()
 
 QUIET = {"log.connection.close": "false"}

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 from spark_connect_rt.api.plugin_modules import BROKEN_PLUGIN, RUNTIME_MARK, VERSION_MARK
@@ -121,9 +121,8 @@ class Plugins:
         """Return every plug-in of every kind, also those that failed when they were imported."""
         self._search_all()
         found = _sorted([*self._bundled, *(self._others or ())])
-        for one in found:
-            if isinstance(one, JavaPluginDesc) and (why := one.runtime.broken(one)):
-                self._note(BrokenPlugin(one.java_class, one.location, f"cannot be made: {why}"))
+        for one in _java_problems(found):
+            self._note(one)
         return found
 
     def broken(self) -> Sequence[BrokenPlugin]:
@@ -215,6 +214,21 @@ def _of_runtime(known: Sequence[PluginDesc], runtime: str) -> Sequence[PluginDes
     if not runtime:
         return known
     return [one for one in known if isinstance(one, JavaPluginDesc) == (runtime == "java")]
+
+
+def _java_problems(found: Iterable[PluginDesc]) -> Iterator[BrokenPlugin]:
+    """Yield what is wrong with Java plug-ins whose versions are known: they cannot be made, or are there twice."""
+    used: dict[tuple[str, str, str | None], str] = {}  # the last place is used
+    java = [one for one in found if isinstance(one, JavaPluginDesc)]
+    for one in sorted(java, key=lambda one: one.location, reverse=True):
+        if why := one.runtime.broken(one):
+            yield BrokenPlugin(one.java_class, one.location, f"cannot be made: {why}")
+        elif (other := used.setdefault((one.type, one.java_class, one.version), one.location)) != one.location:
+            yield BrokenPlugin(
+                one.java_class,
+                one.location,
+                f"version {one.version} is also at {other}, which is used: remove one of them from plugin.path",
+            )
 
 
 def _newest(known: Sequence[PluginDesc], accepts: Accepts | None, version: str) -> PluginDesc:

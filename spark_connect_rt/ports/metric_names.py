@@ -75,6 +75,22 @@ _OF_TASK = (
         "Refusals of the dead letter queue: each fails its task.",
     ),
 )
+_OF_JAVA_HOST = tuple(
+    (
+        "java-host-metrics",
+        name,
+        f"{doc}, of the JVM that hosts the task; tasks that share it show the same (only here).",
+    )
+    for name, doc in (
+        ("heap-bytes", "Heap in use"),
+        ("heap-max-bytes", "Largest heap: `connectrt.java.heap`"),
+        ("non-heap-bytes", "Classes and compiled code"),
+        ("direct-bytes", "Buffers outside the heap"),
+        ("resident-bytes", "Memory of the machine that it takes, all in all; Linux only"),
+        ("threads", "Threads"),
+        ("gc-time-ms", "Time it has collected garbage"),
+    )
+)
 _MIRROR, _OF_MIRROR_TASK = "mirror-MirrorSourceConnector", (*_TASK, "source", "target", "topic", "partition")
 _OF_MIRROR = (
     (_MIRROR, "record-count", "Records copied and acknowledged."),
@@ -135,6 +151,7 @@ METRICS: Mapping[tuple[str, str], Metric] = {
     (group, name): Metric(group, name, doc, tags)
     for declared, tags in (
         (_OF_TASK, _TASK),
+        (_OF_JAVA_HOST, _TASK),
         (_OF_MIRROR, _OF_MIRROR_TASK),
         (_OF_CONNECTOR, ("connector",)),
         (_OF_WORKER, ()),

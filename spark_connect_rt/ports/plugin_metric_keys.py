@@ -12,6 +12,8 @@ import orjson
 
 PREFIX = "plugin:"
 COUNT = "count"  # what was counted
+VALUE = "value"  # what it is now
+JMX = "jmx:"  # before the domain of a Java plug-in's MBeans, as their group
 SUM, NUMBER, MOST, LEAST = "sum", "number", "most", "least_negated"  # of what was observed
 
 
@@ -35,6 +37,11 @@ class PluginMetricKey(NamedTuple):
 def part_of(key: str, part: str) -> str:
     """Return the name that one part of a metric is counted under."""
     return f"{key}#{part}"
+
+
+def is_value(name: str) -> bool:
+    """Tell whether a name is of what something is now, and no total."""
+    return name.endswith(f"#{VALUE}")
 
 
 def parted(name: str) -> tuple[str, str]:

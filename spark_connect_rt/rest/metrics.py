@@ -11,14 +11,19 @@ from collections.abc import Iterable
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily, Metric
 from prometheus_client.exposition import CONTENT_TYPE_LATEST, generate_latest
+from prometheus_client.samples import Sample
 
 from spark_connect_rt.ports.metric_names import Measured
+from spark_connect_rt.ports.plugin_metric_keys import JMX
 
 CONTENT_TYPE = CONTENT_TYPE_LATEST
 
 
 def prometheus_name(group: str, name: str) -> str:
-    """Return the name of a metric of ``kafka.connect:type=<group>``."""
+    """Return the name of a metric of ``kafka.connect:type=<group>``; of an MBean: its domain and attribute."""
+    if group.startswith(JMX):
+        attribute = re.sub("(?<=[a-z0-9])(?=[A-Z])", "_", name)
+        return re.sub("[^a-z0-9_]", "_", f"{group.removeprefix(JMX)}_{attribute}".lower())
     words = group.removesuffix("-metrics").removeprefix("connect-")
     return re.sub("[^a-z0-9_]", "_", f"kafka_connect_{words}_{name}".lower())
 
@@ -29,9 +34,13 @@ def metrics_text(values: Iterable[Measured]) -> bytes:
     for one in values:
         name = prometheus_name(one.metric.group, one.metric.name)
         if name not in families:
-            kind = CounterMetricFamily if name.endswith("_total") else GaugeMetricFamily
+            kind = CounterMetricFamily if name.endswith("_total") and JMX not in one.metric.group else GaugeMetricFamily
             families[name] = kind(name, one.metric.doc, labels=tuple(one.tags))
-        families[name].add_metric(tuple(one.tags.values()), one.value)  # type: ignore[attr-defined]
+        if one.metric.group.startswith(JMX):  # beans of one domain differ in their keys
+            labels = {re.sub("[^a-zA-Z0-9_]", "_", key): text for key, text in one.tags.items()}
+            families[name].samples.append(Sample(name, labels, one.value))
+        else:
+            families[name].add_metric(tuple(one.tags.values()), one.value)  # type: ignore[attr-defined]
     return generate_latest(_Gathered(families.values()))
 
 

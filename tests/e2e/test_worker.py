@@ -23,9 +23,11 @@ from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from tests.e2e.commands import until
 from tests.e2e.example_stories import PLUGINS, Examples
 from tests.e2e.java_stories import ON_JAVA, drivers_jvm, java_plugin_path
+from tests.e2e.program_stories import ROWS, ProgramConnectors
 from tests.e2e.rest_clients import RestClients
 from tests.integration.http_service import HttpService
 from tests.integration.kafka.http_and_kafka import NO_JSON, REFUSED, FourConnectors, Inbox, Items
+from tests.integration.programs.program_runs import KINDS
 from tests.support.schema_registry import SchemaRegistry
 from tests.support.worker_process import SparkWorkerProcess
 from tests.topics import count_records, read_values
@@ -483,3 +485,30 @@ def test_http_and_kafka_connectors_on_spark(worker: SparkWorkerProcess, broker: 
         assert four.values(four.dead_items) == [b"<html>no JSON</html>"]
         for name in four.configs():
             worker.rest.delete(name)
+
+
+def test_programs_of_singer_and_airbyte_lose_nothing_when_they_or_their_slot_are_killed(
+    worker: SparkWorkerProcess, broker: EmbeddedKafka, tmp_path: Path
+) -> None:
+    """Last: the slot that is killed is everybody's."""
+    programs = ProgramConnectors(tmp_path, broker.bootstrap_servers)
+    programs.create(worker.rest)
+
+    def said() -> str:
+        return worker.log_file.read_text()[-2000:]
+
+    def flows(rows: int) -> bool:
+        return all(programs.records(kind) > rows for kind in KINDS)
+
+    until(partial(flows, 300), 90, "rows flow", said)
+    programs.kill_programs()
+    until(partial(flows, 1_000), 60, "they flow again", said)
+    programs.kill_slots()
+    until(programs.are_whole, 120, "every row of both", said)
+    for kind in KINDS:
+        (place,) = worker.rest.request("GET", f"/connectors/programs-{kind}/offsets").json()["offsets"]
+        assert (place["partition"], json.loads(place["offset"]["state"])) == ({"stream": "orders"}, {"id": ROWS})
+        again = programs.count(kind).total() - ROWS
+        assert again < 2 * 1_000, again
+    programs.delete(worker.rest)
+    until(lambda: not programs.running(), 30, "no program is left")

@@ -9,6 +9,7 @@ from __future__ import annotations
 import contextlib
 import logging
 import os
+import pkgutil
 import signal
 import subprocess
 import sys
@@ -20,7 +21,7 @@ from pathlib import Path
 
 from spark_connect_rt.errors import ExternalError
 
-GUARD = Path(__file__).with_name("guard.py")
+GUARD = "guard.py"
 CHUNK_BYTES = 1 << 20
 QUEUE_BYTES = 16 << 20
 SMALL_BYTES = 64 << 10
@@ -52,7 +53,7 @@ class Child:
         mask: Mask = str,
         line_limit_bytes: int = 64 << 20,
     ) -> None:
-        """Start it; ``command[0]`` is a whole path.
+        """Start it in ``folder``, which is the caller's own; ``command[0]`` is a whole path.
 
         Raises ChildFailedError: it cannot be started. It ends with the thread that started it, at the latest.
         """
@@ -68,7 +69,7 @@ class Child:
         self._failure = ""
         self._last_lines: deque[str] = deque(maxlen=_LAST_LINES)
         self._sign_of_life_s = time.monotonic()
-        guarded = [sys.executable, "-I", "-S", str(GUARD), str(os.getpid()), *command]
+        guarded = [sys.executable, "-I", "-S", str(_guard_in(folder)), str(os.getpid()), *command]
         try:
             self._process = subprocess.Popen(
                 guarded,
@@ -239,6 +240,16 @@ def run_to_end(
     finally:
         child.stop()
     return b"\n".join(lines)
+
+
+def _guard_in(folder: Path) -> Path:
+    """Return the guard as a file: this package may lie in a wheel, which no interpreter runs files of."""
+    path = folder / GUARD
+    if not path.exists():
+        source = pkgutil.get_data(__package__, GUARD)
+        assert source is not None
+        path.write_bytes(source)
+    return path
 
 
 def _size(lines: Sequence[bytes]) -> int:

@@ -25,7 +25,7 @@ from spark_connect_rt.connectors.programs.program_settings import TASK_STREAMS
 from spark_connect_rt.errors import DataError, ExternalError
 
 POLL_BYTES = 4 << 20
-WAIT_S = 0.05
+WAIT_S = 0.1
 _IDLE_MS = 100
 _SHOWN = 200
 

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from spark_connect_rt.java_host.heartbeats import OnMeter
 from spark_connect_rt.java_host.process import JavaHostGoneError
 from spark_connect_rt.java_host.slot_hosts import HostedNumber
 from spark_connect_rt.java_host.wire import Frame, ToJava
@@ -23,7 +24,7 @@ class _Gone:
     reason: str
 
 
-class SourceCalls:
+class SourceCalls(OnMeter):
     """What crosses for one task. The task's thread, but for ``on_frame`` and ``on_gone``."""
 
     def __init__(self, wake: Callable[[], None]) -> None:

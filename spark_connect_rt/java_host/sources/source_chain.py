@@ -14,9 +14,9 @@ from spark_connect_rt.api.records import Header, SourceRecord
 from spark_connect_rt.config.config_def import Type, parse_value
 from spark_connect_rt.java_host.columns import produce_batches
 from spark_connect_rt.java_host.plugin_folders import with_converters
-from spark_connect_rt.java_host.rows import json_with_schema, read_all
 from spark_connect_rt.java_host.sink_chain import CutChain, Stays, crossing, java_has, with_chain
 from spark_connect_rt.java_host.sources.sent_frames import Segment
+from spark_connect_rt.java_host.stages.rows import json_with_schema, read_all
 from spark_connect_rt.java_host.wire import Frame
 from spark_connect_rt.pipeline.columns import TOPIC
 from spark_connect_rt.pipeline.dead_letters import DeadLetters

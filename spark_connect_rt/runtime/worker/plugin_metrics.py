@@ -32,6 +32,8 @@ def plugin_metrics(measures: TaskMeasures, now_ms: int, tags: Mapping[str, str])
             yield from _counted(measures, key, now_ms, tags)
         elif part == NUMBER:
             yield from _observed(measures, key, now_ms, tags)
+    for name, value in list(measures.values().items()):
+        yield _measured(parted(name)[0], "", value, tags)
 
 
 def _counted(measures: TaskMeasures, key: str, now_ms: int, tags: Mapping[str, str]) -> Iterator[Measured]:

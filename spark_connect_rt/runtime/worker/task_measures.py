@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from spark_connect_rt.config.worker.worker_config import RuntimeSettings
+from spark_connect_rt.ports.plugin_metric_keys import is_value
 from spark_connect_rt.ports.task_runner import TaskMeasured
 
 WINDOW_MS = 60_000  # Java's default: 2 samples of 30 s
@@ -43,16 +44,19 @@ class TaskMeasures:
         self._host = 0
         self._of_host: dict[str, Mapping[str, float]] = {}  # half -> totals of the present hosting
         self._calls: dict[str, tuple[str, int]] = {}  # half -> call, since when
+        self._values: dict[str, float] = {}  # what something is now, in the present hosting
         self._totals: Counter[str] = Counter()
         self._samples: deque[_Sample] = deque()
 
     def take(self, event: TaskMeasured, now_ms: int) -> None:
         """Add one report; totals of another hosting start from 0."""
         if event.host != self._host:
-            self._host, self._of_host, self._calls = event.host, {}, {}
+            self._host, self._of_host, self._calls, self._values = event.host, {}, {}, {}
         before = self._of_host.get(event.half, {})
-        added = {name: number - before.get(name, 0) for name, number in event.totals.items()}
-        self._of_host[event.half] = event.totals
+        self._values.update({name: number for name, number in event.totals.items() if is_value(name)})
+        totals = {name: number for name, number in event.totals.items() if not is_value(name)}
+        added = {name: number - before.get(name, 0) for name, number in totals.items()}
+        self._of_host[event.half] = totals
         self._totals.update(added)  # type: ignore[arg-type]
         if any(number > 0 for name, number in added.items() if name.endswith(".records")):
             self.moved_at_ms = now_ms
@@ -87,6 +91,10 @@ class TaskMeasures:
     def names(self, prefix: str) -> list[str]:
         """Return what was counted under names that begin so."""
         return [name for name in self._totals if name.startswith(prefix)]
+
+    def values(self) -> Mapping[str, float]:
+        """Return what was reported as it is now, by name (``plugin_metric_keys``)."""
+        return self._values
 
     def latest(self, name: str) -> float:
         """Return what was added in the newest piece of the window in which anything was."""

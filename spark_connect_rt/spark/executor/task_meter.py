@@ -27,7 +27,9 @@ class TaskMeter:
         self._half = half
         self._totals: dict[str, float] = defaultdict(float)
         self._longest: dict[str, float] = {}
+        self._gauges: dict[str, float] = {}  # changed since their last report
         self._call: tuple[str, float] | None = None  # its name, and since when
+        self._elsewhere: tuple[str, float] | None = None  # the same, of the process that runs the task's code
         self._reported_moved = 0.0
         self._reported_call = False
 
@@ -68,6 +70,14 @@ class TaskMeter:
         """Set what is counted elsewhere."""
         self._totals[name] = number
 
+    def gauge(self, name: str, number: float) -> None:
+        """Take note of what something is now, under a name of ``plugin_metric_keys``; any thread."""
+        self._gauges[name] = number
+
+    def elsewhere(self, call: str, since_s: float) -> None:
+        """Take note of the call the task's code is in, where another process runs it; empty: in none. Any thread."""
+        self._elsewhere = (call, since_s) if call else None
+
     def reached(self, name: str, number: float) -> None:
         """Take note of a number, of which only the greatest since the last report counts."""
         if number > self._longest.get(name, -math.inf):
@@ -75,15 +85,16 @@ class TaskMeter:
 
     def news(self, now_s: float, *, anyway: bool = False) -> dict[str, Any] | None:
         """Return the fields of a report if anything moved, or a call is long or no longer long. The asking thread."""
-        call = self._call
+        call = min((one for one in (self._call, self._elsewhere) if one), key=lambda one: one[1], default=None)
         long_call = call is not None and now_s - call[1] >= LONG_CALL_S
         totals = dict(self._totals)
         moved = sum(number for name, number in totals.items() if _is_news(name))
-        if moved == self._reported_moved and not long_call and not self._reported_call and not anyway:
+        gauges, self._gauges = self._gauges, {}
+        if moved == self._reported_moved and not long_call and not self._reported_call and not gauges and not anyway:
             return None
         self._reported_moved, self._reported_call = moved, long_call
         longest, self._longest = self._longest, {}
-        fields: dict[str, Any] = {"half": self._half, "totals": totals, "longest": longest}
+        fields: dict[str, Any] = {"half": self._half, "totals": totals | gauges, "longest": longest}
         if call is not None and long_call:
             fields |= {"call": call[0], "call_ms": int((now_s - call[1]) * 1000)}
         return fields

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.connector import ExactlyOnceSupport
-from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError
+from spark_connect_rt.errors import BadConfigError, BadRequestError, ConnectError, NotFoundError
 from spark_connect_rt.java_host.connectors import JavaSourceConnector
 from spark_connect_rt.java_host.driver_host import DriverHost, JavaError, Limits
 from spark_connect_rt.java_host.driver_jvm import JvmSettings, driver_host
@@ -167,5 +167,5 @@ def test_missing_classes_are_named_with_the_folder(host: DriverHost, tmp_path: P
 
 def test_a_heap_that_is_too_small_is_said_with_the_setting(tmp_path: Path) -> None:
     small = driver_host(JvmSettings("1k"))
-    with pytest.raises(JavaHostGoneError, match=r"Too small maximum heap[\s\S]*connectrt\.java\.heap=1k"):
+    with pytest.raises(BadConfigError, match=r"connectrt\.java\.heap: 1k is too small for a Java host"):
         registry(small, java_plugin_path()).class_of(SOURCE)().validate({})

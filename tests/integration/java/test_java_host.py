@@ -42,8 +42,12 @@ class Host:
         }
         fast = ("-XX:TieredStopAtLevel=1",)
         self.process = JavaProcess(
-            lambda path: command_line(java.executable, jars, path, "128m", fast), worker, self.frames.put, self.gone.put
+            lambda path: command_line(java.executable, jars, path, "128m", fast), worker, self._take, self.gone.put
         )
+
+    def _take(self, frame: Frame) -> None:
+        if frame.kind is not FromJava.HEARTBEAT:
+            self.frames.put(frame)
 
     def next(self, *kinds: FromJava) -> Frame:
         """Return the next frame, which must be of these kinds."""

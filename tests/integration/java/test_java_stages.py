@@ -19,9 +19,9 @@ from spark_connect_rt.api.records import Header, SinkRecord, SourceRecord
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.errors import BadConfigError, DataError
-from spark_connect_rt.java_host.config_providers import JavaConfigProvider
-from spark_connect_rt.java_host.converters import JavaConverter, JavaHeaderConverter
-from spark_connect_rt.java_host.transformations import JavaPredicate, JavaTransformation
+from spark_connect_rt.java_host.stages.config_providers import JavaConfigProvider
+from spark_connect_rt.java_host.stages.converters import JavaConverter, JavaHeaderConverter
+from spark_connect_rt.java_host.stages.transformations import JavaPredicate, JavaTransformation
 from spark_connect_rt.pipeline.columns import TOPIC
 from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline

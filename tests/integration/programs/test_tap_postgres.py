@@ -65,6 +65,7 @@ def test_killed_in_mid_flow_it_loses_nothing(url: str, tmp_path: Path) -> None:
     with psycopg.connect(url, autocommit=True) as database:
         database.execute(TABLE)
         database.execute(FILL, (1, ROWS))
+        database.execute("update orders set name = repeat('x', 1000)")  # more than the tap can be ahead by
     records, again = killed_twice_and_counted(
         tmp_path, tap_postgres(url), "of.public-orders", range(1, ROWS + 1), 11_000
     )

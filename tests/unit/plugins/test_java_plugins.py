@@ -107,8 +107,15 @@ def test_versions_stand_side_by_side_and_the_newest_is_taken(tmp_path: Path) -> 
 def test_two_of_one_name_and_version_are_named_in_the_log(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     for folder in ("a", "b"):
         jar(tmp_path / folder / "orders.jar", {SOURCE: ORDERS})
-    found = registry(tmp_path, Runtime()).find(ORDERS)
+    plugins = registry(tmp_path, Runtime())
+    found = plugins.find(ORDERS)
     assert found.location == str(tmp_path / "b")
+    assert [one.location for one in plugins.list() if one.java_class == ORDERS] == [found.location]
+    (twin,) = plugins.broken()
+    assert (twin.location, twin.error) == (
+        str(tmp_path / "a"),
+        f"version 1.0 is also at {tmp_path / 'b'}, which is used: remove one of them from plugin.path",
+    )
     assert f"({tmp_path / 'a'}, {tmp_path / 'b'}); that of {tmp_path / 'b'} is used" in caplog.text
 
 

@@ -28,3 +28,11 @@ def test_health_live_and_ready(health: Health, statuses: tuple[int, int, int], r
     for answer in answers:
         assert reason in answer.json()["message"]
         assert (answer.json()["status"] == "healthy") is (answer.status_code == 200)
+
+
+def test_what_is_wrong_for_some_connectors_only_stands_behind_javas_words() -> None:
+    herder = FakeHerder()
+    herder.health = lambda: Health("healthy", "ticks", note="The JVM is away.")  # type: ignore[method-assign]
+    answer = TestClient(create_app(herder)).get("/health")
+    assert (answer.status_code, answer.json()["status"]) == (200, "healthy")
+    assert answer.json()["message"].endswith("ready to handle requests. The JVM is away.")

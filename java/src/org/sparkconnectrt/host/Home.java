@@ -83,6 +83,11 @@ final class Home {
     task.thread.start();
   }
 
+  /** Returns those that run. */
+  synchronized List<Hosted<?, ?>> tasks() {
+    return new ArrayList<>(tasks.values());
+  }
+
   /** It could not be made, or has ended. */
   synchronized void forget(int host) {
     early.remove(host);

@@ -48,6 +48,7 @@ public final class Host {
     ready.put("java", System.getProperty("java.version"));
     ready.put("pid", ProcessHandle.current().pid());
     wire.write('H', 0, ready);
+    Heartbeat.start(home);
     ExecutorService starting = Executors.newCachedThreadPool(Host::daemon);
     while (true) {
       Wire.Frame frame = wire.read();

@@ -37,9 +37,24 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
   final RetryWithToleranceOperator<T> tolerance;
   final TransformationChain<T, R> chain;
   final Thread thread;
+  final Calls doing = new Calls();
   volatile boolean stopping;
 
+  /** The task on whose thread, or on a thread that descends from it, the current code runs. */
+  static final InheritableThreadLocal<Hosted<?, ?>> CURRENT = new InheritableThreadLocal<>();
+
   Hosted(Home home, int host, ConnectorTaskId id, ConnectorConfig config, Map<String, String> taskConfig) {
+    this(home, host, id, config, taskConfig, Time.SYSTEM);
+  }
+
+  /** {@code retries}: the clock by which records are tried again. */
+  Hosted(
+      Home home,
+      int host,
+      ConnectorTaskId id,
+      ConnectorConfig config,
+      Map<String, String> taskConfig,
+      Time retries) {
     this.home = home;
     this.host = host;
     this.id = id;
@@ -64,7 +79,7 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
               config.errorRetryTimeout(),
               config.errorMaxDelayInMillis(),
               config.errorToleranceType(),
-              Time.SYSTEM,
+              retries,
               errors);
       this.chain =
           new TransformationChain<>(
@@ -93,6 +108,7 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
             WorkerConfig.HEADER_CONVERTER_VERSION);
   }
 
+  /** Returns what Connect's own logging puts before a line of this task. */
   final String mdc() {
     return "[" + id.connector() + "|task-" + id.task() + "] ";
   }
@@ -100,12 +116,12 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
   /** Thread body: whatever the task throws ends this task alone. */
   @Override
   public final void run() {
-    MDC.put("connector.context", mdc());
+    MDC.put(Logs.CONTEXT, mdc());
+    CURRENT.set(this);
     try (var swap = home.plugins.withClassLoader(loader)) {
       try {
         life();
       } catch (Throwable error) {
-        raiseFatal(error);
         send('F', failure(error));
       } finally {
         try {
@@ -118,6 +134,7 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
         home.forget(host);
       }
     } finally {
+      CURRENT.remove();
       MDC.clear();
     }
   }
@@ -147,13 +164,6 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
       home.wire.write(kind, host, head);
     } catch (IOException gone) {
       Host.exit(Host.PYTHON_GONE);
-    }
-  }
-
-  /** Raises what no thread may survive: memory is gone, or the JVM is broken. */
-  static void raiseFatal(Throwable error) {
-    if (error instanceof VirtualMachineError fatal && !(error instanceof StackOverflowError)) {
-      throw fatal;
     }
   }
 

@@ -15,6 +15,9 @@ import org.apache.logging.log4j.core.config.Property;
 
 /** What Java logs goes to Python, with the connector it is about; levels come from there. */
 final class Logs extends AbstractAppender {
+  /** Key of what Connect's own logging puts before a line: "[connector|task-0] ". */
+  static final String CONTEXT = "connector.context";
+
   private final Wire wire;
 
   private Logs(Wire wire) {
@@ -31,22 +34,27 @@ final class Logs extends AbstractAppender {
     appender.start();
     root.addAppender(appender, null, null);
     Configurator.setRootLevel(Level.INFO);
+    // Each converter and task would list its settings, which are resolved here: secrets, too.
+    Configurator.setLevel("org.apache.kafka.common.config.AbstractConfig", Level.WARN);
     levels(levels);
     context.updateLoggers();
   }
 
+  /** Sets each logger and all below it, in this order. */
   static void levels(JsonNode levels) {
     levels
         .properties()
         .forEach(
             one -> {
               Level level = Level.toLevel(one.getValue().asText(), Level.INFO);
-              if (one.getKey().equals("root")) {
-                Configurator.setRootLevel(level);
-              } else {
-                Configurator.setLevel(one.getKey(), level);
-              }
+              Configurator.setAllLevels(one.getKey().equals("root") ? "" : one.getKey(), level);
             });
+  }
+
+  private static String context(LogEvent event) {
+    String known = event.getContextData().getValue(CONTEXT);
+    Hosted<?, ?> task = Hosted.CURRENT.get(); // also on threads that the task has started
+    return known != null ? known : task == null ? "" : task.mdc();
   }
 
   @Override
@@ -54,8 +62,8 @@ final class Logs extends AbstractAppender {
     ObjectNode line = Wire.JSON.createObjectNode();
     line.put("logger", event.getLoggerName());
     line.put("level", event.getLevel().name());
-    String context = event.getContextData().getValue("connector.context");
-    line.put("message", (context == null ? "" : context) + event.getMessage().getFormattedMessage());
+    line.put("thread", event.getThreadName());
+    line.put("message", context(event) + event.getMessage().getFormattedMessage());
     if (event.getThrown() != null) {
       StringWriter trace = new StringWriter();
       event.getThrown().printStackTrace(new PrintWriter(trace));

@@ -35,21 +35,31 @@ import org.slf4j.LoggerFactory;
  */
 final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord> {
   private static final Logger log = LoggerFactory.getLogger(SinkHosted.class);
+  private static final Map<Character, String> NAMES =
+      Map.of('P', "put", 'G', "put", 'U', "open", 'V', "preCommit", 'Y', "close");
+
   private final LinkedBlockingQueue<Wire.Frame> calls = new LinkedBlockingQueue<>();
   private final SinkContext context;
   private SinkTask task;
   private final DeadLetters letters = new DeadLetters(this);
   private final WorkerErrantRecordReporter errant;
   private List<SinkRecord> again; // what the task asked for again, else null
-  private volatile boolean hurried;
+  private final RetryClock retries;
+  private volatile boolean ending;
 
   SinkHosted(Home home, int host, ConnectorTaskId id, JsonNode start) {
+    this(home, host, id, start, new RetryClock());
+  }
+
+  private SinkHosted(Home home, int host, ConnectorTaskId id, JsonNode start, RetryClock retries) {
     super(
         home,
         host,
         id,
         new SinkConnectorConfig(home.plugins, strings(start.get("connector"))),
-        strings(start.get("task")));
+        strings(start.get("task")),
+        retries);
+    this.retries = retries;
     SinkConnectorConfig sink = (SinkConnectorConfig) config;
     tolerance.reporters(List.of(letters)); // also for the log and the counts, which are Python's
     this.errant =
@@ -63,8 +73,10 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
   void life() throws Exception {
     task = newTask();
     try {
-      task.initialize(context);
-      task.start(taskConfig);
+      try (var doing = this.doing.in("start")) {
+        task.initialize(context);
+        task.start(taskConfig);
+      }
       ObjectNode started = Wire.JSON.createObjectNode();
       started.put("version", task.version());
       send('S', started);
@@ -73,10 +85,14 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
         if (call.kind() == 'X') {
           return;
         }
-        send('D', answer(call));
+        ObjectNode answer;
+        try (var doing = this.doing.in(NAMES.getOrDefault(call.kind(), "call"))) {
+          answer = answer(call);
+        }
+        send('D', answer);
       }
     } finally {
-      try {
+      try (var doing = this.doing.in("stop")) {
         task.stop();
       } catch (RuntimeException error) { // as in Java: it has ended all the same
         log.warn("Could not stop task", error);
@@ -91,8 +107,11 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
       case 'R' -> letters.done(frame.head());
       case 'M' -> context.member().joined(frame.head());
       case 'I' -> {
-        hurried = true;
-        tolerance.triggerStop();
+        retries.hurry();
+        if (frame.head().asBoolean()) { // the task is to end, which ends a wait between attempts, too
+          ending = true;
+          tolerance.triggerStop();
+        }
       }
       default -> calls.add(frame);
     }
@@ -110,7 +129,6 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
         default -> throw new IllegalArgumentException("no sink task takes " + call.kind());
       }
     } catch (Throwable error) { // plug-in code
-      raiseFatal(error);
       answer.set("error", failure(error));
     }
     context.tell(answer);
@@ -120,14 +138,19 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
   private void put(Wire.Frame call, ObjectNode answer) {
     List<SinkRecord> records = new ArrayList<>();
     Consumed rows = new Consumed(call.head(), call.data());
-    while (rows.next()) {
-      SinkRecord record = converted(rows.record());
-      if (record != null) {
-        records.add(record);
-      } else if (hurried) { // it may have been given up for that alone: all of it is read again
-        answer.put("interrupted", true);
-        return;
+    try {
+      retries.begin();
+      while (rows.next()) {
+        SinkRecord record = converted(rows.record());
+        if (record != null) {
+          records.add(record);
+        } else if (ending) { // it may have been given up for that alone
+          throw new RetryClock.Ended();
+        }
       }
+    } catch (RetryClock.Ended hurried) { // all of it is read again
+      answer.put("interrupted", true);
+      return;
     }
     deliver(records, answer);
   }
@@ -144,7 +167,6 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
       again = records;
       answer.set("again", failure(error));
     } catch (Throwable error) {
-      raiseFatal(error);
       throw new ConnectException("Exiting WorkerSinkTask due to unrecoverable exception.", error);
     }
   }

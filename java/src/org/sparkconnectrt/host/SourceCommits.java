@@ -71,7 +71,7 @@ final class SourceCommits implements Runnable {
 
   @Override
   public void run() {
-    MDC.put("connector.context", hosted.mdc());
+    MDC.put(Logs.CONTEXT, hosted.mdc());
     try (var swap = hosted.home.plugins.withClassLoader(hosted.loader)) {
       boolean owed = false;
       long committed = System.nanoTime();
@@ -81,7 +81,9 @@ final class SourceCommits implements Runnable {
           break;
         }
         if (ack != null) {
-          records(ack);
+          try (var call = hosted.doing.in("commitRecord")) {
+            records(ack);
+          }
           owed = true;
         }
         if (owed && leftMs(committed) == 0) {
@@ -120,9 +122,9 @@ final class SourceCommits implements Runnable {
   }
 
   private void commit() {
-    try {
+    try (var call = hosted.doing.in("commit")) {
       task.commit();
-    } catch (Exception error) {
+    } catch (Throwable error) { // plug-in code, and this thread has to go on
       log.error("{} commit failed, ignored", hosted.id, error);
     }
   }
@@ -130,7 +132,7 @@ final class SourceCommits implements Runnable {
   private void hook(SourceRecord record, RecordMetadata place) {
     try {
       task.commitRecord(record, place);
-    } catch (Exception error) {
+    } catch (Throwable error) { // plug-in code, and this thread has to go on
       log.error("{} commitRecord failed, ignored", hosted.id, error);
     }
   }

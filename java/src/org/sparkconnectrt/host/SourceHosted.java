@@ -91,7 +91,6 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
         work();
       }
     } catch (Throwable error) { // plug-in code; said before its stop, which may hang
-      raiseFatal(error);
       send('F', failure(error));
     } finally {
       end();

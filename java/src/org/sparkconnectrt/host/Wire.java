@@ -10,6 +10,7 @@ import java.nio.ByteBuffer;
 import java.nio.ByteOrder;
 import java.nio.channels.SocketChannel;
 import java.nio.file.Path;
+import org.apache.kafka.connect.errors.ConnectException;
 
 /**
  * Frames over one Unix socket, both ways: {@code int32 length | byte kind | int32 host | int32 head
@@ -63,7 +64,10 @@ final class Wire implements AutoCloseable {
     return buffer.flip();
   }
 
-  /** Writes a frame; {@code data} are written one behind the other. */
+  /**
+   * Writes a frame; {@code data} are written one behind the other. Raises IOException when the other
+   * side is gone, ConnectException when it is too large.
+   */
   void write(char kind, int host, Object head, ByteBuffer... data) throws IOException {
     byte[] json = head == null ? new byte[0] : JSON.writeValueAsBytes(head);
     long length = PREFIX_BYTES - 4L + json.length;
@@ -71,7 +75,7 @@ final class Wire implements AutoCloseable {
       length += one.remaining();
     }
     if (length > LARGEST_FRAME) {
-      throw new IOException("a frame of " + length + " bytes is too large");
+      throw new ConnectException("a batch of " + length + " bytes is too large, " + LARGEST_FRAME + " is the most");
     }
     ByteBuffer start = ByteBuffer.allocate(PREFIX_BYTES + json.length).order(ByteOrder.LITTLE_ENDIAN);
     start.putInt((int) length).put((byte) kind).putInt(host).putInt(json.length).put(json).flip();

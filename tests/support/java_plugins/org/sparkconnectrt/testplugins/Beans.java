@@ -1,16 +1,12 @@
 package org.sparkconnectrt.testplugins;
 
 import java.lang.management.ManagementFactory;
-import java.util.ArrayList;
-import java.util.List;
 import java.util.function.LongSupplier;
 import javax.management.JMException;
 import javax.management.ObjectName;
 
 /** MBeans as connectors register them: their own domain, names of their own. */
 public final class Beans {
-  private static final List<ObjectName> NAMES = new ArrayList<>();
-
   private Beans() {}
 
   /** What is read: two numbers, one text. */
@@ -40,25 +36,24 @@ public final class Beans {
     }
   }
 
-  static synchronized void register(String connector, int task, LongSupplier polled) {
+  static ObjectName register(String connector, int task, LongSupplier polled) {
     try {
       ObjectName name =
           new ObjectName("misbehaving:type=connector-metrics,context=streaming,server=" + connector + ",task=" + task);
       ManagementFactory.getPlatformMBeanServer().registerMBean(new Streaming(polled), name);
-      NAMES.add(name);
+      return name;
     } catch (JMException known) {
-      // registered by another task of that name
+      return null; // registered by another task of that name
     }
   }
 
-  static synchronized void unregister() {
-    for (ObjectName name : NAMES) {
+  static void unregister(ObjectName name) {
+    if (name != null) {
       try {
         ManagementFactory.getPlatformMBeanServer().unregisterMBean(name);
       } catch (JMException gone) {
         // it is gone already
       }
     }
-    NAMES.clear();
   }
 }

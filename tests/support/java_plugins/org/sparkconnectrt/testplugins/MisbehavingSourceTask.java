@@ -32,6 +32,7 @@ public final class MisbehavingSourceTask extends SourceTask {
   private int turn;
   private volatile long polled;
   private boolean stopped;
+  private javax.management.ObjectName bean;
 
   @Override
   public String version() {
@@ -60,7 +61,7 @@ public final class MisbehavingSourceTask extends SourceTask {
       Map<String, Object> offset = stored.get(partitions.get(number));
       next[number] = offset == null ? 0 : ((Number) offset.get("n")).longValue();
     }
-    Beans.register(props.getOrDefault("name", "none"), task, () -> polled);
+    bean = Beans.register(props.getOrDefault("name", "none"), task, () -> polled);
     if (context.pluginMetrics() != null) {
       MetricName name = context.pluginMetrics().metricName("polled", "records polled", new java.util.LinkedHashMap<>());
       context.pluginMetrics().addMetric(name, (Gauge<Long>) (metric, now) -> polled);
@@ -127,6 +128,6 @@ public final class MisbehavingSourceTask extends SourceTask {
       throw new IllegalStateException("stopped twice");
     }
     stopped = true;
-    Beans.unregister();
+    Beans.unregister(bean);
   }
 }

@@ -8,7 +8,7 @@ from typing import ClassVar
 
 from spark_connect_rt.api.config_provider import ConfigData, ConfigProvider
 from spark_connect_rt.errors import BadConfigError, DataError
-from spark_connect_rt.java_host.stage import JavaStage
+from spark_connect_rt.java_host.stages.stage import JavaStage
 from spark_connect_rt.ports.java_code import JavaCode
 
 ANSWER_LIMIT_S = 60.0  # a worker's start and a connector's wait for it

@@ -16,8 +16,8 @@ from spark_connect_rt.api.transformation import Applied, Refused, Transformation
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.java_host.columns import consumed
 from spark_connect_rt.java_host.declarations import declared
-from spark_connect_rt.java_host.rows import Rows
-from spark_connect_rt.java_host.stage import JavaStage, describe, failed
+from spark_connect_rt.java_host.stages.rows import Rows
+from spark_connect_rt.java_host.stages.stage import JavaStage, describe, failed
 from spark_connect_rt.ports.java_code import JavaCode
 
 MOST_ROWS = 10_000  # of one crossing

@@ -1,0 +1,76 @@
+package org.sparkconnectrt.host;
+
+import com.fasterxml.jackson.databind.node.ObjectNode;
+import java.io.IOException;
+import java.lang.management.BufferPoolMXBean;
+import java.lang.management.GarbageCollectorMXBean;
+import java.lang.management.ManagementFactory;
+import java.lang.management.MemoryUsage;
+
+/**
+ * Says once a second that this JVM lives, what memory it takes, and in which call each task is, since
+ * when. It runs no code of plug-ins, so nothing but the JVM itself can hold it up.
+ */
+final class Heartbeat implements Runnable {
+  private static final long EACH_MILLIS = 1_000;
+  private static final int JVM_EACH = 5; // heartbeats; its numbers change always and are of little haste
+
+  private final Home home;
+  private final Beans beans;
+
+  private Heartbeat(Home home, Beans beans) {
+    this.home = home;
+    this.beans = beans;
+  }
+
+  static void start(Home home) {
+    Thread thread = new Thread(new Heartbeat(home, Beans.start(home)), "heartbeat");
+    thread.setDaemon(true);
+    thread.setPriority(Thread.MAX_PRIORITY);
+    thread.start();
+  }
+
+  @Override
+  public void run() {
+    try {
+      for (long number = 0; true; number++) {
+        Thread.sleep(EACH_MILLIS);
+        ObjectNode jvm = jvm();
+        ObjectNode beat = Wire.JSON.createObjectNode();
+        beat.set("jvm", jvm);
+        home.wire.write('U', 0, beat);
+        for (Hosted<?, ?> task : home.tasks()) {
+          ObjectNode ofTask = Wire.JSON.createObjectNode();
+          if (number % JVM_EACH == 0) {
+            ofTask.set("jvm", jvm);
+          }
+          task.doing.tell(ofTask);
+          beans.tell(task, ofTask);
+          home.wire.write('U', task.host, ofTask);
+        }
+      }
+    } catch (IOException | InterruptedException gone) {
+      Host.exit(Host.PYTHON_GONE);
+    }
+  }
+
+  private static ObjectNode jvm() {
+    ObjectNode found = Wire.JSON.createObjectNode();
+    MemoryUsage heap = ManagementFactory.getMemoryMXBean().getHeapMemoryUsage();
+    found.put("heap_bytes", heap.getUsed());
+    found.put("heap_max_bytes", heap.getMax());
+    found.put("non_heap_bytes", ManagementFactory.getMemoryMXBean().getNonHeapMemoryUsage().getUsed());
+    long direct = 0;
+    for (BufferPoolMXBean pool : ManagementFactory.getPlatformMXBeans(BufferPoolMXBean.class)) {
+      direct += pool.getMemoryUsed();
+    }
+    found.put("direct_bytes", direct);
+    found.put("threads", ManagementFactory.getThreadMXBean().getThreadCount());
+    long collecting = 0;
+    for (GarbageCollectorMXBean collector : ManagementFactory.getGarbageCollectorMXBeans()) {
+      collecting += Math.max(0, collector.getCollectionTime());
+    }
+    found.put("gc_ms", collecting);
+    return found;
+  }
+}

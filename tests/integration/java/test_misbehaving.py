@@ -1,0 +1,249 @@
+"""What a plug-in does wrong is its task's loss and nothing else, where that is possible: real JVMs."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pytest
+
+from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.java_host.process import JavaHostGoneError, command_line
+from spark_connect_rt.java_host.wire import FromJava, ToJava
+from spark_connect_rt.pipeline.columns import TOPIC
+from spark_connect_rt.ports.java_log_levels import JAVA_LOG_LEVELS
+from tests.support.hosted_java import LIMIT_S, HostedJava
+
+NEIGHBOUR = 1
+
+
+@pytest.fixture(scope="module")
+def host(misbehaving_plugins: Path) -> Iterator[HostedJava]:
+    """A JVM with a neighbour that behaves."""
+    host = HostedJava(misbehaving_plugins, heap="256m")
+    host.source(NEIGHBOUR, records="-1", batch="10")
+    host.next(NEIGHBOUR, FromJava.BATCH)
+    yield host
+    host.process.close()
+
+
+@pytest.fixture
+def numbers(host: HostedJava) -> Iterator[int]:
+    """A number of its own; afterwards the neighbour must still work."""
+    number = max(host.frames) + 1
+    host.frames[number]
+    yield number
+    assert len(host.poll(NEIGHBOUR)) == 10
+
+
+def until(found: Callable[[], bool]) -> None:
+    """Wait for something that another thread does."""
+    end_s = time.monotonic() + LIMIT_S
+    while not found():
+        assert time.monotonic() < end_s, "it does not happen"
+        time.sleep(0.02)
+
+
+THROWN = {
+    "throw": "java.lang.IllegalStateException",
+    "connect": "org.apache.kafka.connect.errors.ConnectException",
+    "checked": "java.io.IOException",
+    "error": "java.lang.AssertionError",
+    "missing": "java.lang.NoClassDefFoundError",
+    "overflow": "java.lang.StackOverflowError",
+}
+
+
+@pytest.mark.parametrize("method", ["start", "poll"])
+@pytest.mark.parametrize("deed", THROWN)
+def test_what_a_source_throws_fails_it_alone(host: HostedJava, numbers: int, method: str, deed: str) -> None:
+    host.source(numbers, f"{method}:{deed}")
+    failed = host.failure(numbers)
+    assert failed["class"] == THROWN[deed]
+    assert "testplugins.Misbehav" in failed["trace"]
+
+
+def test_a_source_that_throws_in_its_hooks_goes_on_and_one_that_throws_in_stop_ends(
+    host: HostedJava, numbers: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    host.source(numbers, "commitRecord:throw,commit:error,stop:throw", batch="3", records="-1")
+    host.next(numbers, FromJava.BATCH)
+    host.process.send(ToJava.DURABLE, numbers, {"batches": 1, "places": {"numbers": [[0, 0, 3, 1]]}})
+    assert len(host.poll(numbers)) == 3
+    host.process.send(ToJava.STOP, numbers)
+    host.next(numbers, FromJava.ENDED)
+    for wanted in ("commitRecord failed, ignored", "commit failed, ignored", "Could not stop task"):
+        until(lambda text=wanted: any(text in line.getMessage() for line in caplog.records))  # type: ignore[misc]
+
+
+def test_nothing_and_nonsense_are_taken_as_java_takes_them(host: HostedJava, numbers: int) -> None:
+    host.source(numbers, "version:null,poll:retriable@2", batch="2", records="-1")
+    assert host.next(numbers, FromJava.STARTED).head["version"] is None
+    host.next(numbers, FromJava.BATCH)
+    host.process.send(ToJava.ROOM, numbers, 1)  # polled again and again, as it asks for
+    host.process.send(ToJava.STOP, numbers)
+    host.next(numbers, FromJava.ENDED)
+    host.source(numbers + 1, "poll:nulls", batch="2")
+    sections = host.next(numbers + 1, FromJava.BATCH).head["sections"]
+    assert [section["rows"] for section in sections] == [1]  # no record is a dropped record
+    host.process.send(ToJava.STOP, numbers + 1)
+
+
+def sink_batch(*values: bytes) -> pa.RecordBatch:
+    batch = pa.record_batch(
+        {"offset": pa.array(range(len(values)), pa.int64()), "value": pa.array(values, pa.binary())}
+    )
+    return batch.replace_schema_metadata({TOPIC: b"t", b"connectrt.partition": b"0"})
+
+
+@pytest.mark.parametrize("deed", THROWN)
+def test_what_a_sink_throws_is_the_answer_of_that_call(host: HostedJava, numbers: int, deed: str) -> None:
+    host.sink(numbers, f"open:{deed},put:{deed},preCommit:{deed},close:{deed}")
+    host.next(numbers, FromJava.STARTED)
+    answers = [
+        host.call(numbers, ToJava.OPEN, [["t", 0]]),
+        host.put(numbers, sink_batch(b"a")),
+        host.call(numbers, ToJava.SAFE, [["t", 0, 1]]),
+        host.call(numbers, ToJava.CLOSE, [["t", 0]]),
+    ]
+    put = answers.pop(1)["error"]
+    assert put["message"] == "Exiting WorkerSinkTask due to unrecoverable exception."
+    assert f"Caused by: {THROWN[deed]}" in put["trace"]
+    assert [answer["error"]["class"] for answer in answers] == [THROWN[deed]] * 3
+    host.process.send(ToJava.STOP, numbers)
+    host.next(numbers, FromJava.ENDED)
+
+
+@pytest.mark.parametrize("method", ["start", "poll", "commit", "stop"])
+def test_a_call_that_hangs_is_shown_with_its_name_its_time_and_its_stack(
+    host: HostedJava, numbers: int, method: str
+) -> None:
+    host.source(numbers, f"{method}:swallow", records="-1", batch="1")
+    if method in ("commit", "stop"):
+        host.next(numbers, FromJava.BATCH)
+        host.process.send(ToJava.DURABLE, numbers, {"batches": 1, "places": {}})
+    if method == "stop":
+        host.process.send(ToJava.STOP, numbers)
+    first = host.beat(numbers, "call")
+    while first["call"] != method:
+        first = host.beat(numbers, "call")
+    later = host.beat(numbers, "call")
+    assert (later["call"], later["call_ms"] > first["call_ms"]) == (method, True)
+    host.process.send(ToJava.STACKS, 0, "commit-" if method == "commit" else "task-")
+    stacks = host.next(0, FromJava.STACKS).head
+    assert any("Misbehaviour.sleepWhatever" in line for one in stacks for line in one["stack"]), stacks
+
+
+def test_a_hundred_thousand_source_partitions_are_asked_for_and_told(host: HostedJava, numbers: int) -> None:
+    host.source(numbers, partitions="100000", records="1", batch="100000")
+    offsets = host.next(numbers, FromJava.BATCH).head["offsets"]
+    assert len({pair[0]["partition"] for pair in offsets}) == len(offsets) == 100_000
+    host.process.send(ToJava.STOP, numbers)
+
+
+def test_lines_come_with_connector_and_task_and_levels_change_while_it_runs(
+    host: HostedJava, numbers: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.handler.setLevel(logging.NOTSET)  # the JVM's levels decide
+    name = "org.sparkconnectrt.testplugins.MisbehavingSourceTask"
+    host.source(numbers, "start:print")
+    host.next(numbers, FromJava.BATCH)
+    lines = [line.getMessage() for line in caplog.records if line.name == name]
+    assert any(line.startswith(f"[c{numbers}|task-0] started; instance") for line in lines)
+    assert not any("in detail" in line for line in lines)
+    JAVA_LOG_LEVELS.set(name, "DEBUG")
+    host.source(numbers + 100)
+    host.next(numbers + 100, FromJava.BATCH)
+    lines = [line.getMessage() for line in caplog.records if line.name == name]
+    assert f"[c{numbers + 100}|task-0] in detail: task 0 of numbers" in lines
+    JAVA_LOG_LEVELS.replace({})
+    for number in (numbers, numbers + 100):
+        host.process.send(ToJava.STOP, number)
+
+
+def test_mbeans_and_own_metrics_are_told_when_they_change(host: HostedJava, numbers: int) -> None:
+    host.source(numbers, records="-1", batch="7")
+    found: dict[tuple[str, str], Any] = {}
+    while len(found) < 3:
+        found |= {(bean["domain"], bean["attribute"]): bean for bean in host.beat(numbers, "beans")["beans"]}
+    polled = found["misbehaving", "Polled"]
+    assert polled["keys"] == {"type": "connector-metrics", "context": "streaming", "server": f"c{numbers}", "task": "0"}
+    assert polled["value"] == 7
+    assert found["misbehaving", "Share"]["value"] == 0.5
+    assert found["kafka.connect", "polled"]["value"] == 7
+    assert ("misbehaving", "State") not in found
+    host.poll(numbers)
+    again: dict[str, float] = {}
+    while len(again) < 2:
+        again |= {bean["attribute"]: bean["value"] for bean in host.beat(numbers, "beans")["beans"]}
+    assert again == {"Polled": 14, "polled": 14}
+    host.process.send(ToJava.STOP, numbers)
+
+
+def ended(plugins: Path, misbehave: str, **config: str) -> str:
+    """Return why the JVM of a misbehaving task is gone."""
+    host = HostedJava(plugins, heap="48m")
+    host.source(5, misbehave, **config)
+    try:
+        return host.gone.get(timeout=LIMIT_S)
+    finally:
+        host.process.close()
+
+
+@pytest.mark.parametrize(
+    ("misbehave", "reason"),
+    [
+        ("poll:exit", "exit code 7, thread task-c5-0 called System.exit"),
+        ("start:halt", "exit code 8"),
+        ("poll:memory", "exit code 3, out of memory: raise connectrt.java.heap"),
+        ("poll:huge", "exit code 3, out of memory: raise connectrt.java.heap"),
+    ],
+)
+def test_what_ends_the_jvm_is_told_with_the_reason(misbehaving_plugins: Path, misbehave: str, reason: str) -> None:
+    why = ended(misbehaving_plugins, misbehave)
+    assert why.startswith(reason)
+    if "exit" in misbehave:
+        assert "testplugins.Misbehaviour" in why
+
+
+def test_direct_memory_has_an_end_and_fails_its_task_alone(misbehaving_plugins: Path) -> None:
+    host = HostedJava(misbehaving_plugins, heap="48m")
+    host.source(1, "poll:direct")
+    assert "direct buffer memory" in host.failure(1)["message"]
+    host.source(2)
+    host.next(2, FromJava.BATCH)
+    host.process.close()
+
+
+def test_a_jvm_that_is_stopped_is_noticed_and_killed_and_threads_left_behind_end_with_it(
+    misbehaving_plugins: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    host = HostedJava(misbehaving_plugins, silence_limit_s=4.0)
+    host.source(1, "poll:leak", records="-1")
+    host.next(1, FromJava.BATCH)
+    assert host.beat(1, "jvm")["jvm"]["threads"] > 20
+    host.process.send(ToJava.STOP, 1)
+    host.next(1, FromJava.ENDED)
+    os.kill(host.process.pid, signal.SIGSTOP)
+    began_s = time.monotonic()
+    assert "it gave no sign of life for 4 s and was killed" in host.gone.get(timeout=LIMIT_S)
+    assert 3 < time.monotonic() - began_s < 15
+    assert any("gives no sign of life for" in line.getMessage() for line in caplog.records)
+    with pytest.raises(JavaHostGoneError, match="no sign of life"):
+        host.process.send(ToJava.ROOM, 1, 1)
+
+
+def test_a_heap_that_is_nonsense_is_refused_with_the_setting() -> None:
+    for heap, why in (("lots", "is no size"), ("8m", "too small"), ("9999t", "is no size")):
+        with pytest.raises(BadConfigError, match=f"connectrt.java.heap: .*{why}"):
+            command_line(Path("java"), [], Path("socket"), heap)
+    with pytest.raises(BadConfigError, match=r"connectrt.java.options: .*-jar is the host's own"):
+        command_line(Path("java"), [], Path("socket"), "64m", ["-jar"])
