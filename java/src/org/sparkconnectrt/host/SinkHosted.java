@@ -45,15 +45,22 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
   private final WorkerErrantRecordReporter errant;
   private final Map<TopicPartition, Long> reached = new HashMap<>(); // committed when it was opened
   private List<SinkRecord> again; // what the task asked for again, else null
-  private volatile boolean hurried;
+  private final RetryClock retries;
+  private volatile boolean ending;
 
   SinkHosted(Home home, int host, ConnectorTaskId id, JsonNode start) {
+    this(home, host, id, start, new RetryClock());
+  }
+
+  private SinkHosted(Home home, int host, ConnectorTaskId id, JsonNode start, RetryClock retries) {
     super(
         home,
         host,
         id,
         new SinkConnectorConfig(home.plugins, strings(start.get("connector"))),
-        strings(start.get("task")));
+        strings(start.get("task")),
+        retries);
+    this.retries = retries;
     SinkConnectorConfig sink = (SinkConnectorConfig) config;
     tolerance.reporters(List.of(letters)); // also for the log and the counts, which are Python's
     this.errant =
@@ -101,8 +108,11 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
       case 'R' -> letters.done(frame.head());
       case 'M' -> context.member().joined(frame.head());
       case 'I' -> {
-        hurried = true;
-        tolerance.triggerStop();
+        retries.hurry();
+        if (frame.head().asBoolean()) { // the task is to end, which ends a wait between attempts, too
+          ending = true;
+          tolerance.triggerStop();
+        }
       }
       default -> calls.add(frame);
     }
@@ -152,8 +162,9 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
     if (sought.contains(partition)) {
       return true;
     }
-    Long begin = reached.remove(partition);
+    Long begin = reached.get(partition);
     if (begin == null || raw.offset() >= begin) {
+      reached.remove(partition);
       return false;
     }
     context.offset(partition, begin);
@@ -165,18 +176,23 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
     List<SinkRecord> records = new ArrayList<>();
     Set<TopicPartition> sought = new HashSet<>();
     Consumed rows = new Consumed(call.head(), call.data());
-    while (rows.next()) {
-      ConsumerRecord<byte[], byte[]> raw = rows.record();
-      if (isBehind(raw, sought)) {
-        continue;
+    try {
+      retries.begin();
+      while (rows.next()) {
+        ConsumerRecord<byte[], byte[]> raw = rows.record();
+        if (isBehind(raw, sought)) {
+          continue;
+        }
+        SinkRecord record = converted(raw);
+        if (record != null) {
+          records.add(record);
+        } else if (ending) { // it may have been given up for that alone
+          throw new RetryClock.Ended();
+        }
       }
-      SinkRecord record = converted(raw);
-      if (record != null) {
-        records.add(record);
-      } else if (hurried) { // it may have been given up for that alone: all of it is read again
-        answer.put("interrupted", true);
-        return;
-      }
+    } catch (RetryClock.Ended hurried) { // all of it is read again
+      answer.put("interrupted", true);
+      return;
     }
     deliver(records, answer);
   }
