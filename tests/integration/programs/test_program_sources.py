@@ -207,10 +207,13 @@ def test_a_program_and_what_it_started_end_when_its_tasks_process_is_killed(prog
         time.sleep(0.05)
     running = psutil.Process(int(pid_file.read_text()))
     (sleeper,) = running.children()
+    folder = Path(running.cwd())
+    assert (folder / "config.json").exists()
     os.kill(owner.pid, signal.SIGKILL)
     owner.wait()
     _, alive = psutil.wait_procs([running, sleeper], timeout=10)
     assert alive == []
+    assert not folder.exists(), "it holds secrets"
 
 
 def test_full_refresh_streams_are_read_whole_in_every_run(program: str) -> None:
