@@ -6,6 +6,7 @@ import logging
 import threading
 from collections.abc import Mapping, Sequence
 
+from spark_connect_rt.ports.java_log_levels import JAVA_LOG_LEVELS, JavaLogLevels
 from spark_connect_rt.ports.loggers import ROOT, LoggerLevel
 
 JAVA_RUNTIME, OWN_RUNTIME = "org.apache.kafka.connect", "spark_connect_rt"
@@ -26,7 +27,9 @@ for _name in ("TRACE", "OFF"):
 class PythonLoggers:
     """The process's loggers. Java's runtime package stands for ours: what is set for it is set here too."""
 
-    def __init__(self) -> None:
+    def __init__(self, java: JavaLogLevels = JAVA_LOG_LEVELS) -> None:
+        """``java``: where levels of JVMs' loggers go; what is set here is set there, too."""
+        self._java = java
         self._lock = threading.Lock()
         self._modified: dict[str, int] = {}
 
@@ -47,6 +50,7 @@ class PythonLoggers:
     def set_level(self, namespace: str, level: str, now_ms: int) -> Sequence[str]:
         """See Loggers."""
         namespace = _canonical(namespace)
+        self._java.set(namespace, level)
         with self._lock:
             names = {ROOT, *_existing()} if namespace == ROOT else _at_or_below(namespace)
             if _is_at_or_below(JAVA_RUNTIME, namespace):

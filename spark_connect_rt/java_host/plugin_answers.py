@@ -207,7 +207,7 @@ class ExecutorAnswers:
 
     @cache  # noqa: B019 - there is one of it in a process
     def _asked(self, location: str, java_class: str) -> str | None:
-        from spark_connect_rt.java_host.stage import describe
+        from spark_connect_rt.java_host.stages.stage import describe
 
         try:
             said: str | None = describe(JavaCode((location,)), java_class).get("version")

@@ -24,6 +24,7 @@ from spark_connect_rt.java_host.java_log import take_line
 from spark_connect_rt.java_host.jvm_settings import jvm_options
 from spark_connect_rt.java_host.signs_of_life import KILL_AFTER_S, SignsOfLife
 from spark_connect_rt.java_host.wire import Frame, FromJava, ToJava, WireError, encode_frame, read_frame, send_frame
+from spark_connect_rt.ports.java_log_levels import JAVA_LOG_LEVELS
 from spark_connect_rt.spark.executor.hosting import HostLostError
 
 START_LIMIT_S = 60.0
@@ -121,8 +122,10 @@ class JavaProcess:
                 )
                 threading.Thread(target=self._read_output, name="java-output", daemon=True).start()
                 self._connection = self._accepted(listening)
-        self.send(ToJava.HELLO, 0, {"worker": dict(worker_config), "loggers": dict(levels or {})})
+        loggers = {**(levels or {}), **JAVA_LOG_LEVELS.current()}
+        self.send(ToJava.HELLO, 0, {"worker": dict(worker_config), "loggers": loggers})
         self._expect_ready()
+        JAVA_LOG_LEVELS.listen(self._set_levels)
         self._signs = SignsOfLife(self.pid, self._on_silent, silence_limit_s)
         self._thread = threading.Thread(target=self._read_frames, name="java-frames", daemon=True)
         self._thread.start()
@@ -141,6 +144,10 @@ class JavaProcess:
         except OSError as error:
             raise JavaHostGoneError(f"the Java host is gone: {self._reason()}") from error
 
+    def _set_levels(self, levels: Mapping[str, str]) -> None:
+        with contextlib.suppress(JavaHostGoneError):
+            self.send(ToJava.LEVELS, 0, dict(levels))
+
     def _on_silent(self, reason: str) -> None:
         log.error("Java host pid=%d: %s", self.pid, reason)
         self._killed = reason
@@ -150,6 +157,7 @@ class JavaProcess:
         """End the JVM, whatever its tasks do; after ``limit_s`` by force."""
         self._closing = True
         self._signs.end()
+        JAVA_LOG_LEVELS.forget(self._set_levels)
         with contextlib.suppress(OSError):
             self._connection.shutdown(socket.SHUT_RDWR)
         self._connection.close()

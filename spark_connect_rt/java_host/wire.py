@@ -35,7 +35,7 @@ class ToJava(Enum):
     OPEN = b"U"
     SAFE = b"V"  # sink: preCommit
     CLOSE = b"Y"
-    HURRY = b"I"  # sink: retry no record any more, the task is to end
+    HURRY = b"I"  # sink: something must not wait for a record that is tried again; true: the end of the task
     LETTERS = b"R"  # sink: dead letters are durable, or will never be
     MEMBER = b"M"  # sink: its group member has joined a generation
     QUESTION = b"Q"  # about a connector

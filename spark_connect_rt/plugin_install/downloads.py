@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 import httpx
 
 from spark_connect_rt.config.worker.plugin_install import SIZE_MAX
-from spark_connect_rt.errors import BadRequestError, ConnectError
+from spark_connect_rt.errors import BadRequestError
 
 NOT_FETCHED = "CRT-1161"
 REDIRECTS_MAX = 5
@@ -19,7 +19,7 @@ _TIMEOUT_S = 30.0
 _CHUNK_BYTES = 1 << 20
 
 
-class NotFetchedError(ConnectError):
+class NotFetchedError(BadRequestError):
     """What was to be installed cannot be had, or is not what it should be; nothing has changed."""
 
     code = NOT_FETCHED

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spark_connect_rt.config.config_def import ConfigValue
 
@@ -21,7 +21,7 @@ class JavaCode:
     heap: str = DEFAULT_HEAP  # as of -Xmx
     options: tuple[str, ...] = ()  # of the JVM, besides ours
     alone: bool = False  # connectrt.isolation=process: a JVM for this task only
-    levels: tuple[tuple[str, str], ...] = ()  # of Java's loggers when it starts
+    levels: tuple[tuple[str, str], ...] = field(default=(), compare=False)  # of Java's loggers when it starts
     connector_class: str = ""  # Java's name
     connector_version: str = ""  # as the driver found it; empty: the plug-in has none
 

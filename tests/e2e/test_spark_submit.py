@@ -14,8 +14,9 @@ from spark_connect_rt.protocol.java_serialization import decode_byte_map
 from tests.e2e.commands import until, worker_file
 from tests.e2e.submitted import descendants, executors_of, killed_at_the_end, named, submitted
 from tests.support.connect_rest import ConnectRest
+from tests.support.orders_wheel import orders_wheel
 from tests.support.worker_process import worker_properties
-from tests.topics import count_records
+from tests.topics import count_records, read_values
 
 LINES = 20_000
 
@@ -25,7 +26,7 @@ def test_tasks_run_on_executors_with_a_shipped_wheel(
 ) -> None:
     (port,) = free_ports(1)
     settings = worker_properties(broker.bootstrap_servers, "shipped", port)
-    file = worker_file(tmp_path, settings)
+    file = worker_file(tmp_path, {**settings, "connectrt.plugins.directory": str(tmp_path / "plugins")})
     lines = tmp_path / "lines.txt"
     lines.write_text("".join(f"line {number}\n" for number in range(LINES)))
     where = ["--master", "local-cluster[2,1,1024]", "--conf", "spark.executor.memory=1g"]
@@ -46,6 +47,19 @@ def test_tasks_run_on_executors_with_a_shipped_wheel(
         assert len(executors) == 2
         workers = [words for one in executors for _, words in descendants(one) if "pyspark.worker" in words]
         assert len(workers) >= 2, "a reader and a writer process below the executors"
+        # Installed while the slot runs: executors fetch it from the driver, into processes that live already.
+        found = rest.request("POST", "/admin/plugins", {"source": str(orders_wheel(tmp_path, "1.0"))})
+        assert found.status == 201, found.body
+        rest.create("orders", {"connector.class": "com.example.Orders", "topic": "shipped-orders"})
+        until(
+            lambda: count_records(broker.bootstrap_servers, "shipped-orders") == 1,
+            120,
+            "a record of the plug-in that came later",
+            lambda: (rest.request("GET", "/connectors/orders/status").json(), log.read_text()[-3000:]),
+        )
+        (sent,) = read_values(broker.bootstrap_servers, "shipped-orders", 1)
+        assert b"/connectrt-plugins-0/new-orders-1.0/" in (sent or b""), "an executor's own copy"
+        rest.delete("orders")
         rest.delete("shipped")
         everything = psutil.Process(driver.pid).children(recursive=True)
         driver.send_signal(signal.SIGTERM)

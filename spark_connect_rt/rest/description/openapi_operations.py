@@ -174,7 +174,7 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         "installPlugin",
         {201: InstalledInfo},
         {
-            400: "It is no source of a plug-in, holds none, is unsafe or too large.",
+            400: "It is no source of a plug-in, cannot be had, holds none, is unsafe or too large.",
             409: "It is installed already.",
         }
         | _NOT_YOURS,

@@ -14,11 +14,12 @@ import socket
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from pathlib import Path
 from typing import Protocol
 
+from spark_connect_rt.ports.java_log_levels import JAVA_LOG_LEVELS
 from spark_connect_rt.ports.supervision import Part, report_nowhere
 from spark_connect_rt.spark.driver.control_door import Door, Guest
 from spark_connect_rt.spark.driver.control_identity import new_identity
@@ -89,8 +90,13 @@ class ControlChannel:
         self._door = Door(listener, tls, self._token_of, self._admit)
         self._thread = threading.Thread(target=self._run, name="control-channel", daemon=True)
         self._thread.start()
+        JAVA_LOG_LEVELS.listen(self._say_levels)
 
     # -- any thread
+
+    def _say_levels(self, levels: Mapping[str, str]) -> None:
+        for connection in tuple(self._connections):
+            self.send(connection, {"op": "levels", "levels": dict(levels)})
 
     def expect(self, slice_id: int, owner: ChannelOwner) -> None:
         """Let the processes of a slice in."""
@@ -111,6 +117,7 @@ class ControlChannel:
 
     def close(self) -> None:
         """Cut everything and end the threads."""
+        JAVA_LOG_LEVELS.forget(self._say_levels)
         self._stopped.set()
         self._wake()
         self._thread.join(5)
@@ -188,6 +195,8 @@ class ControlChannel:
             connection.owner = None
             self._drop(connection)
             return
+        if levels := JAVA_LOG_LEVELS.current():
+            self._queue(connection, encode_message({"op": "levels", "levels": levels}))
         for message in others:
             self._on_message(connection, message)
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from spark_connect_rt.errors import FencedError
+from spark_connect_rt.ports.java_log_levels import JAVA_LOG_LEVELS
 from spark_connect_rt.spark.executor.control_cipher import driver_known_by
 from spark_connect_rt.spark.executor.control_wire import Message, MessageSplitter, encode_message
 from spark_connect_rt.spark.executor.ticket import SliceTicket
@@ -142,7 +143,10 @@ class ControlClient:
                 for message in splitter.feed(data):
                     if message["op"] == "ping":  # E5: these alone say that the work goes on
                         received_s = time.monotonic()
-                    self._on_message(message)
+                    if message["op"] == "levels":
+                        JAVA_LOG_LEVELS.replace(message["levels"])
+                    else:
+                        self._on_message(message)
             now = time.monotonic()
             if now - received_s >= self._session_s:
                 self._lost(f"nothing received from the driver for {self._session_s:.1f} s")

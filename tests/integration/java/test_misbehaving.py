@@ -17,7 +17,9 @@ from spark_connect_rt.errors import BadConfigError
 from spark_connect_rt.java_host.process import JavaHostGoneError, command_line
 from spark_connect_rt.java_host.wire import FromJava, ToJava
 from spark_connect_rt.pipeline.columns import TOPIC
+from spark_connect_rt.ports.java_log_levels import JAVA_LOG_LEVELS
 from tests.support.hosted_java import LIMIT_S, HostedJava
+from tests.support.java_test_plugins import SOURCE
 
 NEIGHBOUR = 1
 
@@ -157,12 +159,12 @@ def test_lines_come_with_connector_and_task_and_levels_change_while_it_runs(
     lines = [line.getMessage() for line in caplog.records if line.name == name]
     assert any(line.startswith(f"[c{numbers}|task-0] started; instance") for line in lines)
     assert not any("in detail" in line for line in lines)
-    host.process.send(ToJava.LEVELS, 0, {name: "DEBUG"})
+    JAVA_LOG_LEVELS.set(name, "DEBUG")
     host.source(numbers + 100)
     host.next(numbers + 100, FromJava.BATCH)
     lines = [line.getMessage() for line in caplog.records if line.name == name]
     assert f"[c{numbers + 100}|task-0] in detail: task 0 of numbers" in lines
-    host.process.send(ToJava.LEVELS, 0, {name: "INFO"})
+    JAVA_LOG_LEVELS.replace({})
     for number in (numbers, numbers + 100):
         host.process.send(ToJava.STOP, number)
 
@@ -184,6 +186,23 @@ def test_mbeans_and_own_metrics_are_told_when_they_change(host: HostedJava, numb
         again |= {bean["attribute"]: bean["value"] for bean in host.beat(numbers, "beans")["beans"]}
     assert again == {"Polled": 14, "polled": 14}
     host.process.send(ToJava.STOP, numbers)
+
+
+def test_a_connector_that_asks_for_tasks_in_a_loop_is_passed_on_ten_times_a_second(
+    host: HostedJava,
+) -> None:
+    asked = {"name": "loop", "connector.class": SOURCE, "misbehave": "connector.start:reconfigure"}
+    question = {"op": "start", "id": 1, "instance": "loop", "config": asked}
+    host.process.send(ToJava.QUESTION, 0, question)
+    assert "ok" in host.next(0, FromJava.ANSWER).head
+    time.sleep(1.0)
+    host.process.send(ToJava.QUESTION, 0, question | {"op": "stop", "id": 2})
+    news = 0
+    while (frame := host.frames[0].get(timeout=LIMIT_S)).kind is FromJava.NEWS:
+        assert (frame.head["instance"], frame.head["event"]) == ("loop", "reconfigure")
+        news += 1
+    assert frame.head["id"] == 2
+    assert 1 <= news <= 30
 
 
 def ended(plugins: Path, misbehave: str, **config: str) -> str:

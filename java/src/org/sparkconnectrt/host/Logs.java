@@ -40,17 +40,14 @@ final class Logs extends AbstractAppender {
     context.updateLoggers();
   }
 
+  /** Sets each logger and all below it, in this order. */
   static void levels(JsonNode levels) {
     levels
         .properties()
         .forEach(
             one -> {
               Level level = Level.toLevel(one.getValue().asText(), Level.INFO);
-              if (one.getKey().equals("root")) {
-                Configurator.setRootLevel(level);
-              } else {
-                Configurator.setLevel(one.getKey(), level);
-              }
+              Configurator.setAllLevels(one.getKey().equals("root") ? "" : one.getKey(), level);
             });
   }
 

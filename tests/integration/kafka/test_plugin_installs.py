@@ -1,0 +1,130 @@
+"""Plug-ins are installed into a group of two real workers while a connector runs: used at once, refused, removed."""
+
+from __future__ import annotations
+
+import hashlib
+import shutil
+import zipfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.embedded.maven import resolve_jars
+from tests.integration.kafka.threads_worker import ThreadsWorkerProcess
+from tests.support.connect_rest import RestAnswer
+from tests.support.java_connect import COORDINATES
+from tests.support.orders_wheel import orders_wheel
+from tests.topics import count_records
+
+GROUP = "plugin-installs"
+
+
+@pytest.fixture(scope="module")
+def workers(
+    broker: EmbeddedKafka, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[ThreadsWorkerProcess, ThreadsWorkerProcess]]:
+    folder = tmp_path_factory.mktemp("workers")
+
+    def worker(name: str) -> ThreadsWorkerProcess:
+        own = {"connectrt.plugins.directory": str(folder / f"plugins-{name}")}
+        return ThreadsWorkerProcess(folder / name, broker.bootstrap_servers, GROUP, properties=own)
+
+    with worker("a") as a, worker("b") as b:
+        yield a, b
+
+
+def install(worker: ThreadsWorkerProcess, source: Path | str, **more: str) -> RestAnswer:
+    return worker.rest.request("POST", "/admin/plugins", {"source": str(source), **more})
+
+
+def installed(worker: ThreadsWorkerProcess) -> dict[str, dict[str, str]]:
+    """Return folder -> worker -> state, as one worker knows it."""
+    found = worker.rest.request("GET", "/admin/plugins").json()["installed"]
+    return {
+        f"{one['name']}-{one['version']}": {name: state["state"] for name, state in one["workers"].items()}
+        for one in found
+    }
+
+
+def listed(worker: ThreadsWorkerProcess, name: str) -> list[str]:
+    return [one["version"] for one in worker.rest.request("GET", "/connector-plugins").json() if one["class"] == name]
+
+
+@pytest.mark.timeout(300)
+def test_installed_into_a_group_while_a_connector_runs(
+    broker: EmbeddedKafka, tmp_path: Path, workers: tuple[ThreadsWorkerProcess, ThreadsWorkerProcess]
+) -> None:
+    a, b = workers
+    lines = tmp_path / "lines.txt"
+    lines.write_text("one\n")
+    a.rest.create("lines", {"connector.class": "FileStreamSource", "file": str(lines), "topic": "plugin-lines"})
+    a.rest.await_states("lines", "RUNNING", ["RUNNING"])
+    assert install(a, "no source at all").status == 400
+    unknown = a.rest.request("POST", "/connectors", {"name": "x", "config": {"connector.class": "com.example.Orders"}})
+    assert unknown.status == 400
+
+    first = orders_wheel(tmp_path, "1.0")
+    wrong = install(a, first, sha512="0" * 128)
+    assert (wrong.status, wrong.json()["code"]) == (400, "CRT-1161")
+    assert installed(a) == {}
+    done = install(a, first, sha512=hashlib.sha512(first.read_bytes()).hexdigest())
+    assert (done.status, done.json()["name"], done.json()["version"]) == (201, "new-orders", "1.0")
+    both = {f"127.0.0.1:{one.rest_port}": "installed" for one in workers}
+    for one in workers:
+        one.rest.until(lambda one=one: installed(one), {"new-orders-1.0": both}, 30.0, "both have it")
+        assert listed(one, "com.example.Orders") == ["1.0"]
+
+    # Used at once, by the tasks of whichever worker gets it; nothing was restarted.
+    a.rest.create("orders", {"connector.class": "com.example.Orders", "topic": "orders-1"})
+    a.rest.until(lambda: count_records(broker.bootstrap_servers, "orders-1"), 1, 60.0, "a record of the new plug-in")
+    with lines.open("a") as more:
+        more.write("two\n")
+    a.rest.until(lambda: count_records(broker.bootstrap_servers, "plugin-lines"), 2, 60.0, "the other one goes on")
+
+    assert install(b, first).status == 409
+    assert install(b, orders_wheel(tmp_path, "2.0")).status == 201
+    a.rest.until(lambda: listed(a, "com.example.Orders"), ["1.0", "2.0"], 30.0, "both versions")
+    config = {"connector.class": "com.example.Orders", "connector.plugin.version": "2.0", "topic": "orders-2"}
+    b.rest.create("orders-2", config)
+    b.rest.until(lambda: count_records(broker.bootstrap_servers, "orders-2"), 1, 60.0, "a record of version 2.0")
+    assert {one["name"] for one in a.rest.request("GET", "/connector-plugins/com.example.Orders/config").json()} >= {
+        "topic"
+    }
+
+    refused = b.rest.request("DELETE", "/admin/plugins/new-orders/2.0")
+    assert (refused.status, refused.json()["code"]) == (409, "CRT-1162")
+    assert "orders-2" in refused.json()["message"]
+    for name in ("orders", "orders-2"):
+        assert a.rest.request("DELETE", f"/connectors/{name}").status == 204
+    assert a.rest.request("DELETE", "/admin/plugins/new-orders/1.0").status == 204
+    assert a.rest.request("DELETE", "/admin/plugins/new-orders/1.0").status == 404
+    for one in workers:
+        one.rest.until(lambda one=one: listed(one, "com.example.Orders"), ["2.0"], 30.0, "the removed one is gone")
+    a.rest.await_states("lines", "RUNNING", ["RUNNING"])
+
+
+@pytest.mark.timeout(300)
+def test_a_jar_of_kafkas_and_what_one_worker_cannot_have(
+    tmp_path: Path, workers: tuple[ThreadsWorkerProcess, ThreadsWorkerProcess]
+) -> None:
+    a, b = workers
+    (jar,) = (one for one in resolve_jars(COORDINATES) if one.name.startswith("connect-file-"))
+    with zipfile.ZipFile(tmp_path / "kafka-files-4.1.zip", "w") as archive:
+        archive.write(jar, f"kafka-files-4.1/lib/{jar.name}")
+    done: Any = install(a, tmp_path / "kafka-files-4.1.zip").json()
+    assert "org.apache.kafka.connect.file.FileStreamSinkConnector" in done["plugins"]
+    b.rest.until(lambda: set(installed(b)["kafka-files-4.1"].values()), {"installed"}, 30.0, "both have it")
+
+    shutil.rmtree(Path(b.properties["connectrt.plugins.directory"]))
+    Path(b.properties["connectrt.plugins.directory"]).write_text("no folder")  # from now on b cannot install
+    with zipfile.ZipFile(tmp_path / "other-1.zip", "w") as archive:
+        archive.write(jar, jar.name)
+    assert install(a, tmp_path / "other-1.zip").status == 201
+    worker_b = f"127.0.0.1:{b.rest_port}"
+    a.rest.until(lambda: installed(a)["other-1"].get(worker_b), "failed", 30.0, "b says that it cannot")
+    (other,) = a.rest.request("GET", "/admin/plugins/other").json()
+    assert "cannot be installed in" in other["workers"][worker_b]["reason"]
+    assert a.rest.request("GET", "/health").status == b.rest.request("GET", "/health").status == 200

@@ -1,0 +1,102 @@
+"""Plug-ins that came after the session began cross the control channel, whole and once; nothing else does."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from spark_connect_rt.spark.driver import plugin_door
+from spark_connect_rt.spark.driver.control_channel import ControlChannel, listen_tcp
+from spark_connect_rt.spark.driver.plugin_door import PluginDoor
+from spark_connect_rt.spark.driver.slice_runner import SparkSlice, SparkSliceLauncher
+from spark_connect_rt.spark.executor import late_plugins
+from spark_connect_rt.spark.executor.late_plugins import ask_this_driver, fetch_late_plugins
+from spark_connect_rt.spark.executor.ticket import SliceTicket
+
+SESSION_MS = 5_000
+
+
+@pytest.fixture
+def channel() -> Iterator[ControlChannel]:
+    opened = listen_tcp("127.0.0.1", SESSION_MS)
+    yield opened
+    opened.close()
+    ask_this_driver(SliceTicket(1, "", "unix:none", 1, ""))
+
+
+def ask_through(channel: ControlChannel, shipped: list[str], monkeypatch: pytest.MonkeyPatch) -> SparkSlice:
+    """Let this process be an executor's, of a slice of a driver with these folders."""
+    launcher = SparkSliceLauncher(None, "", SESSION_MS, shipped=shipped)  # type: ignore[arg-type]
+    monkeypatch.setattr(launcher, "channel", lambda: channel)
+    one = SparkSlice(launcher, 1)
+    channel.expect(1, one)
+    ask_this_driver(SliceTicket(1, one.token, channel.address, SESSION_MS, "", channel.certificate))
+    return one
+
+
+def test_what_is_missing_is_fetched_once(
+    tmp_path: Path, channel: ControlChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(plugin_door, "PART_BYTES", 1_000)
+    driver, here = tmp_path / "driver", tmp_path / "executor"
+    big = os.urandom(4_500)
+    for name, data in {"new-1/new/__init__.py": b"", "new-1/big.bin": big, "new-1/__pycache__/x.pyc": b"x"}.items():
+        (driver / name).parent.mkdir(parents=True, exist_ok=True)
+        (driver / name).write_bytes(data)
+    (driver / "one.whl").write_bytes(big[:1_000])
+    (driver / ".staging-1").mkdir()
+    here.mkdir()
+    (here / "connectrt-plugins-1" / "known-1").mkdir(parents=True)
+    (driver / "known-1").mkdir()
+    ask_through(channel, [str(tmp_path / "none"), str(driver)], monkeypatch)
+    assert fetch_late_plugins(here)
+    copy = here / "connectrt-plugins-1"
+    assert sorted(one.name for one in copy.iterdir()) == ["known-1", "new-1", "one.whl"]
+    assert (copy / "new-1" / "big.bin").read_bytes() == big
+    assert (copy / "new-1" / "new" / "__init__.py").is_file()
+    assert not (copy / "new-1" / "__pycache__").exists()
+    assert (copy / "one.whl").read_bytes() == big[:1_000]
+    assert not fetch_late_plugins(here)
+
+
+def test_without_a_driver_elsewhere_or_with_a_lost_one_nothing_happens(
+    tmp_path: Path, channel: ControlChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ask_this_driver(SliceTicket(1, "x", "unix:/nowhere", 1, ""))
+    assert not fetch_late_plugins(tmp_path)
+    monkeypatch.setattr(late_plugins, "_ANSWER_LIMIT_S", 0.5)
+    one = ask_through(channel, [], monkeypatch)
+    ask_this_driver(SliceTicket(1, one.token + "wrong", channel.address, SESSION_MS, "", channel.certificate))
+    assert not fetch_late_plugins(tmp_path)
+
+
+def test_a_half_that_asks_beside_changes_nothing_of_the_slice(
+    tmp_path: Path, channel: ControlChannel, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one = ask_through(channel, [], monkeypatch)
+    aborted: list[str] = []
+    monkeypatch.setattr(one, "abort", lambda: aborted.append("abort"))
+    assert not fetch_late_plugins(tmp_path)
+    assert aborted == []
+
+
+@pytest.mark.parametrize(
+    "question",
+    [
+        {"op": "part", "folder": 0, "plugin": "..", "file": "secret", "offset": 0},
+        {"op": "part", "folder": 0, "plugin": "a", "file": "../../secret", "offset": 0},
+        {"op": "part", "folder": 0, "plugin": "/", "file": "etc/passwd", "offset": 0},
+        {"op": "part", "folder": 7, "plugin": "a", "file": "b", "offset": 0},
+        {"op": "files", "folder": 0, "plugin": ""},
+        {"op": "files"},
+        {"op": "start"},
+    ],
+)
+def test_only_files_of_plugins_are_read(tmp_path: Path, question: dict[str, object]) -> None:
+    (tmp_path / "secret").write_text("s")
+    (tmp_path / "plugins" / "a").mkdir(parents=True)
+    answer = PluginDoor([str(tmp_path / "plugins")]).answer(question)
+    assert answer["op"] == "refused", answer
