@@ -24,6 +24,7 @@ from spark_connect_rt.protocol.ids import ConnectorTaskId
 
 LOOK_EACH_S = 0.1
 SHOW_AFTER_S, SHOW_AFTER_HURRIED_S = 30.0, 3.0  # when a call has not returned its stack is logged, then ever later
+HURRY_EACH_S = 1.0  # one may come before the call it is for
 _STACK_LIMIT_S = 2.0
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,8 @@ class SinkCalls(OnMeter):
         self._frames: queue.SimpleQueue[Frame | _Gone] = queue.SimpleQueue()
         self._jvm: HostedNumber | None = None
         self._unanswered = 0  # calls that were given up on: their answers are dropped when they come
-        self._hurry_sent = False
+        self._end_said = False
+        self._hurried_at_s = 0.0
         self._gave_up = False
         self._member: Mapping[str, Any] | None = None
         self._member_lock = threading.Lock()
@@ -157,10 +159,14 @@ class SinkCalls(OnMeter):
         return None
 
     def _hurry_on(self) -> None:
-        """A record that is tried again and again must not hold up the end of its task."""
-        if self._waiting.ending() and not self._hurry_sent:
-            self._hurry_sent = True
-            self.say(ToJava.HURRY)
+        """A record that is tried again and again must not hold up partitions that leave, nor the end of its task."""
+        ending, now_s = self._waiting.ending(), time.monotonic()
+        if ending and not self._end_said:
+            self._end_said = True
+            self.say(ToJava.HURRY, head=True)
+        elif not ending and self._waiting.hurried() and now_s - self._hurried_at_s > HURRY_EACH_S:
+            self._hurried_at_s = now_s
+            self.say(ToJava.HURRY, head=False)
 
     def _show(self, name: str, waited_s: float) -> None:
         stacks = self._running.stacks(f"task-{self._task}", _STACK_LIMIT_S)

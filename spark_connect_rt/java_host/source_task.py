@@ -189,8 +189,6 @@ class JavaSourceTask(HostedSource):
                 self._answer(frame.head)
             case FromJava.IDLE:
                 self._idle, self._over = True, self._over or frame.head.get("last", False)
-            case FromJava.CALL:
-                self.parts.meter.seen_in(frame.head.get("call", ""), frame.head.get("ms", 0) / 1000)
             case FromJava.FAILED:
                 self._fail(frame.head)
             case FromJava.ENDED:
@@ -359,13 +357,12 @@ class JavaSourceTask(HostedSource):
         if switches.end_by_ms is not None:
             until_ms = min(until_ms, switches.end_by_ms)
         open_for_long = self._boundaries is not None and self._boundaries.requests is not None
-        while self._wants_commits and len(self._sent) and not open_for_long:
+        while True:
             self.durable(output.take_durable())
             left_ms = until_ms - monotonic_ms()
-            if left_ms <= 0:
+            if not self._wants_commits or not len(self._sent) or open_for_long or left_ms <= 0:
                 return
             switches.wait(left_ms / 1000)
-        self.durable(output.take_durable())
 
 
 def _topics_of(batch: pa.RecordBatch) -> tuple[str, ...]:

@@ -35,7 +35,7 @@ class ToJava(Enum):
     OPEN = b"U"
     SAFE = b"V"  # sink: preCommit
     CLOSE = b"Y"
-    HURRY = b"I"  # sink: retry no record any more, the task is to end
+    HURRY = b"I"  # sink: something must not wait for a record that is tried again; true: the end of the task
     LETTERS = b"R"  # sink: dead letters are durable, or will never be
     MEMBER = b"M"  # sink: its group member has joined a generation
     QUESTION = b"Q"  # about a connector
@@ -55,7 +55,6 @@ class FromJava(Enum):
     ERRANT = b"Z"  # a record that was given up, for the log and the dead letter queue
     MADE = b"M"  # source: it waits for GO
     IDLE = b"I"  # source: no poll is under way
-    CALL = b"J"  # source: the call that takes long
     FAILED = b"F"
     ENDED = b"E"
     ANSWER = b"Q"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -21,6 +22,7 @@ from spark_connect_rt.ports.task_runner import (
     Assign,
     BatchDurable,
     NoteGeneration,
+    PartitionsReleased,
     Revoke,
     Start,
     TaskFailed,
@@ -178,6 +180,29 @@ def test_errant_records_are_durable_letters_before_an_offset_is_committed(sinks:
     assert second["class.name"] == b"org.apache.kafka.connect.sink.SinkTask"
     durable = sinks.worker.of(launch, BatchDurable)
     assert (sum(one.records for one in durable), sum(one.skipped for one in durable)) == (1, 2)
+
+
+def test_a_record_that_is_tried_again_and_again_holds_up_no_revocation_and_no_stop(sinks: Sinks) -> None:
+    launch = sinks.start(
+        errors_retry_timeout="-1",
+        errors_retry_delay_max_ms="100",
+        transforms="label",
+        transforms_label_type=f"{PACKAGE}.Label",
+        transforms_label_label="x",
+        transforms_label_misbehave="apply:retriable@2",
+    )
+    sinks.write("a", "again and again")
+    sinks.write("b", partition=1)
+    sinks.noted("open [t-0, t-1]")
+    time.sleep(0.5)  # in its retries, whichever partition came first
+    sinks.worker.runner.do(Revoke(launch.task, (ZERO,), 60_000))
+    sinks.worker.until(lambda: sinks.worker.of(launch, PartitionsReleased))
+    sinks.write("c", partition=1)  # is tried again and again, too
+    time.sleep(0.3)
+    assert sinks.worker.end(launch, 30_000).drained
+    assert not sinks.worker.of(launch, TaskFailed)
+    assert sinks.committed(launch).get(ZERO, 0) < 2
+    assert sinks.notes()[-1] == "stop"
 
 
 class Loud(Transformation):

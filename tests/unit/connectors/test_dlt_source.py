@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
@@ -228,6 +229,22 @@ def test_a_pass_is_one_transaction() -> None:
         task.start(source.hosted.task_configs()[0])
         source.poll_all()
         assert boundaries.commits == 1
+
+
+def test_dlts_own_readers_read_files(tmp_path: Path) -> None:
+    for at in range(3):
+        (tmp_path / f"{at}.jsonl").write_text(f'{{"id": {at}}}\n{{"id": {at + 10}}}\n')
+    config = {
+        "dlt.source": "dlt.sources.filesystem.readers",
+        "dlt.arguments": json.dumps({"bucket_url": tmp_path.as_uri(), "file_glob": "*.jsonl"}),
+        "dlt.resources": "read_jsonl",
+    }
+    with SourceHarness(DltSourceConnector, {**config, **ONE_PASS}) as source:
+        found = [record for _ in range(6) for record in source.poll()]
+        assert sorted(ids(found)) == [0, 1, 2, 10, 11, 12]
+        assert source.offsets.all()[0][0] == {"dlt": "readers", "resource": "filesystem"}
+        source.restart()
+        assert source.poll() == []
 
 
 def test_settings_are_a_tree() -> None:

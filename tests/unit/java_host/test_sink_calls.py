@@ -84,7 +84,7 @@ def test_a_call_that_takes_long_is_shown_and_a_task_that_ends_is_hurried_once(
     monkeypatch.setattr(sink_calls, "SHOW_AFTER_HURRIED_S", 0.0)
     story.ending = True
     assert story.calls.ask(ToJava.PUT) == {"late": True}
-    assert [kind for kind, _ in story.jvm.said] == [ToJava.START, ToJava.PUT, ToJava.HURRY]
+    assert story.jvm.said[1:] == [(ToJava.PUT, None), (ToJava.HURRY, True)]
     assert "PUT has not returned" in caplog.text
     assert "x.Y.put(Y.java:7)" in caplog.text
 

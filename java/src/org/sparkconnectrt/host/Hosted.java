@@ -44,6 +44,17 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
   static final InheritableThreadLocal<Hosted<?, ?>> CURRENT = new InheritableThreadLocal<>();
 
   Hosted(Home home, int host, ConnectorTaskId id, ConnectorConfig config, Map<String, String> taskConfig) {
+    this(home, host, id, config, taskConfig, Time.SYSTEM);
+  }
+
+  /** {@code retries}: the clock by which records are tried again. */
+  Hosted(
+      Home home,
+      int host,
+      ConnectorTaskId id,
+      ConnectorConfig config,
+      Map<String, String> taskConfig,
+      Time retries) {
     this.home = home;
     this.host = host;
     this.id = id;
@@ -68,7 +79,7 @@ abstract class Hosted<T, R extends ConnectRecord<R>> implements Runnable {
               config.errorRetryTimeout(),
               config.errorMaxDelayInMillis(),
               config.errorToleranceType(),
-              Time.SYSTEM,
+              retries,
               errors);
       this.chain =
           new TransformationChain<>(

@@ -44,15 +44,22 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
   private final DeadLetters letters = new DeadLetters(this);
   private final WorkerErrantRecordReporter errant;
   private List<SinkRecord> again; // what the task asked for again, else null
-  private volatile boolean hurried;
+  private final RetryClock retries;
+  private volatile boolean ending;
 
   SinkHosted(Home home, int host, ConnectorTaskId id, JsonNode start) {
+    this(home, host, id, start, new RetryClock());
+  }
+
+  private SinkHosted(Home home, int host, ConnectorTaskId id, JsonNode start, RetryClock retries) {
     super(
         home,
         host,
         id,
         new SinkConnectorConfig(home.plugins, strings(start.get("connector"))),
-        strings(start.get("task")));
+        strings(start.get("task")),
+        retries);
+    this.retries = retries;
     SinkConnectorConfig sink = (SinkConnectorConfig) config;
     tolerance.reporters(List.of(letters)); // also for the log and the counts, which are Python's
     this.errant =
@@ -100,8 +107,11 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
       case 'R' -> letters.done(frame.head());
       case 'M' -> context.member().joined(frame.head());
       case 'I' -> {
-        hurried = true;
-        tolerance.triggerStop();
+        retries.hurry();
+        if (frame.head().asBoolean()) { // the task is to end, which ends a wait between attempts, too
+          ending = true;
+          tolerance.triggerStop();
+        }
       }
       default -> calls.add(frame);
     }
@@ -128,14 +138,19 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
   private void put(Wire.Frame call, ObjectNode answer) {
     List<SinkRecord> records = new ArrayList<>();
     Consumed rows = new Consumed(call.head(), call.data());
-    while (rows.next()) {
-      SinkRecord record = converted(rows.record());
-      if (record != null) {
-        records.add(record);
-      } else if (hurried) { // it may have been given up for that alone: all of it is read again
-        answer.put("interrupted", true);
-        return;
+    try {
+      retries.begin();
+      while (rows.next()) {
+        SinkRecord record = converted(rows.record());
+        if (record != null) {
+          records.add(record);
+        } else if (ending) { // it may have been given up for that alone
+          throw new RetryClock.Ended();
+        }
       }
+    } catch (RetryClock.Ended hurried) { // all of it is read again
+      answer.put("interrupted", true);
+      return;
     }
     deliver(records, answer);
   }
