@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from spark_connect_rt.ports.plugin_metric_keys import JMX, VALUE, PluginMetricKey, part_of
-from spark_connect_rt.spark.executor.task_meter import TaskMeter
+from spark_connect_rt.spark.executor.task_meter import LONG_CALL_S, TaskMeter
 
 GROUP = "java-host-metrics"
 _OF_JVM = {
@@ -49,7 +49,8 @@ def take_heartbeat(meter: TaskMeter, head: Mapping[str, Any], now_s: float, pid:
             meter.gauge(_key(GROUP, "resident-bytes", {}), resident)
     for bean in head.get("beans", ()):
         meter.gauge(_bean_key(bean), bean["value"])
-    meter.elsewhere(head.get("call", ""), now_s - head.get("call_ms", 0) / 1000)
+    call_s = head.get("call_ms", 0) / 1000
+    meter.elsewhere(head["call"] if call_s >= LONG_CALL_S else "", now_s - call_s)
 
 
 def _bean_key(bean: Mapping[str, Any]) -> str:

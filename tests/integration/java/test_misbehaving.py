@@ -19,6 +19,7 @@ from spark_connect_rt.java_host.wire import FromJava, ToJava
 from spark_connect_rt.pipeline.columns import TOPIC
 from spark_connect_rt.ports.java_log_levels import JAVA_LOG_LEVELS
 from tests.support.hosted_java import LIMIT_S, HostedJava
+from tests.support.java_test_plugins import SOURCE
 
 NEIGHBOUR = 1
 
@@ -185,6 +186,23 @@ def test_mbeans_and_own_metrics_are_told_when_they_change(host: HostedJava, numb
         again |= {bean["attribute"]: bean["value"] for bean in host.beat(numbers, "beans")["beans"]}
     assert again == {"Polled": 14, "polled": 14}
     host.process.send(ToJava.STOP, numbers)
+
+
+def test_a_connector_that_asks_for_tasks_in_a_loop_is_passed_on_ten_times_a_second(
+    host: HostedJava,
+) -> None:
+    asked = {"name": "loop", "connector.class": SOURCE, "misbehave": "connector.start:reconfigure"}
+    question = {"op": "start", "id": 1, "instance": "loop", "config": asked}
+    host.process.send(ToJava.QUESTION, 0, question)
+    assert "ok" in host.next(0, FromJava.ANSWER).head
+    time.sleep(1.0)
+    host.process.send(ToJava.QUESTION, 0, question | {"op": "stop", "id": 2})
+    news = 0
+    while (frame := host.frames[0].get(timeout=LIMIT_S)).kind is FromJava.NEWS:
+        assert (frame.head["instance"], frame.head["event"]) == ("loop", "reconfigure")
+        news += 1
+    assert frame.head["id"] == 2
+    assert 1 <= news <= 30
 
 
 def ended(plugins: Path, misbehave: str, **config: str) -> str:

@@ -1,4 +1,7 @@
-"""A Java worker and ours share exactly-once tasks: each leads, each takes over what the other left open, in a kill."""
+"""A Java worker and ours share exactly-once tasks: each leads, each takes over what the other left open, in a kill.
+
+On ours the first connector runs in Python, the second is Java's own, in a JVM.
+"""
 
 from __future__ import annotations
 
@@ -12,6 +15,7 @@ import pytest
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from tests.e2e.commands import until
+from tests.e2e.java_stories import ON_JAVA, java_plugin_path, task_jvms
 from tests.integration.kafka.mixed_worker import OurWorkerProcess
 from tests.support.java_connect import JavaConnect
 from tests.support.numbered_lines import Feeder, create_topics
@@ -43,6 +47,7 @@ class Mixed:
             file.touch()
             config = {"connector.class": "FileStreamSource", "file": str(file), "topic": topic, "name": f"in-{number}"}
             body = {**config, "batch.size": str(batch_size), "exactly.once.support": "required"}
+            body |= ON_JAVA if number else {}
             answer = asked.rest.settled("PUT", f"/connectors/in-{number}/config", body, LIMIT_S)
             assert answer.status in (200, 201), answer
 
@@ -82,7 +87,8 @@ class Mixed:
 @pytest.fixture
 def mixed(broker: EmbeddedKafka, java: Java, tmp_path: Path) -> Iterator[Mixed]:
     servers, group = broker.bootstrap_servers, uuid.uuid4().hex[:8]
-    ours = OurWorkerProcess(tmp_path / "ours", servers, group, properties=ENABLED)
+    plugins = {"plugin.path": str(java_plugin_path(tmp_path / "plugins"))}
+    ours = OurWorkerProcess(tmp_path / "ours", servers, group, properties={**ENABLED, **plugins})
     with JavaConnect(tmp_path / "java", servers, group, properties=ENABLED, java=java) as javas, ours:
         made = Mixed(tmp_path, servers, javas, ours)
         yield made
@@ -99,6 +105,7 @@ def test_tasks_go_back_and_forth_and_every_line_is_there_once(mixed: Mixed) -> N
     mixed.java.kill()
     mixed.await_tasks_on(mixed.ours, mixed.ours)  # we lead, and take over what Java left open
     mixed.await_flow()
+    assert task_jvms(mixed.ours)
     mixed.java.start(LIMIT_S)
     mixed.await_tasks_on(mixed.ours, mixed.java, mixed.ours)  # Java asks us
     mixed.await_flow()

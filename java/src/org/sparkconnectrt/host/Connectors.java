@@ -326,6 +326,7 @@ final class Connectors {
   /** What a connector may ask of its worker. */
   private class Context implements ConnectorContext {
     private final String instance;
+    private final Requests reconfigurations = new Requests(this::tellReconfiguration);
     private final String name;
 
     Context(String instance, String name) {
@@ -333,9 +334,13 @@ final class Connectors {
       this.name = name;
     }
 
+    private void tellReconfiguration() {
+      tell(instance, "reconfigure", null);
+    }
+
     @Override
     public void requestTaskReconfiguration() {
-      tell(instance, "reconfigure", null);
+      reconfigurations.make();
     }
 
     @Override

@@ -1,0 +1,70 @@
+"""Heap and options of a host's JVM, and its signs of life."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+import pytest
+
+from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.java_host.jvm_settings import heap_bytes, heap_complaint, jvm_options, options_complaint
+from spark_connect_rt.java_host.signs_of_life import SignsOfLife
+
+
+def test_sizes_are_read_as_the_jvm_reads_them() -> None:
+    assert [heap_bytes(text) for text in ("256m", " 1G ", "65536K", "99", "1t", "", "-1m", "1.5g")] == [
+        256 << 20,
+        1 << 30,
+        64 << 20,
+        99,
+        None,
+        None,
+        None,
+        None,
+    ]
+
+
+@pytest.mark.parametrize(("heap", "why"), [("many", "no size"), ("31m", "too small"), ("2048g", "any machine")])
+def test_a_heap_that_cannot_be_is_refused_with_the_setting(heap: str, why: str) -> None:
+    assert why in str(heap_complaint(heap))
+    with pytest.raises(BadConfigError, match=rf"connectrt\.java\.heap: .*{why}"):
+        jvm_options(heap)
+
+
+def test_options_come_last_and_may_not_be_the_hosts_own() -> None:
+    options = jvm_options("64m", ["-Xmx80m", "-Da=b"])
+    assert options[:2] == ["-Xmx64m", "-XX:MaxDirectMemorySize=64m"]
+    assert options[-2:] == ["-Xmx80m", "-Da=b"]
+    assert "-XX:+ExitOnOutOfMemoryError" in options
+    for wrong in ("Main", "-cp", "-XX:-ExitOnOutOfMemoryError"):
+        assert options_complaint([wrong])
+    assert options_complaint(["-Xss1m"]) is None
+
+
+def test_silence_is_said_once_and_ends_in_a_kill(caplog: pytest.LogCaptureFixture) -> None:
+    killed: list[str] = []
+    over = threading.Event()
+
+    def kill(reason: str) -> None:
+        killed.append(reason)
+        over.set()
+
+    signs = SignsOfLife(7, kill, kill_after_s=0.5)
+    for _ in range(8):  # longer than the limit, but never silent for so long
+        time.sleep(0.1)
+        signs.notice()
+    assert not killed
+    assert over.wait(5)
+    assert len(killed) == 1
+    assert "no sign of life" in killed[0]
+    assert sum("gives no sign of life" in line.getMessage() for line in caplog.records) >= 1
+
+
+def test_a_jvm_that_was_let_go_is_watched_no_more() -> None:
+    killed: list[str] = []
+    signs = SignsOfLife(7, killed.append, kill_after_s=0.2)
+    signs.end()
+    signs.end()
+    time.sleep(0.5)
+    assert killed == []
