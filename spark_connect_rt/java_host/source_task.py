@@ -38,6 +38,7 @@ from spark_connect_rt.spark.executor.sources.hosted_source import Durable, Hoste
 
 LINGER_MS = 2_000  # at a stop, for what was sent to become durable, so that the task's hooks learn of it
 ABANDONED_MS = 5_000  # for the end of a task whose slice is over
+UNDURABLE_BYTES = 16 << 20  # the JVM keeps the records of so much at most, for commitRecord
 FAILED_MS = 30_000  # for the end of a task that failed
 INTERVAL_LOOK_S = 0.5  # whether a transaction's time is up
 STACK_LIMIT_S = 1.0
@@ -169,7 +170,8 @@ class JavaSourceTask(HostedSource):
 
     def poll(self) -> None:
         """See HostedSource."""
-        self._calls.grant()
+        if self._sent.data_bytes <= UNDURABLE_BYTES or not self._keeps_records():
+            self._calls.grant()
         frame = self._calls.next()
         if frame is not None:
             self._serve(frame)
@@ -178,6 +180,11 @@ class JavaSourceTask(HostedSource):
         if by_time and not self._polled:
             self.parts.output.end(self._end_of_poll())
         self.parts.switches.wait(INTERVAL_LOOK_S if by_time else None)
+
+    def _keeps_records(self) -> bool:
+        """Tell whether the JVM keeps records until they are durable, which does not wait for more polls itself."""
+        own_ends = self._boundaries is not None and self._boundaries.requests is not None
+        return self.delivery_reports is DeliveryReports.RECORDS and not own_ends
 
     def _serve(self, frame: Frame) -> None:
         match frame.kind:
@@ -230,7 +237,7 @@ class JavaSourceTask(HostedSource):
         else:
             sent, segments = self._send_batches(frame)
         rows += sent
-        if self._wants_commits and (durable := self._sent.add(rows, segments)) is not None:
+        if self._wants_commits and (durable := self._sent.add(rows, segments, len(frame.data))) is not None:
             self._calls.send(ToJava.DURABLE, durable)
         self._count(head)
         end = _ENDS[head.get("end")]
