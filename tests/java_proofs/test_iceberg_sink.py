@@ -18,6 +18,7 @@ from tests.support.java_plugins import iceberg_folder
 
 ROWS = 50_000 if whole() else 2_000
 LIMIT_S = 180
+pytestmark = pytest.mark.timeout(600)
 TOPIC = "to-iceberg"
 
 

@@ -20,6 +20,7 @@ from tests.support.java_plugins import DEBEZIUM_MARIADB, plugin_folder
 from tests.support.mariadb_server import MariaDbServer
 from tests.support.topic_content import Content, normalised
 
+pytestmark = pytest.mark.timeout(600)
 ROWS = 2_000
 TOPIC = "shop.shop.items"
 _OF_A_CONNECTION = re.compile(rb'"(thread|pos|row|file|gtid)":(?:"[^"]*"|null|\d+)')
