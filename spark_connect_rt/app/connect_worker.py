@@ -20,7 +20,7 @@ from spark_connect_rt.app.plugin_group import group_installs
 from spark_connect_rt.app.plugin_report import refuse_unlisted, tell_broken
 from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.wiring import ClusterId, admin_of, spark_runner
-from spark_connect_rt.app.worker_plugins import java_asked, plugins_of
+from spark_connect_rt.app.worker_plugins import import_plugins_when_named, java_asked, plugins_of
 from spark_connect_rt.config.worker.listeners import Advertised, advertised
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.embedded.java import find_java
@@ -125,6 +125,7 @@ class ConnectWorker(ABC, Generic[Herder]):
     def _new_rest(self, dependencies: HerderDependencies, herder: Herder) -> RestApi | None:
         """Return the worker's REST API; None: it has none of its own."""
         plugins = plugins_of(self.config.raw)
+        import_plugins_when_named(self.config.raw)
         import_only(plugins.may_import)  # names of classes come from any client of the REST API
         return RestApi(
             self.config,

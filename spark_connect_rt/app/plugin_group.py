@@ -14,7 +14,7 @@ from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.plugin_install.folders import PluginFolder
 from spark_connect_rt.plugin_install.group_installs import GroupInstalls, GroupLog, OnEnd
 from spark_connect_rt.plugin_install.installer import Installer
-from spark_connect_rt.plugin_install.usage import users_of
+from spark_connect_rt.plugin_install.usage import Place, users_of
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.ports.compacted_log import CompactedLog
@@ -48,17 +48,18 @@ def group_installs(config: WorkerConfig, worker: str, admin: KafkaAdmin, herder:
     def users(folder: str) -> Sequence[str]:
         configs: dict[str, Mapping[str, str]] = {WORKER: config.raw}
         configs |= {name: herder.views.connector_config(name) for name in herder.views.list_connectors()}
-        return users_of(folder, configs, lambda name, version: location_of(plugins, name, version))
+        return users_of(folder, configs, lambda name: place_of(plugins, name))
 
     return GroupInstalls(worker, installer_of(config), refresh_plugins, users, _group_log(config, admin))
 
 
-def location_of(plugins: Plugins, name: str, version: str) -> str | None:
+def place_of(plugins: Plugins, name: str) -> Place | None:
     """Return where a plug-in is that a configuration names; None: there is none."""
     try:
-        return plugins.find(f"{name}@{version}" if version else name).location
+        found = plugins.find(name)
     except ConnectError:
         return None
+    return Place(found.location, found.is_java)
 
 
 def _group_log(config: WorkerConfig, admin: KafkaAdmin) -> GroupLog | None:

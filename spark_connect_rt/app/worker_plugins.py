@@ -23,7 +23,8 @@ from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.embedded.cache import cache_directory
 from spark_connect_rt.plugins.discovery import Discovered, discover
-from spark_connect_rt.plugins.isolation import forget_missing
+from spark_connect_rt.plugins.isolation import forget_missing, look_when_missing, make_importable
+from spark_connect_rt.plugins.locations import find_locations
 from spark_connect_rt.plugins.registry import Plugins
 
 _JavaSettings = tuple[str, str, str]  # heap, options, plugin.discovery
@@ -99,6 +100,14 @@ def _executors_java() -> Any:
     from spark_connect_rt.java_host.plugin_answers import ExecutorAnswers
 
     return ExecutorAnswers()
+
+
+def import_plugins_when_named(raw: Mapping[str, str]) -> None:
+    """Have modules of the plug-ins' folders be importable by name in this process; looked for when one is named."""
+    make_importable(())
+    look_when_missing(
+        lambda: make_importable(find_locations([one for one in plugin_folders(raw) if Path(one).is_dir()]))
+    )
 
 
 def providers_of(raw: Mapping[str, str]) -> ConfigProviders:

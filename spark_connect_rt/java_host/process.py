@@ -65,13 +65,21 @@ def command_line(
     ]
 
 
+def _from_file(command: Sequence[str], folder: Path) -> list[str]:
+    """Return a command whose words the JVM reads from a file: in lists of processes it is not taken for a host."""
+    words = folder / "rehearsal"
+    quoted = ('"' + word.replace("\\", "\\\\").replace('"', '\\"') + '"' for word in command[1:])
+    words.write_text("\n".join(quoted), encoding="utf-8")
+    return [command[0], f"@{words}"]
+
+
 def prepare_archive(java: Path, jars: Sequence[Path]) -> None:
     """Have later hosts of these jars start faster: returns at once, and leaves other work the processor."""
     patient = [nice, "-n", "19"] if (nice := shutil.which("nice")) else []
 
     def start(options: Sequence[str], worker_config: Mapping[str, str], on_frame: OnFrame) -> JavaProcess:
         return JavaProcess(
-            lambda path: [*patient, *command_line(java, jars, path, "128m", options)],
+            lambda path: [*patient, *_from_file(command_line(java, jars, path, "128m", options), path.parent)],
             worker_config,
             on_frame,
             lambda why: None,

@@ -38,6 +38,7 @@ from spark_connect_rt.spark.executor.sources.hosted_source import Durable, Hoste
 
 LINGER_MS = 2_000  # at a stop, for what was sent to become durable, so that the task's hooks learn of it
 ABANDONED_MS = 5_000  # for the end of a task whose slice is over
+UNDURABLE_BYTES = 16 << 20  # the JVM keeps the records of so much at most, for commitRecord
 FAILED_MS = 30_000  # for the end of a task that failed
 INTERVAL_LOOK_S = 0.5  # whether a transaction's time is up
 STACK_LIMIT_S = 1.0
@@ -169,7 +170,8 @@ class JavaSourceTask(HostedSource):
 
     def poll(self) -> None:
         """See HostedSource."""
-        self._calls.grant()
+        if self._sent.data_bytes <= UNDURABLE_BYTES or not self._keeps_records():
+            self._calls.grant()
         frame = self._calls.next()
         if frame is not None:
             self._serve(frame)
@@ -178,6 +180,11 @@ class JavaSourceTask(HostedSource):
         if by_time and not self._polled:
             self.parts.output.end(self._end_of_poll())
         self.parts.switches.wait(INTERVAL_LOOK_S if by_time else None)
+
+    def _keeps_records(self) -> bool:
+        """Tell whether the JVM keeps records until they are durable, which does not wait for more polls itself."""
+        own_ends = self._boundaries is not None and self._boundaries.requests is not None
+        return self.delivery_reports is DeliveryReports.RECORDS and not own_ends
 
     def _serve(self, frame: Frame) -> None:
         match frame.kind:
@@ -189,8 +196,6 @@ class JavaSourceTask(HostedSource):
                 self._answer(frame.head)
             case FromJava.IDLE:
                 self._idle, self._over = True, self._over or frame.head.get("last", False)
-            case FromJava.CALL:
-                self.parts.meter.seen_in(frame.head.get("call", ""), frame.head.get("ms", 0) / 1000)
             case FromJava.FAILED:
                 self._fail(frame.head)
             case FromJava.ENDED:
@@ -232,7 +237,7 @@ class JavaSourceTask(HostedSource):
         else:
             sent, segments = self._send_batches(frame)
         rows += sent
-        if self._wants_commits and (durable := self._sent.add(rows, segments)) is not None:
+        if self._wants_commits and (durable := self._sent.add(rows, segments, len(frame.data))) is not None:
             self._calls.send(ToJava.DURABLE, durable)
         self._count(head)
         end = _ENDS[head.get("end")]
@@ -359,13 +364,12 @@ class JavaSourceTask(HostedSource):
         if switches.end_by_ms is not None:
             until_ms = min(until_ms, switches.end_by_ms)
         open_for_long = self._boundaries is not None and self._boundaries.requests is not None
-        while self._wants_commits and len(self._sent) and not open_for_long:
+        while True:
             self.durable(output.take_durable())
             left_ms = until_ms - monotonic_ms()
-            if left_ms <= 0:
+            if not self._wants_commits or not len(self._sent) or open_for_long or left_ms <= 0:
                 return
             switches.wait(left_ms / 1000)
-        self.durable(output.take_durable())
 
 
 def _topics_of(batch: pa.RecordBatch) -> tuple[str, ...]:

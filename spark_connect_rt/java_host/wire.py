@@ -55,7 +55,6 @@ class FromJava(Enum):
     ERRANT = b"Z"  # a record that was given up, for the log and the dead letter queue
     MADE = b"M"  # source: it waits for GO
     IDLE = b"I"  # source: no poll is under way
-    CALL = b"J"  # source: the call that takes long
     FAILED = b"F"
     ENDED = b"E"
     ANSWER = b"Q"

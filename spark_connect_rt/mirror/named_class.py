@@ -21,6 +21,11 @@ def import_only(may_import: MayImport) -> None:
     _may_import = may_import
 
 
+def may_import(name: str, module: str) -> bool:
+    """Tell whether this process may import what a configuration calls ``name`` from a module."""
+    return _may_import(name, module)
+
+
 class Configured(Protocol):
     """A policy or filter: made without arguments, then given the connector's whole configuration."""
 

@@ -19,21 +19,22 @@ from pathlib import Path
 from spark_connect_rt.plugin_install.downloads import NotFetchedError
 
 TIMEOUT_S = 900
-_UV_LINE = re.compile(r"^\s*\+\s+(\S+)==(\S+?)(?: \(from .*\))?\s*$", re.MULTILINE)
+_UV_LINE = re.compile(r"^\s*\+\s+(\S+?)(==\S+| @ \S+)", re.MULTILINE)  # a file's version is in its name
 
 
 def install_packages(wanted: str, name: str, folder: Path) -> list[str]:
-    """Install a wheel (its path) or requirement and what it needs; return ``name==version``, its own first.
+    """Install a wheel (its path) or requirement and what it needs.
 
-    Raises NotFetchedError.
+    Returns ``name==version`` of each, its own first (``name @ URL``: what uv says of a file). Raises NotFetchedError.
     """
     folder.mkdir(parents=True, exist_ok=True)
     missing = _missing_by_uv(wanted) if _uses_uv() else _missing_by_pip(wanted)
-    own = [one for one in missing if _plain(one.partition("==")[0]) == _plain(name)]
+    own = [one for one in missing if _plain(re.split("==| @ ", one)[0]) == _plain(name)]
     if not own:
         raise NotFetchedError(f"{wanted} is installed where the worker runs already; nothing is to be done")
     others = sorted(one for one in missing if one not in own)
-    _run([*_installer(), "--target", str(folder), "--no-deps", wanted, *others])
+    chosen = wanted if wanted.endswith(".whl") else own[0]  # not another version, published in between
+    _run([*_installer(), "--target", str(folder), "--no-deps", chosen, *others])
     return [*own, *others]
 
 
@@ -58,7 +59,12 @@ def _missing_by_pip(wanted: str) -> list[str]:
 
 def _missing_by_uv(wanted: str) -> list[str]:
     command = [one for one in _installer() if one != "--quiet"]
-    return [f"{name}=={version}" for name, version in _UV_LINE.findall(_run([*command, "--dry-run", wanted]))]
+    return missing_of_uv(_run([*command, "--dry-run", wanted]))
+
+
+def missing_of_uv(printed: str) -> list[str]:
+    """Return what ``uv pip install --dry-run`` would install: ``name==version``, or ``name @ URL`` of a file. Pure."""
+    return [name + rest for name, rest in _UV_LINE.findall(printed)]
 
 
 def _plain(name: str) -> str:

@@ -3,23 +3,36 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import PurePath
 
-VERSION = "plugin.version"
+from spark_connect_rt.api.plugin_modules import connector_plugin, of_runtime, versioned
+
+_VERSION = "plugin.version"
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
 
 
-def named_plugins(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
-    """Yield (name, wanted version) of every plug-in that a connector's or worker's configuration names."""
-    if name := config.get("connector.class"):
-        yield name, config.get(f"connector.{VERSION}", "")
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where a plug-in is, and whether a JVM runs it."""
+
+    location: str
+    is_java: bool = False
+
+
+Find = Callable[[str], Place | None]
+"""From a name as plug-ins are looked up (with version, runtime) to its place; None: there is none."""
+
+
+def stage_names(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield (name, wanted version) of every other plug-in that a connector's or worker's configuration names."""
     for setting in _CONVERTERS:
         if name := config.get(setting):
-            yield name, config.get(f"{setting}.{VERSION}", "")
+            yield name, config.get(f"{setting}.{_VERSION}", "")
     for chain in ("transforms", "predicates"):
         for alias in _parts(config.get(chain)):
             if name := config.get(f"{chain}.{alias}.type"):
-                yield name, config.get(f"{chain}.{alias}.{VERSION}", "")
+                yield name, config.get(f"{chain}.{alias}.{_VERSION}", "")
     for alias in _parts(config.get("config.providers")):
         if name := config.get(f"config.providers.{alias}.class"):
             yield name, ""
@@ -27,25 +40,28 @@ def named_plugins(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
         yield from ((name, "") for name in _parts(config.get(setting)))
 
 
-def users_of(
-    folder: str,
-    configs: Mapping[str, Mapping[str, str]],
-    location_of: Callable[[str, str], str | None],
-) -> list[str]:
-    """Return those of ``configs`` (name -> configuration) that use a plug-in of this folder, sorted.
+def used_places(config: Mapping[str, str], find: Find) -> Iterator[str]:
+    """Yield where everything is that a configuration uses."""
+    connector = find(connector_plugin(config)) if config.get("connector.class") else None
+    if connector is not None:
+        yield connector.location
+    for name, version in stage_names(config):
+        looked_up = [name]
+        if connector is not None and connector.is_java:  # its chain stays in the JVM where it can
+            looked_up.append(of_runtime(name, "java"))
+        for one in looked_up:
+            if (place := find(versioned(one, version))) is not None:
+                yield place.location
 
-    ``location_of``: from name and wanted version of a plug-in to where it is; None: there is none.
-    """
+
+def users_of(folder: str, configs: Mapping[str, Mapping[str, str]], find: Find) -> list[str]:
+    """Return those of ``configs`` (name -> configuration) that use a plug-in of this folder, sorted."""
     wanted = PurePath(folder)
 
-    def is_there(location: str | None) -> bool:
-        return location is not None and (wanted == PurePath(location) or wanted in PurePath(location).parents)
+    def is_there(location: str) -> bool:
+        return wanted == PurePath(location) or wanted in PurePath(location).parents
 
-    return sorted(
-        name
-        for name, config in configs.items()
-        if any(is_there(location_of(plugin, version)) for plugin, version in named_plugins(config))
-    )
+    return sorted(name for name, config in configs.items() if any(map(is_there, used_places(config, find))))
 
 
 def _parts(text: str | None) -> list[str]:

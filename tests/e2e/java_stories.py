@@ -28,7 +28,20 @@ def java_plugin_path(folder: Path) -> Path:
     return folder
 
 
+def task_jvms(worker: WorkerProcess) -> list[psutil.Process]:
+    """Return the JVMs that host tasks of connectors with the settings ON_JAVA."""
+    below = psutil.Process(worker.pid).children(recursive=True)
+    return [one for one in below if {HOST, f"-Xmx{ON_JAVA['connectrt.java.heap']}"} <= set(_command_of(one))]
+
+
+def _command_of(process: psutil.Process) -> list[str]:
+    try:
+        return list(process.cmdline())
+    except psutil.Error:  # it is gone by now
+        return []
+
+
 def drivers_jvm(worker: WorkerProcess) -> psutil.Process | None:
     """Return the JVM beside the driver, None while there is none."""
     children = psutil.Process(worker.pid).children()
-    return next((one for one in children if HOST in one.cmdline()), None)
+    return next((one for one in children if HOST in _command_of(one)), None)

@@ -1,5 +1,7 @@
 """Environments of Python for programs: made once for a requirement, kept between runs and shared by all tasks.
 
+``python -m`` this module with a requirement makes its environment beforehand and prints where it is.
+
 Owns one folder for each (interpreter, requirement) below the cache folder. It is made under a lock between processes
 and marked when it is whole: one whose build failed or was killed is made again.
 """
@@ -140,3 +142,7 @@ def inherited(more: Mapping[str, str] | None = None) -> dict[str, str]:
     """Return this process's environment variables without those of its own Python and Spark, and ``more``."""
     kept = {name: value for name, value in os.environ.items() if not _NOT_INHERITED.match(name)}
     return {**kept, **(more or {})}
+
+
+if __name__ == "__main__":
+    sys.stdout.write(f"{environment(sys.argv[1:])}\n")

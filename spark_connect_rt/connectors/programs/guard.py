@@ -1,4 +1,4 @@
-"""Runs another program and ends it, with all it started, when the process that started this one ends.
+"""Runs another program; ends it, with all it started and its files, when the process that started this one ends.
 
 ``python guard.py PARENT_PID PROGRAM ARGUMENT...``, run by its path, in a session of its own; imports nothing of ours. A
 task's process that is killed has no time to stop its children. It ends as its program does: with its exit code or by
@@ -22,16 +22,22 @@ def _on_parents_end(signal_number: int, parent_pid: int) -> None:
 
     ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal_number)
     if os.getppid() != parent_pid:  # it ended before that
+        os.kill(os.getpid(), signal_number)
+
+
+def _end_all(*_: object) -> None:
+    """Remove the folder this file is in, which holds the program's secrets, and end the group, whatever happens."""
+    try:
+        import shutil
+
+        shutil.rmtree(os.path.dirname(os.path.abspath(__file__)), ignore_errors=True)
+    finally:
         os.killpg(0, signal.SIGKILL)
-
-
-def _end_group(*_: object) -> None:
-    os.killpg(0, signal.SIGKILL)
 
 
 def main() -> None:
     """Start the program, wait for its end, end as it did."""
-    signal.signal(signal.SIGHUP, _end_group)
+    signal.signal(signal.SIGHUP, _end_all)
     signal.signal(signal.SIGTERM, lambda *_: None)
     _on_parents_end(signal.SIGHUP, int(sys.argv[1]))
     own_pid = os.getpid()
@@ -46,7 +52,8 @@ def main() -> None:
     _, status = os.waitpid(program_pid, 0)
     code = os.waitstatus_to_exitcode(status)
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL) if -code not in (signal.SIGKILL, signal.SIGSTOP) else None
+        if -code != signal.SIGKILL:
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(own_pid, -code)
     os._exit(code if code >= 0 else 128 - code)
 

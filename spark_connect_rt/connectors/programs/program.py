@@ -5,6 +5,7 @@ Also its installation: where it is on this machine, with which environment varia
 
 from __future__ import annotations
 
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -121,7 +122,9 @@ class Program(ABC):
 
     def _environment(self) -> dict[str, str]:
         more = {name: str(value) for name, value in json_of(self.setting("environment")).items()}
-        return inherited({**more, "TMPDIR": str(self._folder.path)})
+        made = inherited({**more, "TMPDIR": str(self._folder.path)})
+        beside = str(self.path.parent) if self.path is not None else ""
+        return {**made, "PATH": os.pathsep.join(filter(None, [beside, made.get("PATH", "")]))}
 
     @abstractmethod
     def discover_arguments(self) -> list[str] | None:

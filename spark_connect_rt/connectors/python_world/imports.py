@@ -10,10 +10,13 @@ import importlib
 import threading
 from typing import Any
 
+from spark_connect_rt.api.plugin_modules import ROOT
+from spark_connect_rt.mirror.named_class import may_import
 from spark_connect_rt.optional_package import optional_module
 
 IMPORTING = threading.RLock()
 """Held while anything of these projects is imported."""
+_ALWAYS = ("dlt.sources.", f"{ROOT}.")
 
 
 def module_of_extra(name: str, extra: str, user: str) -> Any:
@@ -23,6 +26,12 @@ def module_of_extra(name: str, extra: str, user: str) -> Any:
 
 
 def named(module: str, name: str) -> Any:
-    """Return what a module calls ``name``. Raises ImportError, AttributeError, ValueError: an empty name."""
+    """Return what a module calls ``name``: an import runs code, so the worker's rule for named classes counts.
+
+    What lies in ``plugin.path`` is named as ``connectrt_plugins.<folder>.<module>``, and allowed as dlt's own sources.
+    Raises ImportError, AttributeError, ValueError: an empty name.
+    """
+    if not f"{module}.".startswith(_ALWAYS) and not may_import(f"{module}:{name}", module):
+        raise ImportError(f"this worker does not import {module}: list it in connectrt.plugins.modules")
     with IMPORTING:
         return getattr(importlib.import_module(module), name)

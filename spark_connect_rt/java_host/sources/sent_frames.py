@@ -26,6 +26,7 @@ class _Row:
     rows: int
     segments: Sequence[Segment] = ()  # of a JVM batch's last row
     ends: int = 0  # JVM batches that end with it
+    data_bytes: int = 0  # of those batches
 
 
 class SentFrames:
@@ -33,18 +34,22 @@ class SentFrames:
 
     def __init__(self) -> None:
         """Start with nothing sent."""
+        self.data_bytes = 0  # not durable yet
         self._rows: deque[_Row] = deque()
         self._places: deque[RecordMetadata | None] = deque()  # of a JVM batch that is durable in part
 
     def __len__(self) -> int:
         return len(self._rows)
 
-    def add(self, rows: Sequence[tuple[int, int]], segments: Sequence[Segment]) -> dict[str, Any] | None:
+    def add(
+        self, rows: Sequence[tuple[int, int]], segments: Sequence[Segment], data_bytes: int = 0
+    ) -> dict[str, Any] | None:
         """Remember a JVM batch; return the DURABLE head if it is durable at once: nothing of it is sent.
 
         Args:
             rows: (the task's records, all records) of each BATCH row.
             segments: the task's records of all its rows, in their order.
+            data_bytes: how large it is, about.
         """
         if not rows:
             if not self._rows:
@@ -52,7 +57,9 @@ class SentFrames:
             self._rows[-1].ends += 1
             return None
         self._rows.extend(_Row(*one) for one in rows)
-        self._rows[-1].segments, self._rows[-1].ends = segments, 1
+        last = self._rows[-1]
+        last.segments, last.ends, last.data_bytes = segments, 1, data_bytes
+        self.data_bytes += data_bytes
         return None
 
     def durable(self, rows: int, metadata: Iterable[RecordMetadata | None]) -> dict[str, Any] | None:
@@ -72,6 +79,7 @@ class SentFrames:
             if row.ends:
                 self._places.clear()
             batches += row.ends
+            self.data_bytes -= row.data_bytes
         return {"batches": batches, "places": {t: _runs(ones) for t, ones in places.items()}} if batches else None
 
 

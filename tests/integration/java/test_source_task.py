@@ -222,6 +222,16 @@ def test_a_killed_jvm_is_the_loss_of_its_tasks_which_go_on_from_what_is_committe
         assert sources.values(name) == [f"0:{n}" for n in range(3000)]  # all that Python had was made durable first
 
 
+def test_a_task_starts_again_in_the_jvm_that_it_had_whatever_its_end_raised(sources: Sources) -> None:
+    for number in range(3):
+        launch = sources.misbehaving("stop:error,commit:throw", "again", records="100000", pause_ms="1")
+        sources.worker.until(lambda number=number: len(sources.values("again")) > 50 * (number + 1))  # type: ignore[misc]
+        assert sources.worker.end(launch).drained
+    values = sources.values("again")
+    assert values == [f"0:{n}" for n in range(len(values))]
+    assert not sources.worker.of(launch, TaskFailed)
+
+
 def test_a_plugin_that_ends_its_jvm_again_and_again_fails_with_what_is_known(sources: Sources) -> None:
     launch = sources.misbehaving("print:print,poll:exit")
     trace = sources.failed(launch)

@@ -15,7 +15,7 @@ import pytest
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from tests.e2e.commands import until
-from tests.e2e.java_stories import ON_JAVA, java_plugin_path
+from tests.e2e.java_stories import ON_JAVA, java_plugin_path, task_jvms
 from tests.integration.kafka.mixed_worker import OurWorkerProcess
 from tests.support.java_connect import JavaConnect
 from tests.support.numbered_lines import Feeder, create_topics
@@ -105,6 +105,7 @@ def test_tasks_go_back_and_forth_and_every_line_is_there_once(mixed: Mixed) -> N
     mixed.java.kill()
     mixed.await_tasks_on(mixed.ours, mixed.ours)  # we lead, and take over what Java left open
     mixed.await_flow()
+    assert task_jvms(mixed.ours)
     mixed.java.start(LIMIT_S)
     mixed.await_tasks_on(mixed.ours, mixed.java, mixed.ours)  # Java asks us
     mixed.await_flow()

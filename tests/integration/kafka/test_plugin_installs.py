@@ -20,6 +20,7 @@ from tests.support.orders_wheel import orders_wheel
 from tests.topics import count_records
 
 GROUP = "plugin-installs"
+ON_JAVA = {"connectrt.runtime": "java", "connectrt.java.heap": "64m"}
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +109,7 @@ def test_installed_into_a_group_while_a_connector_runs(
 
 @pytest.mark.timeout(300)
 def test_a_jar_of_kafkas_and_what_one_worker_cannot_have(
-    tmp_path: Path, workers: tuple[ThreadsWorkerProcess, ThreadsWorkerProcess]
+    broker: EmbeddedKafka, tmp_path: Path, workers: tuple[ThreadsWorkerProcess, ThreadsWorkerProcess]
 ) -> None:
     a, b = workers
     (jar,) = (one for one in resolve_jars(COORDINATES) if one.name.startswith("connect-file-"))
@@ -117,6 +118,12 @@ def test_a_jar_of_kafkas_and_what_one_worker_cannot_have(
     done: Any = install(a, tmp_path / "kafka-files-4.1.zip").json()
     assert "org.apache.kafka.connect.file.FileStreamSinkConnector" in done["plugins"]
     b.rest.until(lambda: set(installed(b)["kafka-files-4.1"].values()), {"installed"}, 30.0, "both have it")
+    (tmp_path / "java.txt").write_text("from Java\n")
+    config = {"connector.class": "FileStreamSource", "file": str(tmp_path / "java.txt"), "topic": "plugin-java"}
+    b.rest.create("java-lines", {**config, **ON_JAVA})
+    b.rest.until(lambda: count_records(broker.bootstrap_servers, "plugin-java"), 1, 90.0, "a line, read in Java")
+    assert a.rest.request("DELETE", "/admin/plugins/kafka-files/4.1").status == 409
+    assert a.rest.request("DELETE", "/connectors/java-lines").status == 204
 
     shutil.rmtree(Path(b.properties["connectrt.plugins.directory"]))
     Path(b.properties["connectrt.plugins.directory"]).write_text("no folder")  # from now on b cannot install

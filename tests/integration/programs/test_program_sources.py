@@ -21,6 +21,7 @@ import pytest
 from spark_connect_rt.api.connector import ExactlyOnceSupport
 from spark_connect_rt.api.records import SourceBatch
 from spark_connect_rt.config.worker.exactly_once import Boundary
+from spark_connect_rt.connectors.programs import child
 from spark_connect_rt.connectors.programs.environments import program_path
 from spark_connect_rt.errors import ConnectError, DataError, ExternalError
 from spark_connect_rt.pipeline.transaction_boundaries import End, TransactionBoundaries
@@ -170,10 +171,14 @@ def test_no_stream_no_program_and_a_program_that_offers_nothing_are_clear_errors
 def test_a_stop_ends_the_program_and_all_it_started_and_removes_its_files(program: str, tmp_path: Path) -> None:
     pid_file = tmp_path / "pid"
     config = {"streams": ["orders"], "rows": 100_000, "pause_s": 0.01, "pid": str(pid_file), "state_every": 1}
-    with harness("singer", program, config, {"singer.secret.config": '{"password": "hunter2"}'}) as source:
+    settings = {"singer.secret.config": '{"password": "hunter2"}', "singer.environment": '{"TAP_WORD": "it"}'}
+    with harness("singer", program, config, settings) as source:
         poll_until(source, lambda found: len(found) > 3)
         running = psutil.Process(int(pid_file.read_text()))
-        words = running.cmdline()
+        words, environment = running.cmdline(), running.environ()
+        assert environment["TAP_WORD"] == "it"
+        assert environment["PATH"].startswith(str(Path(program).parent))
+        assert "PYTHONPATH" not in environment
         files = [Path(word) for word in words if word.endswith(".json")]
         assert "hunter2" not in " ".join(words)
         assert {one.stat().st_mode & 0o777 for one in files} == {0o600}
@@ -202,10 +207,13 @@ def test_a_program_and_what_it_started_end_when_its_tasks_process_is_killed(prog
         time.sleep(0.05)
     running = psutil.Process(int(pid_file.read_text()))
     (sleeper,) = running.children()
+    folder = Path(running.cwd())
+    assert (folder / "config.json").exists()
     os.kill(owner.pid, signal.SIGKILL)
     owner.wait()
     _, alive = psutil.wait_procs([running, sleeper], timeout=10)
     assert alive == []
+    assert not folder.exists(), "it holds secrets"
 
 
 def test_full_refresh_streams_are_read_whole_in_every_run(program: str) -> None:
@@ -294,3 +302,14 @@ def test_an_environment_is_made_once_and_one_that_cannot_be_is_a_clear_error(
         program_path("x", ["--no-index", "no-such-package-of-ours"], None)
     assert raised.value.code == "CRT-1170"
     assert len(list((tmp_path / "cache" / "programs").glob("*/bin"))) == 1
+
+
+def test_a_thread_that_reads_and_dies_is_noticed(program: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fails(_: int) -> None:
+        raise RuntimeError("no more threads like this")
+
+    with harness("singer", program, ROWS, {"singer.retries.max": "0"}) as source:
+        monkeypatch.setattr(child, "_widen", fails)
+        with pytest.raises(ExternalError, match=r"(?s)reading its output failed: no more threads like this") as raised:
+            poll_to_end(source)
+    assert raised.value.code == "CRT-1171"

@@ -12,8 +12,10 @@ import pytest
 
 from spark_connect_rt.api.connector import ExactlyOnceSupport
 from spark_connect_rt.api.records import SourceBatch
+from spark_connect_rt.app.worker_plugins import import_plugins_when_named, plugins_of
 from spark_connect_rt.connectors.python_world.dlt_source import DltSourceConnector, settings_tree
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError
+from spark_connect_rt.mirror import named_class
 from spark_connect_rt.testing.connector_harness import ProducedRecord, SourceHarness
 
 samples = pytest.importorskip("tests.unit.connectors.dlt_samples")
@@ -174,6 +176,24 @@ def test_a_bad_setting_is_refused_and_nothing_is_called(settings: Mapping[str, s
     with pytest.raises(BadConfigError, match=words):
         harness("changes", settings).start()
     assert not samples.ASKED
+
+
+def test_a_worker_imports_listed_modules_and_those_of_its_plug_ins_only(tmp_path: Path) -> None:
+    folder = tmp_path / "shop-1.0"
+    folder.mkdir()
+    (folder / "sources.py").write_text("import dlt\n\n@dlt.resource\ndef items():\n    yield [{'id': 1}]\n")
+    raw = {"plugin.path": str(tmp_path)}
+    import_plugins_when_named(raw)
+    named_class.import_only(plugins_of(raw).may_import)
+    try:
+        with pytest.raises(BadConfigError, match=r"list it in connectrt\.plugins\.modules"):
+            harness("changes").start()
+        with harness("changes", {**ONE_PASS, "dlt.source": "connectrt_plugins.shop_1_0.sources:items"}) as source:
+            assert ids([*source.poll(), *source.poll()]) == [1]
+        named_class.import_only(plugins_of({"connectrt.plugins.modules": "tests.unit"}).may_import)
+        harness("changes").start()
+    finally:
+        named_class.import_only(lambda name, module: True)
 
 
 def test_a_resource_that_is_not_there_is_named() -> None:

@@ -46,7 +46,9 @@ def test_records_that_became_several_or_none_have_the_place_of_their_first_or_no
 
 def test_without_metadata_batches_are_counted() -> None:
     sent = SentFrames()
-    sent.add([(3, 3)], [("a", 3, 3)])
+    sent.add([(3, 3)], [("a", 3, 3)], 700)
+    assert sent.data_bytes == 700
     durable = sent.durable(1, [])
+    assert sent.data_bytes == 0
     assert durable is not None
     assert durable["batches"] == 1

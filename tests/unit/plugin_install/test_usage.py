@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.plugin_install.usage import named_plugins, users_of
+from spark_connect_rt.plugin_install.usage import Place, stage_names, users_of
 
 
 def test_every_setting_that_names_a_plugin_counts() -> None:
     config = {
         "connector.class": "A",
-        "connector.plugin.version": "[1,2)",
         "value.converter": "B",
         "transforms": "x, y",
         "transforms.x.type": "C",
@@ -19,20 +18,30 @@ def test_every_setting_that_names_a_plugin_counts() -> None:
         "config.providers": "q",
         "config.providers.q.class": "E",
     }
-    assert list(named_plugins(config)) == [("A", "[1,2)"), ("B", ""), ("C", "3"), ("D", ""), ("E", "")]
+    assert list(stage_names(config)) == [("B", ""), ("C", "3"), ("D", ""), ("E", "")]
 
 
 def test_only_what_lies_in_the_folder_is_used() -> None:
-    places = {"A@": "/p/one-1.0", "A@2": "/p/one-2.0/lib/a.jar", "B@": "bundled"}
+    places = {
+        "A": Place("/p/one-1.0"),
+        "A@2": Place("/p/one-2.0/lib/a.jar"),
+        "B": Place("bundled"),
+        "B%java": Place("/p/jars-1", is_java=True),
+        "C": Place("bundled"),
+        "C%java": Place("/p/chain-1", is_java=True),
+    }
     configs = {
         "uses-1": {"connector.class": "A"},
         "uses-2": {"connector.class": "A", "connector.plugin.version": "2"},
-        "uses-none": {"connector.class": "B", "key.converter": "gone"},
+        "in-python": {"connector.class": "B", "key.converter": "gone", "value.converter": "C"},
+        "in-java": {"connector.class": "B", "connectrt.runtime": "java", "value.converter": "C"},
+        "the worker": {"value.converter": "C"},
     }
 
     def found(folder: str) -> list[str]:
-        return users_of(folder, configs, lambda name, version: places.get(f"{name}@{version}"))
+        return users_of(folder, configs, places.get)
 
     assert found("/p/one-1.0") == ["uses-1"]
     assert found("/p/one-2.0") == ["uses-2"]
     assert found("/p/one") == []
+    assert found("/p/jars-1") == found("/p/chain-1") == ["in-java"]

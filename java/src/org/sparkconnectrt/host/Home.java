@@ -58,7 +58,7 @@ final class Home {
     }
   }
 
-  PluginMetrics taskMetrics(ConnectorTaskId id) {
+  PluginMetricsImpl taskMetrics(ConnectorTaskId id) {
     Map<String, String> tags = new LinkedHashMap<>();
     tags.put("connector", id.connector());
     tags.put("task", String.valueOf(id.task()));

@@ -13,6 +13,8 @@ import java.util.concurrent.CountDownLatch;
 import org.apache.kafka.clients.producer.RecordMetadata;
 import org.apache.kafka.common.header.internals.RecordHeaders;
 import org.apache.kafka.common.metrics.PluginMetrics;
+import org.apache.kafka.common.metrics.internals.PluginMetricsImpl;
+import org.apache.kafka.common.utils.Utils;
 import org.apache.kafka.connect.errors.RetriableException;
 import org.apache.kafka.connect.header.Header;
 import org.apache.kafka.connect.runtime.SourceConnectorConfig;
@@ -46,8 +48,8 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
   private final boolean commitsRecords;
   private final boolean commits;
   private SourceTask task;
+  private PluginMetricsImpl metrics;
   private volatile SourceCommits hooks;
-  private Pulse.Call call;
   private long batches;
   private long pollMicros;
   private int polls;
@@ -84,7 +86,6 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
       send('M', about());
       mayStart.await();
     }
-    call = Pulse.of(this);
     try {
       if (!stopping) {
         begin();
@@ -101,9 +102,9 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
     task = newTask();
     hooks = new SourceCommits(this, task, commitsRecords);
     task.initialize(new Context());
-    call.begin("start");
-    task.start(taskConfig);
-    call.end();
+    try (var call = doing.in("start")) {
+      task.start(taskConfig);
+    }
     send('S', about().put("version", task.version()));
     hooks.start();
   }
@@ -125,34 +126,33 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
   }
 
   private void end() throws InterruptedException {
-    call.end();
     send('I', Wire.JSON.createObjectNode().put("last", true));
     mayEnd.await();
     try {
       if (task != null) {
         hooks.close();
-        call.begin("stop");
-        task.stop();
+        try (var call = doing.in("stop")) {
+          task.stop();
+        }
       }
     } catch (RuntimeException error) { // as in Java: it has ended all the same
       log.warn("Could not stop task", error);
     } finally {
-      call.end();
-      Pulse.forget(call);
       offsets.end();
+      Utils.closeQuietly(metrics, "plugin metrics"); // a task that starts again in this JVM has the same names
     }
   }
 
   private void poll() throws Exception {
     List<SourceRecord> polled = null;
-    call.begin("poll");
-    try {
+    long began = System.nanoTime();
+    try (var call = doing.in("poll")) {
       polled = task.poll();
     } catch (RetriableException error) {
       log.warn("{} failed to poll records from SourceTask. Will retry operation.", id, error);
       Thread.sleep(RETRY_WAIT_MS);
     } finally {
-      pollMicros += call.end();
+      pollMicros += (System.nanoTime() - began) / 1000;
       polls++;
     }
     if (polled == null) {
@@ -322,7 +322,12 @@ final class SourceHosted extends Hosted<SourceRecord, SourceRecord> {
 
     @Override
     public PluginMetrics pluginMetrics() {
-      return home.taskMetrics(id);
+      synchronized (SourceHosted.this) {
+        if (metrics == null) {
+          metrics = home.taskMetrics(id);
+        }
+        return metrics;
+      }
     }
   }
 }
