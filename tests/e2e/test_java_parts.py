@@ -23,7 +23,7 @@ def worker(
 ) -> Iterator[SparkWorkerProcess]:
     settings = {
         "plugin.path": str(misbehaving_plugins),
-        "connectrt.java.heap": "64m",
+        "connectrt.java.heap": "128m",
         "connectrt.java.options": "-XX:TieredStopAtLevel=1",
         "config.providers": "table",
         "config.providers.table.class": TABLE,
