@@ -1,10 +1,15 @@
 from __future__ import annotations
 
+import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.maven import resolve_jars
+from spark_connect_rt.spark.driver.session import build_session
 from tests.support.java_connect import COORDINATES
 
 
@@ -17,3 +22,12 @@ def file_plugin(tmp_path_factory: pytest.TempPathFactory) -> Path:
         if jar.name.startswith("connect-file-"):
             (folder / jar.name).symlink_to(jar)
     return folder
+
+
+@pytest.fixture(scope="package")
+def session(java: Java) -> Iterator[SparkSession]:
+    """One Spark for the tests of sources and of sinks."""
+    os.environ["JAVA_HOME"] = str(java.home)
+    session = build_session({"spark.master": "local[*]"})
+    yield session
+    session.stop()

@@ -18,12 +18,10 @@ from pyspark.sql import SparkSession
 
 from spark_connect_rt.app.executor_clients import FACTORY
 from spark_connect_rt.config.client_properties import exactly_once_producer_properties
-from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.ports.task_runner import BatchDurable, Start, TaskFailed, TaskLaunch
 from spark_connect_rt.spark.driver.model import EngineSettings
-from spark_connect_rt.spark.driver.session import build_session
 from spark_connect_rt.spark.driver.task_runner import SparkTaskRunner
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.integration.java.test_source_task import FILE_TASK, STRING, Offsets, java_code
@@ -32,14 +30,6 @@ from tests.topics import CommittedReader, count_records, read_values
 
 TASK = "spark_connect_rt.java_host.source_task:JavaSourceTask"
 LIMIT_S = 240.0
-
-
-@pytest.fixture(scope="module")
-def session(java: Java) -> Iterator[SparkSession]:
-    os.environ["JAVA_HOME"] = str(java.home)
-    session = build_session({"spark.master": "local[*]"})
-    yield session
-    session.stop()
 
 
 @pytest.fixture(scope="module")
@@ -86,10 +76,13 @@ def test_lines_of_a_file_through_a_killed_jvm_and_a_restart(
 ) -> None:
     file, servers = tmp_path / "lines", broker.bootstrap_servers
     lines = [f"{number:08d}" for number in range(60_000)]
+    killed = threading.Event()
 
     def write() -> None:
         with file.open("a", encoding="utf-8") as out:
             for begin in range(0, 50_000, 1_000):
+                if begin == 25_000:
+                    killed.wait(LIMIT_S)  # else a slow machine has read all of it before
                 out.write("".join(f"{line}\n" for line in lines[begin : begin + 1_000]))
                 out.flush()
                 time.sleep(0.03)
@@ -107,18 +100,21 @@ def test_lines_of_a_file_through_a_killed_jvm_and_a_restart(
     worker.runner.do(Start(launch))
     worker.until(lambda: count_records(servers, name) > 10_000)
     kill_jvms()
+    killed.set()
     writing.join()
     worker.until(lambda: count_records(servers, name) >= 50_000)
     assert not worker.of(launch, TaskFailed)
     assert worker.end(launch).drained
-    assert read_values(servers, name, 50_001, 5) == [line.encode() for line in lines[:50_000]]
+    assert count_records(servers, name) == 50_000
+    assert read_values(servers, name, 50_000) == [line.encode() for line in lines[:50_000]]
     with file.open("a", encoding="utf-8") as out:
         out.write("".join(f"{line}\n" for line in lines[50_000:]))
     again = launched(worker, name, file_plugin, FILE_TASK, config)
     worker.runner.do(Start(again))
     worker.until(lambda: count_records(servers, name) >= 60_000)
     assert worker.end(again).records == 10_000
-    assert read_values(servers, name, 60_001, 5) == [line.encode() for line in lines]
+    assert count_records(servers, name) == 60_000
+    assert read_values(servers, name, 60_000)[50_000:] == [line.encode() for line in lines[50_000:]]
     assert sum(one.records for one in worker.of(launch, BatchDurable)) == 50_000
 
 
