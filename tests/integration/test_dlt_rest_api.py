@@ -15,7 +15,6 @@ from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.testing.connector_harness import ProducedRecord, SourceHarness
 from tests.integration.http_service import Asked, HttpService
 
-pytest.importorskip("dlt")
 PAGE = 25
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections import Counter
 
-import pytest
 from starlette.responses import JSONResponse, Response
 
 from spark_connect_rt.connectors.python_world.lakeflow_source import LakeflowSourceConnector
@@ -12,7 +11,6 @@ from spark_connect_rt.testing.connector_harness import ProducedRecord, SourceHar
 from tests.integration.http_service import Asked, HttpService
 
 ROWS, PAGE = 60, 7
-pytest.importorskip("pyspark.sql.datasource")
 
 
 class People:

@@ -46,9 +46,6 @@ class HostedJava:
     def _take(self, frame: Frame) -> None:
         if frame.kind is FromJava.HEARTBEAT:
             self.beats[frame.host].put(frame.head)
-        elif frame.kind is FromJava.CALL:
-            call = {"call": frame.head["call"], "call_ms": frame.head["ms"]} if "call" in frame.head else {}
-            self.beats[frame.host].put(call)
         elif frame.kind is FromJava.OFFSETS:  # nothing is stored
             count = len(frame.head["partitions"])
             answer = {"question": frame.head["question"], "offsets": [None] * count}

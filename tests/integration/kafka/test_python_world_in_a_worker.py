@@ -25,7 +25,6 @@ from tests.support.numbered_lines import create_topics
 from tests.support.postgres_server import PostgresServer, jdbc_url
 from tests.topics import CommittedReader
 
-pytest.importorskip("dlt")
 LIMIT_S = 60.0
 pytestmark = pytest.mark.timeout(5 * LIMIT_S)
 ROWS, PAGE = 3_000, 50

@@ -13,7 +13,6 @@ from spark_connect_rt.testing.connector_harness import SourceHarness
 from tests.integration.sql.conftest import Database, stopped
 from tests.support.postgres_server import PostgresServer
 
-pytest.importorskip("dlt")
 pytestmark = pytest.mark.filterwarnings("ignore::DeprecationWarning:dlt.*")  # its SQL source warns of its own argument
 ROWS = 5_000
 

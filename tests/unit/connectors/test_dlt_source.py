@@ -17,8 +17,8 @@ from spark_connect_rt.connectors.python_world.dlt_source import DltSourceConnect
 from spark_connect_rt.errors import BadConfigError, ConnectError, DataError
 from spark_connect_rt.mirror import named_class
 from spark_connect_rt.testing.connector_harness import ProducedRecord, SourceHarness
+from tests.unit.connectors import dlt_samples as samples
 
-samples = pytest.importorskip("tests.unit.connectors.dlt_samples")
 NEXT_PASS_AT_ONCE = {"poll.interval.ms": "0"}
 WITH_SCHEMAS = {"value.converter": "org.apache.kafka.connect.json.JsonConverter"}
 ONE_PASS = {"poll.interval.ms": "-1"}

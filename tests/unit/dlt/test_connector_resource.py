@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+import dlt
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -21,7 +22,6 @@ from spark_connect_rt.dlt import resource
 from spark_connect_rt.dlt.connector_resource import items_until_none_left
 from spark_connect_rt.errors import BadConfigError, ConnectError, NotFoundError
 
-dlt = pytest.importorskip("dlt")
 PART = {"at": "shelf"}
 SCHEMA = struct_of({"id": INT64})
 SHELF: list[Any] = []
