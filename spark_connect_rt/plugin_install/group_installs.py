@@ -79,6 +79,7 @@ class GroupInstalls:
         self._stopping = False
         self._problem = self._log_ended = ""
         self._news = self._followed = 0  # changes of the record: that came, that the thread has seen
+        self._seen = {one.folder for one in installer.folder.installed()}
         self._said: dict[str, InstallState] | None = None
         self._thread: threading.Thread | None = None
 
@@ -198,9 +199,17 @@ class GroupInstalls:
                 continue
             if folder not in here or here[folder].sha512 != plugin.sha512:
                 self._try(plugin, failed.tries if failed else 0)
+        self._see_shared()
         self._say_states()
         due = [one.again_s - time.monotonic() for one in self._failures.values()]
         return max(0.1, min([*due, RETRY_MAX_S]))
+
+    def _see_shared(self) -> None:
+        """Have the registries search again for what another worker did in a folder that both share."""
+        here = {one.folder for one in self._installer.folder.installed()}
+        if here != self._seen:
+            self._seen = here
+            self._refresh()
 
     def _try(self, plugin: InstalledPlugin, tries: int) -> None:
         try:
@@ -211,7 +220,6 @@ class GroupInstalls:
             log.warning("plugin=%s cannot be installed here, tried again in %.0f s: %s", plugin.folder, wait_s, error)
             return
         self._failures.pop(plugin.folder, None)
-        self._refresh()
 
     def _remove_here(self, plugin: InstalledPlugin, who: str) -> None:
         self._installer.remove(plugin, who)

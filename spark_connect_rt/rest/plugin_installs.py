@@ -17,7 +17,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from spark_connect_rt.config.worker.plugin_install import ALLOW, DENY, INSTALL, LOOPBACK
-from spark_connect_rt.errors import BadRequestError, ForbiddenError, NotFoundError
+from spark_connect_rt.errors import BadRequestError, DataError, ForbiddenError, NotFoundError
 from spark_connect_rt.ports.plugin_installs import PluginInstalls, WantedPlugin
 from spark_connect_rt.protocol.json_text import decode_json
 from spark_connect_rt.rest.context import JsonResponse
@@ -93,8 +93,8 @@ def read_wanted(data: bytes) -> WantedPlugin:
     """Return what a request's body asks for. Raises BadRequestError."""
     try:
         body = decode_json(data)
-    except ValueError as error:
-        raise BadRequestError(f"the body is no JSON: {error}") from error
+    except DataError as error:
+        raise BadRequestError(f"the body is {error}") from error
     if not isinstance(body, dict) or not isinstance(body.get("source"), str) or not body["source"].strip():
         raise BadRequestError('the body is {"source": "group:artifact:version, path, URL or requirement", ...}')
     unknown = sorted(set(body) - set(_WANTED))

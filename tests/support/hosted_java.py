@@ -64,7 +64,7 @@ class HostedJava:
 
     def _start(self, number: int, connector: str, task: str, misbehave: str, *, sink: bool, **config: str) -> None:
         named = {"name": f"c{number}", "connector.class": connector, "misbehave": misbehave} | config
-        head = {"name": f"c{number}", "number": 0, "sink": sink, "connector": named, "task": named}
+        head = {"name": named["name"], "number": 0, "sink": sink, "connector": named, "task": named}
         self.process.send(ToJava.START, number, head | {"task": named | {"task.class": task}})
 
     def next(self, number: int, kind: FromJava) -> Frame:

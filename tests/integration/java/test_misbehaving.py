@@ -186,6 +186,10 @@ def test_mbeans_and_own_metrics_are_told_when_they_change(host: HostedJava, numb
         again |= {bean["attribute"]: bean["value"] for bean in host.beat(numbers, "beans")["beans"]}
     assert again == {"Polled": 14, "polled": 14}
     host.process.send(ToJava.STOP, numbers)
+    host.next(numbers, FromJava.ENDED)
+    host.source(numbers + 1, name=f"c{numbers}")  # hosted again, it registers the same names
+    host.next(numbers + 1, FromJava.BATCH)
+    host.process.send(ToJava.STOP, numbers + 1)
 
 
 def test_a_connector_that_asks_for_tasks_in_a_loop_is_passed_on_ten_times_a_second(

@@ -253,6 +253,15 @@ def test_what_a_task_throws_is_its_trace_and_a_poll_that_may_be_retried_is(sourc
     assert sources.worker.end(tried).drained
 
 
+def test_secrets_are_hidden_in_javas_traces(sources: Sources) -> None:
+    connector = {"connector.class": OBEDIENT_SOURCE, "script": "a", "file": str(sources.file / "s3cret-folder")}
+    launch = sources.launch(java_code(java_plugin_path() / "misbehaving"), OBEDIENT_SOURCE_TASK, connector)
+    trace = sources.failed(sources.start(replace(launch, secret_settings=("file",))))
+    assert trace.startswith("java.io.UncheckedIOException")
+    assert "s3cret" not in trace
+    assert "[hidden]" in trace
+
+
 def test_a_hung_poll_ends_with_its_jvm_and_says_where_it_was(
     sources: Sources, caplog: pytest.LogCaptureFixture
 ) -> None:

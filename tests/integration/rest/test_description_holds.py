@@ -24,8 +24,10 @@ from schemathesis.specs.openapi.checks import (
 from spark_connect_rt.ports.herder_requests import CreateConnector, DeleteConnector, SetTargetState
 from spark_connect_rt.rest.app import create_app
 from spark_connect_rt.rest.description.openapi_operations import OPERATIONS
+from spark_connect_rt.rest.plugin_installs import InstallRights
 from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
+from tests.unit.rest.test_plugin_installs import FakeInstalls
 from tests.unit.runtime.cluster_stories import source
 
 load_all_checks()
@@ -35,7 +37,8 @@ CHECKS = [
     response_schema_conformance,
     response_headers_conformance,
 ]
-KNOWN = {"connector": "src", "task": 0, "logger": "root", "plugin": "MemorySource"}
+KNOWN: dict[str, Any] = {"connector": "src", "task": 0, "logger": "root", "plugin": "MemorySource"}
+INSTALLS = InstallRights(FakeInstalls(KNOWN["plugin"]), "allow")  # nothing is fetched from anywhere
 LIMIT_S = 60.0
 NO_RESOURCE = "HTTP 404 Not Found"
 SETTINGS = settings(
@@ -55,7 +58,7 @@ class Api:
         self.cluster = cluster
         self.herder = cluster.add_worker("w1").herder
         cluster.until_stable()
-        self.schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(self.herder))
+        self.schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(self.herder, installs=INSTALLS))
 
     def tidy(self, *, stopped: bool = False) -> None:
         """Have ``src`` and nothing else, with its task or stopped."""

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.spark.driver.session import build_session
 from spark_connect_rt.spark.executor.hosting import load_class, load_clients
+from tests.support.orders_wheel import orders_wheel
 from tests.support.worker_process import SparkWorkerProcess
 from tests.topics import count_records
 from tests.unit.plugins.plugin_folders import dist_files, make_folder, make_wheel, stamp_plugin
@@ -117,6 +118,15 @@ def test_two_connectors_of_two_plugins_run_side_by_side(broker: EmbeddedKafka, t
         found = worker.rest.request("PUT", "/connector-plugins/MirrorSource/config/validate", mirror).json()
         why = [one["value"]["errors"] for one in found["configs"] if one["value"]["name"] == "topic.filter.class"]
         assert "connectrt.plugins.modules" in str(why)  # a request names no module to import
+        # Installed while the slots run, into the first folder of plugin.path; their processes see it.
+        later = worker.rest.request("POST", "/admin/plugins", {"source": str(orders_wheel(tmp_path, "3.0"))})
+        assert (later.status, (plugins / "new-orders-3.0").is_dir()) == (201, True)
+        worker.rest.create(
+            "later", {"connector.class": "com.example.Orders", "connector.plugin.version": "3.0", "topic": "from-later"}
+        )
+        worker.rest.until(
+            lambda: count_records(broker.bootstrap_servers, "from-later"), 1, 120.0, "a record of what came later"
+        )
         told = worker.rest.request("GET", "/admin/plugins").json()
         assert [(Path(one["location"]).name, one["name"]) for one in told["broken"]] == [("broken", "broken")]
 

@@ -96,6 +96,18 @@ def test_one_installs_and_all_have_it_also_one_that_comes_later(group: Group, tm
     assert set(group.refreshed) == set("abc")
 
 
+def test_workers_that_share_a_folder_both_look_there_again(group: Group, tmp_path: Path) -> None:
+    group.folder("a").mkdir()
+    group.folder("b").symlink_to(group.folder("a"))
+    a, b = group.worker("a"), group.worker("b")
+    a.install(WantedPlugin(str(plugin_zip(tmp_path / "one-1.0.zip"))), "ann")
+    eventually(lambda: states(b) == {"one-1.0": dict.fromkeys("ab", INSTALLED)})
+    eventually(lambda: "b" in group.refreshed)
+    group.refreshed.clear()
+    a.remove("one", "1.0", "ann")
+    eventually(lambda: not states(b) and "b" in group.refreshed)
+
+
 def test_removed_from_all_unless_it_is_used(group: Group, tmp_path: Path) -> None:
     a, b = group.worker("a"), group.worker("b")
     a.install(WantedPlugin(str(plugin_zip(tmp_path / "one-1.0.zip"))), "ann")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -21,7 +22,8 @@ INFO = InstalledInfo(
 
 
 class FakeInstalls:
-    def __init__(self) -> None:
+    def __init__(self, name: str = "one") -> None:
+        self.info = replace(INFO, name=name)
         self.calls: list[tuple[object, ...]] = []
         self.error: Exception | None = None
 
@@ -29,7 +31,7 @@ class FakeInstalls:
         self.calls.append((wanted, who))
         if self.error:
             raise self.error
-        return INFO
+        return self.info
 
     def remove(self, name: str, version: str, who: str) -> None:
         self.calls.append((name, version, who))
@@ -37,7 +39,7 @@ class FakeInstalls:
             raise self.error
 
     def installed(self) -> Sequence[InstalledInfo]:
-        return [INFO]
+        return [self.info]
 
     def problem(self) -> str:
         return ""
@@ -64,6 +66,12 @@ def test_a_body_that_asks_for_nothing(body: object) -> None:
     installs = FakeInstalls()
     assert asked(installs, "POST", "/admin/plugins", body).status_code == 400
     assert installs.calls == []
+
+
+@pytest.mark.parametrize("body", [b"", b"{", b"\xff"])
+def test_a_body_that_is_no_json(body: bytes) -> None:
+    app = create_app(FakeHerder(), installs=InstallRights(FakeInstalls(), "allow"))
+    assert ask(app, "POST", "/admin/plugins", body).status_code == 400
 
 
 def test_refusals_have_their_status() -> None:

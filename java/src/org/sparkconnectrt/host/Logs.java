@@ -5,6 +5,7 @@ import com.fasterxml.jackson.databind.node.ObjectNode;
 import java.io.IOException;
 import java.io.PrintWriter;
 import java.io.StringWriter;
+import java.util.List;
 import org.apache.logging.log4j.Level;
 import org.apache.logging.log4j.LogManager;
 import org.apache.logging.log4j.core.LogEvent;
@@ -17,6 +18,13 @@ import org.apache.logging.log4j.core.config.Property;
 final class Logs extends AbstractAppender {
   /** Key of what Connect's own logging puts before a line: "[connector|task-0] ". */
   static final String CONTEXT = "connector.context";
+
+  /** Says at each start what is on the class path; or lists settings, which are resolved here: secrets, too. */
+  private static final List<String> QUIET =
+      List.of(
+          "org.apache.kafka.common.config.AbstractConfig",
+          "org.apache.kafka.common.utils.AppInfoParser",
+          "org.apache.kafka.connect.runtime.isolation");
 
   private final Wire wire;
 
@@ -34,8 +42,7 @@ final class Logs extends AbstractAppender {
     appender.start();
     root.addAppender(appender, null, null);
     Configurator.setRootLevel(Level.INFO);
-    // Each converter and task would list its settings, which are resolved here: secrets, too.
-    Configurator.setLevel("org.apache.kafka.common.config.AbstractConfig", Level.WARN);
+    QUIET.forEach(name -> Configurator.setLevel(name, Level.WARN));
     levels(levels);
     context.updateLoggers();
   }
