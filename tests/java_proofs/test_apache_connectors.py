@@ -7,13 +7,17 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
+from confluent_kafka import Producer
 
+from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from tests.support.java_beside_ours import JavaBesideOurs
 from tests.support.topic_content import Content
 
 JAVA = {"connectrt.runtime": "java"}
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 SMT = "org.apache.kafka.connect.transforms"
+pytestmark = pytest.mark.timeout(600)
 LINES = 500
 WHERE = {"java": ("java", {}), "ours": ("ours", JAVA), "python": ("ours", {"connectrt.runtime": "python"})}
 
@@ -127,24 +131,54 @@ def test_file_sinks_write_the_same_three_times(both: JavaBesideOurs, tmp_path: P
             time.sleep(0.1)
 
 
-@pytest.mark.parametrize("name", ["VerifiableSource", "SchemaSource"])
-def test_test_sources_are_the_same_three_times(name: str, both: JavaBesideOurs) -> None:
-    topic = f"{{where}}.{name}"
+def test_a_mirror_source_copies_the_same_three_times(both: JavaBesideOurs, broker: EmbeddedKafka) -> None:
+    servers = broker.bootstrap_servers
+    admin = KafkaAdmin({"bootstrap.servers": servers})
+    admin.create_topic(TopicSpec("to-mirror", 2, 1, {}))
+    admin.close()
+    producer = Producer({"bootstrap.servers": servers, "enable.idempotence": True})
+    for number in range(LINES):
+        headers = [("h", b"%d" % number), ("h", None)]
+        value = None if number % 50 == 0 else b"value %d" % number
+        producer.produce("to-mirror", value, b"%d" % (number % 7), partition=number % 2, headers=headers)
+    assert producer.flush(30) == 0
+    bytes_ = "org.apache.kafka.connect.converters.ByteArrayConverter"
     config = {
-        "connector.class": f"org.apache.kafka.connect.tools.{name}Connector",
-        "topic": topic,
-        "throughput": "200",
-        "name": name,
-        "id": "3",
-        "num.messages": "100",
-        "messages.per.second": "100",
-        "multiple.schema": "true",
-        "partition.count": "1",
-        "key.converter": JSON,
-        "value.converter": JSON,
+        "connector.class": "org.apache.kafka.connect.mirror.MirrorSourceConnector",
+        "source.cluster.alias": "{where}",
+        "target.cluster.alias": "target-{where}",
+        "source.cluster.bootstrap.servers": servers,
+        "target.cluster.bootstrap.servers": servers,
+        "topics": "to-mirror",
+        "replication.factor": "1",
+        "offset-syncs.topic.replication.factor": "1",
+        "sync.topic.acls.enabled": "false",
+        "key.converter": bytes_,
+        "value.converter": bytes_,
+        "header.converter": bytes_,
     }
-    config.pop("name")
-    create(both, name.lower(), config)
-    found = contents(both, topic, 80)
-    assert found["ours"] == found["java"]
+    create(both, "mirror", config)
+    found = contents(both, "{where}.to-mirror", LINES)
+    assert found["ours"] == found["java"] == both.reader.read("to-mirror")
     assert found["python"] == found["java"]
+
+
+def test_heartbeats_of_mirrors_arrive(both: JavaBesideOurs, broker: EmbeddedKafka) -> None:
+    config = {
+        "connector.class": "org.apache.kafka.connect.mirror.MirrorHeartbeatConnector",
+        "source.cluster.alias": "{where}",
+        "target.cluster.alias": "target",
+        "source.cluster.bootstrap.servers": broker.bootstrap_servers,
+        "target.cluster.bootstrap.servers": broker.bootstrap_servers,
+        "heartbeats.topic.replication.factor": "1",
+        "emit.heartbeats.interval.seconds": "1",
+        "key.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+        "value.converter": "org.apache.kafka.connect.converters.ByteArrayConverter",
+    }
+    create(both, "heartbeat", config)
+    deadline = time.monotonic() + 60
+    while (
+        len(keys := {one.key for one in both.reader.read("heartbeats")} if both.reader.count("heartbeats") else ()) < 3
+    ):
+        assert time.monotonic() < deadline, keys
+        time.sleep(0.5)

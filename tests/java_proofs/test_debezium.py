@@ -67,7 +67,7 @@ def test_heartbeats_and_a_signal_arrive(both: JavaBesideOurs, database: Captured
 
 def test_a_killed_jvm_costs_nothing(both: JavaBesideOurs, database: CapturedDatabase) -> None:
     database.change(500)
-    both.await_new_host(both.kill_host())
+    both.kill_host("debezium-connector-postgres")
     database.change(500)
     both.await_key(ITEMS, database.mark())
     both.assert_equal(ITEMS)
@@ -120,7 +120,7 @@ def test_a_killed_jvm_costs_a_sink_nothing(both: JavaBesideOurs, tables: SunkTab
         tables.upsert(2 * SUNK + number, name=f"killed {number}")
         if number == 500:
             tables.flush()
-            both.kill_host()
+            both.kill_host("debezium-connector-jdbc")
     tables.flush()
     await_rows(tables, before + 1_000)
 
@@ -138,8 +138,8 @@ def test_migrate_check_says_what_becomes_of_javas_group(both: JavaBesideOurs, da
     report = json.loads(done.stdout)
     assert done.returncode == 0, report
     assert {one["name"]: (one["runtime"], one["kind"], one["tasks"]) for one in report["connectors"]} == {
-        NAME: ("java", "java", 1),
-        "jdbc": ("java", "java", 1),
+        f"{NAME}-java": ("java", "java", 1),
+        "jdbc-java": ("java", "java", 1),
     }
     assert report["topics"][0] == {
         "name": "group members",

@@ -36,13 +36,14 @@ def test_nothing_is_lost_by_kill_9(victim: str, both: JavaBesideOurs, database: 
 def kill(victim: str, both: JavaBesideOurs, database: CapturedDatabase) -> None:
     match victim:
         case "host":
-            both.await_new_host(both.kill_host())
+            both.kill_host("debezium-connector-postgres")
         case "slot":
-            both.kill_slot()
+            both.kill_slot("debezium-connector-postgres")
         case "worker":
             both.ours.kill()
             both.ours.start()
         case _:
+            database.close()
             database.server.crash()
             database.server.start()
 

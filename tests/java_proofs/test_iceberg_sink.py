@@ -18,6 +18,7 @@ from tests.support.java_plugins import iceberg_folder
 
 ROWS = 50_000 if whole() else 2_000
 LIMIT_S = 180
+pytestmark = pytest.mark.timeout(600)
 TOPIC = "to-iceberg"
 
 
@@ -73,9 +74,9 @@ def test_a_killed_jvm_and_a_restart_neither_lose_nor_repeat(
     both: JavaBesideOurs, broker: EmbeddedKafka, tables: dict[str, IcebergTable]
 ) -> None:
     send(broker, ROWS, 500)
-    both.kill_host()
+    both.kill_host("iceberg-kafka-connect")
     send(broker, ROWS + 500, 500)
     await_rows(tables["ours"], ROWS + 1_000)
-    both.ours.rest.settled("POST", "/connectors/iceberg/restart?includeTasks=true")
+    both.ours.rest.settled("POST", "/connectors/iceberg-ours/restart?includeTasks=true")
     send(broker, ROWS + 1_000, 100)
     await_rows(tables["ours"], ROWS + 1_100)

@@ -20,6 +20,7 @@ from tests.support.java_plugins import DEBEZIUM_MARIADB, plugin_folder
 from tests.support.mariadb_server import MariaDbServer
 from tests.support.topic_content import Content, normalised
 
+pytestmark = pytest.mark.timeout(600)
 ROWS = 2_000
 TOPIC = "shop.shop.items"
 _OF_A_CONNECTION = re.compile(rb'"(thread|pos|row|file|gtid)":(?:"[^"]*"|null|\d+)')
@@ -70,7 +71,7 @@ def test_snapshot_changes_and_a_new_column_are_the_same(
     both.create("shop", {side: config(server, servers, side, number) for number, side in enumerate(SIDES)})
     both.await_count(TOPIC, ROWS)
     server.run("UPDATE shop.items SET name = 'changed' WHERE id < 500; DELETE FROM shop.items WHERE id >= 1900")
-    both.kill_host()
+    both.kill_host("debezium-connector-mariadb")
     server.run("ALTER TABLE shop.items ADD COLUMN price decimal(10, 2) DEFAULT 1.5")
     server.run("INSERT INTO shop.items VALUES (9999, 'z', 2)")
     both.await_key(TOPIC, b'{"id":9999}')

@@ -28,6 +28,7 @@ from tests.support.worker_process import SparkWorkerProcess, WorkerProcess
 GROUP = "moving"
 ROWS = 2_000
 LIMIT_S = 180
+pytestmark = pytest.mark.timeout(1200)
 DELAY = {"scheduled.rebalance.max.delay.ms": "1000"}
 
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from tests.suite.other_spark import LINES
 
 PURE = ("tests/unit", "tests/property", "tests/scenarios", "tests/parity/golden")
-REAL = ("tests/integration", "tests/parity/live", "tests/e2e")
+REAL = ("tests/integration", "tests/parity/live", "tests/e2e", "tests/java_proofs/test_debezium.py")
 # Stories of several workers, brokers or nodes at once: one after another, for each alone has a dozen processes that
 # compute, and beside each other they only keep each other waiting (three at once: load 40, three times as long).
 GROUP_STORIES = (

@@ -46,8 +46,8 @@ class CapturedDatabase:
         self.run(_TABLES)
 
     def run(self, statement: str, values: Sequence[object] = ()) -> list[tuple[object, ...]]:
-        """Run one statement in a transaction of its own; return its rows. Connects again after the server was away."""
-        if self._connection is None or self._connection.closed or self._connection.broken:
+        """Run one statement in a transaction of its own; return its rows."""
+        if self._connection is None:
             self._connection = psycopg.connect(
                 host="127.0.0.1", port=self.server.port, user="postgres", dbname=self.name, autocommit=True
             )
@@ -86,9 +86,10 @@ class CapturedDatabase:
         return b'{"id":%d}' % (90_000_000 + self._marks)
 
     def close(self) -> None:
-        """Close the connection."""
+        """Close the connection; ``run`` opens another."""
         if self._connection is not None:
             self._connection.close()
+            self._connection = None
 
 
 def _change(number: int) -> str:

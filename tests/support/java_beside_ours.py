@@ -59,11 +59,14 @@ class JavaBesideOurs:
         self.reader.close()
 
     def create(self, name: str, configs: Mapping[str, Mapping[str, str]], tasks: int = 1) -> None:
-        """Create a connector on both sides (side -> configuration); wait until both run."""
+        """Create ``name-java`` and ``name-ours`` (side -> configuration); wait until both run.
+
+        Two names, for the name of a sink is that of its consumer group.
+        """
         for side, config in configs.items():
-            self.worker(side).rest.create(name, config)
+            self.worker(side).rest.create(f"{name}-{side}", config)
         for side in configs:
-            self.worker(side).rest.await_states(name, "RUNNING", ["RUNNING"] * tasks)
+            self.worker(side).rest.await_states(f"{name}-{side}", "RUNNING", ["RUNNING"] * tasks)
 
     def await_count(self, suffix: str, least: int, limit_s: float = 120.0) -> None:
         """Wait until ``java.suffix`` and ``ours.suffix`` hold so many records each."""
@@ -110,37 +113,32 @@ class JavaBesideOurs:
         )
         self.__enter__()
 
-    def hosts(self) -> list[psutil.Process]:
-        """Return the JVMs that host tasks of ours; not the one beside the driver."""
-        return [one for one in self.ours.processes() if _hosts(one) and one.ppid() != self.ours.pid]
+    def hosts(self, jar: str = "") -> list[psutil.Process]:
+        """Return the JVMs that host tasks of ours (not the one beside the driver); ``jar``: that hold such a jar."""
+        return [one for one in self.ours.processes() if one.ppid() != self.ours.pid and _hosts(one, jar)]
 
-    def kill_host(self) -> int:
-        """SIGKILL the JVM of the hosted tasks; return its pid."""
-        host = self._one_host()
+    def kill_host(self, jar: str) -> int:
+        """SIGKILL the JVM of the tasks of that jar; return its pid."""
+        host = self._host(jar)
         os.kill(host.pid, signal.SIGKILL)
         return int(host.pid)
 
-    def kill_slot(self) -> int:
+    def kill_slot(self, jar: str) -> int:
         """SIGKILL the Python process whose child that JVM is; return its pid."""
-        slot = int(self._one_host().ppid())
+        slot = int(self._host(jar).ppid())
         os.kill(slot, signal.SIGKILL)
         return slot
 
-    def await_new_host(self, former: int, limit_s: float = 60.0) -> None:
-        """Wait until a JVM other than ``former`` hosts tasks."""
-        deadline = time.monotonic() + limit_s
-        while not any(one.pid != former and one.is_running() for one in self.hosts()):
-            assert time.monotonic() < deadline, f"no new host within {limit_s:.0f} s"
-            time.sleep(0.1)
-
-    def _one_host(self) -> psutil.Process:
-        hosts = self.hosts()
-        assert hosts, "no JVM hosts a task"
+    def _host(self, jar: str) -> psutil.Process:
+        hosts = self.hosts(jar)
+        assert hosts, f"no JVM hosts a task of {jar}"
         return hosts[0]
 
 
-def _hosts(process: psutil.Process) -> bool:
+def _hosts(process: psutil.Process, jar: str) -> bool:
     try:
-        return HOST_CLASS in process.cmdline()
+        if HOST_CLASS not in process.cmdline():
+            return False
+        return not jar or any(jar in Path(one.path).name for one in process.open_files())
     except psutil.Error:
         return False

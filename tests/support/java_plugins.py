@@ -53,4 +53,6 @@ def all_plugins(plugin_path: Path) -> Path:
     """Make the folders of every connector but Iceberg's."""
     for name, coordinate in (("file", FILES), ("postgres", DEBEZIUM_POSTGRES), ("jdbc", DEBEZIUM_JDBC)):
         plugin_folder(plugin_path, name, coordinate)
+    mirror = [jar for jar in resolve_jars((MIRROR,)) if jar.name.startswith("connect-mirror")]
+    linked(plugin_path, "mirror", mirror)  # its closure is Connect's runtime
     return plugin_path

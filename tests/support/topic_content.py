@@ -25,6 +25,7 @@ class Content:
     headers: Headers
 
 
+_RUN_ID = "__debezium.context.runId"
 # When a record was made, by the clock of the process that made it: in every record.
 _CLOCK = re.compile(rb'"ts_(ms|us|ns)":\d+')
 # Where a snapshot stood in the log and in which transaction: each side takes a snapshot of its own.
@@ -34,13 +35,17 @@ _SEQUENCE = re.compile(rb'"sequence":"(?:[^"\\]|\\.)*"')
 
 
 def normalised(one: Content) -> Content:
-    """Return a Debezium record without what differs from run to run: clocks; of a snapshot's its place in the log."""
+    """Return a Debezium record without what differs from run to run.
+
+    Clocks, the header with the run's own random id, the place in the log of a record that a snapshot made.
+    """
+    headers = tuple((name, b"" if name == _RUN_ID else value) for name, value in one.headers)
     if one.value is None:
-        return one
+        return Content(one.key, None, headers)
     value = _SEQUENCE.sub(b'"sequence":""', _CLOCK.sub(rb'"ts_\1":0', one.value))
     if b'"op":"r"' in value or b'"op"' not in value:
         value = _PLACE.sub(rb'"\1":0', value)
-    return Content(one.key, value, one.headers)
+    return Content(one.key, value, headers)
 
 
 def as_it_is(one: Content) -> Content:

@@ -14,6 +14,7 @@ import java.util.Set;
 import java.util.concurrent.ExecutionException;
 import org.apache.kafka.clients.admin.Admin;
 import org.apache.kafka.clients.admin.AdminClientConfig;
+import org.apache.kafka.clients.admin.ListConsumerGroupOffsetsOptions;
 import org.apache.kafka.clients.consumer.Consumer;
 import org.apache.kafka.clients.consumer.ConsumerConfig;
 import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
@@ -82,6 +83,22 @@ final class GroupMember implements InvocationHandler {
     return null;
   }
 
+  /** Returns the offsets that the group has committed of these; what it has not is left out. */
+  @SuppressWarnings("unchecked")
+  Map<TopicPartition, Long> reached(Set<TopicPartition> partitions) throws InterruptedException {
+    Map<TopicPartition, Long> found = new HashMap<>();
+    if (properties.getOrDefault(ConsumerConfig.BOOTSTRAP_SERVERS_CONFIG, "").isBlank()) {
+      return found; // no cluster: a test's
+    }
+    ((Map<TopicPartition, OffsetAndMetadata>) committed(partitions))
+        .forEach((partition, at) -> {
+          if (at != null) {
+            found.put(partition, at.offset());
+          }
+        });
+    return found;
+  }
+
   /** Returns what the group has committed; like a consumer's, with null where there is nothing. */
   private synchronized Object committed(Object asked) throws InterruptedException {
     Set<TopicPartition> partitions = new HashSet<>();
@@ -103,7 +120,9 @@ final class GroupMember implements InvocationHandler {
       Map<TopicPartition, OffsetAndMetadata> found = new HashMap<>();
       Map<TopicPartition, OffsetAndMetadata> all =
           admin
-              .listConsumerGroupOffsets(properties.get(ConsumerConfig.GROUP_ID_CONFIG))
+              .listConsumerGroupOffsets(
+                  properties.get(ConsumerConfig.GROUP_ID_CONFIG),
+                  new ListConsumerGroupOffsetsOptions().requireStable(true)) // as a consumer's
               .partitionsToOffsetAndMetadata()
               .get();
       partitions.forEach(one -> found.put(one, all.get(one)));

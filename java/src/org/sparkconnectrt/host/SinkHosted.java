@@ -43,6 +43,7 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
   private SinkTask task;
   private final DeadLetters letters = new DeadLetters(this);
   private final WorkerErrantRecordReporter errant;
+  private final Map<TopicPartition, Long> reached = new HashMap<>(); // committed when it was opened
   private List<SinkRecord> again; // what the task asked for again, else null
   private final RetryClock retries;
   private volatile boolean ending;
@@ -123,9 +124,13 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
       switch (call.kind()) {
         case 'P' -> put(call, answer);
         case 'G' -> deliver(again, answer);
-        case 'U' -> task.open(context.opened(partitions(call.head())));
+        case 'U' -> open(partitions(call.head()));
         case 'V' -> safe(call.head(), answer);
-        case 'Y' -> close(partitions(call.head()));
+        case 'Y' -> {
+          Set<TopicPartition> leaving = partitions(call.head());
+          reached.keySet().removeAll(leaving);
+          close(leaving);
+        }
         default -> throw new IllegalArgumentException("no sink task takes " + call.kind());
       }
     } catch (Throwable error) { // plug-in code
@@ -135,13 +140,50 @@ final class SinkHosted extends Hosted<ConsumerRecord<byte[], byte[]>, SinkRecord
     return answer;
   }
 
+  /**
+   * Opens partitions. A task that answers preCommit itself may commit its group's offsets in
+   * transactions of its own (Iceberg's does): Python knows nothing of them, so a task that is hosted
+   * again would be given what it has committed already. In Java its new consumer begins there.
+   */
+  private void open(Set<TopicPartition> partitions) throws Exception {
+    task.open(context.opened(partitions));
+    if (task.getClass().getMethod("preCommit", Map.class).getDeclaringClass() != SinkTask.class) {
+      reached.putAll(context.member().reached(partitions));
+      reached.keySet().removeAll(context.offsets().keySet()); // the task itself says where these begin
+    }
+  }
+
+  /** Whether a record is not put: it is behind what is reached, or comes again after the seek to there. */
+  private boolean isBehind(ConsumerRecord<byte[], byte[]> raw, Set<TopicPartition> sought) {
+    if (reached.isEmpty() && sought.isEmpty()) {
+      return false;
+    }
+    TopicPartition partition = new TopicPartition(raw.topic(), raw.partition());
+    if (sought.contains(partition)) {
+      return true;
+    }
+    Long begin = reached.get(partition);
+    if (begin == null || raw.offset() >= begin) {
+      reached.remove(partition);
+      return false;
+    }
+    context.offset(partition, begin);
+    sought.add(partition);
+    return true;
+  }
+
   private void put(Wire.Frame call, ObjectNode answer) {
     List<SinkRecord> records = new ArrayList<>();
+    Set<TopicPartition> sought = new HashSet<>();
     Consumed rows = new Consumed(call.head(), call.data());
     try {
       retries.begin();
       while (rows.next()) {
-        SinkRecord record = converted(rows.record());
+        ConsumerRecord<byte[], byte[]> raw = rows.record();
+        if (isBehind(raw, sought)) {
+          continue;
+        }
+        SinkRecord record = converted(raw);
         if (record != null) {
           records.add(record);
         } else if (ending) { // it may have been given up for that alone
