@@ -7,6 +7,7 @@ from bench.lab import Lab
 from bench.report import Result, Run
 from bench.source import move, write_input
 from bench.turns import all_exact, note_speed, take_turns
+from tests.support.worker_process import WorkerProcess
 
 TARGET = 1.5
 
@@ -18,12 +19,16 @@ def run(lab: Lab, short: bool) -> Result:
         "hosted_lines", "records/s of Java's FileStreamSource, String", "records_per_s", True, f">={TARGET}"
     )
 
-    def in_python() -> Run:
-        worker = lab.side("ours")
-        assert worker is not None
-        return move(lab, "limit", worker, given)
+    workers: dict[str, WorkerProcess] = {}
 
-    take_turns(result, lab, short, lambda who, worker: move(lab, who, worker, given, IN_JAVA), in_python)
+    def hosted(who: str, worker: WorkerProcess) -> Run:
+        workers[who] = worker
+        return move(lab, who, worker, given, IN_JAVA)
+
+    def in_python() -> Run:
+        return move(lab, "limit", workers["ours"], given)
+
+    take_turns(result, lab, short, hosted, in_python)
     result.met = (result.ratio or 0) >= TARGET and all_exact(result)
     result.notes.append("limit is FileStreamSource in Python, in the same worker")
     note_speed(result, lab)

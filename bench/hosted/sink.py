@@ -7,6 +7,7 @@ from bench.lab import Lab
 from bench.report import Result, Run
 from bench.sink import fill_topic, move
 from bench.turns import all_exact, note_speed, take_turns
+from tests.support.worker_process import WorkerProcess
 
 TARGET = 1.0
 
@@ -16,12 +17,16 @@ def run(lab: Lab, short: bool) -> Result:
     given = fill_topic(lab, 20_000 if short else 3_000_000)
     result = Result("hosted_sink", "records/s of Java's FileStreamSink", "records_per_s", True, f">={TARGET}")
 
-    def in_python() -> Run:
-        worker = lab.side("ours")
-        assert worker is not None
-        return move(lab, "limit", worker, given)
+    workers: dict[str, WorkerProcess] = {}
 
-    take_turns(result, lab, short, lambda who, worker: move(lab, who, worker, given, IN_JAVA), in_python)
+    def hosted(who: str, worker: WorkerProcess) -> Run:
+        workers[who] = worker
+        return move(lab, who, worker, given, IN_JAVA)
+
+    def in_python() -> Run:
+        return move(lab, "limit", workers["ours"], given)
+
+    take_turns(result, lab, short, hosted, in_python)
     result.met = (result.ratio or 0) >= TARGET and all_exact(result)
     result.notes.append("limit is FileStreamSink in Python, in the same worker")
     note_speed(result, lab)
