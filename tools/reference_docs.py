@@ -34,7 +34,7 @@ from spark_connect_rt.config.worker.standalone_config import STANDALONE
 from spark_connect_rt.config.worker.storage_config import STORAGE
 from spark_connect_rt.mirror.maker_config import MAKER
 from spark_connect_rt.ports.metric_names import METRICS
-from spark_connect_rt.rest.metrics import prometheus_name
+from spark_connect_rt.rest.management.metrics import prometheus_name
 from spark_connect_rt.transforms import settings as transform_settings
 from spark_connect_rt.transforms.columns.by_columns import has_column_form
 

@@ -16,6 +16,7 @@ from typing import Any, Generic, TypeVar
 
 from spark_connect_rt.app.deferred_runner import DeferredRunner, with_stores
 from spark_connect_rt.app.exit_codes import EXIT_BROKER_UNREACHABLE
+from spark_connect_rt.app.management.parts import Surroundings, WorkerManagement
 from spark_connect_rt.app.plugin_group import group_installs
 from spark_connect_rt.app.plugin_report import refuse_unlisted, tell_broken
 from spark_connect_rt.app.rest_api import RestApi
@@ -31,6 +32,7 @@ from spark_connect_rt.mirror.named_class import import_only
 from spark_connect_rt.plugin_install.group_installs import GroupInstalls
 from spark_connect_rt.ports.supervision import Supervisor
 from spark_connect_rt.ports.task_runner import TaskRunner
+from spark_connect_rt.rest.management.routes import NOTHING
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.stores.offset_store import OffsetStore
@@ -58,6 +60,7 @@ class ConnectWorker(ABC, Generic[Herder]):
         self._admin: KafkaAdmin | None = None
         self._rest: RestApi | None = None
         self._installs: GroupInstalls | None = None
+        self._management: WorkerManagement | None = None
         self._runner: Any = None
         self.herder: Herder | None = None
 
@@ -90,12 +93,16 @@ class ConnectWorker(ABC, Generic[Herder]):
         dependencies = self._dependencies(self._admin, self._runner)
         self.herder = self._new_herder(dependencies)
         self._installs = group_installs(self.config, self.address.worker_id, self._admin, self.herder)
+        self._management = WorkerManagement(
+            Surroundings(self.config, self.address.worker_id, dependencies, self.herder, self._admin, self._runner)
+        )
         self._rest = self._new_rest(dependencies, self.herder)
         if self._rest is not None:
             self._rest.start()
         self._reach_broker(self._admin)
         self.herder.start()
         self._installs.start()
+        self._management.start()
         self._runner.build(after=self._read(dependencies.offset_store))
         if self.config.plugins.folders:
             refuse_unlisted(self.config.plugins, plugins_of(self.config.raw))
@@ -135,6 +142,7 @@ class ConnectWorker(ABC, Generic[Herder]):
             dependencies.peers,
             report=self.supervisor.failed,
             installs=self._installs,
+            management=self._management.parts if self._management else NOTHING,
         )
 
     def _reach_broker(self, admin: KafkaAdmin) -> None:
@@ -150,6 +158,8 @@ class ConnectWorker(ABC, Generic[Herder]):
             self.herder.stop(STOP_LIMIT_S)
         if self._rest is not None:
             self._rest.stop()
+        if self._management is not None:
+            self._management.stop()
         if self._installs is not None:
             self._installs.stop()
         if self._runner is not None and self.supervisor.failure is None:  # else the herder has ended what it could

@@ -30,9 +30,10 @@ from spark_connect_rt.ports.plugin_installs import PluginInstalls
 from spark_connect_rt.ports.supervision import Report, report_nowhere
 from spark_connect_rt.rest.app import create_admin_app, create_app
 from spark_connect_rt.rest.basic_auth import LOGIN_FILE
+from spark_connect_rt.rest.management.plugin_installs import InstallRights
+from spark_connect_rt.rest.management.routes import NOTHING, Management
 from spark_connect_rt.rest.middleware.cors import CrossOrigin
 from spark_connect_rt.rest.middleware.response_headers import ResponseHeaders
-from spark_connect_rt.rest.plugin_installs import InstallRights
 from spark_connect_rt.rest.server import RestServer, RestServers
 
 log = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class RestApi:
         environment: Mapping[str, str] = os.environ,
         report: Report = report_nowhere,
         installs: PluginInstalls | None = None,
+        management: Management = NOTHING,
     ) -> None:
         """Take the worker's settings. Raises BadConfigError."""
         rights = InstallRights(installs, config.plugin_install.connectrt_plugins_install) if installs else None
@@ -64,7 +66,13 @@ class RestApi:
 
         self._extensions = _extensions(config, plugins, environment)
         app: Asgi = create_app(
-            herder, peers, commit=build_commit(), with_admin=admin is None, plugins=broken, installs=rights
+            herder,
+            peers,
+            commit=build_commit(),
+            with_admin=admin is None,
+            plugins=broken,
+            installs=rights,
+            management=management,
         )
         for extension in reversed(self._extensions):
             app = _with_routes(extension.wrap(app, herder.views), extension, herder.views)
@@ -74,9 +82,8 @@ class RestApi:
             app = CrossOrigin(app, origins, _parts(rest.access_control_allow_methods))
         servers = servers_of(app, parse_listeners(rest.listeners), texts, LISTENERS, report)
         if admin:
-            servers += servers_of(
-                create_admin_app(herder, broken, rights), parse_listeners(admin), texts, ADMIN, report
-            )
+            aside = create_admin_app(herder, broken, rights, peers=peers, management=management)
+            servers += servers_of(aside, parse_listeners(admin), texts, ADMIN, report)
         self._servers = RestServers(servers)
 
     def start(self) -> None:

@@ -21,15 +21,17 @@ from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.protocol.java_hash_order import java_hash_order
-from spark_connect_rt.rest import admin, connector_plugins, connectors, health, internal, root
+from spark_connect_rt.rest import connector_plugins, connectors, health, internal, root
 from spark_connect_rt.rest.context import REQUEST_LIMIT_MS, Forwarded, JsonResponse, RestContext
 from spark_connect_rt.rest.description import docs_page
 from spark_connect_rt.rest.description.openapi import describe
 from spark_connect_rt.rest.error_mapping import ErrorAnswer, answer_of, answer_of_http, answer_of_unexpected
+from spark_connect_rt.rest.management import admin
+from spark_connect_rt.rest.management.plugin_installs import InstallRights, ReadPlugins
+from spark_connect_rt.rest.management.routes import NOTHING, Management
 from spark_connect_rt.rest.middleware.body_limit import BodyLimit
 from spark_connect_rt.rest.negotiation import speaks_json
 from spark_connect_rt.rest.paths import EncodedPaths
-from spark_connect_rt.rest.plugin_installs import InstallRights, ReadPlugins
 
 _log = logging.getLogger(__name__)
 
@@ -44,6 +46,7 @@ def create_app(
     with_admin: bool = True,
     plugins: ReadPlugins | None = None,
     installs: InstallRights | None = None,
+    management: Management = NOTHING,
 ) -> FastAPI:
     """Return the application; ``peers`` None: a worker alone, nothing is forwarded.
 
@@ -52,7 +55,7 @@ def create_app(
     context = RestContext(herder, version, commit, peers, request_limit_ms)
     routers = [it.router(context) for it in (root, health, connectors, internal, connector_plugins)]
     if with_admin:
-        routers.append(admin.router(herder, plugins, installs))
+        routers.append(admin.router(context, plugins, installs, management))
     return _application(routers, context.close, version)
 
 
@@ -61,10 +64,14 @@ def create_admin_app(
     plugins: ReadPlugins | None = None,
     installs: InstallRights | None = None,
     *,
+    peers: PeerClient | None = None,
     version: str = CONNECT_VERSION,
+    request_limit_ms: int = REQUEST_LIMIT_MS,
+    management: Management = NOTHING,
 ) -> FastAPI:
     """Return the application behind ``admin.listeners``: /admin and nothing else."""
-    return _application([admin.router(herder, plugins, installs)], lambda: None, version)
+    context = RestContext(herder, version, "unknown", peers, request_limit_ms)
+    return _application([admin.router(context, plugins, installs, management)], context.close, version)
 
 
 def create_internal_app(

@@ -15,8 +15,8 @@ from fastapi import FastAPI
 from spark_connect_rt.rest.shapes import Error
 
 if TYPE_CHECKING:
-    from spark_connect_rt.rest.description.openapi_operations import Operation, QueryParameter, Shape
     from spark_connect_rt.rest.description.openapi_schemas import Schemas
+    from spark_connect_rt.rest.operation import Operation, QueryParameter, Shape
 
 TITLE = "Kafka Connect REST API"
 _ABOUT = (

@@ -7,8 +7,6 @@ test holds the two against each other, and another one asks every operation for 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
-from typing import Any
 
 from spark_connect_rt.ports.herder_values import (
     ConnectorInfo,
@@ -22,31 +20,8 @@ from spark_connect_rt.ports.loggers import LEVELS, LoggerLevel
 from spark_connect_rt.ports.plugin_installs import InstalledInfo, WantedPlugin
 from spark_connect_rt.rest import shapes
 from spark_connect_rt.rest.config_shapes import CheckedConfig, ConfigKeyInfo
-
-Shape = Any
-"""A dataclass of the ports or of rest/shapes.py, or a list or dict of these."""
-
-
-@dataclass(frozen=True, slots=True)
-class QueryParameter:
-    """A parameter that may be left out; ``repeats``: given more than once, each adds to the others."""
-
-    name: str
-    description: str
-    schema: Mapping[str, Any]
-    repeats: bool = False
-
-
-@dataclass(frozen=True, slots=True)
-class Operation:
-    """One method on one path. ``answers``: status -> what it holds (None: nothing); ``refusals``: status -> why."""
-
-    id: str
-    answers: Mapping[int, Shape | None]
-    refusals: Mapping[int, str] = field(default_factory=dict)
-    body: Shape | None = None
-    parameters: tuple[QueryParameter, ...] = ()
-
+from spark_connect_rt.rest.management import operations
+from spark_connect_rt.rest.operation import Operation, QueryParameter
 
 UNREADABLE = "The body is not the JSON that is needed (500 as Java answers; code CRT-1032)."
 _LATE = "It could not be done in time, the worker that must do it is not reached, or an unforeseen error."
@@ -188,4 +163,5 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         {204: None},
         {404: "No such plug-in is installed.", 409: "A connector uses it."} | _NOT_YOURS,
     ),
+    **operations.OPERATIONS,
 }

@@ -14,7 +14,7 @@ from pydantic import TypeAdapter
 
 from spark_connect_rt.ports.json_shape import JsonShape
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.rest.description.openapi_operations import Operation, Shape
+from spark_connect_rt.rest.operation import Operation, Shape
 from spark_connect_rt.rest.shapes import Error
 
 _REFERENCE = "#/components/schemas/{model}"

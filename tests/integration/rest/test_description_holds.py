@@ -24,7 +24,7 @@ from schemathesis.specs.openapi.checks import (
 from spark_connect_rt.ports.herder_requests import CreateConnector, DeleteConnector, SetTargetState
 from spark_connect_rt.rest.app import create_app
 from spark_connect_rt.rest.description.openapi_operations import OPERATIONS
-from spark_connect_rt.rest.plugin_installs import InstallRights
+from spark_connect_rt.rest.management.plugin_installs import InstallRights
 from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from tests.unit.rest.test_plugin_installs import FakeInstalls

@@ -8,7 +8,7 @@ from typing import Any
 from spark_connect_rt.java_host.heartbeats import OnMeter, resident_bytes, take_heartbeat
 from spark_connect_rt.ports.task_runner import TaskMeasured
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.rest.metrics import metrics_text
+from spark_connect_rt.rest.management.metrics import metrics_text
 from spark_connect_rt.runtime.worker.plugin_metrics import plugin_metrics
 from spark_connect_rt.runtime.worker.task_measures import TaskMeasures
 from spark_connect_rt.spark.executor.task_meter import TaskMeter

@@ -12,7 +12,7 @@ import pytest
 from spark_connect_rt.errors import AlreadyExistsError, PluginInUseError
 from spark_connect_rt.ports.plugin_installs import INSTALLED, InstalledInfo, InstallState, WantedPlugin
 from spark_connect_rt.rest.app import create_app
-from spark_connect_rt.rest.plugin_installs import InstallRights, may_change
+from spark_connect_rt.rest.management.plugin_installs import InstallRights, may_change
 from tests.unit.rest.conftest import ask
 from tests.unit.rest.fake_herder import FakeHerder
 

@@ -9,7 +9,7 @@ from spark_connect_rt.config.worker.worker_config import RuntimeSettings
 from spark_connect_rt.ports.metric_names import METRICS
 from spark_connect_rt.ports.task_runner import TaskMeasured
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.rest.metrics import metrics_text, prometheus_name
+from spark_connect_rt.rest.management.metrics import metrics_text, prometheus_name
 from spark_connect_rt.runtime.worker.task_measures import StateTimes, TaskMeasures, metrics_window_ms
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
 from spark_connect_rt.testing.memory_connectors import faults

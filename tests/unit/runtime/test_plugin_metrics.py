@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from spark_connect_rt.ports.task_runner import TaskMeasured
 from spark_connect_rt.protocol.ids import ConnectorTaskId
-from spark_connect_rt.rest.metrics import prometheus_name
+from spark_connect_rt.rest.management.metrics import prometheus_name
 from spark_connect_rt.runtime.worker.plugin_metrics import plugin_metrics
 from spark_connect_rt.runtime.worker.task_measures import TaskMeasures
 from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics

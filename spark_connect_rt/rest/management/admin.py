@@ -5,16 +5,21 @@ from __future__ import annotations
 from fastapi import APIRouter
 from starlette.responses import Response
 
-from spark_connect_rt.ports.herder import HerderApi
-from spark_connect_rt.rest import loggers, plugin_installs
-from spark_connect_rt.rest.context import JsonResponse
-from spark_connect_rt.rest.plugin_installs import InstallRights, ReadPlugins
+from spark_connect_rt.rest.context import JsonResponse, RestContext
+from spark_connect_rt.rest.management import loggers, plugin_installs
+from spark_connect_rt.rest.management.plugin_installs import InstallRights, ReadPlugins
+from spark_connect_rt.rest.management.routes import NOTHING, Management, add_routes
 from spark_connect_rt.rest.shapes import WorkerEvents
 
 
-def router(herder: HerderApi, plugins: ReadPlugins | None, installs: InstallRights | None = None) -> APIRouter:
+def router(
+    context: RestContext,
+    plugins: ReadPlugins | None,
+    installs: InstallRights | None = None,
+    management: Management = NOTHING,
+) -> APIRouter:
     """Return the routes of ``/admin``; ``plugins`` None: none are reported; ``installs`` None: none are installed."""
-    routes = APIRouter(tags=["worker"])
+    routes, herder = APIRouter(tags=["worker"]), context.herder
 
     @routes.get("/admin/story")
     async def events() -> Response:
@@ -29,10 +34,11 @@ def router(herder: HerderApi, plugins: ReadPlugins | None, installs: InstallRigh
     @routes.get("/admin/metrics", include_in_schema=False)
     async def metrics() -> Response:
         """Return Connect's metrics of this worker, for Prometheus."""
-        from spark_connect_rt.rest.metrics import CONTENT_TYPE, metrics_text
+        from spark_connect_rt.rest.management.metrics import CONTENT_TYPE, metrics_text
 
         return Response(metrics_text(herder.views.metrics()), media_type=CONTENT_TYPE)
 
     plugin_installs.add_routes(routes, plugins, installs)
     loggers.add_routes(routes, herder)
+    add_routes(routes, context, management)
     return routes

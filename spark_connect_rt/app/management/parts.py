@@ -1,0 +1,60 @@
+"""The parts behind the management API of one worker: made, started and stopped here."""
+
+from __future__ import annotations
+
+import logging
+from dataclasses import dataclass
+from typing import Protocol
+
+from spark_connect_rt.config.worker.worker_settings import WorkerConfig
+from spark_connect_rt.kafka.admin import KafkaAdmin
+from spark_connect_rt.ports.task_runner import TaskRunner
+from spark_connect_rt.rest.management.routes import Management
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.herder import DistributedHerder
+
+log = logging.getLogger(__name__)
+
+
+class Service(Protocol):
+    """A part with threads or clients of its own. The worker goes on without one that cannot start, and says so."""
+
+    def start(self) -> None:
+        """Start it; returns at once."""
+
+    def stop(self) -> None:
+        """Stop it, also if it never started."""
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the parts may stand on: one worker, nothing of it started yet."""
+
+    config: WorkerConfig
+    worker_id: str
+    dependencies: HerderDependencies
+    herder: DistributedHerder
+    admin: KafkaAdmin
+    runner: TaskRunner
+
+
+class WorkerManagement:
+    """The parts of one worker."""
+
+    def __init__(self, around: Surroundings) -> None:
+        self._services: list[Service] = []
+        self.parts = Management()
+
+    def start(self) -> None:
+        """Start every part."""
+        for service in self._services:
+            service.start()
+
+    def stop(self) -> None:
+        """Stop every part; one that does not stop in order is logged."""
+        services, self._services = self._services, []
+        for service in reversed(services):
+            try:
+                service.stop()
+            except Exception:
+                log.exception("%s did not stop in order", type(service).__name__)

@@ -1,0 +1,1 @@
+"""The web console, ``/console``: pages over the REST API, rendered by each worker."""

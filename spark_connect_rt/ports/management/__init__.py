@@ -1,0 +1,1 @@
+"""What the management API asks: the values it answers with, and the Protocols behind them."""

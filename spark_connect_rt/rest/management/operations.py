@@ -1,0 +1,9 @@
+"""The operations of all resources of the management API, for /openapi.json."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+from spark_connect_rt.rest.operation import Operation
+
+OPERATIONS: Mapping[tuple[str, str], Operation] = {}

@@ -1,0 +1,24 @@
+"""Puts the resources of the management API together.
+
+Owns ``Management``: what stands behind them. A part that is None is not served by this worker: its paths answer 404.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from fastapi import APIRouter
+
+from spark_connect_rt.rest.context import RestContext
+
+
+@dataclass(frozen=True, slots=True)
+class Management:
+    """What the management API asks (ports/management)."""
+
+
+NOTHING = Management()
+
+
+def add_routes(routes: APIRouter, context: RestContext, management: Management) -> None:
+    """Add the routes of every part that is there."""
