@@ -27,12 +27,16 @@ class ManagedWorkers(Workers):
         self.peers = AppPeers()
         self.reads: dict[str, HttpGroupReads] = {}
         for name in names:
-            worker = cluster.add_worker(name)
+            cluster.add_worker(name)
+        cluster.until_stable()
+        for name in names:
+            worker = cluster.workers[name]
             reads = self.reads[name] = HttpGroupReads(worker.herder.views, self.peers)
             self.peers.apps[f"{name}:8083"] = create_app(
                 worker.herder, self.peers, management=parts(worker, reads), with_admin=True
             )
-        cluster.until_stable()
+            # FastAPI makes its routes with the first request, and turns warnings off for that, in all threads.
+            assert self.ask(name, "GET", "/").status_code == 200
 
     def app(self, name: str) -> FastAPI:
         return self.peers.apps[f"{name}:8083"]
