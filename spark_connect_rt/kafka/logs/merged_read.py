@@ -105,4 +105,6 @@ class MergedRead:
             self._reached[number] = self._ends[number]
 
     def _place(self, number: int, offset: int | None = None) -> _ClientPartition:
-        return _ClientPartition(self._topic, number) if offset is None else _ClientPartition(self._topic, number, offset)
+        return (
+            _ClientPartition(self._topic, number) if offset is None else _ClientPartition(self._topic, number, offset)
+        )

@@ -13,7 +13,6 @@ from spark_connect_rt.management.letters.letter_topics import LetterTopics
 from spark_connect_rt.management.letters.queues import Queues
 from spark_connect_rt.planning.letters.cursor import decode_cursor, encode_cursor
 from spark_connect_rt.planning.letters.letter import Letter, LetterFilter
-from spark_connect_rt.planning.letters.letter_values import Shown
 from spark_connect_rt.ports.hidden_values import without_secrets
 from spark_connect_rt.ports.management.dead_letters import (
     LetterHeader,
@@ -103,18 +102,6 @@ def letter_info(letter: Letter, form: LetterForm, mark: ReplayedMark | None) -> 
         headers=[LetterHeader(_name(name), form.header(letter, name).shown(data)) for name, data in letter.headers],
         replayed=mark,
     )
-
-
-def shown_letter(letter: Letter, form: LetterForm, most: int | None) -> dict[str, Shown | list[dict[str, object]]]:
-    """Return key, value and headers of a letter as an edit sees them; ``most``: bytes of each, None: all."""
-    headers = [
-        {"name": _name(name), "value": form.header(letter, name).shown(data, most)} for name, data in letter.headers
-    ]
-    return {
-        "key": form.part(letter, "key").shown(letter.key, most),
-        "value": form.part(letter, "value").shown(letter.value, most),
-        "headers": headers,
-    }
 
 
 def _shown_text(text: str | None) -> str | None:

@@ -25,7 +25,7 @@ def decode_cursor(text: str, topic_id: str) -> dict[int, int]:
             raise ValueError("too long")
         data = base64.b64decode(text.encode("ascii") + b"=" * (-len(text) % 4), altchars=b"-_", validate=True)
         named, pairs = json.loads(data)
-        positions = {number: offset for number, offset in pairs}
+        positions: dict[int, int] = dict(pairs)
         if not all(type(one) is int and 0 <= one < 2**63 for pair in positions.items() for one in pair):
             raise ValueError("no offsets")
     except (ValueError, TypeError, RecursionError, binascii.Error) as error:
