@@ -123,8 +123,8 @@ class PreviewOrder:
     """What an executor is to do. References to secrets are resolved there.
 
     ``launch`` is of one task with all of the connector's work. ``planned``: ``launch.config`` is its configuration,
-    else the connector is asked for it there. ``positions``: topic, partition and where a sink reads from (-1 beginning, -2
-    end).
+    else the connector is asked for it there. ``positions``: topic, partition and where a sink reads from
+    (-1 beginning, -2 end).
     """
 
     launch: TaskLaunch

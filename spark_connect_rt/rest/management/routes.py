@@ -10,13 +10,16 @@ from dataclasses import dataclass
 from fastapi import APIRouter
 
 from spark_connect_rt.ports.management.group_reads import GroupReads
+from spark_connect_rt.ports.management.previews import Previews
 from spark_connect_rt.rest.context import RestContext
+from spark_connect_rt.rest.management import previews
 
 
 @dataclass(frozen=True, slots=True)
 class Management:
     """What the management API asks (ports/management)."""
 
+    previews: Previews | None = None
     group_reads: GroupReads | None = None  # served to other workers; it has no path of its own
 
 
@@ -25,3 +28,5 @@ NOTHING = Management()
 
 def add_routes(routes: APIRouter, context: RestContext, management: Management) -> None:
     """Add the routes of every part that is there."""
+    if management.previews is not None:
+        previews.add_routes(routes, context, management.previews)

@@ -54,7 +54,7 @@ class RecordShower:
                 return None if data is None else _cut(data)
             return sendable(load_json(data))
         except Exception:  # noqa: BLE001 - a value that is unlike its schema, or that JSON has no form for: the stage fails
-            return sendable(repr(value)[:_CUT_CHARACTERS])
+            return sendable((value if isinstance(value, str) else repr(value))[:_CUT_CHARACTERS])
 
     def _schema(self, schema: Schema | None) -> Any:
         if schema is None:

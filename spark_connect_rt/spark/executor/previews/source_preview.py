@@ -26,13 +26,13 @@ from spark_connect_rt.pipeline.transaction_boundaries import End
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.management.previews import RECORDS_MAX, Ended
 from spark_connect_rt.ports.task_runner import TaskLaunch
-from spark_connect_rt.state.offset_fold import partition_key
 from spark_connect_rt.spark.executor.hosting import Switches, load_class
 from spark_connect_rt.spark.executor.previews.collected import Collected
 from spark_connect_rt.spark.executor.previews.stage_walk import POLLED, StageWalk, failed
 from spark_connect_rt.spark.executor.sources.hosted_source import Durable, HostedSource, SourceParts
 from spark_connect_rt.spark.executor.sources.python_source import PythonSource
 from spark_connect_rt.spark.executor.task_meter import TaskMeter
+from spark_connect_rt.state.offset_fold import partition_key
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
