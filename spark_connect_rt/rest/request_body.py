@@ -60,6 +60,8 @@ def config_of(fields: Any) -> dict[str, str]:
 
     Raises UnreadableBodyError, BadConfigError.
     """
+    if isinstance(fields, dict):
+        fields = {name: json.dumps(one) if type(one) in (int, float) else one for name, one in fields.items()}
     return _settings(fields)
 
 

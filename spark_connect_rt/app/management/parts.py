@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import logging
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Protocol
 
+from spark_connect_rt.app.management.dead_letters import letter_desk
+from spark_connect_rt.app.management.previews import previews
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
-from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.kafka.admin import KafkaAdmin
-from spark_connect_rt.management.cluster_topics import kafka_topics
 from spark_connect_rt.management.group_reads import HttpGroupReads
-from spark_connect_rt.management.previews.previewing import ConnectorPreviews
-from spark_connect_rt.ports.management.previews import PreviewRunner
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.rest.management.routes import Management
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 
-SPARK_WAIT_S = 60.0
 log = logging.getLogger(__name__)
 
 
@@ -56,35 +53,15 @@ def _group_reads(around: Surroundings) -> HttpGroupReads:
     return HttpGroupReads(around.herder.views, deps.peers, deps.settings.signature_algorithm, reporting)
 
 
-def _previews(around: Surroundings) -> ConnectorPreviews:
-    """Return previews on the worker's own Spark session, once that is up."""
-
-    def runner() -> PreviewRunner:
-        found = real_runner(around.runner, SPARK_WAIT_S)
-        if not hasattr(found, "previews"):
-            raise ConnectError("this worker has no executors that could run a preview")
-        runs: PreviewRunner = found.previews()
-        return runs
-
-    return ConnectorPreviews(around.dependencies, around.herder, runner, kafka_topics)
-
-
-def real_runner(runner: TaskRunner, limit_s: float) -> Any:
-    """Return the runner behind one that is built later. Raises ConnectError: it is not built in time, or cannot be."""
-    wait = getattr(runner, "real", None)
-    try:
-        return runner if wait is None else wait(limit_s)
-    except Exception as error:
-        raise ConnectError(f"Spark is not there: {error or type(error).__name__}") from error
-
-
 class WorkerManagement:
     """The parts of one worker."""
 
     def __init__(self, around: Surroundings) -> None:
         reads = _group_reads(around)
         self._services: list[Service] = [reads]
-        self.parts = Management(previews=_previews(around), group_reads=reads)
+        letters = letter_desk(around.config, around.dependencies, around.herder.views, around.admin)
+        shown = previews(around.dependencies, around.herder, around.runner)
+        self.parts = Management(group_reads=reads, letters=letters, previews=shown)
 
     def start(self) -> None:
         """Start every part."""

@@ -37,6 +37,10 @@ class MirrorCheckpointConnector(SourceConnector):
         """Refuse what cannot be had, and settings that contradict each other."""
         return checkpoint_problems(config)
 
+    def preview_obstacle(self, config: Mapping[str, str]) -> str | None:
+        """Refuse: what it does beside its records cannot be taken back."""
+        return WRITES_BESIDE
+
     def start(self, config: Mapping[str, str]) -> None:
         """Create the topic and find the groups, then look for new ones now and then. Raises ConnectError."""
         super().start(config)

@@ -34,6 +34,10 @@ class MirrorHeartbeatConnector(SourceConnector):
         """Refuse what cannot be had."""
         return base_problems(config)
 
+    def preview_obstacle(self, config: Mapping[str, str]) -> str | None:
+        """Refuse: what it does beside its records cannot be taken back."""
+        return WRITES_BESIDE
+
     def start(self, config: Mapping[str, str]) -> None:
         """Create the topic. Raises ConnectError."""
         super().start(config)

@@ -42,6 +42,10 @@ class MirrorSourceConnector(SourceConnector):
         """Refuse what cannot be had, and settings that contradict each other."""
         return source_problems(config)
 
+    def preview_obstacle(self, config: Mapping[str, str]) -> str | None:
+        """Refuse: what it does beside its records cannot be taken back."""
+        return WRITES_BESIDE
+
     def start(self, config: Mapping[str, str]) -> None:
         """Look at both clusters, then again now and then. A cluster that does not answer is asked again soon."""
         super().start(config)

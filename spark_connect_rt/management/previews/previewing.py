@@ -49,6 +49,7 @@ from spark_connect_rt.runtime.worker.launches import (
 from spark_connect_rt.security.carried_stores import carry_stores
 
 SIDE_BY_SIDE = 2
+PLANNING_S = 30.0  # of a Java connector, in the driver's JVM
 NAMELESS = "preview"
 FindRunner = Callable[[], PreviewRunner]
 """Waits for what runs previews. Raises ConnectError: there is none here."""
@@ -96,16 +97,16 @@ class ConnectorPreviews:
         launch = self._launch(connector, name, config)
         if launch.task_class == executor_name(SparkSourceTask):
             raise BadRequestError(_BY_SPARK)
-        is_source, is_java = launch.kind is TaskKind.SOURCE, isinstance(connector, JavaConnector)
-        if is_java and is_source:
-            seconds = min(request.seconds, 30.0)
-            launch = replace(launch, config=planned_config(connector, self._deps.resolve(config), seconds))
+        is_source = launch.kind is TaskKind.SOURCE
+        if isinstance(connector, JavaConnector) and is_source:
+            task = planned_config(connector, self._deps.resolve(config), min(request.seconds, PLANNING_S))
+            launch = replace(launch, config={**task, "task.class": connector.java_task_class})
         named = request.name or (request.config or {}).get("name") or ""
         return PreviewOrder(
             launch,
             request.records,
             request.seconds,
-            planned=is_java,
+            planned=isinstance(connector, JavaConnector),
             offsets=self._starting.of_source(request, named) if is_source else (),
             positions=() if is_source else self._starting.of_sink(request, name, config),
             put=request.put,

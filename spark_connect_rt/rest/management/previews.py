@@ -13,7 +13,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from spark_connect_rt.errors import BadRequestError, DataError
+from spark_connect_rt.errors import BadRequestError, DataError, NotFoundError
 from spark_connect_rt.ports.json_shape import JsonShape, described, left_out
 from spark_connect_rt.ports.management.previews import (
     RECORDS_MAX,
@@ -69,7 +69,7 @@ OPERATIONS = {
         {200: Preview},
         {
             400: "The configuration or the request is refused, or this connector cannot be previewed.",
-            404: "There is no such connector.",
+            404: "There is no such connector, or this worker serves no previews.",
             429: "Too many previews run on this worker.",
         },
         WantedPreview,
@@ -77,13 +77,15 @@ OPERATIONS = {
 }
 
 
-def add_routes(routes: APIRouter, context: RestContext, previews: Previews) -> None:
-    """Add the route to those of ``/admin``."""
+def add_routes(routes: APIRouter, context: RestContext, previews: Previews | None) -> None:
+    """Add the route to those of ``/admin``; ``previews`` None: this worker serves none."""
     threads = ThreadPoolExecutor(8, thread_name_prefix="rest-preview")
 
     @routes.post("/admin/preview")
     async def preview(request: Request) -> Response:
         """Run a connector for some records, and show each of them stage by stage; nothing of it stays."""
+        if previews is None:
+            raise NotFoundError("this worker does not serve previews")
         wanted = read_preview(await json_body(request))
         await context.started()
         cancelled = threading.Event()
@@ -122,7 +124,7 @@ def read_preview(data: bytes) -> PreviewRequest:
         int(_number(body, "records", 20, 1, RECORDS_MAX)),
         float(_number(body, "seconds", 30, 0.1, SECONDS_MAX)),
         begin,
-        _offsets(body.get("offsets") or []),
+        _offsets(body.get("offsets", [])),
         put,
     )
 

@@ -9,18 +9,20 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter
 
+from spark_connect_rt.ports.management.dead_letters import DeadLetterDesk
 from spark_connect_rt.ports.management.group_reads import GroupReads
 from spark_connect_rt.ports.management.previews import Previews
 from spark_connect_rt.rest.context import RestContext
-from spark_connect_rt.rest.management import previews
+from spark_connect_rt.rest.management import dead_letters, previews
 
 
 @dataclass(frozen=True, slots=True)
 class Management:
     """What the management API asks (ports/management)."""
 
-    previews: Previews | None = None
     group_reads: GroupReads | None = None  # served to other workers; it has no path of its own
+    letters: DeadLetterDesk | None = None
+    previews: Previews | None = None
 
 
 NOTHING = Management()
@@ -28,5 +30,5 @@ NOTHING = Management()
 
 def add_routes(routes: APIRouter, context: RestContext, management: Management) -> None:
     """Add the routes of every part that is there."""
-    if management.previews is not None:
-        previews.add_routes(routes, context, management.previews)
+    dead_letters.add_routes(routes, context, management.letters)
+    previews.add_routes(routes, context, management.previews)

@@ -16,7 +16,6 @@ from typing import Any
 
 from spark_connect_rt.api.data.schema import NULL
 from spark_connect_rt.api.records import Header, SourceBatch, SourceRecord
-from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.connectors.dead_letter_config import TOPIC_NAME
 from spark_connect_rt.converters.json import JsonConverter
 from spark_connect_rt.pipeline.columns import PARTITION, TOPIC
@@ -36,20 +35,23 @@ from spark_connect_rt.state.offset_fold import partition_key
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 _CONVERTERS = ("key.converter", "value.converter", "header.converter")
-_CHAIN = ("transforms", "predicates", TOPIC_NAME, *_CONVERTERS)
+_CHAIN = ("transforms", "predicates", TOPIC_NAME)
 IDLE_S = 5.0  # without a record after the first one: there is nothing more
 STOP_MS = 3_000  # for the task's stop
 _NUDGE_S = 0.2
 """How often a host that waits looks at the clock."""
 
 
-def bare(config: Mapping[str, str]) -> dict[str, str]:
-    """Return a connector's settings without its chain and dead letters: records cross as JSON with schema. Pure."""
-    kept = {
-        name: value
-        for name, value in config.items()
-        if name not in _CHAIN and not name.startswith(tuple(f"{one}." for one in _CHAIN))
-    }
+def bare(config: Mapping[str, str], *, crosses: bool) -> dict[str, str]:
+    """Return a connector's settings without its chain and dead letters.
+
+    ``crosses``: its converters, too, are others: records come out of a JVM as JSON with schema. Pure.
+    """
+    gone = (*_CHAIN, *_CONVERTERS) if crosses else _CHAIN
+    below = tuple(f"{one}." for one in gone)
+    kept = {name: value for name, value in config.items() if name not in gone and not name.startswith(below)}
+    if not crosses:
+        return kept
     return kept | dict.fromkeys(_CONVERTERS, JSON) | {f"{name}.schemas.enable": "true" for name in _CONVERTERS}
 
 
@@ -177,10 +179,11 @@ def preview_source(
     walk = StageWalk(config, clients.resolve(launch.worker_config, launch.worker_config), clients.plugin)
     output, switches = PreviewOutput(), Switches(paused=False)
     driver = KnownOffsets(launch.task.connector, offsets)
-    launch = replace(launch, connector_config=bare(launch.connector_config))
-    parts = SourceParts(0, launch, clients, driver, switches, TaskMeter("reader"), output)
     task_class = load_class(launch.task_class)
-    source = task_class(parts) if issubclass(task_class, HostedSource) else _python_source(parts, task_class)
+    hosted = issubclass(task_class, HostedSource)
+    launch = replace(launch, connector_config=bare(launch.connector_config, crosses=hosted))
+    parts = SourceParts(0, launch, clients, driver, switches, TaskMeter("reader"), output)
+    source: HostedSource = task_class(parts) if hosted else _PolledOnly(parts, task_class)
     ticking = _Ticking(switches)
     ticking.start()
     try:
@@ -195,10 +198,6 @@ def preview_source(
         source.stop()
         ticking.close()
         walk.close()
-
-
-def _python_source(parts: SourceParts, task_class: type[SourceTask]) -> PythonSource:
-    return _PolledOnly(parts, task_class)
 
 
 def _poll(source: HostedSource, output: PreviewOutput, walk: StageWalk, collected: Collected) -> Ended:

@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 
 from spark_connect_rt.api.records import ConsumeRow, Header, SinkRecord, SourceRecord
 from spark_connect_rt.config.config_def import Type, parse_value
-from spark_connect_rt.errors import ExternalError
+from spark_connect_rt.errors import ExternalError, JavaPluginError
 from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.pipeline.transformation_chain import TransformationChain
 from spark_connect_rt.spark.executor.hosting import text_of
@@ -25,6 +25,8 @@ ERROR_LIMIT = 4_000
 
 def error_text(error: BaseException) -> str:
     """Return what an error says in one paragraph, its class first; without secrets."""
+    if isinstance(error, JavaPluginError):  # it says the whole trace
+        return text_of(error).partition("\n")[0][:ERROR_LIMIT]
     cause = f" (caused by {type(error.__cause__).__name__}: {text_of(error.__cause__)})" if error.__cause__ else ""
     return f"{type(error).__name__}: {text_of(error)}{cause}"[:ERROR_LIMIT]
 
