@@ -9,12 +9,15 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter
 
+from spark_connect_rt.ports.management.group_reads import GroupReads
 from spark_connect_rt.rest.context import RestContext
 
 
 @dataclass(frozen=True, slots=True)
 class Management:
     """What the management API asks (ports/management)."""
+
+    group_reads: GroupReads | None = None  # served to other workers; it has no path of its own
 
 
 NOTHING = Management()
