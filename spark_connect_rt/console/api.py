@@ -95,7 +95,9 @@ class Api:
                             yield event, "\n".join(data)
                         event, data = "message", []
 
-    async def _value(self, method: str, path: str, query: Query | None, body: bytes | None, limit_s: float | None) -> Any:
+    async def _value(
+        self, method: str, path: str, query: Query | None, body: bytes | None, limit_s: float | None
+    ) -> Any:
         target = _target(path, query)
         try:
             answer = await asyncio.wait_for(ask(self._app, self._browser, method, target, body), limit_s)

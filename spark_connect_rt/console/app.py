@@ -131,5 +131,3 @@ def _answer_errors(app: FastAPI, frame: Frame) -> None:
     async def unexpected(request: Request, error: Exception) -> Response:
         log.exception("the page %s failed", request.scope["path"], exc_info=error)
         return await frame.refused(request, ApiError(500, f"The page failed: {type(error).__name__}: {error}"))
-
-

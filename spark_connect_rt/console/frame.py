@@ -4,7 +4,7 @@ How to add a page:
 
 1. A module below ``console/pages/`` with ``add_routes(routes: APIRouter, frame: Frame) -> None``; its line in ``PAGES``
    of ``console/app.py``, and one in ``LINKS`` here, if it stands in the navigation.
-2. Read with ``api = frame.api(request)`` (``console/api.py``), show with ``await frame.page(request, "name.html", ...)``;
+2. Read with ``api = frame.api(request)`` (``console/api.py``), show with ``await frame.page(request, "x.html", ...)``;
    the template extends ``layout.html`` (blocks ``title``, ``content``, ``scripts``) and imports ``_parts.html`` for
    states, times, problems, tables. A path parameter is decoded by ``rest.paths.decoded``. A refusal of the API may be
    left to rise: it is shown, as a page or as a message, with code and hint; a path that the worker does not serve, too.
@@ -177,7 +177,11 @@ class Frame:
         """End every stream, from any thread: a stopping worker waits for none of them."""
         self._closed = True
         if self._loop is not None and not self._loop.is_closed():
-            self._loop.call_soon_threadsafe(lambda: [one.set() for one in list(self._closing)])
+            self._loop.call_soon_threadsafe(self._end_streams)
+
+    def _end_streams(self) -> None:
+        for one in list(self._closing):
+            one.set()
 
     def _text(self, request: Request, template: str, values: Mapping[str, Any]) -> str:
         base = request.scope["console"]["root"] + "/console"
@@ -202,7 +206,9 @@ def neighbours(group: Mapping[str, Any]) -> list[Neighbour]:
     for one in group.get("workers") or ():
         url = str(one.get("url") or "").rstrip("/")
         if one.get("runtime") != "java" and origin_of(url):
-            found.append(Neighbour(str(one.get("worker_id")), url, bool(one.get("this")), one.get("reachable") is not False))
+            found.append(
+                Neighbour(str(one.get("worker_id")), url, bool(one.get("this")), one.get("reachable") is not False)
+            )
     return found
 
 

@@ -70,7 +70,9 @@ class Protection:
         if not host or urlsplit(origin).netloc.lower() != host.lower():
             return f"the action came from {origin or 'nowhere'}, not from a page at {host}"
         cookie, token = request.cookies.get(COOKIE, ""), request.headers.get(TOKEN_HEADER, "")
-        if not _COOKIE_FORM.fullmatch(cookie) or not hmac.compare_digest(token.encode(), self._token_of(cookie).encode()):
+        if not _COOKIE_FORM.fullmatch(cookie) or not hmac.compare_digest(
+            token.encode(), self._token_of(cookie).encode()
+        ):
             return "the page is older than this worker, or cookies are off: load it again"
         return ""
 

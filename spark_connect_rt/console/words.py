@@ -87,8 +87,16 @@ def states_in_order(tasks: Any) -> list[tuple[str, int]]:
 
 
 FILTERS = {
-    **{"number": number, "rate": rate, "size": size, "moment": moment, "iso": iso, "tone": tone},
-    **{"short_class": short_class, "one_line": one_line, "json_text": json_text, "short_json": short_json},
+    "number": number,
+    "rate": rate,
+    "size": size,
+    "moment": moment,
+    "iso": iso,
+    "tone": tone,
+    "short_class": short_class,
+    "one_line": one_line,
+    "json_text": json_text,
+    "short_json": short_json,
     "states_in_order": states_in_order,
 }
 """Name in a template -> function."""

@@ -6,6 +6,7 @@ import logging
 from dataclasses import dataclass
 from typing import Protocol
 
+from spark_connect_rt.app.management.dead_letters import letter_desk
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.management.group_reads import HttpGroupReads
@@ -57,7 +58,8 @@ class WorkerManagement:
     def __init__(self, around: Surroundings) -> None:
         reads = _group_reads(around)
         self._services: list[Service] = [reads]
-        self.parts = Management(group_reads=reads)
+        letters = letter_desk(around.config, around.dependencies, around.herder.views, around.admin)
+        self.parts = Management(group_reads=reads, letters=letters)
 
     def start(self) -> None:
         """Start every part."""

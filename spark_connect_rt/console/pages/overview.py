@@ -125,9 +125,16 @@ def view(found: Mapping[str, Any], query: Mapping[str, Any]) -> dict[str, Any]:
     others = [state for state in counts if state not in _STATES and state != "abnormal" and counts[state]]
     matching = found.get("matching", 0)
     return {
-        **{"rows": found.get("connectors") or [], "total": found.get("total", 0), "matching": matching},
-        **{"counts": counts, "records_per_second": found.get("records_per_second"), "states": known + others},
-        **{"unanswered": found.get("unanswered") or [], "filters": filters, "link": link, "offset": offset},
+        "rows": found.get("connectors") or [],
+        "total": found.get("total", 0),
+        "matching": matching,
+        "counts": counts,
+        "records_per_second": found.get("records_per_second"),
+        "states": known + others,
+        "unanswered": found.get("unanswered") or [],
+        "filters": filters,
+        "link": link,
+        "offset": offset,
         "until": min(offset + PAGE, matching),
         "before": link(offset=max(0, offset - PAGE) or None) if offset else "",
         "after": link(offset=offset + PAGE) if offset + PAGE < matching else "",
