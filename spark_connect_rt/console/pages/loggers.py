@@ -18,7 +18,10 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
     @routes.get("/loggers")
     async def loggers(request: Request) -> Response:
         found = mapping(await frame.api(request).get(at("admin", "loggers")))
-        lines = [(name, text(mapping(one).get("level")), whole(mapping(one).get("last_modified"))) for name, one in found.items()]
+        lines = [
+            (name, text(mapping(one).get("level")), whole(mapping(one).get("last_modified")))
+            for name, one in found.items()
+        ]
         lines.sort(key=lambda one: (one[0] != "root", one[0]))
         return await frame.page(request, "loggers.html", lines=lines, levels=tuple(LEVELS))
 

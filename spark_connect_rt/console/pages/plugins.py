@@ -26,7 +26,9 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
         fields = await form(request)
         body = {name: fields[name][0].strip() for name in _WANTED if fields.get(name, [""])[0].strip()}
         await frame.api(request).send("POST", at("admin", "plugins"), {"source": "", **body})
-        return frame.done(request, f"{body.get('source', '')} is installed. Each worker says below how it stands with it.")
+        return frame.done(
+            request, f"{body.get('source', '')} is installed. Each worker says below how it stands with it."
+        )
 
     @routes.get("/plugins/remove")
     async def sure(request: Request) -> Response:
