@@ -22,6 +22,7 @@ from spark_connect_rt.config.connectors import connector_config
 from spark_connect_rt.config.unserved_settings import in_this_version
 from spark_connect_rt.config.worker import (
     health_config,
+    management,
     override_policy,
     own_settings,
     plugin_install,
@@ -61,6 +62,7 @@ _WORKER_SECTIONS = (
     ("Connections to Kafka", CLIENTS),
     ("Engine (only here, not in Java)", own_settings.ENGINE),
     ("Plug-ins installed while the worker runs (only here, not in Java)", plugin_install.PLUGIN_INSTALL),
+    ("Management API: history (only here, not in Java)", management.MANAGEMENT),
     ("Failed and motionless work (only here, not in Java): for connectors that say nothing", health_config.HEALTH),
     ("Quickstart (only here, not in Java)", own_settings.QUICKSTART),
 )

@@ -33,10 +33,10 @@ class EventMemory:
     def __init__(self, clock: Clock, worker_id: str) -> None:
         self.worker_id = worker_id
         self._clock = clock
-        self._run = secrets.token_hex(4)  # ids of two processes with one address differ
+        self.run = secrets.token_hex(4)  # ids of two processes with one address differ
         self._number = 0
         self._lock = threading.Lock()
-        self._events: dict[str, deque[tuple[GroupEvent, int]]] = {kind: deque() for kind in KINDS}
+        self._events: dict[str, deque[tuple[int, GroupEvent, int]]] = {kind: deque() for kind in KINDS}
         self._bytes = dict.fromkeys(KINDS, 0)
 
     def __call__(
@@ -58,18 +58,29 @@ class EventMemory:
         size = 200 + len(text) + len(json.dumps(shown)) + len(connector or "")  # about what it takes
         with self._lock:
             self._number += 1
-            name = key or f"{self._run}-{self._number}"
+            name = key or f"{self.run}-{self._number}"
             event = GroupEvent(name, self._clock.now_ms(), kind, self.worker_id, connector, task, text, shown)
             kept = self._events.setdefault(kind, deque())
-            kept.append((event, size))
+            kept.append((self._number, event, size))
             self._bytes[kind] = self._bytes.get(kind, 0) + size
             while len(kept) > EVENTS_PER_KIND or self._bytes[kind] > BYTES_PER_KIND:
-                self._bytes[kind] -= kept.popleft()[1]
+                self._bytes[kind] -= kept.popleft()[2]
 
     def events(self) -> Sequence[GroupEvent]:
         """Return a copy of what is kept, in no particular order."""
         with self._lock:
-            return [event for kept in self._events.values() for event, _ in kept]
+            return [event for kept in self._events.values() for _, event, _ in kept]
+
+    def after(self, number: int, limit: int) -> tuple[int, Sequence[GroupEvent]]:
+        """Return the events recorded behind the ``number``-th, oldest first, at most ``limit``; and the last's number.
+
+        With number 0 the newest come, whatever was before them: what is older is of no use to who asks first.
+        """
+        with self._lock:
+            found = [(its, event) for kept in self._events.values() for its, event, _ in kept if its > number]
+        found.sort(key=lambda one: one[0])
+        found = found[:limit] if number else found[-limit:]
+        return (found[-1][0] if found else number), [event for _, event in found]
 
 
 def _one_line(text: str) -> str:

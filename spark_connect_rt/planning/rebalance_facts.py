@@ -71,6 +71,13 @@ def members_of(
     return Members(tuple(sorted(now)), None if fresh is None else tuple(sorted(fresh)), left)
 
 
+def items_of(work: ConnectorsAndTasks) -> list[Item]:
+    """Return connectors, then tasks."""
+    items: list[Item] = list(work.connectors)
+    items.extend(work.tasks)
+    return items
+
+
 def worker_of(url: str) -> str:
     """Return the worker id (host:port) of an advertised URL."""
     return url.partition("://")[2].rstrip("/") or url
@@ -80,11 +87,8 @@ def details_of(view: OwnView) -> dict[str, Any]:
     """Return one worker's view as details."""
     before, after = view.before or _NOBODY, view.after or _NOBODY
     came, went = after - before, before - after
-    moved = [
-        {**_named(item), "from": view.owners.get(item) or None, "to": view.worker_id}
-        for item in [*came.connectors, *came.tasks]
-    ]
-    released = [{**_named(item), "from": view.worker_id} for item in [*went.connectors, *went.tasks]]
+    moved = [{**_named(item), "from": view.owners.get(item) or None, "to": view.worker_id} for item in items_of(came)]
+    released = [{**_named(item), "from": view.worker_id} for item in items_of(went)]
     members = view.members
     return {
         "generation": view.generation,

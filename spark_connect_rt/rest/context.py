@@ -31,6 +31,7 @@ from spark_connect_rt.ports.peer_client import PeerAnswer, PeerClient
 from spark_connect_rt.protocol.internal_request import ALGORITHM_HEADER, SIGNATURE_HEADER
 from spark_connect_rt.protocol.json_text import decode_json, encode_finite_json
 from spark_connect_rt.rest.error_mapping import CONFLICT, MOMENTARY, NO_LEADER, RestError
+from spark_connect_rt.rest.identity import handed_on
 from spark_connect_rt.rest.json_values import as_json
 
 T = TypeVar("T")
@@ -182,6 +183,7 @@ class RestContext:
         target = f"{url.rstrip('/')}{request.scope['path']}?{urlencode(query)}"
         headers = {"Content-Type": "application/json", "User-Agent": "kafka-connect"}
         headers |= {name: request.headers[name] for name in _FORWARDED_HEADERS if name in request.headers}
+        headers |= handed_on(request, self.herder.views.internal_key())
         body = await request.body() or None
         limit_ms = max(1, int((end_s - time.monotonic()) * 1000))
         answer = await self._ask_peer(request.method, target, body, headers, limit_ms)

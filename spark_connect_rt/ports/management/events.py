@@ -6,12 +6,13 @@ through ``RecordEvent``; who keeps it is not its business.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, Protocol
 
 from spark_connect_rt.ports.json_shape import JsonShape, described, one_of
+from spark_connect_rt.ports.management.group_reads import Unanswered
 
 KINDS: Mapping[str, str] = MappingProxyType(
     {
@@ -48,11 +49,18 @@ class GroupEvent(JsonShape):
 
 
 @dataclass(frozen=True, slots=True)
-class Unanswered(JsonShape):
-    """A worker of the group whose part is missing in an answer."""
+class EventList(JsonShape):
+    """Events of the whole group, newest first."""
 
-    worker_id: str
-    why: str
+    events: tuple[GroupEvent, ...]
+    unanswered: tuple[Unanswered, ...] = field(metadata=described("Workers whose last events may be missing."))
+
+
+class EventReads(Protocol):
+    """The story of the whole group. Any thread."""
+
+    def gathered(self) -> tuple[Sequence[GroupEvent], Sequence[Unanswered]]:
+        """Return all events, oldest first, and whose may be missing. Blocks for a second at most."""
 
 
 class RecordEvent(Protocol):

@@ -112,13 +112,8 @@ class Worker:
         self._tables = threading.Lock()
         self._standing: Standing | None = None  # None: something changed since it was looked at
         self._failed: tuple[Standing | None, Mapping[Item, FailedWork]] = (None, {})
-        self._reports = StatusReports(
-            dependencies.worker_id,
-            dependencies.status_store,
-            dependencies.clock,
-            dependencies.topic_tracking,
-            dependencies.record_event,
-        )
+        its = dependencies
+        self._reports = StatusReports(its.worker_id, its.status_store, its.clock, its.topic_tracking, its.record_event)
 
     def open(self) -> None:
         """Open the engine, which reports events of tasks and keeps executors alive while the lease holds."""

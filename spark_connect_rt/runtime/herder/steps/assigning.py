@@ -39,7 +39,12 @@ class Answer:
     memory: AssignorMemory
     owner_urls: Mapping[str | ConnectorTaskId, str]
     sentence: str
-    members: Mapping[str, WorkerMetadata] = field(default_factory=dict)
+    members: Mapping[str, WorkerMetadata] = field(default_factory=dict)  # member id -> what it says of itself
+
+    @property
+    def member_urls(self) -> tuple[str, ...]:
+        """Return where the members are, each once, sorted."""
+        return tuple(sorted({member.url for member in self.members.values()}))
 
 
 def assign_work(

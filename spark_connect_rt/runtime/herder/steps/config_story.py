@@ -5,6 +5,8 @@ Owns the words. Values of settings are not in them.
 
 from __future__ import annotations
 
+from typing import Any
+
 from spark_connect_rt.ports.management.events import RecordEvent
 from spark_connect_rt.state.cluster_config import ClusterConfigState
 from spark_connect_rt.state.config_fold import (
@@ -33,9 +35,9 @@ def record_config_event(record: RecordEvent, event: object, snapshot: ClusterCon
         case RestartRequested(name, include_tasks, only_failed, at):
             what = "connector and tasks" if include_tasks else "connector"
             which = ", of these what FAILED" if only_failed else ""
-            details = {"why": "request", "include_tasks": include_tasks, "only_failed": only_failed}
+            restart: dict[str, Any] = {"why": "request", "include_tasks": include_tasks, "only_failed": only_failed}
             summary = f"restart of {name} is requested: {what}{which}"
-            record("restart", summary, connector=name, details=details, key=_key(at))
+            record("restart", summary, connector=name, details=restart, key=_key(at))
         case LoggerLevelUpdated(namespace, level, at):
             details = {"logger": namespace, "level": level, "scope": "cluster"}
             record("logger", f"logger {namespace} is at {level} on every worker", details=details, key=_key(at))

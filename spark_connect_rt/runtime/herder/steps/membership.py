@@ -121,6 +121,7 @@ class Membership:
             was_incremental=state.protocol.is_incremental,
         )
         state.memory, state.owner_urls = answer.memory, answer.owner_urls
+        state.member_urls = answer.member_urls
         incremental = ConnectProtocol.of_name(event.protocol).is_incremental
         self._story.led(event.generation, answer.members, incremental=incremental)
         self._deps.member.sync(answer.blobs)

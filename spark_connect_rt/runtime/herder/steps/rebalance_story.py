@@ -15,6 +15,7 @@ from spark_connect_rt.planning.rebalance_facts import (
     Members,
     OwnView,
     details_of,
+    items_of,
     members_of,
     sentence,
     worker_of,
@@ -90,7 +91,7 @@ class RebalanceStory:
         state, assignment = self._state, self._state.assignment
         came = (state.held or ConnectorsAndTasks()) - (one.before or ConnectorsAndTasks())
         owners: dict[Item, str] = {}
-        for item in (*came.connectors, *came.tasks):
+        for item in items_of(came):
             status = self._status(item)
             if status is not None:
                 owners[item] = status.worker_id
