@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from spark_connect_rt._version import CONNECT_VERSION
+from spark_connect_rt.app.management.dead_letters import letter_desk
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.management.event_memory import EventMemory
@@ -72,7 +73,8 @@ class WorkerManagement:
         events = _group_events(around, reads)
         if events is not None:
             self._services.append(events)
-        self.parts = Management(group_reads=reads, events=events)
+        letters = letter_desk(around.config, around.dependencies, around.herder.views, around.admin)
+        self.parts = Management(group_reads=reads, events=events, letters=letters)
 
     def start(self) -> None:
         """Start every part."""

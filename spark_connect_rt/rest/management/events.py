@@ -10,7 +10,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from spark_connect_rt.errors import BadRequestError
+from spark_connect_rt.errors import BadRequestError, NotFoundError
 from spark_connect_rt.ports.management.events import KINDS, EventList, EventReads, GroupEvent
 from spark_connect_rt.rest.context import JsonResponse
 from spark_connect_rt.rest.management.event_order import behind, wanted
@@ -31,7 +31,7 @@ OPERATIONS = {
     ("GET", PATH): Operation(
         "listEvents",
         {200: EventList},
-        {400: "A parameter cannot be read."},
+        {400: "A parameter cannot be read.", 404: "This worker keeps no events."},
         parameters=(_KIND, _CONNECTOR, _SINCE, _LIMIT),
     )
 }
@@ -47,14 +47,19 @@ class _Filter:
         return wanted(events, self.kinds, self.connector, self.since_ms)
 
 
-def add_routes(routes: APIRouter, events: EventReads, streams: EventStreams) -> None:
-    """Add the routes to those of ``/admin``."""
+def add_routes(routes: APIRouter, events: EventReads | None, streams: EventStreams) -> None:
+    """Add the routes to those of ``/admin``; ``events`` None: this worker keeps none."""
+
+    def kept() -> EventReads:
+        if events is None:
+            raise NotFoundError("this worker keeps no events")
+        return events
 
     @routes.get(PATH)
     async def listed(request: Request) -> Response:
         """Return what happened in the group: rebalances, failures, restarts, changes; newest first."""
         asked, limit = _filter_of(request), number_of(request, "limit", LIMIT, LIMIT_MOST)
-        found, missing = await asyncio.to_thread(events.gathered)
+        found, missing = await asyncio.to_thread(kept().gathered)
         newest = asked.of(found)[::-1][:limit]
         return JsonResponse(EventList(tuple(newest), tuple(missing)))
 
@@ -64,7 +69,7 @@ def add_routes(routes: APIRouter, events: EventReads, streams: EventStreams) -> 
         asked = _filter_of(request)
         last = request.headers.get("last-event-id") or request.query_params.get("last_event_id", "")
         from_start = bool(last) or "since_ms" in request.query_params
-        return streams.response(_Following(events, asked, last, from_start).look, LOOK_EACH_S)
+        return streams.response(_Following(kept(), asked, last, from_start).look, LOOK_EACH_S)
 
 
 class _Following:
