@@ -13,8 +13,8 @@ from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.schema_registry.framing import LENGTH, schema_id_of
 from spark_connect_rt.schema_registry.registry_client import Registry, registry_client
-from spark_connect_rt.schema_registry.unregistered_schemas import UnregisteredSchemas
 from spark_connect_rt.schema_registry.settings import registry_settings, subject_strategy
+from spark_connect_rt.schema_registry.unregistered_schemas import UnregisteredSchemas
 
 log = logging.getLogger(__name__)
 W = TypeVar("W")

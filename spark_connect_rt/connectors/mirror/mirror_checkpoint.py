@@ -10,7 +10,7 @@ from spark_connect_rt.api.connector import SourceConnector, SourceOffset
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.mirror.mirror_checkpoint_task import MirrorCheckpointTask
 from spark_connect_rt.connectors.mirror.mirror_rounds import Rounds, done
-from spark_connect_rt.connectors.mirror.mirror_validation import checkpoint_problems
+from spark_connect_rt.connectors.mirror.mirror_validation import WRITES_BESIDE, checkpoint_problems
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
 from spark_connect_rt.kafka.mirror_admin import MirrorAdmin
 from spark_connect_rt.mirror.config import EMIT_CHECKPOINTS, MIRROR_CHECKPOINT, SOURCE, TARGET, interval_ms

@@ -11,7 +11,7 @@ from spark_connect_rt.api.data.schema import BYTES
 from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.connectors.mirror.mirror_validation import base_problems
+from spark_connect_rt.connectors.mirror.mirror_validation import WRITES_BESIDE, base_problems
 from spark_connect_rt.kafka.mirror_admin import MirrorAdmin
 from spark_connect_rt.mirror.config import MIRROR_HEARTBEAT, TARGET, interval_ms
 from spark_connect_rt.mirror.flow import Flow

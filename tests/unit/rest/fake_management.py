@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Sequence
 
+from spark_connect_rt.ports.management.events import GroupEvent
+from spark_connect_rt.ports.management.group_reads import Unanswered
 from spark_connect_rt.ports.management.previews import (
     Preview,
     PreviewedRecord,
@@ -16,6 +19,16 @@ from spark_connect_rt.ports.management.previews import (
 from spark_connect_rt.rest.management.routes import Management
 
 SHOWN = ShownRecord("flights", None, None, {"id": 1}, (ShownHeader("h", 1),), 5, None, {"type": "struct"})
+
+
+EVENT = GroupEvent("e-1", 5, "failure", "w1:8083", "src", 0, "task src-0 FAILED: ValueError: no", {"trace": "..."})
+
+
+class FakeEvents:
+    """One event, and a worker that did not answer."""
+
+    def gathered(self) -> tuple[Sequence[GroupEvent], Sequence[Unanswered]]:
+        return (EVENT,), (Unanswered("w2:8083", "no answer within 1000 ms"),)
 
 
 class FakePreviews:
@@ -38,4 +51,4 @@ class FakePreviews:
         return Preview((PreviewedRecord(stages),), "records", None, 0.5)
 
 
-EVERY_PART = Management(previews=FakePreviews())
+EVERY_PART = Management(events=FakeEvents(), previews=FakePreviews())

@@ -130,6 +130,8 @@ TRUE_ANSWERS = [
     ("GET", "/admin/plugins", None),
     ("POST", "/admin/preview", b'{"name":"src"}'),
     ("POST", "/admin/preview", b'{"nam":"src"}'),
+    ("GET", "/admin/events", None),
+    ("GET", "/admin/events?limit=x", None),
 ]
 
 
