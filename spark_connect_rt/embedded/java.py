@@ -8,6 +8,7 @@ import shutil
 import subprocess
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from spark_connect_rt.embedded.cache import cache_directory
@@ -100,8 +101,17 @@ def _packaged_runtime(environment: Mapping[str, str]) -> Path | None:
 
 
 def _probe(executable: Path) -> int | None:
+    """Return the major version of a Java, None if it is none. A program that stays the same is asked once."""
     try:
-        answer = subprocess.run([str(executable), "-version"], capture_output=True, text=True, timeout=30, check=False)
-    except (OSError, subprocess.TimeoutExpired):
+        return _asked(executable, executable.stat().st_mtime_ns)
+    except (OSError, ValueError, subprocess.TimeoutExpired):
         return None
-    return java_major(answer.stderr + answer.stdout)
+
+
+@cache
+def _asked(executable: Path, _: int) -> int:
+    answer = subprocess.run([str(executable), "-version"], capture_output=True, text=True, timeout=30, check=False)
+    major = java_major(answer.stderr + answer.stdout)
+    if major is None:
+        raise ValueError(f"{executable} is no Java")
+    return major

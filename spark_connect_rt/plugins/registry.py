@@ -197,8 +197,10 @@ class Plugins:
         return PluginDesc(target, kind, target.replace(":", "."), _version_of(found), location="environment")
 
     def _not_found(self, name: str) -> str:
-        # Java's words first: clients look for them.
-        connectors = ", ".join(one.java_class for one in self.list())
+        # Java's words first: clients look for them. Versions are not asked for: of Java plug-ins a JVM says them.
+        self._search_all()
+        known = [one for one in (*self._bundled, *(self._others or ())) if one.listed and not self._is_broken(one)]
+        connectors = ", ".join(name for kind in (SINK, SOURCE) for name in sorted(_classes(known, kind)))
         return (
             f"Failed to find any class that implements Connector and which name matches {name}, "
             f"available connectors are: {connectors}{self._why_broken(name)}"
@@ -255,6 +257,10 @@ def _newest(known: Sequence[PluginDesc], accepts: Accepts | None, version: str) 
             newest.location,
         )
     return newest
+
+
+def _classes(plugins: Iterable[PluginDesc], kind: str) -> set[str]:
+    return {one.java_class for one in plugins if one.type == kind}
 
 
 def _sorted(plugins: Iterable[PluginDesc]) -> list[PluginDesc]:

@@ -23,6 +23,7 @@ from spark_connect_rt.ports.herder_values import (
     TaskInfo,
     TaskState,
     WorkerProgress,
+    WorkerStanding,
 )
 from spark_connect_rt.ports.loggers import LoggerLevel
 from spark_connect_rt.ports.metric_names import Measured
@@ -45,6 +46,9 @@ class HerderViews(Protocol):
 
     def events(self) -> Sequence[HerderEvent]:
         """Return the last events of the tick, oldest first."""
+
+    def standing(self) -> WorkerStanding:
+        """Return where this worker stands in its group; cheap."""
 
     def progress(self) -> WorkerProgress:
         """Return what this worker does now, with counters."""

@@ -171,6 +171,21 @@ class TaskProgress(JsonShape):
 
 
 @dataclass(frozen=True, slots=True)
+class WorkerStanding:
+    """Where this worker stands in its group, as of the last tick."""
+
+    worker_id: str
+    worker_url: str
+    is_leader: bool
+    leader_url: str | None
+    generation: int
+    protocol: str  # default, compatible or sessioned; empty before the first join
+    group_id: str = ""
+    own_group: bool = False  # every member is a worker of this product
+    member_urls: tuple[str, ...] = ()  # of every member; only the leader knows them
+
+
+@dataclass(frozen=True, slots=True)
 class WorkerProgress(JsonShape):
     """What this worker does now."""
 

@@ -53,7 +53,8 @@ def create_app(
     ``with_admin`` False: /admin is served elsewhere (``create_admin_app``), or nowhere.
     """
     context = RestContext(herder, version, commit, peers, request_limit_ms)
-    routers = [it.router(context) for it in (root, health, connectors, internal, connector_plugins)]
+    routers = [it.router(context) for it in (root, health, connectors, connector_plugins)]
+    routers.append(internal.router(context, management.group_reads, open_reads=with_admin))
     if with_admin:
         routers.append(admin.router(context, plugins, installs, management))
     return _application(routers, context, version)

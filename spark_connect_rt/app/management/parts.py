@@ -6,8 +6,10 @@ import logging
 from dataclasses import dataclass
 from typing import Protocol
 
+from spark_connect_rt.app.management.dead_letters import letter_desk
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin
+from spark_connect_rt.management.group_reads import HttpGroupReads
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.rest.management.routes import Management
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -38,12 +40,26 @@ class Surroundings:
     runner: TaskRunner
 
 
+def _group_reads(around: Surroundings) -> HttpGroupReads:
+    """Return the reads between workers: what a part asks of the whole group goes through it."""
+    deps = around.dependencies
+
+    def reporting() -> set[str]:
+        store = deps.status_store
+        statuses = (one for name in store.connectors() for one in (store.connector(name), *store.tasks(name).values()))
+        return {one.worker_id for one in statuses if one is not None and one.worker_id}
+
+    return HttpGroupReads(around.herder.views, deps.peers, deps.settings.signature_algorithm, reporting)
+
+
 class WorkerManagement:
     """The parts of one worker."""
 
     def __init__(self, around: Surroundings) -> None:
-        self._services: list[Service] = []
-        self.parts = Management()
+        reads = _group_reads(around)
+        self._services: list[Service] = [reads]
+        letters = letter_desk(around.config, around.dependencies, around.herder.views, around.admin)
+        self.parts = Management(group_reads=reads, letters=letters)
 
     def start(self) -> None:
         """Start every part."""

@@ -9,12 +9,18 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter
 
+from spark_connect_rt.ports.management.dead_letters import DeadLetterDesk
+from spark_connect_rt.ports.management.group_reads import GroupReads
 from spark_connect_rt.rest.context import RestContext
+from spark_connect_rt.rest.management import dead_letters
 
 
 @dataclass(frozen=True, slots=True)
 class Management:
     """What the management API asks (ports/management)."""
+
+    group_reads: GroupReads | None = None  # served to other workers; it has no path of its own
+    letters: DeadLetterDesk | None = None
 
 
 NOTHING = Management()
@@ -22,3 +28,4 @@ NOTHING = Management()
 
 def add_routes(routes: APIRouter, context: RestContext, management: Management) -> None:
     """Add the routes of every part that is there."""
+    dead_letters.add_routes(routes, context, management.letters)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.ports.herder_values import Health, HerderEvent, InternalKey, WorkerProgress
+from spark_connect_rt.ports.herder_values import Health, HerderEvent, InternalKey, WorkerProgress, WorkerStanding
 from spark_connect_rt.ports.loggers import LoggerLevel
 from spark_connect_rt.ports.metric_names import Measured
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -36,6 +36,21 @@ class WorkerViews(ConnectorViews):
     def events(self) -> Sequence[HerderEvent]:
         """Return the last events of the tick, oldest first."""
         return self._loop.events.lines()
+
+    def standing(self) -> WorkerStanding:
+        """Return where this worker stands in its group; cheap."""
+        settings, view = self._deps.settings, self._loop.view
+        return WorkerStanding(
+            worker_id=settings.worker_id,
+            worker_url=settings.worker_url,
+            is_leader=view.is_leader,
+            leader_url=view.leader_url,
+            generation=view.generation,
+            protocol=view.protocol.protocol_name if view.protocol else "",
+            group_id=settings.worker.group.group_id,
+            own_group=view.own_group,
+            member_urls=view.member_urls,
+        )
 
     def progress(self) -> WorkerProgress:
         """Return what this worker does now, with counters."""

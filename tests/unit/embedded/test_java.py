@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
@@ -42,6 +43,17 @@ def test_a_java_too_new_for_the_spark_at_hand_is_passed_over(tmp_path: Path) -> 
     assert [find_java(both, spark).major for spark in ("4.1.4", "4.2.1")] == [17, 25]
     with pytest.raises(StartupError, match=r"Spark 4.0.5 and Kafka need Java 17 to 22, .*Java 25 in"):
         find_java(both | {"PATH": str(tmp_path)}, "4.0.5")
+
+
+def test_a_java_that_stays_the_same_is_asked_once_and_another_in_its_place_again(tmp_path: Path) -> None:
+    home, count = tmp_path / "home", tmp_path / "count"
+    program = a_java(home, "17.0.9") / "bin" / "java"
+    program.write_text(f"{program.read_text()}echo asked >> {count}\n")
+    found = [find_java({"JAVA_HOME": str(home)}).major for _ in range(3)]
+    assert (found, count.read_text()) == ([17] * 3, "asked\n")
+    program.write_text(program.read_text().replace("17.0.9", "21.0.9"))
+    os.utime(program, ns=(1, 1))
+    assert find_java({"JAVA_HOME": str(home)}).major == 21
 
 
 def test_no_java_at_all_says_what_was_looked_at_and_what_to_do(tmp_path: Path) -> None:

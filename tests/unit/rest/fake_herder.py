@@ -21,6 +21,7 @@ from spark_connect_rt.ports.herder_values import (
     TaskProgress,
     TaskState,
     WorkerProgress,
+    WorkerStanding,
 )
 from spark_connect_rt.ports.loggers import LoggerLevel
 from spark_connect_rt.ports.metric_names import Measured, measured
@@ -82,6 +83,9 @@ class FakeHerder:
 
     def events(self) -> Sequence[HerderEvent]:
         return [HerderEvent(1, "poll", "waiting for the group", 3)]
+
+    def standing(self) -> WorkerStanding:
+        return WorkerStanding("h:8083", "http://h:8083/", True, "http://h:8083/", 2, "sessioned", "g")
 
     def progress(self) -> WorkerProgress:
         task = TaskProgress(TASK, "RUNNING", "source", records=5, topics=("lines",))

@@ -39,6 +39,7 @@ class Answer:
     memory: AssignorMemory
     owner_urls: Mapping[str | ConnectorTaskId, str]
     sentence: str
+    member_urls: tuple[str, ...] = ()
 
 
 def assign_work(
@@ -63,10 +64,12 @@ def assign_work(
     """
     protocol = ConnectProtocol.of_name(event.protocol)
     members, unreadable = _decoded(event.members)
+    urls = tuple(sorted({member.url for member in members.values()}))
     offset = agree_on_offset(members, joined_with.offset, fresh.offset)
     if offset is None:
         refusal = mismatch(event.leader_id, members)
-        return Answer(_blobs(protocol, refusal), memory, {}, "refuses to assign: the config topic is not read yet")
+        why = "refuses to assign: the config topic is not read yet"
+        return Answer(_blobs(protocol, refusal), memory, {}, why, urls)
     leader_url = members[event.leader_id].url
     nothing = dict.fromkeys(unreadable, encode_assignment(protocol, Assignment(event.leader_id, leader_url, offset)))
     snapshot = joined_with if joined_with.offset >= offset else fresh
@@ -93,7 +96,7 @@ def assign_work(
     excluded = "".join(f"; nothing for {member}: {why}" for member, why in unreadable.items())
     blobs = {**_blobs(protocol, result), **nothing}
     sentence += excluded + _size_warning(event.members, blobs)
-    return Answer(blobs, memory, _owner_urls(result, members), sentence)
+    return Answer(blobs, memory, _owner_urls(result, members), sentence, urls)
 
 
 def _decoded(blobs: Mapping[str, bytes]) -> tuple[dict[str, WorkerMetadata], dict[str, str]]:

@@ -116,6 +116,7 @@ class Membership:
             was_incremental=state.protocol.is_incremental,
         )
         state.memory, state.owner_urls = answer.memory, answer.owner_urls
+        state.member_urls = answer.member_urls
         self._deps.member.sync(answer.blobs)
         return answer.sentence
 
