@@ -184,6 +184,13 @@ class HistoryStore:
         with self._lock:
             return (connector, kind, position) in self._fold.places
 
+    def at(self, connector: str, kind: str, position: int) -> Change | None:
+        """Return the change that a record of the config topic made."""
+        with self._lock:
+            key = self._fold.places.get((connector, kind, position))
+            entry = None if key is None else self._fold.entries.get(key.number)
+        return None if entry is None else _change(entry)
+
     def first_position(self) -> int | None:
         """Return the lowest position of all changes: what came earlier was made before there was a history."""
         with self._lock:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from spark_connect_rt.app.management.dead_letters import letter_desk
+from spark_connect_rt.app.management.history_parts import worker_history
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.management.group_reads import HttpGroupReads
@@ -59,7 +60,11 @@ class WorkerManagement:
         reads = _group_reads(around)
         self._services: list[Service] = [reads]
         letters = letter_desk(around.config, around.dependencies, around.herder.views, around.admin)
-        self.parts = Management(group_reads=reads, letters=letters)
+        history = worker_history(
+            around.config, around.worker_id, around.dependencies, around.herder.views, around.admin
+        )
+        self._services += [history] if history is not None else []
+        self.parts = Management(group_reads=reads, letters=letters, history=history)
 
     def start(self) -> None:
         """Start every part."""

@@ -2,8 +2,8 @@
 
 Owns who of a group records a change, and when: who served it at once; who passed it on a little later, unless it is
 there by then; the leader those that no worker of ours served; every other worker much later, should the leader be a
-Java worker or gone. So each is recorded once, or twice at the same position, of which the store counts one. No clock, no
-thread: the caller has them.
+Java worker or gone. So each is recorded once, or twice at the same position, of which the store counts one. No clock,
+no thread: the caller has them.
 """
 
 from __future__ import annotations

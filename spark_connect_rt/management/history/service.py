@@ -13,7 +13,7 @@ from spark_connect_rt.management.history.recorder import Recorder, shown_safely
 from spark_connect_rt.planning.history.hidden_settings import DeclaredSettings, hidden_settings
 from spark_connect_rt.planning.offset_changes import OffsetPair
 from spark_connect_rt.ports.herder_requests import Request, SetLoggerLevel
-from spark_connect_rt.ports.management.history import LOGGER, Change, ChangePage, ChangeQuery, Course
+from spark_connect_rt.ports.management.history import CONFIG, LOGGER, Change, ChangePage, ChangeQuery, Course
 from spark_connect_rt.stores.history_store import HistoryStore
 
 READ_LIMIT_MS = 5_000
@@ -81,6 +81,11 @@ class WorkerHistory:
             why = f": {problem}" if (problem := self._problem()) else ""
             raise NotFoundError(f"connector {connector} has no change {number} in the history{why}")
         return found
+
+    def change_at(self, connector: str, version: int) -> Change | None:
+        """See the port."""
+        self._catch_up()
+        return self._store.at(connector, CONFIG, version)
 
     def course(self, connector: str, from_ms: int, to_ms: int) -> Course:
         """See the port."""

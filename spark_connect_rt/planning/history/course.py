@@ -1,8 +1,8 @@
 """The course of a connector's offsets, thinned: a point a minute for a day, a point an hour for a month. Pure.
 
-Points are kept in parts: the minutes of one hour, the hours of one day. A part has a slot; slots go round, so that a part
-of yesterday (of last month) is written over. Within a part a point holds only what changed since the one before it. A
-part that outgrows its share of the bytes keeps every second point, then every fourth ...
+Points are kept in parts: the minutes of one hour, the hours of one day. A part has a slot; slots go round, so that a
+part of yesterday (of last month) is written over. Within a part a point holds only what changed since the one before
+it. A part that outgrows its share of the bytes keeps every second point, then every fourth ...
 """
 
 from __future__ import annotations

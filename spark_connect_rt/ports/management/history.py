@@ -89,6 +89,9 @@ class History(Protocol):
     def change(self, connector: str, number: int) -> Change:
         """Raises NotFoundError: there is no such change of the connector."""
 
+    def change_at(self, connector: str, version: int) -> Change | None:
+        """Return the change that made a version of a configuration (``HerderViews.config_version``), if it is known."""
+
     def course(self, connector: str, from_ms: int, to_ms: int) -> Course:
         """Return the points within these times, and the last one before them."""
 

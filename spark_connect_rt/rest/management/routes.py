@@ -11,8 +11,9 @@ from fastapi import APIRouter
 
 from spark_connect_rt.ports.management.dead_letters import DeadLetterDesk
 from spark_connect_rt.ports.management.group_reads import GroupReads
+from spark_connect_rt.ports.management.history import History
 from spark_connect_rt.rest.context import RestContext
-from spark_connect_rt.rest.management import dead_letters
+from spark_connect_rt.rest.management import dead_letters, history
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,6 +22,7 @@ class Management:
 
     group_reads: GroupReads | None = None  # served to other workers; it has no path of its own
     letters: DeadLetterDesk | None = None
+    history: History | None = None
 
 
 NOTHING = Management()
@@ -29,3 +31,4 @@ NOTHING = Management()
 def add_routes(routes: APIRouter, context: RestContext, management: Management) -> None:
     """Add the routes of every part that is there."""
     dead_letters.add_routes(routes, context, management.letters)
+    history.add_routes(routes, context, management.history)
