@@ -20,14 +20,30 @@ from spark_connect_rt.api.rest_extension import Asgi
 from spark_connect_rt.console import assets
 from spark_connect_rt.console.api import ApiError
 from spark_connect_rt.console.frame import Frame, neighbours
-from spark_connect_rt.console.pages import overview
+from spark_connect_rt.console.pages import (
+    config_editor,
+    connector,
+    connector_history,
+    connector_letters,
+    connector_logs,
+    connector_offsets,
+    events,
+    group,
+    loggers,
+    new_connector,
+    overview,
+    plugins,
+)
 from spark_connect_rt.console.protection import Protection
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.rest.error_mapping import answer_of
 from spark_connect_rt.rest.middleware.body_limit import BodyLimit
 from spark_connect_rt.rest.paths import EncodedPaths
 
-PAGES = (overview,)
+PAGES = (
+    *(overview, connector, connector_history, connector_letters, connector_offsets, connector_logs),
+    *(config_editor, new_connector, group, plugins, loggers, events),
+)
 """Modules of ``console/pages`` with their ``add_routes``."""
 
 log = logging.getLogger(__name__)

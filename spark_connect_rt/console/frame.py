@@ -43,7 +43,10 @@ from spark_connect_rt.console.api import Api, ApiError, at
 from spark_connect_rt.console.protection import Protection, content_policy, origin_of
 from spark_connect_rt.console.words import FILTERS
 
-LINKS: tuple[tuple[str, str], ...] = (("", "Connectors"),)
+LINKS: tuple[tuple[str, str], ...] = (
+    *(("", "Connectors"), ("new", "New"), ("group", "Group"), ("events", "Events")),
+    *(("plugins", "Plug-ins"), ("loggers", "Loggers")),
+)
 """(path below /console/, words) of the navigation, in order."""
 
 GROUP_KEPT_S = 5.0

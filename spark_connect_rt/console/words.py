@@ -86,6 +86,16 @@ def states_in_order(tasks: Any) -> list[tuple[str, int]]:
     return sorted(((str(s), n) for s, n in counts.items() if n), key=lambda pair: (order[tone(pair[0])], pair[0]))
 
 
+def task_states(tasks: Any) -> dict[str, int]:
+    """Return state -> number of tasks, of a list of them or of counts already."""
+    if isinstance(tasks, Mapping):
+        return dict(tasks)
+    counts: dict[str, int] = {}
+    for task in tasks or ():
+        counts[str(task.get("state"))] = counts.get(str(task.get("state")), 0) + 1
+    return counts
+
+
 FILTERS = {
     "number": number,
     "rate": rate,
@@ -98,5 +108,6 @@ FILTERS = {
     "json_text": json_text,
     "short_json": short_json,
     "states_in_order": states_in_order,
+    "task_states": task_states,
 }
 """Name in a template -> function."""

@@ -40,6 +40,7 @@
       this.status = root.querySelector("[data-config-status]");
       this.sent = root.querySelector("#config");
       this.config = readObject(this.json.value);
+      this.fields.addEventListener("submit", (event) => event.preventDefault()); // Enter in a field
       this.fields.addEventListener("input", (event) => this.typed(event.target));
       this.json.addEventListener("input", () => this.typedJson());
       this.json.addEventListener("blur", () => this.problem.textContent || this.showJson());

@@ -78,6 +78,45 @@ const connectrt = (() => {
     };
   }
 
+  // ---- rows that change under the reader -----------------------------------------------------------------------------
+  // Text that the worker's templates made, which escape every value: the only way HTML comes into a page.
+  function fragment(html) {
+    const template = document.createElement("template");
+    template.innerHTML = html;
+    return template.content;
+  }
+
+  // Put a fresh element in the place of an old one: what is ticked, unfolded or focused stays so.
+  function replace(old, fresh) {
+    if (old.outerHTML === fresh.outerHTML) return;
+    const parts = "a, button, input, select, summary, [tabindex]";
+    const focused = old.contains(document.activeElement) ? [...old.querySelectorAll(parts)].indexOf(document.activeElement) : -1;
+    const [boxes, folds] = [old.querySelectorAll("input[type=checkbox]"), old.querySelectorAll("details")];
+    fresh.querySelectorAll("input[type=checkbox]").forEach((one, number) => { one.checked = boxes[number]?.checked ?? false; });
+    fresh.querySelectorAll("details").forEach((one, number) => { one.open = folds[number]?.open ?? one.open; });
+    old.replaceWith(fresh);
+    if (window.htmx) htmx.process(fresh);
+    if (focused >= 0) fresh.querySelectorAll(parts)[focused]?.focus();
+  }
+
+  const seenAs = new WeakMap(); // element -> the text it was made of
+  // changed: {key: html of a row with data-key}. New rows come last. Returns the rows by their keys.
+  function rows(body, changed) {
+    const found = new Map([...body.children].map((row) => [row.dataset.key, row]));
+    for (const [key, html] of Object.entries(changed)) {
+      const old = found.get(key);
+      if (old && seenAs.get(old) === html) continue;
+      const fresh = fragment(html).firstElementChild;
+      seenAs.set(fresh, html);
+      times(fresh);
+      const states = [old, fresh].map((row) => row?.querySelector(".state")?.textContent);
+      if (old && states[0] !== states[1]) fresh.classList.add("just-changed");
+      if (old) replace(old, fresh); else { body.append(fresh); if (window.htmx) htmx.process(fresh); }
+      found.set(key, fresh);
+    }
+    return found;
+  }
+
   // ---- the dialog --------------------------------------------------------------------------------------------------
   const dialog = () => $("#dialog");
   function closeDialog() { if (dialog().open) dialog().close(); }
@@ -206,6 +245,7 @@ const connectrt = (() => {
       document.cookie = `connectrt_theme=${theme}; path=${base()}; max-age=31536000; samesite=strict`;
       document.dispatchEvent(new CustomEvent("console:theme"));
     });
+    dialog().addEventListener("close", () => dialog().replaceChildren());
     times();
     setInterval(times, 5000);
     setInterval(alive, 3000);
@@ -217,5 +257,5 @@ const connectrt = (() => {
   }
   document.addEventListener("DOMContentLoaded", start);
 
-  return { live, post, say, message, times, closeDialog, token, base };
+  return { live, post, fragment, replace, rows, say, message, times, closeDialog, token, base };
 })();

@@ -5,33 +5,20 @@
 (() => {
   const $ = (selector, within = document) => within.querySelector(selector);
   const all = (selector) => [...document.querySelectorAll(selector)];
-  let stream = null, order = null, abnormal = null;
-
-  function fragment(html) {
-    const template = document.createElement("template");
-    template.innerHTML = html; // made by the worker's templates, which escape every value
-    return template.content;
-  }
-
-  function replace(row, fresh) {
-    const ticked = $("input[type=checkbox]", row).checked;
-    const focused = row.contains(document.activeElement) ? [...row.querySelectorAll("a, input")].indexOf(document.activeElement) : -1;
-    const changedState = $(".state", row).textContent !== $(".state", fresh).textContent;
-    $("input[type=checkbox]", fresh).checked = ticked;
-    if (changedState) fresh.classList.add("just-changed");
-    row.replaceWith(fresh);
-    if (focused >= 0) fresh.querySelectorAll("a, input")[focused]?.focus();
-  }
+  let stream = null, order = null, abnormal = null, actedUntil = 0;
 
   function busy() {
     const body = $("#rows");
+    if (Date.now() < actedUntil) return false; // what was asked for may move things
     return body && (body.matches(":hover") || body.contains(document.activeElement));
   }
 
   function reorder() {
     const body = $("#rows");
-    if (!body || !order || busy()) return;
-    const rows = new Map(all("#rows > tr").map((row) => [row.dataset.name, row]));
+    if (!body || !order) return;
+    const rows = new Map(all("#rows > tr").map((row) => [row.dataset.key, row]));
+    for (const [name, row] of rows) row.classList.toggle("gone", !order.includes(name));
+    if (busy()) return;
     body.append(...order.filter((name) => rows.has(name)).map((name) => rows.get(name)));
     for (const [name, row] of rows) if (!order.includes(name)) row.remove();
     order = null;
@@ -41,16 +28,10 @@
   function overview(news) {
     const body = $("#rows");
     if (!body) { if (news.order?.length) reload(); return; } // there was none
-    const rows = new Map(all("#rows > tr").map((row) => [row.dataset.name, row]));
-    for (const [name, html] of Object.entries(news.changed)) {
-      const fresh = fragment(html).firstElementChild;
-      connectrt.times(fresh);
-      if (!rows.has(name)) body.append(fresh);
-      else if (rows.get(name).outerHTML !== fresh.outerHTML) replace(rows.get(name), fresh);
-    }
+    connectrt.rows(body, news.changed);
     if (news.order) order = news.order;
     reorder();
-    if (news.summary !== null && !$("#summary").contains(document.activeElement)) $("#summary").replaceChildren(fragment(news.summary));
+    if (news.summary !== null && !$("#summary").contains(document.activeElement)) $("#summary").replaceChildren(connectrt.fragment(news.summary));
     if (abnormal !== null && news.abnormal !== abnormal) {
       connectrt.say(`${news.abnormal} ${news.abnormal === 1 ? "connector is" : "connectors are"} abnormal`);
     }
@@ -99,6 +80,7 @@
   document.addEventListener("pointerout", (event) => {
     if (event.target.closest?.("#rows") && !event.relatedTarget?.closest?.("#rows")) setTimeout(reorder, 0);
   });
+  document.addEventListener("console:changed", () => { actedUntil = Date.now() + 5000; reorder(); });
   document.addEventListener("console:close", () => tick(false));
   document.addEventListener("htmx:afterSettle", () => stream?.reopen($("#list").dataset.live));
   document.addEventListener("DOMContentLoaded", () => {

@@ -13,7 +13,7 @@ from tests.unit.console.conftest import Browser
 
 
 def order_of(text: str) -> list[str]:
-    return [part.partition('"')[0] for part in text.split('data-name="')[1:]]
+    return [part.partition('"')[0] for part in text.split('data-key="')[1:]]
 
 
 def test_what_is_wrong_stands_first_with_its_reason(browser: Browser) -> None:
