@@ -1,4 +1,4 @@
-"""Settings of the management API: the history of changes and of offsets. Ours; Java workers ignore them."""
+"""Settings of the management API: the history of changes and of offsets, the web console. Ours; Java workers ignore them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ HISTORY_TOPIC = "connectrt.history.storage.topic"
 HISTORY_CHANGES_MAX = "connectrt.history.changes.max"
 HISTORY_AGE_MAX = "connectrt.history.age.max.ms"
 COURSE_BYTES_MAX = "connectrt.history.course.max.bytes"
+CONSOLE_ENABLED = "connectrt.console.enabled"
 DAY_MS = 24 * 60 * 60 * 1000
 
 MANAGEMENT = ConfigDef(
@@ -54,6 +55,14 @@ MANAGEMENT = ConfigDef(
             "for a month, fewer where they do not fit. 0: the course is not kept.",
             AtLeast(0),
         ),
+        ConfigKey(
+            CONSOLE_ENABLED,
+            Type.BOOLEAN,
+            True,
+            LOW,
+            "Whether this worker serves the web console at /console, on the listeners that serve /admin and behind the "
+            "same REST extensions.",
+        ),
     ]
 )
 
@@ -67,3 +76,4 @@ class ManagementSettings(SettingsGroup):
     connectrt_history_changes_max: int
     connectrt_history_age_max_ms: int
     connectrt_history_course_max_bytes: int
+    connectrt_console_enabled: bool
