@@ -45,7 +45,10 @@ class StatusFold:
         self._topics: dict[str, dict[str, TopicStatus]] = {}
 
     def apply(self, key: bytes | None, value: bytes | None, at_ms: int = 0) -> None:
-        """Fold one record, written at ``at_ms`` since 1970 (0: unknown). Raises DataError for a record that is ignored, saying why."""
+        """Fold one record, written at ``at_ms`` (ms since 1970; 0: unknown).
+
+        Raises DataError for a record that is ignored, saying why.
+        """
         match records.decode_key(key):
             case ConnectorStatusKey(connector):
                 self._apply_connector(connector, value, at_ms)

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from spark_connect_rt._version import CONNECT_VERSION
 from spark_connect_rt.app.management.dead_letters import letter_desk
+from spark_connect_rt.app.management.overview import OverviewParts, shown_config
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.management.event_memory import EventMemory
@@ -73,8 +74,11 @@ class WorkerManagement:
         events = _group_events(around, reads)
         if events is not None:
             self._services.append(events)
+        deps, views = around.dependencies, around.herder.views
+        overview = OverviewParts(views, reads, deps.clock, deps.peers, shown_config)
+        self._services.append(overview)
         letters = letter_desk(around.config, around.dependencies, around.herder.views, around.admin)
-        self.parts = Management(group_reads=reads, events=events, letters=letters)
+        self.parts = Management(group_reads=reads, events=events, letters=letters, overview=overview.overview)
 
     def start(self) -> None:
         """Start every part."""

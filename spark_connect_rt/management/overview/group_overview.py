@@ -65,18 +65,9 @@ class GroupOverview:
         """See ``Overview.page``."""
         return self._rows.page(wanted)
 
-    def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
-        """See ``Overview.listen``."""
-        return self._rows.listen(changed)
-
     def changes(self, since_ms: int) -> OverviewChange:
         """See ``Overview.changes``."""
         return self._rows.changes(since_ms)
-
-    @property
-    def is_open(self) -> bool:
-        """See ``Overview.is_open``."""
-        return self._rows.is_open
 
     def connector(self, name: str) -> ConnectorDetail:
         """See ``Overview.connector``."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import TimeoutError as LateError
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from spark_connect_rt.management.overview.known_states import KnownState, KnownStates
 from spark_connect_rt.management.overview.worker_shares import SHARES, Share, shares_of
 from spark_connect_rt.planning.overview.selection import Wanted, counted, selected
-from spark_connect_rt.planning.overview.verdict import LONG_MS, why_abnormal
+from spark_connect_rt.planning.overview.verdict import why_abnormal
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.herder import HerderViews
 from spark_connect_rt.ports.management.group_reads import ASK_LIMIT_MS, GroupReads, Unanswered, unanswered
@@ -27,7 +27,9 @@ from spark_connect_rt.protocol.json_text import encode_quick_json
 FRESH_MS = 1_000  # a gathering is used again for so long
 USABLE_MS = 10_000  # an older one is shown at once, while the next one is under way
 PATIENCE_S = 0.1  # for the next one, where there is a usable one
-LOOK_EACH_S = 2.0  # while somebody listens
+LOOK_EACH_S = 2.0  # while somebody follows
+FOLLOWED_MS = 5_000  # who has not asked for so long follows no more
+GONE_MS = 30_000  # a worker that left is missed after that: work moves within moments
 REMOVED_MOST = 10_000
 
 log = logging.getLogger(__name__)
@@ -68,23 +70,14 @@ class GroupRows:
         self._at_ms = 0  # of the last look, since 1970; grows with each that found something
         self._looked_at: tuple[object, object] = (None, None)
         self._bodies: dict[int, bytes] = {}  # look that is known already -> what changed since, as of the last look
-        self._listeners: list[Callable[[], None]] = []
+        self._asked_ms = 0
         self._stopped = threading.Event()
         self._watching: threading.Thread | None = None
 
     def stop(self) -> None:
-        """End what looks, and every stream."""
+        """End what looks."""
         self._stopped.set()
-        with self._lock:
-            listeners = list(self._listeners)
-        for changed in listeners:
-            changed()
         self._pool.shutdown(wait=False, cancel_futures=True)
-
-    @property
-    def is_open(self) -> bool:
-        """See ``ports.management.overview.Overview.is_open``."""
-        return not self._stopped.is_set()
 
     def page(self, wanted: Wanted) -> OverviewPage:
         """See ``ports.management.overview.Overview.page``."""
@@ -118,7 +111,9 @@ class GroupRows:
             for one in state.instances
             if one.worker_id == worker_id and one.state != "UNASSIGNED"
         ]
-        return [name for name, task in mine if task is None], [f"{name}-{task}" for name, task in mine if task is not None]
+        return [name for name, task in mine if task is None], [
+            f"{name}-{task}" for name, task in mine if task is not None
+        ]
 
     def look_beside(self) -> None:
         """Take note of states, without asking anyone: so errors are known that are over when a page is opened."""
@@ -181,54 +176,40 @@ class GroupRows:
         self._rows, self._looked_at = rows, (states, gathered)
         return rows
 
-    def _with_those_just_gone(self, states: Mapping[str, KnownState], gathered: Gathered, now_ms: int) -> frozenset[str]:
+    def _with_those_just_gone(
+        self, states: Mapping[str, KnownState], gathered: Gathered, now_ms: int
+    ) -> frozenset[str]:
         """Return the group's workers, with those that have left it just now: work moves within moments."""
         if not gathered.members:
             return frozenset()
         named = frozenset[str]().union(*(one.workers for one in states.values())) - gathered.members
         self._gone = {worker: self._gone.get(worker, now_ms) for worker in named}
-        return gathered.members | {worker for worker, since_ms in self._gone.items() if now_ms - since_ms < LONG_MS}
+        return gathered.members | {worker for worker, since_ms in self._gone.items() if now_ms - since_ms < GONE_MS}
 
-    # Who follows.
-
-    def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
-        """See ``ports.management.overview.Overview.listen``."""
-        with self._lock:
-            self._listeners.append(changed)
-            if self._watching is None and not self._stopped.is_set():
-                self._watching = threading.Thread(target=self._watch, name="overview-stream", daemon=True)
-                self._watching.start()
-
-        def end() -> None:
-            with self._lock:
-                if changed in self._listeners:
-                    self._listeners.remove(changed)
-
-        return end
+    def _followed(self) -> None:
+        """Somebody follows: look every two seconds until no one has asked for some seconds. Under the lock."""
+        self._asked_ms = self._clock.monotonic_ms()
+        if self._watching is None and not self._stopped.is_set():
+            self._watching = threading.Thread(target=self._watch, name="overview-stream", daemon=True)
+            self._watching.start()
 
     def _watch(self) -> None:
-        """Look every two seconds until nobody listens."""
-        known = self._at_ms
         while True:
             with self._lock:
-                if not self._listeners or self._stopped.is_set():
+                idle_ms = self._clock.monotonic_ms() - self._asked_ms
+                if idle_ms > FOLLOWED_MS or self._stopped.is_set():
                     self._watching = None
                     return
             try:
                 self.looked()
             except Exception:
                 log.exception("the overview could not be made, the next try follows")
-            if self._at_ms != known:
-                known = self._at_ms
-                with self._lock:
-                    listeners = list(self._listeners)
-                for changed in listeners:
-                    changed()
             self._stopped.wait(LOOK_EACH_S)
 
     def changes(self, since_ms: int) -> OverviewChange:
         """See ``ports.management.overview.Overview.changes``."""
         with self._lock:
+            self._followed()
             if since_ms <= 0 or since_ms >= self._at_ms:
                 return OverviewChange(self._at_ms, None)
             body = self._bodies.get(since_ms)
@@ -246,9 +227,7 @@ class GroupRows:
                 "removed": sorted(removed),
                 "counts": counted(rows),
                 "records_per_second": round(sum(row.records_per_second or 0.0 for row in rows), 1),
-                "unanswered": [
-                    {"worker_id": one.worker_id, "why": one.why} for one in self._gathered.unanswered
-                ],
+                "unanswered": [{"worker_id": one.worker_id, "why": one.why} for one in self._gathered.unanswered],
                 "at_ms": self._at_ms,
             }
         )

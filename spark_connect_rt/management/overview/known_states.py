@@ -87,9 +87,7 @@ class KnownStates:
             any_loud(instances),
         )
 
-    def _facts(
-        self, status: ConnectorStateInfo, before: KnownState | None, now_ms: int
-    ) -> tuple[InstanceFacts, ...]:
+    def _facts(self, status: ConnectorStateInfo, before: KnownState | None, now_ms: int) -> tuple[InstanceFacts, ...]:
         connector, tasks = status.connector, status.tasks
         loud = any(_is_loud(one) for one in (connector, *tasks))
         times = self._views.status_times(status.name) if loud else {}

@@ -1,6 +1,6 @@
 """The courses of this worker's tasks, taken down every ten seconds by a thread of its own.
 
-Owns what is remembered: an hour of each task that runs here, also of those that have left, as many as there is room for.
+Owns what is remembered: an hour of each task that runs here, also of those that have left, as many as there is room.
 A point that cannot be taken is logged and left out; the next one is taken all the same.
 """
 
@@ -76,7 +76,7 @@ class TaskCourses:
             del self._lags[name]  # it left, or its lag is not known any more: ten minutes begin again
         for name, lag in lags.items():
             self._lags.setdefault(name, deque(maxlen=GROWS_FOR)).append(lag)
-        self._growing = frozenset(name for name, course in self._lags.items() if course[-1] and grows(list(course)))
+        self._growing = frozenset(name for name, course in self._lags.items() if _may_grow(course) and grows([*course]))
 
     def _forget(self, here: set[ConnectorTaskId], now_ms: int) -> None:
         left = [task for task in self._of_task if task not in here]
@@ -95,3 +95,8 @@ class TaskCourses:
         with self._lock:
             courses = [course.points(since_ms) for task, course in self._of_task.items() if task.connector == name]
         return added_up(courses)
+
+
+def _may_grow(lags: deque[int | None]) -> bool:
+    """Return whether it is worth a closer look, which most are not."""
+    return len(lags) == GROWS_FOR and (lags[-1] or 0) > (lags[0] or 0)

@@ -89,7 +89,7 @@ class WorkerShares:
 
 
 def shares_of(answers: Sequence[WorkerAnswer]) -> dict[str, Share]:
-    """Return what runs of each connector in the group, as far as workers answered; what cannot be read counts nothing."""
+    """Return what runs of each connector in the group, as far as workers answered; odd shares are left out."""
     found: dict[str, Share] = {}
     for one in answers:
         if one.why or not isinstance(one.answer, Mapping):

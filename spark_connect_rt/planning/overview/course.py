@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from array import array
 from collections.abc import Iterable, Sequence
+from itertools import pairwise
 from typing import NamedTuple
 
 EACH_MS = 10_000
@@ -53,7 +54,10 @@ class TaskCourse:
         if same_run and 0 < passed_ms <= 3 * EACH_MS:
             records_per_second = (records - self._records_before) * 1000 / passed_ms
         point = Point(
-            at_ms, round(records_per_second, 1), lag, errors - self._errors_before if same_run and self.last_ms else errors
+            at_ms,
+            round(records_per_second, 1),
+            lag,
+            errors - self._errors_before if same_run and self.last_ms else errors,
         )
         self._records_before, self._errors_before, self.last_ms = records, errors, at_ms
         self._keep(point)
@@ -70,14 +74,14 @@ class TaskCourse:
 
     def _keep(self, point: Point) -> None:
         lag = _UNKNOWN if point.lag is None else min(point.lag, 2**63 - 1)
-        columns = (self._at_ms, self._rates, self._lags, self._errors)
-        values = (point.at_ms, point.records_per_second, lag, point.errors)
         if len(self._at_ms) < POINTS:
-            for column, value in zip(columns, values, strict=True):
-                column.append(value)  # type: ignore[arg-type]
+            self._at_ms.append(point.at_ms)
+            self._rates.append(point.records_per_second)
+            self._lags.append(lag)
+            self._errors.append(point.errors)
             return
-        for column, value in zip(columns, values, strict=True):
-            column[self._next] = value  # type: ignore[call-overload]
+        self._at_ms[self._next], self._rates[self._next] = point.at_ms, point.records_per_second
+        self._lags[self._next], self._errors[self._next] = lag, point.errors
         self._next = (self._next + 1) % POINTS
 
 
@@ -106,4 +110,4 @@ def grows(lags: Sequence[int | None]) -> bool:
     if len(recent) < GROWS_FOR:
         return False
     minutes = [sum(recent[start : start + _PART]) for start in range(0, GROWS_FOR, _PART)]
-    return all(later > earlier for earlier, later in zip(minutes, minutes[1:], strict=False))
+    return all(later > earlier for earlier, later in pairwise(minutes))

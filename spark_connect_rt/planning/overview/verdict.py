@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-LONG_MS = 60_000  # UNASSIGNED, RESTARTING or on a worker that is gone: for a rebalance it is normal
+LONG_MS = 60_000  # UNASSIGNED or RESTARTING: for a rebalance it is normal
 LINE = 300  # characters
 _PASSING = ("UNASSIGNED", "RESTARTING")
 
@@ -59,14 +59,14 @@ def why_abnormal(
     Args:
         instances: the connector and its tasks.
         now_ms: since 1970.
-        members: ids of the group's workers; None: not known.
+        members: ids of the group's workers, and of those that left it just now; None or empty: not known.
         lag: records it is behind.
         lag_grows: over all of the last ten minutes.
     """
     tasks = sum(one.task is not None for one in instances)
     failed = [one for one in instances if one.state == "FAILED"]
     passing = [one for one in instances if one.state in _PASSING and _long(one, now_ms)]
-    gone = [one for one in instances if _is_gone(one, members) and _long(one, now_ms)]
+    gone = [one for one in instances if _is_gone(one, members)]
     stalled = [one for one in instances if one.stalled]
     said = [
         _failed(failed, tasks),

@@ -1,13 +1,13 @@
 """The overview of the whole group: what it answers with, and who answers.
 
-Owns names and order of fields. null is what is not known: a worker did not answer, or what runs there does not count it.
+Owns names and order of fields. null is what is not known: a worker did not answer, or what runs there counts no such.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Protocol
+from typing import Protocol
 
 from spark_connect_rt.planning.overview.selection import Wanted
 from spark_connect_rt.ports.herder_values import CONNECTOR_TYPES, STATES, RestartNote
@@ -160,19 +160,8 @@ class Overview(Protocol):
     def group(self) -> GroupInfo:
         """Return the workers. Blocks as ``page``."""
 
-    def listen(self, changed: Callable[[], None]) -> Callable[[], None]:
-        """Have ``changed`` called, from another thread, after each look that found something; return what ends that.
-
-        As long as somebody listens the worker looks every two seconds, once for all of them.
-        """
-
     def changes(self, since_ms: int) -> OverviewChange:
-        """Return what changed after a look of that time; 0: since the last look. Does not block."""
+        """Return what changed after the look of that time; 0: nothing, but the time of the last look. Does not block.
 
-    @property
-    def is_open(self) -> bool:
-        """Return False once the worker stops: streams are to end."""
-
-
-WorkerShare = Mapping[str, Sequence[Any]]
-"""What one worker runs of a connector: name -> [records a second, lag or None, errors, whether its lag grows]."""
+        As long as somebody asks now and then the worker looks every two seconds, once for all of them.
+        """

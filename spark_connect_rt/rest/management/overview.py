@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -15,15 +15,18 @@ from spark_connect_rt.ports.management.overview import ConnectorDetail, GroupInf
 from spark_connect_rt.protocol.json_text import encode_quick_json
 from spark_connect_rt.rest.context import JsonResponse, RestContext
 from spark_connect_rt.rest.json_values import as_json
-from spark_connect_rt.rest.management.server_sent import NewsStream, event_bytes, followed
+from spark_connect_rt.rest.management.event_streams import EventStreams, Sent
 from spark_connect_rt.rest.operation import Operation, QueryParameter
 from spark_connect_rt.rest.paths import ConnectorName, decoded
 
+LOOK_EACH_S = 0.5  # for what the worker has found; it looks once for all streams
 OVERLAP_MS = 10_000  # of a stream that goes on elsewhere: clocks differ, and a row twice does no harm
 
 
-def add_routes(routes: APIRouter, context: RestContext, overview: Overview) -> None:
-    """Add the routes to those of ``/admin``."""
+def add_routes(routes: APIRouter, context: RestContext, overview: Overview | None, streams: EventStreams) -> None:
+    """Add the routes to those of ``/admin``; ``overview`` None: this worker serves none."""
+    if overview is None:
+        return
 
     @routes.get("/admin/overview")
     async def page(request: Request) -> Response:
@@ -32,19 +35,22 @@ def add_routes(routes: APIRouter, context: RestContext, overview: Overview) -> N
         await context.started()
         return _answer(await asyncio.to_thread(overview.page, wanted))
 
-    @routes.get("/admin/overview/stream")
+    @routes.get("/admin/overview/stream", include_in_schema=False)
     async def stream(request: Request) -> Response:
-        """Send what changes in the overview as server-sent events, at most each two seconds."""
+        """Send what changes in the overview as server-sent events, at most each two seconds.
+
+        ``since_ms``: at_ms of the page that the client has; nothing between the two is missed.
+        """
         await context.started()
         known = _known(request)
 
-        def news() -> bytes | None:
+        async def look() -> Sequence[Sent]:
             nonlocal known
             change = overview.changes(known)
             known = change.at_ms
-            return None if change.body is None else event_bytes("overview", change.body, str(change.at_ms))
+            return [] if change.body is None else [Sent("overview", change.body, str(change.at_ms))]
 
-        return NewsStream(followed(overview.listen, news, lambda: overview.is_open))
+        return streams.response(look, LOOK_EACH_S)
 
     @routes.get("/admin/connectors/{connector}")
     async def connector(connector: ConnectorName) -> Response:
@@ -87,7 +93,6 @@ _PAGE = (
     QueryParameter("offset", "How many to leave out.", {"type": "integer", "minimum": 0, "default": 0}),
     QueryParameter("limit", "How many.", {"type": "integer", "minimum": 1, "maximum": LIMIT_MOST, "default": LIMIT}),
 )
-_SINCE = QueryParameter("since_ms", "at_ms of the page that the client has.", {"type": "integer", "minimum": 0})
 OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("GET", "/admin/overview"): Operation(
         "getOverview", {200: OverviewPage}, {400: "A parameter is none."}, parameters=_PAGE

@@ -12,8 +12,9 @@ from fastapi import APIRouter
 from spark_connect_rt.ports.management.dead_letters import DeadLetterDesk
 from spark_connect_rt.ports.management.events import EventReads
 from spark_connect_rt.ports.management.group_reads import GroupReads
+from spark_connect_rt.ports.management.overview import Overview
 from spark_connect_rt.rest.context import RestContext
-from spark_connect_rt.rest.management import dead_letters, events
+from spark_connect_rt.rest.management import dead_letters, events, overview
 from spark_connect_rt.rest.management.event_streams import EventStreams
 
 
@@ -25,6 +26,7 @@ class Management:
     streams: EventStreams = field(default_factory=EventStreams)  # those of every part: they end with the worker
     events: EventReads | None = None
     letters: DeadLetterDesk | None = None
+    overview: Overview | None = None
 
 
 NOTHING = Management()
@@ -33,4 +35,5 @@ NOTHING = Management()
 def add_routes(routes: APIRouter, context: RestContext, management: Management) -> None:
     """Add the routes of every part that is there."""
     events.add_routes(routes, management.events, management.streams)
+    overview.add_routes(routes, context, management.overview, management.streams)
     dead_letters.add_routes(routes, context, management.letters)
