@@ -9,6 +9,7 @@ from typing import Protocol
 from spark_connect_rt._version import CONNECT_VERSION
 from spark_connect_rt.app.management.dead_letters import letter_desk
 from spark_connect_rt.app.management.overview import OverviewParts, shown_config
+from spark_connect_rt.app.management.previews import previews
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.management.event_memory import EventMemory
@@ -78,7 +79,10 @@ class WorkerManagement:
         overview = OverviewParts(views, reads, deps.clock, deps.peers, shown_config)
         self._services.append(overview)
         letters = letter_desk(around.config, around.dependencies, around.herder.views, around.admin)
-        self.parts = Management(group_reads=reads, events=events, letters=letters, overview=overview.overview)
+        shown = previews(around.dependencies, around.herder, around.runner)
+        self.parts = Management(
+            group_reads=reads, events=events, letters=letters, previews=shown, overview=overview.overview
+        )
 
     def start(self) -> None:
         """Start every part."""

@@ -318,8 +318,7 @@ class Worker:
 
     def metrics(self) -> list[Measured]:
         """Return Connect's metrics of this worker and its tasks. Any thread."""
-        with self._tables:
-            tasks, connector_count = list(self._tasks.values()), len(self._connectors)
+        tasks, connector_count = self.every_task(), len(self._connectors)
         counts = [("connector-count", connector_count), ("task-count", len(tasks))]
         return [
             *(measured("connect-worker-metrics", name, count) for name, count in counts),

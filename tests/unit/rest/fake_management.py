@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
-from dataclasses import fields
 
-from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.planning.overview.selection import Wanted
-from spark_connect_rt.ports.herder_values import RestartNote
 from spark_connect_rt.ports.management.events import GroupEvent
-from spark_connect_rt.ports.management.group_reads import OURS, Unanswered
-from spark_connect_rt.ports.management.overview import (
-    ConnectorDetail,
-    ConnectorRow,
-    CoursePoint,
-    GroupInfo,
-    GroupWorkerRow,
-    OverviewChange,
-    OverviewPage,
-    TaskRow,
+from spark_connect_rt.ports.management.group_reads import Unanswered
+from spark_connect_rt.ports.management.previews import (
+    Preview,
+    PreviewedRecord,
+    PreviewRequest,
+    PreviewStage,
+    ShownBytes,
+    ShownHeader,
+    ShownRecord,
 )
 from spark_connect_rt.rest.management.routes import Management
+from tests.unit.rest.fake_overview import FakeOverview
+
+SHOWN = ShownRecord("flights", None, None, {"id": 1}, (ShownHeader("h", 1),), 5, None, {"type": "struct"})
+
 
 EVENT = GroupEvent("e-1", 5, "failure", "w1:8083", "src", 0, "task src-0 FAILED: ValueError: no", {"trace": "..."})
 
@@ -32,41 +32,24 @@ class FakeEvents:
         return (EVENT,), (Unanswered("w2:8083", "no answer within 1000 ms"),)
 
 
-ROW = ConnectorRow("src", "source", "FileStreamSource", "RUNNING", "h:8083", {"RUNNING": 1}, 1.5, None, 0)
+class FakePreviews:
+    """Previews of one record."""
 
+    def __init__(self) -> None:
+        self.asked: list[PreviewRequest] = []
+        self.hangs = False
+        self.cancelled = threading.Event()
 
-class FakeOverview:
-    """One connector on one worker, and one that did not answer."""
-
-    def page(self, wanted: Wanted) -> OverviewPage:
-        missing = (Unanswered("w2:8083", "no answer within 1000 ms"),)
-        return OverviewPage((ROW,), 1, 1, {"RUNNING": 1, "abnormal": 0}, 1.5, missing, 5)
-
-    def connector(self, name: str) -> ConnectorDetail:
-        if name != "src":
-            raise NotFoundError(f"No status found for connector {name}")
-        row = {one.name: getattr(ROW, one.name) for one in fields(ConnectorRow) if one.name != "tasks"}
-        task = TaskRow(0, "FAILED", "h:8083", "h:1", "boom", 5, 1.5, None, 1, 0.25, RestartNote(1), None)
-        return ConnectorDetail(
-            **row,
-            trace=None,
-            version="4.1.1",
-            config={"password": "[hidden]"},
-            topics=("lines",),
-            tasks=(task,),
-            course=(CoursePoint(10_000, 1.5, None, 0),),
-            unanswered=(),
-            at_ms=5,
+    def preview(self, request: PreviewRequest, cancelled: threading.Event) -> Preview:
+        self.asked.append(request)
+        if self.hangs and cancelled.wait(10):
+            self.cancelled.set()
+        stages = (
+            PreviewStage("polled", SHOWN),
+            PreviewStage("converted", SHOWN, ShownBytes(None, "e30=")),
+            PreviewStage("transforms.x", None, None, "ValueError: no"),
         )
-
-    def group(self) -> GroupInfo:
-        worker = GroupWorkerRow(
-            "h:8083", "http://h:8083/", True, True, OURS, "0.1", True, "", "healthy", ("src",), ("src-0",), 1.5, 100, 1
-        )
-        return GroupInfo("g", "cluster", "sessioned", "h:8083", 2, (worker,), 5)
-
-    def changes(self, since_ms: int) -> OverviewChange:
-        return OverviewChange(5, b'{"changed":[]}' if since_ms in range(1, 5) else None)
+        return Preview((PreviewedRecord(stages),), "records", None, 0.5)
 
 
-EVERY_PART = Management(events=FakeEvents(), overview=FakeOverview())
+EVERY_PART = Management(events=FakeEvents(), previews=FakePreviews(), overview=FakeOverview())

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
@@ -42,6 +42,12 @@ class OverviewWorkers(ManagedWorkers):
         rows = self.get(name, f"/admin/overview?search={connector}")["connectors"]
         return dict(rows[0]) if rows else {}
 
+    def until_row(self, name: str, connector: str, fact: Callable[[dict[str, Any]], bool]) -> None:
+        self.cluster.until(lambda: fact(self.row(name, connector)))
+
+    def until_state(self, connector: str, state: str) -> None:
+        self.cluster.until(lambda: self.cluster.states(connector)[connector] == state)
+
     def stop(self) -> None:
         for parts in self.parts.values():
             parts.stop()
@@ -73,7 +79,7 @@ def test_whichever_worker_is_asked_every_connector_is_there_with_what_all_worker
     running(workers, "orders", 5)
     running(workers, "out", 2)
     for name in workers.reads:
-        workers.cluster.until(lambda name=name: workers.row(name, "orders").get("records_per_second", 0) > 0)
+        workers.until_row(name, "orders", lambda row: row.get("records_per_second", 0) > 0)
         page = workers.get(name, "/admin/overview?sort=name")
         assert [row["name"] for row in page["connectors"]] == ["idle", "orders", "out"]
         assert (page["total"], page["matching"], page["unanswered"]) == (3, 3, [])
@@ -82,7 +88,7 @@ def test_whichever_worker_is_asked_every_connector_is_there_with_what_all_worker
         assert (orders["tasks"], orders["type"], orders["class"]) == ({"RUNNING": 5}, "source", "MemorySource")
         assert (orders["lag"], orders["errors"], orders["abnormal"], orders["why"]) == (None, 0, False, "")
         assert (idle["records_per_second"], out["type"]) == (0.0, "sink")
-        workers.cluster.until(lambda name=name: workers.row(name, "out")["lag"] == 0)
+        workers.until_row(name, "out", lambda row: row["lag"] == 0)
     where = {task["worker_id"] for task in workers.get("w1", "/admin/connectors/orders")["tasks"]}
     assert len(where) > 1  # what one worker alone runs would prove nothing
 
@@ -121,7 +127,7 @@ def test_what_failed_stands_first_with_its_error_and_the_error_outlives_the_fail
     running(workers, "a-good-one", 1)
     workers.cluster.until(lambda: workers.cluster.states("bad").get("bad-1") == "FAILED")
     for name in workers.reads:
-        workers.cluster.until(lambda name=name: workers.row(name, "bad").get("abnormal"))
+        workers.until_row(name, "bad", lambda row: bool(row.get("abnormal")))
         first, _ = workers.get(name, "/admin/overview")["connectors"]
         assert (first["name"], first["tasks"]) == ("bad", {"FAILED": 1, "RUNNING": 1})
         assert first["why"].startswith("task 1 FAILED: ValueError: no such table: orders"), first
@@ -143,7 +149,7 @@ def test_a_write_is_seen_by_the_next_page_though_rates_are_gathered_once_a_secon
     assert workers.row("w1", "orders")["state"] == "RUNNING"
     for verb, state in (("pause", "PAUSED"), ("resume", "RUNNING")):
         workers.ask("w1", "PUT", f"/connectors/orders/{verb}")
-        workers.cluster.until(lambda state=state: workers.cluster.states("orders")["orders"] == state)
+        workers.until_state("orders", state)
         assert workers.row("w1", "orders")["state"] == state
     asked = len(workers.peers.asked)
     for _ in range(20):
