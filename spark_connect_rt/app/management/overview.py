@@ -2,41 +2,55 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Mapping
+import time
+from collections.abc import Callable, Mapping
 
-from spark_connect_rt.config.indirection import references
-from spark_connect_rt.config.secret_settings import secrets_in
+from spark_connect_rt.management.history.declared_settings import DeclaredByPlugins
 from spark_connect_rt.management.overview.group_overview import GroupOverview, Hide
 from spark_connect_rt.management.overview.group_rows import GroupRows
 from spark_connect_rt.management.overview.task_courses import TaskCourses
 from spark_connect_rt.management.overview.worker_shares import WorkerShares
+from spark_connect_rt.planning.history.hidden_settings import DeclaredSettings, hidden_settings, shown
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.herder import HerderViews
-from spark_connect_rt.ports.hidden_values import HIDDEN, without_secrets
+from spark_connect_rt.ports.hidden_values import without_secrets
 from spark_connect_rt.ports.management.group_reads import GroupReads
 from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.rest.json_values import as_json
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 
-_LIKE_A_SECRET = re.compile(
-    r"passw|passphrase|pwd|secret|token|credential|jaas|(api|access|private|account|encryption|sas)[._-]?key",
-    re.IGNORECASE,
-)
-_REFERENCE = re.compile(r"\$\{[^}]*\}")
-_CARRIED = re.compile(r"://[^/@\s]*:[^/@\s]+@|(password|passwd|pwd|secret|token)\s*=\s*[^&;\s]", re.IGNORECASE)
+ASK_AGAIN_S = 60.0  # what a plug-in declares, after it did not say all of it
+DECLARED_LIMIT_S = 3.0
 
-
-def shown_config(config: Mapping[str, str]) -> Mapping[str, str]:
-    """Return a connector's configuration with what is, holds or is named like a secret hidden."""
-    return {name: HIDDEN if _is_hidden(name, value) else without_secrets(value) for name, value in config.items()}
+Declared = Callable[[Mapping[str, str]], DeclaredSettings]
 
 
-def _is_hidden(name: str, value: str) -> bool:
-    if references(value) and not _REFERENCE.sub("", value).strip():
-        return False
-    if not value:
-        return False
-    return bool(_LIKE_A_SECRET.search(name) or _CARRIED.search(value)) or any(True for _ in secrets_in([{name: value}]))
+class ShownConfigs:
+    """Returns configurations as they may be shown: what holds a secret is hidden, and so is what nobody can say of.
+
+    Plug-ins are asked what they declare; one that hangs or is not here is not asked again for a minute.
+    """
+
+    def __init__(self, declared: Declared) -> None:
+        self._declared = declared
+        self._incomplete: dict[str, tuple[float, DeclaredSettings]] = {}  # class -> when to ask again, what it said
+
+    def __call__(self, config: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the configuration to be shown. May block for the time limit of asking plug-ins."""
+        named = config.get("connector.class", "")
+        again_s, found = self._incomplete.get(named, (0.0, DeclaredSettings()))
+        if time.monotonic() >= again_s:
+            found = self._declared(config)
+            self._incomplete.pop(named, None)
+            if not found.complete:
+                self._incomplete[named] = (time.monotonic() + ASK_AGAIN_S, found)
+        hidden = shown(config, hidden_settings(config, found))
+        return {name: without_secrets(value) for name, value in hidden.items()}
+
+
+def shown_configs(deps: HerderDependencies) -> ShownConfigs:
+    """Return what hides the secrets of a worker's connectors."""
+    return ShownConfigs(DeclaredByPlugins(deps, DECLARED_LIMIT_S))
 
 
 class OverviewParts:

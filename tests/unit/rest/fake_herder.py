@@ -27,6 +27,7 @@ from spark_connect_rt.ports.herder_values import (
 from spark_connect_rt.ports.loggers import LoggerLevel
 from spark_connect_rt.ports.metric_names import Measured, measured
 from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.state.target_state import TargetState
 
 T = TypeVar("T")
 CONFIG = {
@@ -57,6 +58,7 @@ class FakeHerder:
 
     def __init__(self) -> None:
         self.infos = {"src": INFO}
+        self.versions: dict[str, int] = {}
         self.answers: dict[type[Request[Any]], Any] = {SetLoggerLevel: ["org.x", "org.x.y"]}
         self.requests: list[Request[Any]] = []
         self.state = Health("healthy")
@@ -125,6 +127,12 @@ class FakeHerder:
 
     def connector_mark(self, name: str) -> object:
         return object()  # never as it was
+
+    def config_version(self, name: str) -> int | None:
+        return self.versions.get(name)
+
+    def target_state(self, name: str) -> TargetState | None:
+        return TargetState.STARTED
 
     def connector_status(self, name: str) -> ConnectorStateInfo:
         if name != "src" or name not in self.infos:

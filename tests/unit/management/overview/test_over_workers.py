@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from fastapi import FastAPI
 
-from spark_connect_rt.app.management.overview import OverviewParts, shown_config
+from spark_connect_rt.app.management.overview import OverviewParts, shown_configs
 from spark_connect_rt.management.group_reads import HttpGroupReads
 from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.rest.management.routes import Management
@@ -29,7 +29,7 @@ class OverviewWorkers(ManagedWorkers):
 
     def _parts_of(self, worker: InProcessWorker, reads: HttpGroupReads) -> Management:
         views = worker.herder.views
-        parts = OverviewParts(views, reads, SystemClock(), self.peers, shown_config)
+        parts = OverviewParts(views, reads, SystemClock(), self.peers, shown_configs(worker.herder._deps))
         self.parts[views.standing().worker_id.partition(":")[0]] = parts
         return Management(group_reads=reads, overview=parts.overview)
 
