@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from spark_connect_rt._version import CONNECT_VERSION, __version__
+from spark_connect_rt.app.commands.cluster.add_commands import add_cluster_commands
 from spark_connect_rt.app.commands.migrate_commands import add_migrate_commands
 from spark_connect_rt.app.commands.mirror_commands import add_mirror_commands
 from spark_connect_rt.app.commands.plugin_commands import add_plugin_commands
@@ -104,9 +105,10 @@ def _act(file: Path | None, override: Sequence[str] | None, command: Callable[[M
 
 
 add_plugin_commands(cli, _act)
-add_store_commands(cli, _act)
+_offset_words, _file_reset = add_store_commands(cli, _act)
 add_migrate_commands(cli, _act)
 add_mirror_commands(cli, _act)
+add_cluster_commands(cli, _offset_words, _file_reset)
 
 
 def read_settings(file: Path | None, override: Sequence[str] | None = None) -> dict[str, str]:

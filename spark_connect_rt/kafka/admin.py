@@ -224,6 +224,12 @@ class KafkaAdmin:
         """Return the log end of each partition, transaction markers and open transactions included."""
         return self._offsets(partitions, OffsetSpec.latest(), timeout_ms)
 
+    def offsets_since(
+        self, partitions: Iterable[TopicPartition], since_ms: int, timeout_ms: int = DEFAULT_TIMEOUT_MS
+    ) -> dict[TopicPartition, int]:
+        """Return the offset of the first record of each partition that is of that time or later, -1: there is none."""
+        return self._offsets(partitions, OffsetSpec.for_timestamp(since_ms), timeout_ms)
+
     def group_is_active(self, group: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> bool:
         """Return whether a group, of whatever protocol type, has members now."""
         return bool(self.members_metadata(group, timeout_ms))

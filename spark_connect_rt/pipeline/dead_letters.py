@@ -27,9 +27,9 @@ from spark_connect_rt.pipeline.errant_records import (
     java_trace,
 )
 from spark_connect_rt.pipeline.produce_rows import ProduceRow
+from spark_connect_rt.protocol.dead_letter_headers import PREFIX
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 
-PREFIX = "__connect.errors."
 Headers = list[tuple[str, bytes | None]]
 Written = tuple[bytes | None, str]
 """The bytes of a key or value, and how they were made: converter, json or text."""

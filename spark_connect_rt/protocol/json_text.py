@@ -41,6 +41,22 @@ def encode_finite_json(value: Any) -> bytes:
     return encode_json(value) if b"\\u00" in quick or _holds_points(quick) else quick
 
 
+def encode_quick_json(value: Any) -> bytes:
+    """Return compact JSON as any reader takes it; numbers need not be Java's. NaN and infinities become null."""
+    try:
+        return orjson.dumps(value)
+    except TypeError:  # text that UTF-8 cannot hold, integers of more than 64 bits
+        return json.dumps(value).encode()
+
+
+def decode_quick_json(data: bytes) -> Any:
+    """Return the value of what ``encode_quick_json`` wrote. Raises DataError."""
+    try:
+        return orjson.loads(data)
+    except ValueError:
+        return decode_json(data)
+
+
 def tellable(text: str) -> str:
     """Return ``text`` as UTF-8 can hold it: halves of surrogate pairs (undecodable file names) are spelled out."""
     return text.encode(errors="backslashreplace").decode()

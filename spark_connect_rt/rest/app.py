@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 
 from fastapi import APIRouter, Depends, FastAPI
@@ -52,11 +52,12 @@ def create_app(
 
     ``with_admin`` False: /admin is served elsewhere (``create_admin_app``), or nowhere.
     """
-    context = RestContext(herder, version, commit, peers, request_limit_ms)
-    routers = [it.router(context) for it in (root, health, connectors, internal, connector_plugins)]
+    context = RestContext(herder, version, commit, peers, request_limit_ms, management.history)
+    routers = [it.router(context) for it in (root, health, connectors, connector_plugins)]
+    routers.append(internal.router(context, management.group_reads, open_reads=with_admin))
     if with_admin:
         routers.append(admin.router(context, plugins, installs, management))
-    return _application(routers, context.close, version)
+    return _application(routers, context, version)
 
 
 def create_admin_app(
@@ -70,8 +71,8 @@ def create_admin_app(
     management: Management = NOTHING,
 ) -> FastAPI:
     """Return the application behind ``admin.listeners``: /admin and nothing else."""
-    context = RestContext(herder, version, "unknown", peers, request_limit_ms)
-    return _application([admin.router(context, plugins, installs, management)], context.close, version)
+    context = RestContext(herder, version, "unknown", peers, request_limit_ms, management.history)
+    return _application([admin.router(context, plugins, installs, management)], context, version)
 
 
 def create_internal_app(
@@ -79,19 +80,20 @@ def create_internal_app(
 ) -> FastAPI:
     """Return the application of a worker that only its peers talk to (a flow of MirrorMaker, KIP-710)."""
     context = RestContext(herder, version, "unknown", peers, request_limit_ms)
-    return _application([internal.router(context)], context.close, version)
+    return _application([internal.router(context)], context, version)
 
 
-def _application(routers: Sequence[APIRouter], close: Callable[[], None], version: str) -> FastAPI:
+def _application(routers: Sequence[APIRouter], context: RestContext, version: str) -> FastAPI:
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
         yield
-        close()
+        context.close()
 
     app = FastAPI(
         docs_url=None, redoc_url=None, redirect_slashes=False, lifespan=lifespan, dependencies=[Depends(speaks_json)]
     )
+    app.state.internal_key = context.herder.views.internal_key  # rest/identity.py
     for router in routers:
         app.include_router(router)
     pages = docs_page.routes()

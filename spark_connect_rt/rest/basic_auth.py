@@ -1,8 +1,8 @@
 """Java's basic-auth extension: users and passwords of a JAAS login file guard the REST API.
 
 ``rest.extension.classes=org.apache.kafka.connect.rest.basic.auth.extension.BasicAuthSecurityRestExtension``, and a
-login file whose entry ``KafkaConnect`` names ``PropertyFileLoginModule required file="users.properties"``. The two
-requests between workers are not guarded: their signature is. Source: Java ``JaasBasicAuthFilter``.
+login file whose entry ``KafkaConnect`` names ``PropertyFileLoginModule required file="users.properties"``. Requests
+between workers are not guarded: their signature is. Source: Java ``JaasBasicAuthFilter``.
 """
 
 from __future__ import annotations
@@ -20,12 +20,15 @@ from spark_connect_rt.api.rest_extension import Asgi, ClusterState, ConnectRestE
 from spark_connect_rt.config.jaas_file import parse_jaas
 from spark_connect_rt.config.java_properties import load_properties
 from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.protocol.internal_request import SIGNATURE_HEADER
 
 LOGIN_FILE = "java.security.auth.login.config"  # a system property of Java's; here app.rest_api fills it in
 ENTRY = "KafkaConnect"
 MODULE = "org.apache.kafka.connect.rest.basic.auth.extension.PropertyFileLoginModule"
 REFUSAL = b"User cannot access the resource."
 _INTERNAL = (("POST", re.compile(r"/connectors/[^/]+/tasks/?")), ("PUT", re.compile(r"/connectors/[^/]+/fence/?")))
+_SIGNED = re.compile(r"/internal/group-reads/[^/]+/?")  # passes with a signature, which is checked behind
+_SIGNATURE = SIGNATURE_HEADER.lower().encode()
 
 
 class BasicAuthSecurityRestExtension(ConnectRestExtension):
@@ -47,6 +50,8 @@ class BasicAuthSecurityRestExtension(ConnectRestExtension):
                 await app(scope, receive, send)
                 return
             headers = [(b"content-type", b"application/json"), (b"content-length", str(len(REFUSAL)).encode())]
+            if scope["path"].startswith("/console"):  # a browser asks its user only where it is asked to
+                headers.append((b"www-authenticate", b'Basic realm="Kafka Connect", charset="UTF-8"'))
             await send({"type": "http.response.start", "status": 401, "headers": headers})
             await send({"type": "http.response.body", "body": REFUSAL})
 
@@ -56,6 +61,8 @@ class BasicAuthSecurityRestExtension(ConnectRestExtension):
         raw = scope.get("raw_path") or scope["path"].encode()
         path = raw.partition(b"?")[0].decode("latin-1")
         if any(scope["method"] == method and pattern.fullmatch(path) for method, pattern in _INTERNAL):
+            return True
+        if _SIGNED.fullmatch(path) and any(name == _SIGNATURE for name, _ in scope["headers"]):
             return True
         given = next((value for name, value in scope["headers"] if name == b"authorization"), b"")
         user_and_password = _credentials(given)

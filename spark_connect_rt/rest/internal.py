@@ -1,26 +1,39 @@
 """Requests between workers: a follower's task configurations, zombie fencing (Java ``InternalConnectResource``).
 
-Owns: checking the signature (KIP-507) before anything else of the request is looked at, its headers before the body.
+And reads of this worker's memory for the management API of another (ours). Owns: checking the signature (KIP-507)
+before anything else of the request is looked at, its headers before the body.
 """
 
 from __future__ import annotations
+
+import asyncio
+from dataclasses import replace
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
+from spark_connect_rt.errors import BadRequestError
 from spark_connect_rt.ports.herder_requests import FenceZombies, PutTaskConfigs
 from spark_connect_rt.ports.herder_values import InternalKey
-from spark_connect_rt.protocol.internal_request import ALGORITHM_HEADER, SignatureVerdict, verify
-from spark_connect_rt.rest.context import RestContext
+from spark_connect_rt.ports.management.group_reads import GroupReads
+from spark_connect_rt.protocol.internal_request import ALGORITHM_HEADER, SIGNATURE_HEADER, SignatureVerdict, verify
+from spark_connect_rt.protocol.json_text import decode_json, encode_quick_json
+from spark_connect_rt.rest.context import JsonResponse, RestContext
 from spark_connect_rt.rest.error_mapping import RestError
 from spark_connect_rt.rest.negotiation import json_body
 from spark_connect_rt.rest.paths import ConnectorName, decoded
 from spark_connect_rt.rest.request_body import read_task_configs
 
+UNSIGNED = "Reads between workers are signed where /admin is not served to all: that takes connect.protocol=sessioned."
 
-def router(context: RestContext) -> APIRouter:
-    """Return the routes between workers."""
+
+def router(context: RestContext, reads: GroupReads | None = None, *, open_reads: bool = False) -> APIRouter:
+    """Return the routes between workers.
+
+    ``reads`` None: none are served. ``open_reads``: where the group has no key, they are served unsigned: any client of
+    this listener can have them from ``/admin``, too.
+    """
     routes = APIRouter(tags=["between workers"], include_in_schema=False)
     herder = context.herder
 
@@ -42,7 +55,29 @@ def router(context: RestContext) -> APIRouter:
         await context.completed(request, FenceZombies(decoded(connector)), patient=False)
         return Response(status_code=204)
 
+    if reads is not None:
+        _add_group_reads(routes, context, reads, open_reads)
     return routes
+
+
+def _add_group_reads(routes: APIRouter, context: RestContext, reads: GroupReads, open_reads: bool) -> None:
+    @routes.post("/internal/group-reads/{what}")
+    async def group_read(request: Request, what: str) -> Response:
+        """Return what this worker alone knows, to another worker."""
+        key = context.herder.views.internal_key()
+        if not key.required and SIGNATURE_HEADER not in request.headers and not open_reads:
+            raise RestError(403, UNSIGNED, code="CRT-1033")
+        # A signature that is there is checked, whatever the protocol: it has let the request past the login.
+        key = replace(key, required=key.required or SIGNATURE_HEADER in request.headers)
+        check_signed(key, request)
+        body = await json_body(request)
+        check_signature(key, request, body)
+        arguments = decode_json(body) if body else {}
+        if not isinstance(arguments, dict):
+            raise BadRequestError("the arguments of a read are an object")
+        answer = await asyncio.to_thread(reads.answer, what, arguments)
+        content = encode_quick_json({"answer": answer})
+        return Response(content, media_type=JsonResponse.media_type)
 
 
 def check_signed(key: InternalKey, request: Request) -> None:

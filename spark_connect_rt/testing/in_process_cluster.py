@@ -19,6 +19,7 @@ from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError
+from spark_connect_rt.management.event_memory import EventMemory
 from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.ports.herder_requests import FenceZombies, PutTaskConfigs
 from spark_connect_rt.ports.peer_client import PeerAnswer
@@ -135,12 +136,14 @@ class InProcessWorker:
         runner: MemoryTaskRunner,
         loggers: MemoryLoggers,
         supervisor: Supervisor,
+        events: EventMemory,
     ) -> None:
         self.herder = herder
         self.member = member
         self.runner = runner
         self.loggers = loggers
         self.supervisor = supervisor
+        self.events = events
 
     def running_tasks(self) -> set[str]:
         """Return the tasks that run here, by name."""
@@ -180,6 +183,7 @@ class InProcessCluster:
         self.topics.logs["offsets"] = self.offset_topic
         self.transactions = MemoryTransactions(self.topics)
         self.workers: dict[str, InProcessWorker] = {}
+        self.on_made: Callable[[str, HerderDependencies, DistributedHerder], None] | None = None  # before its start
         self._by_url: dict[str, DistributedHerder] = {}
         self.peers = InProcessPeers(self._by_url)
 
@@ -201,36 +205,37 @@ class InProcessCluster:
         runner = MemoryTaskRunner(clients, report=supervisor.failed)
         raw = {**self._config, **(config or {})}
         loggers = MemoryLoggers()
+        events = EventMemory(clock, f"{name}:8083")
         resolve = ConfigProviders.from_config(raw, plugins.class_of).resolve
         worker_config = worker_settings(raw, resolve)
         writer = MemoryFencedWriter(self.config_topic, LEADER_ID) if worker_config.group.fences_leader else None
-        herder = DistributedHerder(
-            HerderDependencies(
-                settings=HerderSettings.of(f"{name}:8083", url, worker_config),
-                clock=clock,
-                member=member,
-                config_store=ConfigStore(
-                    MemoryCompactedLog(self.config_topic, report=supervisor.failed), clock, writer
-                ),
-                status_store=StatusStore(MemoryCompactedLog(self.status_topic, report=supervisor.failed), clock),
-                offset_store=OffsetStore(
-                    MemoryCompactedLog(self.offset_topic, report=supervisor.failed), may_write=member.in_contact
-                ),
-                runner=runner,
-                sink_groups=self.consumer_groups.member,
-                plugins=plugins,
-                loggers=loggers,
-                peers=self.peers,
-                new_key=lambda size: bytes(range(size)),
-                group_offsets=MemoryGroupOffsets(self.consumer_groups),
-                transactions=self.transactions,
-                supervisor=supervisor,
-                open_offsets=self._own_offsets,
-                resolve=resolve,
-            )
+        dependencies = HerderDependencies(
+            settings=HerderSettings.of(f"{name}:8083", url, worker_config),
+            clock=clock,
+            member=member,
+            config_store=ConfigStore(MemoryCompactedLog(self.config_topic, report=supervisor.failed), clock, writer),
+            status_store=StatusStore(MemoryCompactedLog(self.status_topic, report=supervisor.failed), clock),
+            offset_store=OffsetStore(
+                MemoryCompactedLog(self.offset_topic, report=supervisor.failed), may_write=member.in_contact
+            ),
+            runner=runner,
+            sink_groups=self.consumer_groups.member,
+            plugins=plugins,
+            loggers=loggers,
+            peers=self.peers,
+            new_key=lambda size: bytes(range(size)),
+            group_offsets=MemoryGroupOffsets(self.consumer_groups),
+            transactions=self.transactions,
+            supervisor=supervisor,
+            open_offsets=self._own_offsets,
+            resolve=resolve,
+            record_event=events,
         )
-        worker = self.workers[name] = InProcessWorker(herder, member, runner, loggers, supervisor)
+        herder = DistributedHerder(dependencies)
+        worker = self.workers[name] = InProcessWorker(herder, member, runner, loggers, supervisor, events)
         self._by_url[url] = herder
+        if self.on_made is not None:
+            self.on_made(name, dependencies, herder)
         herder.start()
         return worker
 

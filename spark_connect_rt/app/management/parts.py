@@ -6,8 +6,16 @@ import logging
 from dataclasses import dataclass
 from typing import Protocol
 
+from spark_connect_rt._version import CONNECT_VERSION
+from spark_connect_rt.app.management.dead_letters import letter_desk
+from spark_connect_rt.app.management.history_parts import worker_history
+from spark_connect_rt.app.management.overview import OverviewParts, shown_configs
+from spark_connect_rt.app.management.previews import previews
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin
+from spark_connect_rt.management.event_memory import EventMemory
+from spark_connect_rt.management.group_events import GroupEvents
+from spark_connect_rt.management.group_reads import HttpGroupReads
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.rest.management.routes import Management
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -38,17 +46,64 @@ class Surroundings:
     runner: TaskRunner
 
 
+def _group_reads(around: Surroundings) -> HttpGroupReads:
+    """Return the reads between workers: what a part asks of the whole group goes through it."""
+    deps = around.dependencies
+
+    def reporting() -> set[str]:
+        store = deps.status_store
+        statuses = (one for name in store.connectors() for one in (store.connector(name), *store.tasks(name).values()))
+        return {one.worker_id for one in statuses if one is not None and one.worker_id}
+
+    return HttpGroupReads(around.herder.views, deps.peers, deps.settings.signature_algorithm, reporting)
+
+
+def _group_events(around: Surroundings, reads: HttpGroupReads) -> GroupEvents | None:
+    """Return the group's own story; None: this worker's herder records none."""
+    deps = around.dependencies
+    if not isinstance(deps.record_event, EventMemory):
+        return None
+    return GroupEvents(deps.record_event, reads, deps.clock, around.herder.views.is_leader)
+
+
 class WorkerManagement:
     """The parts of one worker."""
 
     def __init__(self, around: Surroundings) -> None:
-        self._services: list[Service] = []
-        self.parts = Management()
+        reads = _group_reads(around)
+        self._services: list[Service] = [reads]
+        self._record_event = around.dependencies.record_event
+        events = _group_events(around, reads)
+        if events is not None:
+            self._services.append(events)
+        deps, views = around.dependencies, around.herder.views
+        overview = OverviewParts(views, reads, deps.clock, deps.peers, shown_configs(deps))
+        self._services.append(overview)
+        letters = letter_desk(around.config, around.dependencies, around.herder.views, around.admin)
+        history = worker_history(
+            around.config, around.worker_id, around.dependencies, around.herder.views, around.admin
+        )
+        self._services += [history] if history is not None else []
+        shown = previews(around.dependencies, around.herder, around.runner)
+        self.parts = Management(
+            group_reads=reads,
+            events=events,
+            letters=letters,
+            previews=shown,
+            history=history,
+            overview=overview.overview,
+        )
 
     def start(self) -> None:
         """Start every part."""
+        self._record_event("worker", f"the worker starts, version {CONNECT_VERSION}")
         for service in self._services:
             service.start()
+
+    def end_streams(self) -> None:
+        """End what clients keep open: the worker begins to stop."""
+        self._record_event("worker", "the worker stops")
+        self.parts.streams.end()
 
     def stop(self) -> None:
         """Stop every part; one that does not stop in order is logged."""

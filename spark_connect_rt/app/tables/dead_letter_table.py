@@ -15,7 +15,7 @@ from spark_connect_rt.app.worker_plugins import distributed_config
 from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.errors import NotFoundError
 from spark_connect_rt.kafka.logs.topic_records import HeadedRecord, TopicPart, read_with_headers
-from spark_connect_rt.pipeline.dead_letters import PREFIX
+from spark_connect_rt.protocol.dead_letter_headers import split_headers
 from spark_connect_rt.spark.datasource.pushed_filters import Comparison, bounds_of, since_ms
 
 _QUEUE = "errors.deadletterqueue.topic.name"
@@ -59,10 +59,5 @@ def part_of(topic: str, count: int, conditions: Sequence[Comparison]) -> TopicPa
 
 def _row(topic: str, one: HeadedRecord) -> tuple[Any, ...]:
     partition, offset, key, value, timestamp_ms = one.record
-    errors = {
-        name[len(PREFIX) :]: None if data is None else data.decode("utf-8", errors="replace")
-        for name, data in one.headers
-        if name.startswith(PREFIX)
-    }
-    own = [(name, data) for name, data in one.headers if not name.startswith(PREFIX)]
-    return topic, partition, offset, _EPOCH + timedelta(milliseconds=timestamp_ms), key, value, own, errors
+    own, errors = split_headers(one.headers)
+    return topic, partition, offset, _EPOCH + timedelta(milliseconds=timestamp_ms), key, value, list(own), errors

@@ -10,6 +10,7 @@ from spark_connect_rt.config.worker.connection_config import CLIENTS
 from spark_connect_rt.config.worker.group_config import GROUP, SESSION_KEYS
 from spark_connect_rt.config.worker.health_config import HEALTH
 from spark_connect_rt.config.worker.listeners import listener_problems
+from spark_connect_rt.config.worker.management import MANAGEMENT
 from spark_connect_rt.config.worker.own_settings import ENGINE, QUICKSTART
 from spark_connect_rt.config.worker.plugin_install import PLUGIN_INSTALL
 from spark_connect_rt.config.worker.storage_config import STORAGE, TOPIC_KINDS, storage_topics
@@ -17,7 +18,9 @@ from spark_connect_rt.config.worker.worker_config import WORKER, unknown_setting
 from spark_connect_rt.config.worker.worker_settings import Resolve, WorkerConfig, typed_settings
 from spark_connect_rt.errors import BadConfigError
 
-DISTRIBUTED = GROUP + STORAGE + SESSION_KEYS + CLIENTS + WORKER + ENGINE + PLUGIN_INSTALL + HEALTH + QUICKSTART
+DISTRIBUTED = (
+    GROUP + STORAGE + SESSION_KEYS + CLIENTS + WORKER + ENGINE + PLUGIN_INSTALL + MANAGEMENT + HEALTH + QUICKSTART
+)
 
 PASSED_ON = (*worker_config.PASSED_ON, *(f"{kind}.storage." for kind in TOPIC_KINDS))
 """Names with these prefixes go on to whom they belong, a topic's to its creation."""

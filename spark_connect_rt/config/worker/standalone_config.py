@@ -11,6 +11,7 @@ from spark_connect_rt.config.worker.connection_config import CLIENTS
 from spark_connect_rt.config.worker.group_config import GROUP, SESSION_KEYS
 from spark_connect_rt.config.worker.health_config import HEALTH
 from spark_connect_rt.config.worker.listeners import listener_problems
+from spark_connect_rt.config.worker.management import MANAGEMENT
 from spark_connect_rt.config.worker.own_settings import ENGINE
 from spark_connect_rt.config.worker.plugin_install import PLUGIN_INSTALL
 from spark_connect_rt.config.worker.worker_config import PASSED_ON, WORKER, unknown_setting_warnings
@@ -29,7 +30,7 @@ OWN = ConfigDef(
         )
     ]
 )
-STANDALONE = OWN + WORKER + ENGINE + PLUGIN_INSTALL + HEALTH
+STANDALONE = OWN + WORKER + ENGINE + PLUGIN_INSTALL + MANAGEMENT + HEALTH
 
 
 @dataclass(frozen=True, slots=True)

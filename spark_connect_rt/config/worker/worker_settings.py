@@ -14,6 +14,7 @@ from spark_connect_rt.config.settings_group import SettingsGroup
 from spark_connect_rt.config.worker.connection_config import ConnectionSettings
 from spark_connect_rt.config.worker.group_config import GroupSettings, SessionKeySettings
 from spark_connect_rt.config.worker.health_config import HealthSettings
+from spark_connect_rt.config.worker.management import ManagementSettings
 from spark_connect_rt.config.worker.own_settings import EngineSettings, PluginSettings
 from spark_connect_rt.config.worker.plugin_install import PluginInstallSettings
 from spark_connect_rt.config.worker.storage_config import StorageTopic
@@ -39,6 +40,7 @@ class WorkerConfig:
     engine: EngineSettings
     health: HealthSettings
     plugin_install: PluginInstallSettings
+    management: ManagementSettings
     storage: Mapping[str, StorageTopic]  # config, offset, status; standalone: none
     raw: Mapping[str, str] = field(repr=False)  # as it was given, for tasks: references are for those who use them
     resolved: Mapping[str, str] = field(repr=False)  # the same for the worker's own clients; holds secrets
@@ -78,6 +80,7 @@ _GROUPS: Mapping[str, type[SettingsGroup]] = {
     "engine": EngineSettings,
     "health": HealthSettings,
     "plugin_install": PluginInstallSettings,
+    "management": ManagementSettings,
 }
 
 

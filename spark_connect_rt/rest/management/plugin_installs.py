@@ -21,6 +21,7 @@ from spark_connect_rt.errors import BadRequestError, DataError, ForbiddenError, 
 from spark_connect_rt.ports.plugin_installs import PluginInstalls, WantedPlugin
 from spark_connect_rt.protocol.json_text import decode_json
 from spark_connect_rt.rest.context import JsonResponse
+from spark_connect_rt.rest.identity import who
 from spark_connect_rt.rest.negotiation import json_body
 from spark_connect_rt.rest.paths import decoded
 from spark_connect_rt.rest.shapes import PluginReport
@@ -62,8 +63,8 @@ def add_routes(routes: APIRouter, plugins: ReadPlugins | None, rights: InstallRi
         """Install a plug-in on every worker of the group: a coordinate, an archive's URL, a Python requirement."""
         where = _allowed(request, rights)
         wanted = read_wanted(await json_body(request))
-        who = _who(request)
-        return JsonResponse(await _beside(lambda: where.install(wanted, who)), 201)
+        client = who(request)
+        return JsonResponse(await _beside(lambda: where.install(wanted, client)), 201)
 
     @routes.get("/admin/plugins/{plugin}")
     async def versions(plugin: str) -> Response:
@@ -79,8 +80,8 @@ def add_routes(routes: APIRouter, plugins: ReadPlugins | None, rights: InstallRi
     async def remove(request: Request, plugin: str, version: str) -> Response:
         """Remove an installed plug-in from every worker of the group; refused while a connector uses it."""
         where = _allowed(request, rights)
-        name, number, who = decoded(plugin), decoded(version), _who(request)
-        await _beside(lambda: where.remove(name, number, who))
+        name, number, client = decoded(plugin), decoded(version), who(request)
+        await _beside(lambda: where.remove(name, number, client))
         return Response(status_code=204)
 
 
@@ -141,11 +142,3 @@ def _allowed(request: Request, rights: InstallRights | None) -> PluginInstalls:
             code="CRT-1160",
         )
     return rights.installs
-
-
-def _who(request: Request) -> str:
-    """Return the client for the audit log: its address, and what it logged in as, if the API asks for that."""
-    user = request.scope.get("user")
-    name = getattr(user, "display_name", "") or ""
-    address = request.client.host if request.client else "unknown"
-    return f"{name}@{address}" if name else address

@@ -26,6 +26,8 @@ class GroupView:
     generation: int = -1
     protocol: ConnectProtocol | None = None  # None before the first join
     once_stable: bool = False
+    own_group: bool = False
+    member_urls: tuple[str, ...] = ()  # of every member, where this worker leads
 
 
 @dataclass(slots=True)
@@ -52,6 +54,7 @@ class GroupState:
     memory: AssignorMemory = field(default_factory=AssignorMemory)
     last_completed_generation: int = -1
     owner_urls: Mapping[str | ConnectorTaskId, str] = field(default_factory=dict)
+    member_urls: tuple[str, ...] = ()  # as the leader read them in the members' metadata
     can_read_config: bool = True
     read_failures: int = 0
     read_again_ms: int = 0
@@ -80,6 +83,8 @@ class GroupState:
             generation=self.generation,
             protocol=self.protocol if self.last_completed_generation >= 0 else None,
             once_stable=self.view.once_stable or self.resolved,
+            own_group=self.own_group,
+            member_urls=self.member_urls if standing.is_leader else (),
         )
 
     def stop_leading(self) -> None:

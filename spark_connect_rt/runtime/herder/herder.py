@@ -93,8 +93,8 @@ class DistributedHerder:
                 return self._threads.answer(lambda: plugin_settings(self._deps, name, version))
             case ValidateConfig(config):
                 return self._threads.answer(lambda: validated(self._deps, config))
-            case PatchConfig(name, patch):
-                return self._threads.answer(lambda: self._patch(name, patch))
+            case PatchConfig(name, patch, expected):
+                return self._threads.answer(lambda: self._patch(name, patch, expected))
             case CreateConnector() | PutConfig():
                 return self._checked(request)
             case RestartConnector() | RestartTask():
@@ -103,7 +103,11 @@ class DistributedHerder:
                 return self._loop.submit(request)
 
     def _set_logger_level(self, namespace: str, level: str) -> Sequence[str]:
-        return self._deps.loggers.set_level(namespace, level, self._deps.clock.now_ms()) if self._deps.loggers else []
+        if self._deps.loggers is None:
+            return []
+        details = {"logger": namespace, "level": level, "scope": "worker"}
+        self._deps.record_event("logger", f"logger {namespace} is at {level} on this worker", details=details)
+        return self._deps.loggers.set_level(namespace, level, self._deps.clock.now_ms())
 
     def _reset_topics(self, name: str) -> None:
         if not self._deps.settings.topic_tracking:
@@ -112,11 +116,13 @@ class DistributedHerder:
             raise ForbiddenError("Topic tracking reset is disabled.")
         self._deps.status_store.reset_topics(name)
 
-    def _patch(self, name: str, patch: Mapping[str, str | None]) -> ConfigWritten:
+    def _patch(self, name: str, patch: Mapping[str, str | None], expected: int | None) -> ConfigWritten:
         limit_s = self._deps.settings.request_limit_ms / 1000
         actions, what = self._loop.actions, f"patch {name}"
         while True:
-            before: Mapping[str, str] = self._loop.add(what, partial(actions.config_to_patch, name)).result(limit_s)
+            before: Mapping[str, str] = self._loop.add(what, partial(actions.config_to_patch, name, expected)).result(
+                limit_s
+            )
             checked = checked_config(self._deps, name, patched_config(before, patch))
             written: Future[ConfigWritten | None]
             written = self._loop.add(what, partial(actions.replace_config, name, before, checked))  # type: ignore[arg-type]

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.ports.herder_values import Health, HerderEvent, InternalKey, WorkerProgress
+from spark_connect_rt.ports.herder_values import (
+    Health,
+    HerderEvent,
+    InternalKey,
+    TaskPace,
+    WorkerProgress,
+    WorkerStanding,
+)
 from spark_connect_rt.ports.loggers import LoggerLevel
 from spark_connect_rt.ports.metric_names import Measured
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -37,6 +44,21 @@ class WorkerViews(ConnectorViews):
         """Return the last events of the tick, oldest first."""
         return self._loop.events.lines()
 
+    def standing(self) -> WorkerStanding:
+        """Return where this worker stands in its group; cheap."""
+        settings, view = self._deps.settings, self._loop.view
+        return WorkerStanding(
+            worker_id=settings.worker_id,
+            worker_url=settings.worker_url,
+            is_leader=view.is_leader,
+            leader_url=view.leader_url,
+            generation=view.generation,
+            protocol=view.protocol.protocol_name if view.protocol else "",
+            group_id=settings.worker.group.group_id,
+            own_group=view.own_group,
+            member_urls=view.member_urls,
+        )
+
     def progress(self) -> WorkerProgress:
         """Return what this worker does now, with counters."""
         settings, view = self._deps.settings, self._loop.view
@@ -50,6 +72,11 @@ class WorkerViews(ConnectorViews):
             connectors=self._loop.worker.connector_states(),
             tasks=self._loop.worker.task_progress(),
         )
+
+    def task_paces(self) -> Sequence[TaskPace]:
+        """Return the pace of each task of this worker."""
+        now_ms = self._deps.clock.monotonic_ms()
+        return [task.pace(now_ms) for task in self._loop.worker.every_task()]
 
     def metrics(self) -> Sequence[Measured]:
         """Return every metric of this worker that has a value."""

@@ -72,7 +72,8 @@ def test_a_request_goes_to_the_leader_and_its_answer_comes_back() -> None:
     assert "x" not in answer.headers
     [(method, url, sent, headers)] = peers.asked
     assert (method, url, sent) == ("POST", "http://leader:8083/connectors?forward=true", body)
-    assert headers == {"Content-Type": "application/json", "User-Agent": "kafka-connect", "Authorization": "Basic x"}
+    sent_on = {"Content-Type": "application/json", "User-Agent": "kafka-connect", "Authorization": "Basic x"}
+    assert headers == {**sent_on, "X-Connectrt-Client": "127.0.0.1"}
 
 
 def test_the_second_hop_forbids_a_third() -> None:

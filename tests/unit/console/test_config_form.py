@@ -1,0 +1,200 @@
+"""A validation's answer becomes a form: groups, controls, complaints; and no secret gets into it."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.console.config_form import (
+    OTHER,
+    OWN,
+    Field,
+    form_of,
+    hidden,
+    is_secret_name,
+    json_text,
+    read_json,
+    restored,
+)
+from tests.parity.golden.recordings import recording
+from tests.parity.shared_trees import unpack
+
+
+def setting(name: str, kind: str = "STRING", **parts: Any) -> dict[str, Any]:
+    finding = {key: parts.pop(key) for key in ("errors", "recommended_values", "visible") if key in parts}
+    definition = {"name": name, "type": kind, "required": False, "default_value": None, "importance": "LOW"}
+    definition |= {"documentation": "What it does.", "group": None, "display_name": name, "order": -1, **parts}
+    return {"definition": definition, "value": {"name": name, "value": None, "errors": [], "visible": True} | finding}
+
+
+def answer(*configs: dict[str, Any], groups: tuple[str, ...] = ()) -> dict[str, Any]:
+    return {"name": "x", "error_count": 0, "groups": list(groups), "configs": list(configs)}
+
+
+def only(*configs: dict[str, Any], **given: str) -> Field:
+    [field] = form_of(answer(*configs), given).fields()
+    return field
+
+
+def test_groups_stand_in_their_order_the_connectors_own_after_the_common_ones_and_the_undeclared_last() -> None:
+    configs = (
+        setting("a.undeclared", group="Error Handling"),
+        setting("topic"),
+        setting("name", group="Common", order=1),
+        setting("tasks.max", group="Common", order=3),
+        setting("connector.class", group="Common", order=2),
+    )
+    form = form_of(answer(*configs, groups=("Error Handling", "Common")), {"name": "x", "stranger": "1"})
+    assert [group.name for group in form.groups] == ["Common", OWN, "Error Handling", OTHER]
+    assert [field.name for field in form.groups[0].fields] == ["name", "connector.class", "tasks.max"]
+    assert [field.name for field in form.groups[-1].fields] == ["stranger"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "value", "recommended", "control"),
+    [
+        ("BOOLEAN", "", [], "switch"),
+        ("BOOLEAN", "TRUE", [], "switch"),
+        ("BOOLEAN", "perhaps", [], "text"),
+        ("INT", "12", [], "number"),
+        ("INT", "${env:N}", [], "text"),
+        ("DOUBLE", "1e5", [], "text"),
+        ("STRING", "", ["a", "b"], "choice"),
+        ("STRING", "c", ["a", "b"], "text"),
+        ("CLASS", "", [str(n) for n in range(40)], "text"),
+        ("LIST", "a,b", ["a", "b"], "text"),
+        ("STRING", "select 1\nfrom x", [], "lines"),
+        ("PASSWORD", "", [], "secret"),
+        ("PASSWORD", "${file:/p:k}", [], "text"),
+    ],
+)
+def test_the_control_follows_the_type_and_never_loses_what_is_set(
+    kind: str, value: str, recommended: list[str], control: str
+) -> None:
+    field = only(setting("s", kind, recommended_values=recommended), s=value)
+    assert (field.control, field.value) == (control, value)
+
+
+def test_no_secret_is_in_a_form_nor_in_its_json() -> None:
+    given = {
+        "db.login": "hunter-2",
+        "producer.override.sasl.jaas.config": 'x required password="hunter-2";',
+        "http.api.key": "hunter-2",
+        "reference": "${file:/p:hunter}",
+    }
+    form = form_of(answer(setting("db.login", "PASSWORD", default_value="hunter-2")), given)
+    assert "hunter-2" not in repr(form)
+    assert {field.name: field.value for field in form.fields()} == dict.fromkeys(given, "[hidden]") | {
+        "reference": "${file:/p:hunter}"
+    }
+
+
+def test_a_hidden_value_is_the_stored_one_on_the_way_back() -> None:
+    given = {"password": "[hidden]", "topic": "t", "token": "[hidden]"}
+    config, missing = restored(given, {"password": "hunter-2", "topic": "old"})
+    assert config == {"password": "hunter-2", "topic": "t", "token": "[hidden]"}
+    assert missing == ("token",)
+
+
+@pytest.mark.parametrize(
+    ("name", "secret"),
+    [
+        ("connection.password", True),
+        ("ssl.keystore.key", True),
+        ("basic.auth.credentials.source", True),
+        ("passwd", True),
+        ("topic", False),
+        ("tokenizer.class", False),
+        ("key.converter", False),
+    ],
+)
+def test_settings_that_no_one_declares_are_secret_by_their_name(name: str, secret: bool) -> None:
+    assert is_secret_name(name) is secret
+    assert hidden({name: "v"})[name] == ("[hidden]" if secret else "v")
+
+
+def test_complaints_of_a_setting_that_stands_twice_are_all_shown() -> None:
+    twice = (setting("s", errors=["one"]), setting("s", errors=["one", "two"]))
+    form = form_of(answer(*twice), {"s": "v"})
+    assert form.errors == (("s", "one"), ("s", "two"))
+    assert form.groups[0].errors == 2
+
+
+def test_a_setting_that_its_recommender_hides_is_shown_only_when_set_or_wrong() -> None:
+    unseen = setting("s", visible=False)
+    assert list(form_of(answer(unseen), {}).fields()) == []
+    assert only(unseen, s="v").value == "v"
+    assert only(setting("s", visible=False, errors=["no"])).errors == ("no",)
+
+
+def test_any_name_gives_an_id_and_the_same_one_each_time() -> None:
+    nasty = '"><script>alert(1)</script> \ud800'
+    first, second = only(setting(nasty)), only(setting(nasty, importance="HIGH"))
+    assert first.anchor == second.anchor
+    assert first.anchor.removeprefix("setting-").isalnum()
+
+
+def test_a_form_without_an_answer_has_what_was_given_and_the_reason() -> None:
+    form = form_of({}, {"connector.class": "Nope", "a": "1"}, "Unknown plugin Nope.")
+    assert (form.connector_class, form.problem) == ("Nope", "Unknown plugin Nope.")
+    assert [field.name for field in form.fields()] == ["connector.class", "a"]
+
+
+def test_every_answer_that_java_gave_becomes_a_form() -> None:
+    forms = [form_of(body, {}) for body in java_answers()]
+    assert len(forms) > 20
+    assert all(form.groups[0].name == "Common" for form in forms if form.groups)
+
+
+def java_answers() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = []
+
+    def collect(node: Any) -> None:
+        if isinstance(node, dict):
+            if {"groups", "configs"} <= set(node):
+                found.append(node)
+            else:
+                for one in node.values():
+                    collect(one)
+        elif isinstance(node, list):
+            for one in node:
+                collect(one)
+
+    content = recording("plugins")
+    collect(unpack(content["trees"], content["answers"]))
+    return found
+
+
+def test_json_and_back() -> None:
+    config = {"topic": "t", "connector.class": "C", "name": "n", "ß": "1\n2"}
+    text = json_text(config)
+    assert list(json.loads(text))[:2] == ["name", "connector.class"]
+    assert read_json(text) == (config, "")
+
+
+@pytest.mark.parametrize(
+    ("text", "wrong"),
+    [
+        ("", "not JSON"),
+        ("[]", "one JSON object"),
+        ('"a"', "one JSON object"),
+        ('{"a": {"b": 1}}', "a: a setting is"),
+        ('{"a": []}', "a: a setting is"),
+        ('{"a": 1, "a": 2}', "a stands twice"),
+        ("[" * 100_000, "not nested"),
+    ],
+)
+def test_what_is_no_configuration_says_why(text: str, wrong: str) -> None:
+    config, problem = read_json(text)
+    assert config == {}
+    assert wrong in problem
+
+
+def test_numbers_and_switches_become_the_text_that_was_written() -> None:
+    assert read_json('{"a": 1.50, "b": true, "c": null, "d": 12345678901234567890}')[0] == {
+        "a": "1.50",
+        "b": "true",
+        "d": "12345678901234567890",
+    }

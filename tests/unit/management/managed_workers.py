@@ -1,0 +1,49 @@
+"""A group of workers in memory, each with its REST API and its own parts of the management API; no sockets."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from fastapi import FastAPI
+
+from spark_connect_rt.management.group_reads import HttpGroupReads
+from spark_connect_rt.rest.app import create_app
+from spark_connect_rt.rest.management.routes import Management
+from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
+from tests.unit.rest.test_over_herders import AppPeers, Workers
+
+Parts = Callable[[InProcessWorker, HttpGroupReads], Management]
+
+
+def only_reads(worker: InProcessWorker, reads: HttpGroupReads) -> Management:
+    return Management(group_reads=reads)
+
+
+class ManagedWorkers(Workers):
+    """As Workers; ``parts`` makes what stands behind the management API of one of them."""
+
+    def __init__(self, cluster: InProcessCluster, *names: str, parts: Parts = only_reads) -> None:
+        self.cluster = cluster
+        self.peers = AppPeers()
+        self.reads: dict[str, HttpGroupReads] = {}
+        self.managements: dict[str, Management] = {}
+        for name in names:
+            cluster.add_worker(name)
+        cluster.until_stable()
+        for name in names:
+            worker = cluster.workers[name]
+            reads = self.reads[name] = HttpGroupReads(worker.herder.views, self.peers)
+            management = self.managements[name] = parts(worker, reads)
+            self.peers.apps[f"{name}:8083"] = create_app(
+                worker.herder, self.peers, management=management, with_admin=True
+            )
+            # FastAPI makes its routes with the first request that passes them, and turns warnings off for that, in all
+            # threads: not while threads meet in it.
+            assert self.ask(name, "GET", "/no/such/path").status_code == 404
+
+    def app(self, name: str) -> FastAPI:
+        return self.peers.apps[f"{name}:8083"]
+
+    def stop(self) -> None:
+        for reads in self.reads.values():
+            reads.stop()
