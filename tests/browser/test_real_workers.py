@@ -1,4 +1,4 @@
-"""The console on two real workers: states come by themselves, actions reach connectors, a dead worker is gone on from."""
+"""The console on two real workers: states come live, actions reach connectors, a dead worker is gone on from."""
 
 from __future__ import annotations
 
