@@ -8,7 +8,7 @@ from typing import Protocol
 
 from spark_connect_rt._version import CONNECT_VERSION
 from spark_connect_rt.app.management.dead_letters import letter_desk
-from spark_connect_rt.app.management.previews import previews
+from spark_connect_rt.app.management.previews import checks, previews
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.management.event_memory import EventMemory
@@ -76,7 +76,14 @@ class WorkerManagement:
             self._services.append(events)
         letters = letter_desk(around.config, around.dependencies, around.herder.views, around.admin)
         shown = previews(around.dependencies, around.herder, around.runner)
-        self.parts = Management(group_reads=reads, events=events, letters=letters, previews=shown)
+        looks = checks(around.dependencies, around.herder)
+        self.parts = Management(
+            group_reads=reads,
+            events=events,
+            letters=letters,
+            previews=shown,
+            checks=looks,
+        )
 
     def start(self) -> None:
         """Start every part."""

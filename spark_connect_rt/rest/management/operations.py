@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spark_connect_rt.rest.management import dead_letters, events, previews
+from spark_connect_rt.rest.management import checks, dead_letters, events, previews
 from spark_connect_rt.rest.operation import Operation
 
 OPERATIONS: Mapping[tuple[str, str], Operation] = {
     **dead_letters.OPERATIONS,
     **events.OPERATIONS,
     **previews.OPERATIONS,
+    **checks.OPERATIONS,
 }

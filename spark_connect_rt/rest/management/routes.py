@@ -9,12 +9,13 @@ from dataclasses import dataclass, field
 
 from fastapi import APIRouter
 
+from spark_connect_rt.ports.management.checks import Checks
 from spark_connect_rt.ports.management.dead_letters import DeadLetterDesk
 from spark_connect_rt.ports.management.events import EventReads
 from spark_connect_rt.ports.management.group_reads import GroupReads
 from spark_connect_rt.ports.management.previews import Previews
 from spark_connect_rt.rest.context import RestContext
-from spark_connect_rt.rest.management import dead_letters, events, previews
+from spark_connect_rt.rest.management import checks, dead_letters, events, previews
 from spark_connect_rt.rest.management.event_streams import EventStreams
 
 
@@ -27,6 +28,7 @@ class Management:
     events: EventReads | None = None
     letters: DeadLetterDesk | None = None
     previews: Previews | None = None
+    checks: Checks | None = None
 
 
 NOTHING = Management()
@@ -37,3 +39,4 @@ def add_routes(routes: APIRouter, context: RestContext, management: Management) 
     events.add_routes(routes, management.events, management.streams)
     dead_letters.add_routes(routes, context, management.letters)
     previews.add_routes(routes, context, management.previews)
+    checks.add_routes(routes, context, management.checks)
