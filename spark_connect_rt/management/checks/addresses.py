@@ -47,7 +47,7 @@ _PORTS = {
     "thrift": 0,
 }
 _ADDRESS = re.compile(r"(?:jdbc:)?([a-z][a-z0-9+.-]*):(?:thin:)?(?://|@//|@)([^/?;#\s]+)", re.IGNORECASE)
-_NEXT = re.compile(r",(?=[a-zA-Z][a-zA-Z0-9+.-]*:)")  # another address of a list, not another host of this one
+_NEXT = re.compile(r",(?=(?:jdbc:)?[a-zA-Z][a-zA-Z0-9+.-]*://)")  # not a host of this one
 _SERVER = re.compile(r"^(\[[0-9a-f:]+\]|[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?):([0-9]{1,5})$", re.IGNORECASE)
 
 

@@ -30,7 +30,7 @@ from spark_connect_rt.ports.management.checks import (
 )
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 
-LIMIT_S = 8.0
+LIMIT_S = 5.0
 _CONNECTION = ("bootstrap.servers", "security.protocol", "client.id", "client.dns.lookup")
 _COPIES = "errors.deadletterqueue.topic.replication.factor"
 
