@@ -8,6 +8,8 @@ from typing import Protocol
 
 from spark_connect_rt._version import CONNECT_VERSION
 from spark_connect_rt.app.management.dead_letters import letter_desk
+from spark_connect_rt.app.management.history_parts import worker_history
+from spark_connect_rt.app.management.overview import OverviewParts, shown_configs
 from spark_connect_rt.app.management.previews import checks, previews
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin
@@ -74,7 +76,14 @@ class WorkerManagement:
         events = _group_events(around, reads)
         if events is not None:
             self._services.append(events)
+        deps, views = around.dependencies, around.herder.views
+        overview = OverviewParts(views, reads, deps.clock, deps.peers, shown_configs(deps))
+        self._services.append(overview)
         letters = letter_desk(around.config, around.dependencies, around.herder.views, around.admin)
+        history = worker_history(
+            around.config, around.worker_id, around.dependencies, around.herder.views, around.admin
+        )
+        self._services += [history] if history is not None else []
         shown = previews(around.dependencies, around.herder, around.runner)
         looks = checks(around.dependencies, around.herder)
         self.parts = Management(
@@ -83,6 +92,8 @@ class WorkerManagement:
             letters=letters,
             previews=shown,
             checks=looks,
+            history=history,
+            overview=overview.overview,
         )
 
     def start(self) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spark_connect_rt.rest.management import checks, dead_letters, events, previews
+from spark_connect_rt.rest.management import checks, dead_letters, events, history, overview, previews
 from spark_connect_rt.rest.operation import Operation
 
 OPERATIONS: Mapping[tuple[str, str], Operation] = {
     **dead_letters.OPERATIONS,
     **events.OPERATIONS,
+    **overview.OPERATIONS,
+    **history.OPERATIONS,
     **previews.OPERATIONS,
     **checks.OPERATIONS,
 }

@@ -18,6 +18,7 @@ from spark_connect_rt.ports.management.previews import (
     ShownRecord,
 )
 from spark_connect_rt.rest.management.routes import Management
+from tests.unit.rest.fake_overview import FakeOverview
 
 SHOWN = ShownRecord("flights", None, None, {"id": 1}, (ShownHeader("h", 1),), 5, None, {"type": "struct"})
 
@@ -62,4 +63,4 @@ class FakeChecks:
         return CheckReport(False, (line,))
 
 
-EVERY_PART = Management(checks=FakeChecks(), events=FakeEvents(), previews=FakePreviews())
+EVERY_PART = Management(events=FakeEvents(), previews=FakePreviews(), overview=FakeOverview(), checks=FakeChecks())
