@@ -14,6 +14,7 @@ HISTORY_TOPIC = "connectrt.history.storage.topic"
 HISTORY_CHANGES_MAX = "connectrt.history.changes.max"
 HISTORY_AGE_MAX = "connectrt.history.age.max.ms"
 COURSE_BYTES_MAX = "connectrt.history.course.max.bytes"
+REPLAYS_TOPIC = "connectrt.replays.storage.topic"
 DAY_MS = 24 * 60 * 60 * 1000
 
 MANAGEMENT = ConfigDef(
@@ -54,6 +55,15 @@ MANAGEMENT = ConfigDef(
             "for a month, fewer where they do not fit. 0: the course is not kept.",
             AtLeast(0),
         ),
+        ConfigKey(
+            REPLAYS_TOPIC,
+            Type.STRING,
+            None,
+            LOW,
+            "Compacted topic of replays of dead letters: what was asked for, how far they are, which letters were "
+            "replayed; made at the first replay. Not set: that of config.storage.topic with -replays behind it; a "
+            "standalone worker replays nothing then.",
+        ),
     ]
 )
 
@@ -67,3 +77,4 @@ class ManagementSettings(SettingsGroup):
     connectrt_history_changes_max: int
     connectrt_history_age_max_ms: int
     connectrt_history_course_max_bytes: int
+    connectrt_replays_storage_topic: str | None

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from fastapi import APIRouter
 
-from spark_connect_rt.ports.management.dead_letters import DeadLetterDesk
+from spark_connect_rt.ports.management.dead_letters import DeadLetterDesk, DeadLetterReplays
 from spark_connect_rt.ports.management.group_reads import GroupReads
 from spark_connect_rt.rest.context import RestContext
 from spark_connect_rt.rest.management import dead_letters
@@ -21,6 +21,7 @@ class Management:
 
     group_reads: GroupReads | None = None  # served to other workers; it has no path of its own
     letters: DeadLetterDesk | None = None
+    replays: DeadLetterReplays | None = None
 
 
 NOTHING = Management()
@@ -28,4 +29,4 @@ NOTHING = Management()
 
 def add_routes(routes: APIRouter, context: RestContext, management: Management) -> None:
     """Add the routes of every part that is there."""
-    dead_letters.add_routes(routes, context, management.letters)
+    dead_letters.add_routes(routes, context, management.letters, management.replays)
