@@ -33,7 +33,9 @@ from spark_connect_rt.config.worker.connection_config import CLIENTS
 from spark_connect_rt.config.worker.group_config import GROUP, SESSION_KEYS
 from spark_connect_rt.config.worker.standalone_config import STANDALONE
 from spark_connect_rt.config.worker.storage_config import STORAGE
+from spark_connect_rt.management.event_memory import BYTES_PER_KIND, EVENTS_PER_KIND
 from spark_connect_rt.mirror.maker_config import MAKER
+from spark_connect_rt.ports.management.events import KINDS
 from spark_connect_rt.ports.metric_names import METRICS
 from spark_connect_rt.rest.management.metrics import prometheus_name
 from spark_connect_rt.transforms import settings as transform_settings
@@ -213,6 +215,28 @@ def metrics() -> str:
     )
 
 
+def events() -> str:
+    """Return the page of the group's own story."""
+    rows = "\n".join(f"| `{kind}` | {_cell(meaning)} |" for kind, meaning in KINDS.items())
+    return (
+        f"# Events\n\n{_MADE_BY}\n\n"
+        "`GET /admin/events` of any worker answers the story of the whole group, newest first; `kind=a,b`,\n"
+        "`connector=`, `since_ms=` and `limit=` choose. `GET /admin/events/stream` sends server-sent events\n"
+        "as they happen, and goes on behind `Last-Event-ID`, at another worker too. None is missed while it\n"
+        "is kept; one that happened on another worker in the seconds before may come again, under the same\n"
+        "id.\n\n"
+        "| Kind | What happened |\n|---|---|\n" + rows + "\n\n"
+        f"Each worker keeps its last {EVENTS_PER_KIND:,} events of each kind, {BYTES_PER_KIND // 1024:,} KiB\n"
+        "at most, in memory. The leader reads those of all workers every ten seconds, so what a worker saw\n"
+        "outlives it. Workers that did not answer in time stand under `unanswered`. What a Java worker saw is\n"
+        "not in it; what the group saw of it is.\n\n"
+        "The `details` of a rebalance: `generation`, `leader`, `took_ms` (of the slowest worker, from the\n"
+        "first word of it to the adopted assignment), `members`, `joined`, `left` (null: the leader had led\n"
+        "no round before), `moved` (`connector`, `task`, `from`, `to`), `released` (given up, assigned in a\n"
+        "later generation), `workers`.\n"
+    )
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "worker_settings.md": worker_settings,
     "standalone_settings.md": standalone_settings,
@@ -220,6 +244,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "mirror_maker_settings.md": mirror_maker_settings,
     "exit_codes.md": exit_codes,
     "metrics.md": metrics,
+    "events.md": events,
     "transformations.md": transformations,
 }
 

@@ -10,6 +10,7 @@ from typing import Annotated
 import typer
 
 from spark_connect_rt._version import CONNECT_VERSION, __version__
+from spark_connect_rt.app.commands.cluster.add_commands import add_cluster_commands
 from spark_connect_rt.app.commands.migrate_commands import add_migrate_commands
 from spark_connect_rt.app.commands.mirror_commands import add_mirror_commands
 from spark_connect_rt.app.commands.plugin_commands import add_plugin_commands
@@ -107,6 +108,7 @@ add_plugin_commands(cli, _act)
 add_store_commands(cli, _act)
 add_migrate_commands(cli, _act)
 add_mirror_commands(cli, _act)
+add_cluster_commands(cli)
 
 
 def read_settings(file: Path | None, override: Sequence[str] | None = None) -> dict[str, str]:

@@ -154,6 +154,8 @@ class ConnectWorker(ABC, Generic[Herder]):
 
     def stop(self) -> None:
         """Stop in order: REST's writes, tasks (drained, committed), membership, stores, Spark."""
+        if self._management is not None:
+            self._management.end_streams()
         if self.herder is not None:
             self.herder.stop(STOP_LIMIT_S)
         if self._rest is not None:

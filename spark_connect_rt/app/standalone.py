@@ -24,6 +24,7 @@ from spark_connect_rt.config.worker.standalone_config import parse_standalone
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
+from spark_connect_rt.management.event_memory import EventMemory
 from spark_connect_rt.pandas_on_demand import load_pandas_on_demand
 from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.rest.peer_client import HttpPeerClient
@@ -87,6 +88,7 @@ class StandaloneWorker(ConnectWorker[StandaloneHerder]):
             source_config=SOURCE,
             sink_config=SINK,
             override_policy=override_policy(config, plugins),
+            record_event=EventMemory(clock, self.address.worker_id),
         )
 
     def _new_herder(self, dependencies: HerderDependencies) -> StandaloneHerder:

@@ -40,6 +40,7 @@ from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
 from spark_connect_rt.kafka.membership.group_settings import member_settings
 from spark_connect_rt.kafka.writing.fenced_writer import KafkaFencedWriter
 from spark_connect_rt.kafka.writing.transactions import KafkaTransactions
+from spark_connect_rt.management.event_memory import EventMemory
 from spark_connect_rt.plugins.locations import find_locations
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.clock import SystemClock
@@ -175,6 +176,7 @@ def herder_dependencies(
         supervisor=supervisor,
         trouble=java_trouble(config),
         open_offsets=lambda topic, connector: own_offset_store(config, member, topic, connector),
+        record_event=EventMemory(clock, address.worker_id),
     )
 
 

@@ -13,13 +13,13 @@ from urllib.parse import quote
 
 from spark_connect_rt.client.shapes import ConnectorInfo, ConnectorStatus, LoggerLevel, Offset, Plugin, Root, TaskInfo
 
-T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
 Settings = Mapping[str, Any]
 Json = dict[str, Any]
 
 
 @dataclass(frozen=True, slots=True)
-class Call(Generic[T]):
+class Call(Generic[T_co]):
     """One request. ``path`` is encoded; ``body`` None: none is sent; ``field``: the part of the answer that counts."""
 
     method: str

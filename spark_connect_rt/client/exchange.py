@@ -128,7 +128,7 @@ def _lost(call: Call[Any], failure: Failure, address: str) -> ConnectError:
 def value_of(call: Call[T], answer: Answer, address: str) -> T:
     """Return what a call's answer holds. Raises RefusedError and its kinds, NoAnswerError."""
     if answer.status >= 400:
-        raise refusal_of(answer, address)
+        raise refusal_of(answer, address, call)
     if answer.status >= 300:
         raise NoAnswerError(
             f"{address}{call.path} answers {answer.status}, a redirection: give the worker's own address"
@@ -145,7 +145,7 @@ def value_of(call: Call[T], answer: Answer, address: str) -> T:
     return cast(T, value[call.field])
 
 
-def refusal_of(answer: Answer, address: str) -> RefusedError:
+def refusal_of(answer: Answer, address: str, call: Call[Any]) -> RefusedError:
     """Return the error that an answer of 400 and more stands for."""
     body = _json_of(answer.body)
     if not isinstance(body, dict) or "message" not in body:
@@ -153,7 +153,11 @@ def refusal_of(answer: Answer, address: str) -> RefusedError:
         body = {"message": text if text and not text.startswith("<") else f"HTTP {answer.status}"}
     message = str(body["message"])
     problems = body.get("problems")
-    return _kind_of(answer.status, message)(
+    kind = _kind_of(answer.status, message)
+    if kind is NotServedError:
+        message = f"this worker does not serve {call.method} {call.path} ({address})"
+        body = {"hint": "It is a Java worker or an older one, or this part is switched off there."}
+    return kind(
         message,
         status=answer.status,
         address=address,

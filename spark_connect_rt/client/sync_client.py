@@ -89,7 +89,7 @@ class Client:
                 ) as answer:
                     opened, self._first = True, index
                     if answer.status_code >= 400:
-                        raise refusal_of(Answer(answer.status_code, answer.read()), address)
+                        raise refusal_of(Answer(answer.status_code, answer.read()), address, call)
                     yield from _events(answer, address)
                     return
             except (httpx.HTTPError, httpx.InvalidURL) as error:

@@ -50,6 +50,8 @@ class BasicAuthSecurityRestExtension(ConnectRestExtension):
                 await app(scope, receive, send)
                 return
             headers = [(b"content-type", b"application/json"), (b"content-length", str(len(REFUSAL)).encode())]
+            if scope["path"].startswith("/console"):  # a browser asks its user only where it is asked to
+                headers.append((b"www-authenticate", b'Basic realm="Kafka Connect", charset="UTF-8"'))
             await send({"type": "http.response.start", "status": 401, "headers": headers})
             await send({"type": "http.response.body", "body": REFUSAL})
 

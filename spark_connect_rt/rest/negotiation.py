@@ -10,6 +10,7 @@ from fastapi import HTTPException
 from starlette.requests import Request
 
 _JSON = "application/json"
+_STREAM = "/stream"  # ends the paths of server-sent events
 _ACCEPTS_JSON = (_JSON, "application/*", "*/*", "*")
 
 
@@ -19,7 +20,10 @@ async def speaks_json(request: Request) -> None:
     if given is not None and _media_type(given) != _JSON:
         raise HTTPException(415)
     wanted = request.headers.get("accept")
-    if wanted and not any(_media_type(one) in _ACCEPTS_JSON for one in wanted.split(",")):
+    types = {_media_type(one) for one in wanted.split(",")} if wanted else set()
+    if request.url.path.endswith(_STREAM) and "text/event-stream" in types:  # all that a browser's EventSource accepts
+        return
+    if wanted and types.isdisjoint(_ACCEPTS_JSON):
         raise HTTPException(406)
 
 

@@ -13,7 +13,7 @@ two workers may know different tasks at the same offset. The worker that runs th
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, cast
 
 from spark_connect_rt.errors import DataError
@@ -26,9 +26,12 @@ from spark_connect_rt.state.target_state import TargetState
 
 @dataclass(frozen=True, slots=True)
 class ConnectorConfigUpdated:
-    """A connector was created or its configuration written again."""
+    """A connector was created or its configuration written again; ``changed``: names of settings that differ."""
 
     name: str
+    at: int = field(default=-1, compare=False)  # offset of the record, as of the events below
+    created: bool = field(default=False, compare=False)
+    changed: tuple[str, ...] = field(default=(), compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +39,7 @@ class ConnectorConfigRemoved:
     """A connector was deleted."""
 
     name: str
+    at: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +55,7 @@ class TargetStateChanged:
     """A configured connector is wanted in another state."""
 
     name: str
+    at: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +72,7 @@ class RestartRequested:
     name: str
     include_tasks: bool
     only_failed: bool
+    at: int = field(default=-1, compare=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +81,7 @@ class LoggerLevelUpdated:
 
     namespace: str
     level: str
+    at: int = field(default=-1, compare=False)
 
 
 ConfigEvent = (
@@ -157,7 +164,7 @@ class ConfigFold:
             raise DataError(f"target state {text!r} of connector {name} is unknown") from error
         changed = self._targets.get(name) is not state
         self._targets[name] = state
-        return (TargetStateChanged(name),) if changed and known else ()
+        return (TargetStateChanged(name, self._offset - 1),) if changed and known else ()
 
     def _connector(self, record: RecordKey, value: Any) -> ConfigEvents:
         name = record.name
@@ -166,12 +173,13 @@ class ConfigFold:
             self._forget_tasks(name)
             self._connectors.pop(name, None)
             self._configured_at.pop(name, None)
-            return (ConnectorConfigRemoved(name),)
-        self._connectors[name] = cast(Configuration, records.decode_properties(value))
+            return (ConnectorConfigRemoved(name, self._offset - 1),)
+        before = self._connectors.get(name)
+        now = self._connectors[name] = cast(Configuration, records.decode_properties(value))
         self._configured_at[name] = self._offset - 1
         self._overtake(name)
         self._targets.setdefault(name, TargetState.STARTED)
-        return (ConnectorConfigUpdated(name),)
+        return (ConnectorConfigUpdated(name, self._offset - 1, before is None, _differing(before or {}, now)),)
 
     def _task(self, record: RecordKey, value: Any) -> ConfigEvents:
         config = cast(Configuration, records.decode_properties(value))
@@ -216,10 +224,10 @@ class ConfigFold:
 
     def _restart(self, record: RecordKey, value: Any) -> ConfigEvents:
         request = records.decode_restart_request(value)
-        return (RestartRequested(record.name, request.include_tasks, request.only_failed),)
+        return (RestartRequested(record.name, request.include_tasks, request.only_failed, self._offset - 1),)
 
     def _logger(self, record: RecordKey, value: Any) -> ConfigEvents:
-        return (LoggerLevelUpdated(record.name, records.decode_logger_level(value)),)
+        return (LoggerLevelUpdated(record.name, records.decode_logger_level(value), self._offset - 1),)
 
     def _overtake(self, name: str) -> None:
         if name in self._counts:
@@ -232,6 +240,10 @@ class ConfigFold:
         self._deferred.pop(name, None)
         self._applied.pop(name, None)
         self._overtaken.discard(name)
+
+
+def _differing(before: Configuration, now: Configuration) -> tuple[str, ...]:
+    return tuple(sorted(name for name in before.keys() | now.keys() if before.get(name) != now.get(name)))
 
 
 _FOLDS = {

@@ -19,6 +19,7 @@ from spark_connect_rt.config_providers.providers import ConfigProviders
 from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import ConnectError, NotFoundError, RetriableError
+from spark_connect_rt.management.event_memory import EventMemory
 from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.ports.herder_requests import FenceZombies, PutTaskConfigs
 from spark_connect_rt.ports.peer_client import PeerAnswer
@@ -135,12 +136,14 @@ class InProcessWorker:
         runner: MemoryTaskRunner,
         loggers: MemoryLoggers,
         supervisor: Supervisor,
+        events: EventMemory,
     ) -> None:
         self.herder = herder
         self.member = member
         self.runner = runner
         self.loggers = loggers
         self.supervisor = supervisor
+        self.events = events
 
     def running_tasks(self) -> set[str]:
         """Return the tasks that run here, by name."""
@@ -201,6 +204,7 @@ class InProcessCluster:
         runner = MemoryTaskRunner(clients, report=supervisor.failed)
         raw = {**self._config, **(config or {})}
         loggers = MemoryLoggers()
+        events = EventMemory(clock, f"{name}:8083")
         resolve = ConfigProviders.from_config(raw, plugins.class_of).resolve
         worker_config = worker_settings(raw, resolve)
         writer = MemoryFencedWriter(self.config_topic, LEADER_ID) if worker_config.group.fences_leader else None
@@ -227,9 +231,10 @@ class InProcessCluster:
                 supervisor=supervisor,
                 open_offsets=self._own_offsets,
                 resolve=resolve,
+                record_event=events,
             )
         )
-        worker = self.workers[name] = InProcessWorker(herder, member, runner, loggers, supervisor)
+        worker = self.workers[name] = InProcessWorker(herder, member, runner, loggers, supervisor, events)
         self._by_url[url] = herder
         herder.start()
         return worker

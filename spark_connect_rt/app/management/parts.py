@@ -6,9 +6,12 @@ import logging
 from dataclasses import dataclass
 from typing import Protocol
 
-from spark_connect_rt.app.management.dead_letters import letter_desk
+from spark_connect_rt._version import CONNECT_VERSION
+from spark_connect_rt.app.management.dead_letters import dead_letters
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin
+from spark_connect_rt.management.event_memory import EventMemory
+from spark_connect_rt.management.group_events import GroupEvents
 from spark_connect_rt.management.group_reads import HttpGroupReads
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.rest.management.routes import Management
@@ -52,19 +55,40 @@ def _group_reads(around: Surroundings) -> HttpGroupReads:
     return HttpGroupReads(around.herder.views, deps.peers, deps.settings.signature_algorithm, reporting)
 
 
+def _group_events(around: Surroundings, reads: HttpGroupReads) -> GroupEvents | None:
+    """Return the group's own story; None: this worker's herder records none."""
+    deps = around.dependencies
+    if not isinstance(deps.record_event, EventMemory):
+        return None
+    return GroupEvents(deps.record_event, reads, deps.clock, around.herder.views.is_leader)
+
+
 class WorkerManagement:
     """The parts of one worker."""
 
     def __init__(self, around: Surroundings) -> None:
         reads = _group_reads(around)
         self._services: list[Service] = [reads]
-        letters = letter_desk(around.config, around.dependencies, around.herder.views, around.admin)
-        self.parts = Management(group_reads=reads, letters=letters)
+        self._record_event = around.dependencies.record_event
+        events = _group_events(around, reads)
+        if events is not None:
+            self._services.append(events)
+        letters, replays = dead_letters(
+            around.config, around.worker_id, around.dependencies, around.herder.views, around.admin
+        )
+        self._services.append(replays)
+        self.parts = Management(group_reads=reads, events=events, letters=letters, replays=replays)
 
     def start(self) -> None:
         """Start every part."""
+        self._record_event("worker", f"the worker starts, version {CONNECT_VERSION}")
         for service in self._services:
             service.start()
+
+    def end_streams(self) -> None:
+        """End what clients keep open: the worker begins to stop."""
+        self._record_event("worker", "the worker stops")
+        self.parts.streams.end()
 
     def stop(self) -> None:
         """Stop every part; one that does not stop in order is logged."""

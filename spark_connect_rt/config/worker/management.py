@@ -1,4 +1,4 @@
-"""Settings of the management API: the history of changes and of offsets. Ours; Java workers ignore them."""
+"""Settings of the management API: history, replays of dead letters, the web console. Ours; Java workers ignore them."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ HISTORY_CHANGES_MAX = "connectrt.history.changes.max"
 HISTORY_AGE_MAX = "connectrt.history.age.max.ms"
 COURSE_BYTES_MAX = "connectrt.history.course.max.bytes"
 REPLAYS_TOPIC = "connectrt.replays.storage.topic"
+CONSOLE_ENABLED = "connectrt.console.enabled"
 DAY_MS = 24 * 60 * 60 * 1000
 
 MANAGEMENT = ConfigDef(
@@ -64,6 +65,14 @@ MANAGEMENT = ConfigDef(
             "replayed; made at the first replay. Not set: that of config.storage.topic with -replays behind it; a "
             "standalone worker replays nothing then.",
         ),
+        ConfigKey(
+            CONSOLE_ENABLED,
+            Type.BOOLEAN,
+            True,
+            LOW,
+            "Whether this worker serves the web console at /console, on the listeners that serve /admin and behind the "
+            "same REST extensions.",
+        ),
     ]
 )
 
@@ -78,3 +87,4 @@ class ManagementSettings(SettingsGroup):
     connectrt_history_age_max_ms: int
     connectrt_history_course_max_bytes: int
     connectrt_replays_storage_topic: str | None
+    connectrt_console_enabled: bool

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.planning.letters.letter import CONVERTER, Letter
 from spark_connect_rt.planning.letters.letter_values import Part, shown_error
-from spark_connect_rt.pipeline.connector_converters import ConnectorConverters
 from spark_connect_rt.ports.hidden_values import without_secrets
 
 Plugin = Callable[[str], type[Any]]

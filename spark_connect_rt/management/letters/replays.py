@@ -1,8 +1,8 @@
 """Replays of a group's dead letters (ports.management.dead_letters.DeadLetterReplays).
 
 The worker that is asked writes the replay to the topic of replays and carries it out. Every worker follows the topic;
-when nothing came of a replay for ``LEASE_S``, or its worker let go of it, another one carries it on (replay_run says why
-that is exact). Owns: the thread that looks after replays, one thread for each queue that is replayed here.
+when nothing came of a replay for ``LEASE_S``, or its worker let go of it, another one carries it on; replay_run says
+why that is exact. Owns: the thread that looks after replays, one thread for each queue that is replayed here.
 """
 
 from __future__ import annotations
@@ -26,7 +26,6 @@ from spark_connect_rt.errors import (
 from spark_connect_rt.management.letters.deletion import delete_replayed
 from spark_connect_rt.management.letters.dry_runs import dry_run, wanted_replay
 from spark_connect_rt.management.letters.letter_forms import LetterForms, Plugin
-from spark_connect_rt.management.letters.replay_log import ReplayLog
 from spark_connect_rt.management.letters.replay_run import ReplayRun, RunParts
 from spark_connect_rt.planning.letters.replay_records import (
     DONE,
@@ -212,7 +211,9 @@ class LetterReplays:
                     continue
                 if not may_take(one, self._parts.worker, silent_s, self._lease_s):
                     continue
-                thread = threading.Thread(target=self._carry_out, args=(replay,), name=f"replay-{replay.id}", daemon=True)
+                thread = threading.Thread(
+                    target=self._carry_out, args=(replay,), name=f"replay-{replay.id}", daemon=True
+                )
                 self._running[replay.topic] = _Running(thread, replay.id)
                 thread.start()
 

@@ -14,6 +14,7 @@ import jsonpatch
 from spark_connect_rt.errors import BadConfigError, DataError
 
 OPERATIONS_MAX, COPIES_MAX = 100, 8
+_NEEDS = {"add": "value", "replace": "value", "test": "value", "move": "from", "copy": "from", "remove": "path"}
 PARTS = ("key", "value", "headers")
 
 
@@ -56,6 +57,7 @@ def _problem(operations: Any) -> str:
         try:
             jsonpatch.JsonPatch([one])
             root = str(one["path"]).split("/")[1:2]
+            _ = one[_NEEDS[one["op"]]]
         except Exception as error:  # noqa: BLE001 - a library, whatever it says of a wrong operation
             return f"operation {number}: {type(error).__name__}: {error}"
         if root not in ([part] for part in PARTS):

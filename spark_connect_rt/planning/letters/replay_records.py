@@ -144,16 +144,12 @@ class ReplayRecords:
             self.refused += 1
 
     def _take(self, kind: str, replay_id: str, data: Any) -> None:
-        known: dict[str, dict[str, Any]] = {
-            DEFINED: self._defined,
-            PROGRESS: self._progress,
-            WISH: self._stopped,
-        }  # type: ignore[dict-item]
+        known: Any = {DEFINED: self._defined, PROGRESS: self._progress, WISH: self._stopped}[kind]
+        read: Any = {DEFINED: _replay, PROGRESS: _progress, WISH: _wish}[kind]
         if data is None:
-            known[kind].pop(replay_id, None)
+            known.pop(replay_id, None)
         else:
-            read = {DEFINED: _replay, PROGRESS: _progress, WISH: lambda wish: bool(wish["stopped"])}
-            known[kind][replay_id] = read[kind](data)
+            known[replay_id] = read(data)
         self._changes[replay_id] = self._changes.get(replay_id, 0) + 1
 
     def standing(self, replay_id: str) -> Standing | None:
@@ -198,6 +194,10 @@ def _replay(data: dict[str, Any]) -> Replay:
     letters = data["letters"]
     pairs = None if letters is None else tuple((int(partition), int(offset)) for partition, offset in letters)
     return Replay(**{**data, "letters": pairs})
+
+
+def _wish(data: dict[str, Any]) -> bool:
+    return bool(data["stopped"])
 
 
 def _progress(data: dict[str, Any]) -> Progress:

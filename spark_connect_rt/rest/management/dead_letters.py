@@ -85,6 +85,11 @@ class NewReplay(JsonShape):
 
 
 @dataclass(frozen=True, slots=True)
+class Nothing(JsonShape):
+    """An empty object."""
+
+
+@dataclass(frozen=True, slots=True)
 class LettersToDelete(JsonShape):
     """Whose replayed letters are to be deleted."""
 
@@ -103,16 +108,12 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
             QueryParameter("limit", "Letters of a page.", {**_NUMBER, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT}),
         ),
     ),
-    ("POST", f"{_PATH}/replays"): Operation(
-        "replayDeadLetters", {200: DryRun, 201: ReplayInfo}, _REFUSALS, NewReplay
-    ),
+    ("POST", f"{_PATH}/replays"): Operation("replayDeadLetters", {200: DryRun, 201: ReplayInfo}, _REFUSALS, NewReplay),
     ("GET", f"{_PATH}/replays"): Operation("listReplays", {200: ReplayList}, _NO_REPLAY),
     ("GET", _ONE): Operation("getReplay", {200: ReplayInfo}, _NO_REPLAY),
-    ("POST", f"{_ONE}/stop"): Operation("stopReplay", {200: ReplayInfo}, _NO_REPLAY | _ENDED),
-    ("POST", f"{_ONE}/resume"): Operation("resumeReplay", {200: ReplayInfo}, _NO_REPLAY | _ENDED),
-    ("POST", f"{_PATH}/delete"): Operation(
-        "deleteReplayedLetters", {200: DeletedLetters}, _REFUSALS, LettersToDelete
-    ),
+    ("POST", f"{_ONE}/stop"): Operation("stopReplay", {200: ReplayInfo}, _NO_REPLAY | _ENDED, Nothing),
+    ("POST", f"{_ONE}/resume"): Operation("resumeReplay", {200: ReplayInfo}, _NO_REPLAY | _ENDED, Nothing),
+    ("POST", f"{_PATH}/delete"): Operation("deleteReplayedLetters", {200: DeletedLetters}, _REFUSALS, LettersToDelete),
 }
 T = TypeVar("T")
 
@@ -234,9 +235,10 @@ def read_object(data: bytes, known: Sequence[str]) -> dict[str, Any]:
 
 
 def read_nothing(data: bytes) -> None:
-    """Take a body that says nothing: none, or an empty object; a page elsewhere cannot send it. BadRequestError."""
-    if data.strip():
-        read_object(data, ())
+    """Take the body {}: a page in a browser cannot send even that to a foreign address. Raises BadRequestError."""
+    if not data.strip():
+        raise BadRequestError("the body is {}")
+    read_object(data, ())
 
 
 def text_of(body: Mapping[str, Any], name: str) -> str | None:

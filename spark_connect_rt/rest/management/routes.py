@@ -5,14 +5,16 @@ Owns ``Management``: what stands behind them. A part that is None is not served 
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from fastapi import APIRouter
 
 from spark_connect_rt.ports.management.dead_letters import DeadLetterDesk, DeadLetterReplays
+from spark_connect_rt.ports.management.events import EventReads
 from spark_connect_rt.ports.management.group_reads import GroupReads
 from spark_connect_rt.rest.context import RestContext
-from spark_connect_rt.rest.management import dead_letters
+from spark_connect_rt.rest.management import dead_letters, events
+from spark_connect_rt.rest.management.event_streams import EventStreams
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +22,8 @@ class Management:
     """What the management API asks (ports/management)."""
 
     group_reads: GroupReads | None = None  # served to other workers; it has no path of its own
+    streams: EventStreams = field(default_factory=EventStreams)  # those of every part: they end with the worker
+    events: EventReads | None = None
     letters: DeadLetterDesk | None = None
     replays: DeadLetterReplays | None = None
 
@@ -29,4 +33,5 @@ NOTHING = Management()
 
 def add_routes(routes: APIRouter, context: RestContext, management: Management) -> None:
     """Add the routes of every part that is there."""
+    events.add_routes(routes, management.events, management.streams)
     dead_letters.add_routes(routes, context, management.letters, management.replays)

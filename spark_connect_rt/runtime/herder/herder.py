@@ -103,7 +103,11 @@ class DistributedHerder:
                 return self._loop.submit(request)
 
     def _set_logger_level(self, namespace: str, level: str) -> Sequence[str]:
-        return self._deps.loggers.set_level(namespace, level, self._deps.clock.now_ms()) if self._deps.loggers else []
+        if self._deps.loggers is None:
+            return []
+        details = {"logger": namespace, "level": level, "scope": "worker"}
+        self._deps.record_event("logger", f"logger {namespace} is at {level} on this worker", details=details)
+        return self._deps.loggers.set_level(namespace, level, self._deps.clock.now_ms())
 
     def _reset_topics(self, name: str) -> None:
         if not self._deps.settings.topic_tracking:

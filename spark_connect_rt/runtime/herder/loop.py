@@ -29,6 +29,7 @@ from spark_connect_rt.runtime.herder.steps.leading import Leading
 from spark_connect_rt.runtime.herder.steps.membership import STOP_MARGIN_MS, Membership
 from spark_connect_rt.runtime.herder.steps.metrics import HerderMetrics
 from spark_connect_rt.runtime.herder.steps.publishing import Publishing
+from spark_connect_rt.runtime.herder.steps.rebalance_story import RebalanceStory
 from spark_connect_rt.runtime.herder.steps.reconciling import Reconciling
 from spark_connect_rt.runtime.herder.steps.restarting import Restarting
 from spark_connect_rt.runtime.herder.steps.task_preparation import TaskPreparation
@@ -69,8 +70,9 @@ class HerderLoop:
         self._requests = RequestQueue(deps.clock, wakeup, deps.settings.request_limit_ms)
         self._forwarding = Forwarding(deps.peers, deps.settings.signature_algorithm, wakeup, deps.threads, report)
         self._calls = calls = TopicCalls(deps.threads, wakeup, events, report)
-        self._membership = Membership(deps, state, worker, events)
-        self._adopting = Adopting(deps, state, worker, calls, self._membership.rejoin)
+        story = RebalanceStory(deps, state)
+        self._membership = Membership(deps, state, worker, events, story)
+        self._adopting = Adopting(deps, state, worker, calls, self._membership.rejoin, story)
         self._reconciling = Reconciling(deps, state, worker)
         self._restarting = Restarting(deps, state, worker)
         self._watching = Watching(deps, worker)
@@ -186,6 +188,7 @@ class HerderLoop:
     def _lost(self, failure: PartFailure) -> None:
         """End without a drain: a part of the worker is gone."""
         self.events.record("supervisor", str(failure))
+        self._deps.record_event("worker", f"the worker ends: {failure}")
         self._requests.close()
         self._stop_asked.set()
         self._deps.member.wakeup()
@@ -311,4 +314,5 @@ def _worker_dependencies(
         threads=deps.threads,
         holds_lease=lambda: deps.supervisor.failure is None and deps.member.holds_lease(),
         task_stop_limit_ms=settings.task_shutdown_graceful_timeout_ms,
+        record_event=deps.record_event,
     )

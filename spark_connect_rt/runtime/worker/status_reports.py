@@ -11,8 +11,10 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.planning.restart_policy import error_of
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.hidden_values import without_secrets
+from spark_connect_rt.ports.management.events import RecordEvent, no_event
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.worker.worker_connector import NO_NOTES, ReportStatus
 from spark_connect_rt.state.connector_status import ConnectorStatus, State
@@ -21,17 +23,27 @@ from spark_connect_rt.stores.status_store import StatusStore
 log = logging.getLogger(__name__)
 
 _SAFELY = frozenset({State.UNASSIGNED, State.FAILED})
+_TRACE_LIMIT = 6_000  # characters that an event keeps
 
 
 class StatusReports:
     """Hands out one reporter per connector and task."""
 
-    def __init__(self, worker_id: str, store: StatusStore, clock: Clock, topic_tracking: bool) -> None:
+    def __init__(
+        self,
+        worker_id: str,
+        store: StatusStore,
+        clock: Clock,
+        topic_tracking: bool,
+        record_event: RecordEvent = no_event,
+    ) -> None:
         self.generation = -1
         self._worker_id = worker_id
         self._store = store
         self._clock = clock
         self._topic_tracking = topic_tracking
+        self._record_event = record_event
+        self._last: dict[str | ConnectorTaskId, tuple[State, str | None]] = {}  # what was reported, and its trace
 
     def of_connector(self, name: str) -> ReportStatus:
         """Return the reporter of one connector; None as state removes its status and its topics."""
@@ -42,6 +54,7 @@ class StatusReports:
             version: str | None = None,
             notes: Mapping[str, Any] = NO_NOTES,
         ) -> None:
+            self._note_change(name, state, trace)
             if state is None:
                 self._quietly(lambda: self._store.remove_connector(name))
                 self._quietly(lambda: self._store.reset_topics(name))
@@ -63,6 +76,7 @@ class StatusReports:
             version: str | None = None,
             notes: Mapping[str, Any] = NO_NOTES,
         ) -> None:
+            self._note_change(task, state, trace)
             if state is None:
                 self._quietly(lambda: self._store.remove_task(task))
                 return
@@ -82,6 +96,22 @@ class StatusReports:
         if self._topic_tracking:
             self._quietly(lambda: self._store.put_topic(task.connector, topic, task.task))
 
+    def _note_change(self, item: str | ConnectorTaskId, state: State | None, trace: str | None) -> None:
+        """Have a change shown in the group's story; the same state with other notes is none."""
+        if state is None:
+            self._last.pop(item, None)
+            return
+        if self._last.get(item) == (state, trace):
+            return
+        self._last[item] = (state, trace)
+        whose = {"connector": item} if isinstance(item, str) else {"connector": item.connector, "task": item.task}
+        what = f"connector {item}" if isinstance(item, str) else f"task {item}"
+        if state is State.FAILED:
+            error = error_of(trace or "").splitlines()[0]
+            self._record_event("failure", f"{what} FAILED: {error}", details=_traced(trace), **whose)  # type: ignore[arg-type]
+        else:
+            self._record_event("state", f"{what} is {state.value}", details={"state": state.value}, **whose)  # type: ignore[arg-type]
+
     def _status(
         self, state: State, trace: str | None, version: str | None, notes: Mapping[str, Any]
     ) -> ConnectorStatus:
@@ -94,3 +124,9 @@ class StatusReports:
             write()
         except ConnectError as error:
             log.warning("worker=%s status not written: %s", self._worker_id, error)
+
+
+def _traced(trace: str | None) -> Mapping[str, Any]:
+    """Return a trace's end, where the error is (of a Java trace its beginning)."""
+    text = trace or ""
+    return {"trace": text if len(text) <= _TRACE_LIMIT else f"{text[:1_000]}\n...\n{text[1_000 - _TRACE_LIMIT :]}"}

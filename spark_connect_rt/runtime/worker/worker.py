@@ -22,6 +22,7 @@ from spark_connect_rt.planning.progress import Movement
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.herder_values import TaskProgress
+from spark_connect_rt.ports.management.events import RecordEvent, no_event
 from spark_connect_rt.ports.metric_names import Measured, measured
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.sink_group import SinkGroupFactory
@@ -92,6 +93,7 @@ class WorkerDependencies:
     threads: Threads = MACHINE_THREADS
     check: Callable[[ConnectorTaskId], None] = lambda _: None  # raises: the task must not start here any more
     holds_lease: Callable[[], bool] = lambda: True  # whether contact to the group is fresh
+    record_event: RecordEvent = no_event
 
 
 class Worker:
@@ -110,9 +112,8 @@ class Worker:
         self._tables = threading.Lock()
         self._standing: Standing | None = None  # None: something changed since it was looked at
         self._failed: tuple[Standing | None, Mapping[Item, FailedWork]] = (None, {})
-        self._reports = StatusReports(
-            dependencies.worker_id, dependencies.status_store, dependencies.clock, dependencies.topic_tracking
-        )
+        its = dependencies
+        self._reports = StatusReports(its.worker_id, its.status_store, its.clock, its.topic_tracking, its.record_event)
 
     def open(self) -> None:
         """Open the engine, which reports events of tasks and keeps executors alive while the lease holds."""

@@ -27,6 +27,7 @@ from spark_connect_rt.rest.description.openapi_operations import OPERATIONS
 from spark_connect_rt.rest.management.plugin_installs import InstallRights
 from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
+from tests.unit.rest.fake_management import EVERY_PART
 from tests.unit.rest.test_plugin_installs import FakeInstalls
 from tests.unit.runtime.cluster_stories import source
 
@@ -58,7 +59,9 @@ class Api:
         self.cluster = cluster
         self.herder = cluster.add_worker("w1").herder
         cluster.until_stable()
-        self.schema = schemathesis.openapi.from_asgi("/openapi.json", create_app(self.herder, installs=INSTALLS))
+        self.schema = schemathesis.openapi.from_asgi(
+            "/openapi.json", create_app(self.herder, installs=INSTALLS, management=EVERY_PART)
+        )
 
     def tidy(self, *, stopped: bool = False) -> None:
         """Have ``src`` and nothing else, with its task or stopped."""

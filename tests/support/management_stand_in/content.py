@@ -72,7 +72,7 @@ def events() -> list[dict[str, Any]]:
     """Return the group's events, newest first."""
     kinds = [
         ("failure", "orders-sink", 1, f"task 1 FAILED: {NASTY}", {}),
-        ("rebalance", None, None, "two:8083 left: 1 task moved", {"seconds": 1.5, "why": "session timed out"}),
+        ("rebalance", None, None, f"two:8083 left: 1 task moved {NASTY}", {"seconds": 1.5, "why": "session timed out"}),
         ("restart", "orders-sink", None, "restarted by the policy", {}),
         ("state", "resting", None, "paused by ann@10.0.0.1", {"who": "ann@10.0.0.1"}),
         ("worker", None, None, "worker started", {}),

@@ -26,14 +26,16 @@ class ManagedWorkers(Workers):
         self.cluster = cluster
         self.peers = AppPeers()
         self.reads: dict[str, HttpGroupReads] = {}
+        self.managements: dict[str, Management] = {}
         for name in names:
             cluster.add_worker(name)
         cluster.until_stable()
         for name in names:
             worker = cluster.workers[name]
             reads = self.reads[name] = HttpGroupReads(worker.herder.views, self.peers)
+            management = self.managements[name] = parts(worker, reads)
             self.peers.apps[f"{name}:8083"] = create_app(
-                worker.herder, self.peers, management=parts(worker, reads), with_admin=True
+                worker.herder, self.peers, management=management, with_admin=True
             )
             # FastAPI makes its routes with the first request, and turns warnings off for that, in all threads.
             assert self.ask(name, "GET", "/").status_code == 200

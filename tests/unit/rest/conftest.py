@@ -10,6 +10,7 @@ from starlette.types import ASGIApp
 
 from spark_connect_rt.rest.app import create_app
 from tests.unit.rest.fake_herder import FakeHerder
+from tests.unit.rest.fake_management import EVERY_PART
 
 Asked = Callable[..., httpx.Response]
 
@@ -35,7 +36,7 @@ def herder() -> FakeHerder:
 
 @pytest.fixture
 def rest(herder: FakeHerder) -> Asked:
-    app = create_app(herder, request_limit_ms=200)
+    app = create_app(herder, request_limit_ms=200, management=EVERY_PART)
 
     def asked(method: str, path: str, body: bytes | None = None, **headers: Any) -> httpx.Response:
         return ask(app, method, path, body, **headers)

@@ -30,6 +30,7 @@ from spark_connect_rt.rest.app import create_admin_app, create_app
 from spark_connect_rt.rest.description.openapi_operations import OPERATIONS
 from tests.unit.rest.conftest import Asked, ask
 from tests.unit.rest.fake_herder import INFO, STATUS, FakeHerder
+from tests.unit.rest.fake_management import EVERY_PART
 from tests.unit.rest.test_around_the_api import basic, guard
 
 INTERNAL = {("POST", "/connectors/{connector}/tasks"), ("PUT", "/connectors/{connector}/fence")}
@@ -86,7 +87,7 @@ def test_every_operation_says_what_it_takes_and_answers(document: dict[str, Any]
 
 
 def test_the_other_listener_describes_its_own_part() -> None:
-    document = ask(create_admin_app(FakeHerder()), "GET", "/openapi.json").json()
+    document = ask(create_admin_app(FakeHerder(), management=EVERY_PART), "GET", "/openapi.json").json()
     assert {path for _, path in dict(described(document))} == {path for _, path in OPERATIONS if "/admin/" in path}
     assert "NewConnector" not in document["components"]["schemas"]
 
@@ -127,6 +128,8 @@ TRUE_ANSWERS = [
     ("GET", "/admin/story", None),
     ("GET", "/admin/progress", None),
     ("GET", "/admin/plugins", None),
+    ("GET", "/admin/events", None),
+    ("GET", "/admin/events?limit=x", None),
 ]
 
 

@@ -203,6 +203,10 @@ class ConnectorRequests:
         return self._fencing.fence(name)
 
     def _restart_item(self, item: str | ConnectorTaskId) -> Future[None]:
+        name, task = (item, None) if isinstance(item, str) else (item.connector, item.task)
+        what = f"connector {item}" if task is None else f"task {item}"
+        details = {"why": "request"}
+        self._deps.record_event("restart", f"{what} restarts: requested", connector=name, task=task, details=details)
         self._state.restarts = self._state.restarts.plus(item)
         answer: Future[None] = Future()
         self._reconciling.when_restarted(item, answer)

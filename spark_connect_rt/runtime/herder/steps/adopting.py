@@ -12,6 +12,7 @@ from collections.abc import Callable
 from spark_connect_rt.planning.rebalance_plan import Adoption, adoption, sync_backoff_ms
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.steps.rebalance_story import RebalanceStory
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
 from spark_connect_rt.runtime.herder.topic_calls import TopicCalls
 from spark_connect_rt.runtime.worker.worker import Worker
@@ -32,8 +33,10 @@ class Adopting:
         worker: Worker,
         calls: TopicCalls,
         rejoin: Callable[[str], Verdict],
+        story: RebalanceStory,
     ) -> None:
         self._deps = deps
+        self._story = story
         self._state = state
         self._calls = calls
         self._rejoin = rejoin
@@ -85,6 +88,7 @@ class Adopting:
             return self._rejoin(f"config offset {snapshot.offset} here, {state.assignment.config_offset} assigned from")
         state.resolved, state.adopted = True, snapshot
         state.publish()
+        self._story.adopted(now_ms)
         return Verdict(f"generation {state.generation} adopted", wake_at_ms=now_ms)
 
     def _begin_read(self) -> None:

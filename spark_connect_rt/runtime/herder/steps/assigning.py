@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spark_connect_rt.assignors import eager, incremental
 from spark_connect_rt.assignors.incremental import AssignorMemory
@@ -39,7 +39,12 @@ class Answer:
     memory: AssignorMemory
     owner_urls: Mapping[str | ConnectorTaskId, str]
     sentence: str
-    member_urls: tuple[str, ...] = ()
+    members: Mapping[str, WorkerMetadata] = field(default_factory=dict)  # member id -> what it says of itself
+
+    @property
+    def member_urls(self) -> tuple[str, ...]:
+        """Return where the members are, each once, sorted."""
+        return tuple(sorted({member.url for member in self.members.values()}))
 
 
 def assign_work(
@@ -64,12 +69,11 @@ def assign_work(
     """
     protocol = ConnectProtocol.of_name(event.protocol)
     members, unreadable = _decoded(event.members)
-    urls = tuple(sorted({member.url for member in members.values()}))
     offset = agree_on_offset(members, joined_with.offset, fresh.offset)
     if offset is None:
         refusal = mismatch(event.leader_id, members)
-        why = "refuses to assign: the config topic is not read yet"
-        return Answer(_blobs(protocol, refusal), memory, {}, why, urls)
+        sentence = "refuses to assign: the config topic is not read yet"
+        return Answer(_blobs(protocol, refusal), memory, {}, sentence, members)
     leader_url = members[event.leader_id].url
     nothing = dict.fromkeys(unreadable, encode_assignment(protocol, Assignment(event.leader_id, leader_url, offset)))
     snapshot = joined_with if joined_with.offset >= offset else fresh
@@ -96,7 +100,7 @@ def assign_work(
     excluded = "".join(f"; nothing for {member}: {why}" for member, why in unreadable.items())
     blobs = {**_blobs(protocol, result), **nothing}
     sentence += excluded + _size_warning(event.members, blobs)
-    return Answer(blobs, memory, _owner_urls(result, members), sentence, urls)
+    return Answer(blobs, memory, _owner_urls(result, members), sentence, members)
 
 
 def _decoded(blobs: Mapping[str, bytes]) -> tuple[dict[str, WorkerMetadata], dict[str, str]]:

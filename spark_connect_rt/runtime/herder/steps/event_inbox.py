@@ -15,6 +15,7 @@ from spark_connect_rt.ports.loggers import LEVELS
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.steps.config_story import record_config_event
 from spark_connect_rt.runtime.herder.steps.publishing import Publishing
 from spark_connect_rt.runtime.herder.tick import Verdict
 from spark_connect_rt.runtime.worker.events import (
@@ -61,6 +62,7 @@ class EventInbox:
         reasons: list[str] = []
         while self._inbox:
             event = self._inbox.popleft()
+            record_config_event(self._deps.record_event, event, self._deps.config_store.snapshot())
             if isinstance(event, RestartRequested):
                 restarts.append(RestartRequest(event.name, event.include_tasks, event.only_failed))
             else:

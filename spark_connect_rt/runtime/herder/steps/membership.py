@@ -36,6 +36,7 @@ from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.event_log import EventLog
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.steps.assigning import assign_work
+from spark_connect_rt.runtime.herder.steps.rebalance_story import RebalanceStory
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
 from spark_connect_rt.runtime.worker.worker import Worker
 
@@ -48,8 +49,11 @@ STOP_MARGIN_MS = 15_000  # beyond the graceful limit, until cancelled work is ce
 class Membership:
     """The steps ``read group events`` and ``keep membership``."""
 
-    def __init__(self, deps: HerderDependencies, state: GroupState, worker: Worker, events: EventLog) -> None:
+    def __init__(
+        self, deps: HerderDependencies, state: GroupState, worker: Worker, events: EventLog, story: RebalanceStory
+    ) -> None:
         self._deps = deps
+        self._story = story
         self._state = state
         self._worker = worker
         self._events = events
@@ -85,12 +89,13 @@ class Membership:
                 case Assigned():
                     reasons.append(self._on_assigned(event, now_ms))
                 case ContactLost():
-                    reasons.append(self._on_contact_lost(event))
+                    reasons.append(self._on_contact_lost(event, now_ms))
             self._state.publish()
         return Verdict("; ".join(reasons))
 
     def _on_join_required(self, event: JoinRequired, now_ms: int) -> str:
         state = self._state
+        self._story.began(event.reason, now_ms)
         if not state.protocol.is_incremental and state.held is not None:
             # Eager: no member keeps anything across a rebalance.
             state.give_up_work()
@@ -117,6 +122,8 @@ class Membership:
         )
         state.memory, state.owner_urls = answer.memory, answer.owner_urls
         state.member_urls = answer.member_urls
+        incremental = ConnectProtocol.of_name(event.protocol).is_incremental
+        self._story.led(event.generation, answer.members, incremental=incremental)
         self._deps.member.sync(answer.blobs)
         return answer.sentence
 
@@ -128,6 +135,8 @@ class Membership:
         state.generation = state.last_completed_generation = event.generation
         state.member_id = event.member_id
         self._worker.set_generation(event.generation)
+        if event.leader_id != event.member_id:
+            self._story.followed()
         try:
             assignment = decode_assignment(event.assignment)
         except DataError as error:
@@ -152,10 +161,11 @@ class Membership:
             f"{len(held.connectors) if held else 0} connectors and {len(held.tasks) if held else 0} tasks here"
         )
 
-    def _on_contact_lost(self, event: ContactLost) -> str:
+    def _on_contact_lost(self, event: ContactLost, now_ms: int) -> str:
         # I2: the coordinator may have given our work away already; nothing of it may commit any more.
         self._worker.fence_all()
         self._deps.member.fenced()
+        self._story.contact_lost(event.reason, now_ms)
         self._state.give_up_work()
         self._state.member_id = ""
         self._state.rejoin_asked = self._state.read_first = False

@@ -100,6 +100,7 @@ class Restarting:
         self._worker.note(item, {"restart": self._note(verdict, now_ms)})
         if verdict.at_ms is None:
             log.error("%s stays FAILED: %s", item, verdict.stopped)
+            self._record(item, f"{item} stays FAILED, restart it by hand: {verdict.stopped}", verdict.attempt)
             return f"{item} stays FAILED, restart it by hand: {verdict.stopped}"
         return f"{item} FAILED and restarts in {verdict.at_ms - now_ms} ms (attempt {verdict.attempt})"
 
@@ -113,7 +114,14 @@ class Restarting:
         self._state.restarts = self._state.restarts.plus(item)
         known.restarts += 1
         known.verdict = None
-        return f"{item} is restarted (attempt {attempt})"
+        sentence = f"{item} is restarted (attempt {attempt})"
+        self._record(item, sentence, attempt)
+        return sentence
+
+    def _record(self, item: Item, sentence: str, attempt: int) -> None:
+        name, task = (item, None) if isinstance(item, str) else (item.connector, item.task)
+        details = {"why": "policy", "attempt": attempt}
+        self._deps.record_event("restart", sentence, connector=name, task=task, details=details)
 
     def _settings(self, item: Item) -> HealthSettings:
         name = item if isinstance(item, str) else item.connector

@@ -55,11 +55,16 @@ class Watching:
             return ""
         if stall is None:
             self._worker.note(task, {})
-            return f"task {task} moves again, or is not running any more"
+            sentence = f"task {task} moves again, or is not running any more"
+            self._deps.record_event("state", sentence, connector=task.connector, task=task.task)
+            return sentence
         since_ms = self._deps.clock.now_ms() - (now_ms - stall.since_ms)
         self._worker.note(task, {"progress": {"since_ms": since_ms, "reason": stall.reason}})
         log.warning("task=%s moves nothing: %s", task, stall.reason)
-        return f"task {task} moves nothing though there is work: {stall.reason}"
+        sentence = f"task {task} moves nothing though there is work: {stall.reason}"
+        details = {"stalled": stall.reason, "since_ms": since_ms}
+        self._deps.record_event("state", sentence, connector=task.connector, task=task.task, details=details)
+        return sentence
 
     def _timeout_ms(self, connector: str) -> int:
         config = self._deps.config_store.snapshot().connector_config(connector)

@@ -1,0 +1,82 @@
+"""``connectrt get``: a kind's items written once, or again whenever one changes."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from spark_connect_rt.app.cluster.kinds import Asked, Kind
+from spark_connect_rt.app.cluster.session import Session
+from spark_connect_rt.app.cluster.tables import Item, Output, Table, compact, json_text, yaml_text
+from spark_connect_rt.app.cluster.terminal import one_line
+from spark_connect_rt.errors import RetriableError
+
+WATCH_S = 2.0
+
+
+def get(session: Session, kind: Kind, asked: Asked, output: Output) -> int:
+    """Write the items once."""
+    items = kind.fetch(session, asked)
+    if output in (Output.TABLE, Output.WIDE):
+        _table(session, kind, output, items)
+    elif output is Output.NAME:
+        session.terminal.write("".join(f"{one_line(kind.key(one))}\n" for one in items))
+    else:
+        single = kind.single and len(asked.words) == 1 and len(items) == 1
+        value = items[0] if single else list(items)
+        session.terminal.write(json_text(value) if output is Output.JSON else yaml_text(value))
+    return 0
+
+
+def watch(session: Session, kind: Kind, asked: Asked, output: Output, every_s: float = WATCH_S) -> int:
+    """Write the items, then each that changes, until Ctrl-C. A worker that is away is said once, and asked again."""
+    before: dict[str, Item] = {}
+    table = Table(kind.columns, output is Output.WIDE, session.terminal.styled)
+    away, first = "", True
+    while True:
+        try:
+            items = kind.fetch(session, asked)
+        except RetriableError as error:
+            if first:
+                raise
+            if not away:
+                away = str(error)
+                session.terminal.note(f"connectrt: {error}; asking again")
+            session.around.sleep(every_s)
+            continue
+        away = ""
+        now = {kind.key(one): one for one in items}
+        changed = [one for key, one in now.items() if before.get(key) != one]
+        gone = [key for key in before if key not in now]
+        _changes(session, kind, output, table, changed, gone, first)
+        before, first = now, False
+        session.terminal.out.flush()
+        session.around.sleep(every_s)
+
+
+def _changes(
+    session: Session,
+    kind: Kind,
+    output: Output,
+    table: Table,
+    changed: Sequence[Item],
+    gone: Sequence[str],
+    first: bool,
+) -> None:
+    terminal = session.terminal
+    if output in (Output.TABLE, Output.WIDE):
+        if first:
+            terminal.write(table.text(changed))
+            return
+        lines = [*table.rows(changed), *(f"{one_line(key)}   (gone)" for key in gone)]
+        terminal.write("".join(f"{line}\n" for line in lines))
+    elif output is Output.NAME:
+        terminal.write("".join(f"{one_line(kind.key(one))}\n" for one in changed))
+    else:
+        terminal.write("".join(f"{compact(one)}\n" for one in changed))
+
+
+def _table(session: Session, kind: Kind, output: Output, items: Sequence[Item]) -> None:
+    if not items:
+        session.terminal.note(f"no {kind.name}")
+        return
+    session.terminal.write(Table(kind.columns, output is Output.WIDE, session.terminal.styled).text(items))

@@ -1,0 +1,329 @@
+"""The kinds of things ``connectrt get`` lists: how each is asked for, and its columns."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from spark_connect_rt.app.cluster.rows import (
+    connector_rows,
+    enriched,
+    first_line,
+    running_tasks,
+    task_rows,
+    why,
+    workers_by_states,
+)
+from spark_connect_rt.app.cluster.selecting import Term, chosen_names, matching_rows, selector
+from spark_connect_rt.app.cluster.session import Session
+from spark_connect_rt.app.cluster.tables import Column, Item, compact, count_text, rate_text, time_text
+from spark_connect_rt.client import calls, management_calls
+from spark_connect_rt.errors import BadRequestError, NotFoundError
+
+OVERVIEW_PAGE = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What ``get`` was asked for: names of connectors (of the kind, where it has none), ``-l``, more columns."""
+
+    words: Sequence[str] = ()
+    terms: tuple[Term, ...] = ()
+    wide: bool = False
+    limit: int = 100
+
+
+@dataclass(frozen=True, slots=True)
+class Kind:
+    """One kind. ``key``: what an item is recognised by when it changes."""
+
+    name: str
+    fetch: Callable[[Session, Asked], Sequence[Item]]
+    columns: tuple[Column, ...]
+    key: Callable[[Item], str] = field(default=lambda item: str(item["name"]))
+    aliases: tuple[str, ...] = ()
+    single: bool = False  # a name means one item, not a list of items
+
+
+def rows_of(session: Session, words: Sequence[str] = (), terms: Sequence[Term] = ()) -> list[dict[str, Any]]:
+    """Return the rows of the connectors that are meant, in one request."""
+    return [dict(one) for one in matching_rows(connector_rows(session.ask(calls.connectors())), words, terms)]
+
+
+def names_of(session: Session, words: Sequence[str], terms: Sequence[Term] = ()) -> list[str]:
+    """Return the names that are meant; no words: all."""
+    if terms:
+        return [row["name"] for row in rows_of(session, words, terms)]
+    there = sorted(session.ask(calls.connector_names()))
+    return chosen_names(words, there) if words else there
+
+
+def _connectors(session: Session, asked: Asked) -> Sequence[Item]:
+    rows = rows_of(session, asked.words, asked.terms)
+    return enriched(rows, _overview(session)) if asked.wide else rows
+
+
+def _overview(session: Session) -> list[Any]:
+    found: list[Any] = []
+    while True:
+        page = session.ask_if_served(management_calls.overview(sort="name", offset=len(found), limit=OVERVIEW_PAGE))
+        rows = page["connectors"] if page else []
+        found += rows
+        if not page or not rows or len(found) >= page.get("matching", 0):
+            return found
+
+
+def _tasks(session: Session, asked: Asked) -> Sequence[Item]:
+    wanted: dict[str, set[str]] = {}
+    for word in asked.words:
+        name, slash, task = word.rpartition("/")
+        name, task = (name, task) if slash and task.isdigit() else (word, "")
+        wanted.setdefault(name, set()).add(task)
+    rows = task_rows(rows_of(session, list(wanted), asked.terms))
+    only = [
+        one for one in rows if "" in wanted.get(one["connector"], {""}) or str(one["task"]) in wanted[one["connector"]]
+    ]
+    if asked.words and not only:
+        raise NotFoundError(f"no task {', '.join(asked.words)}")
+    return only
+
+
+def _workers(session: Session, asked: Asked) -> Sequence[Item]:
+    group = session.ask_if_served(management_calls.group())
+    if group is None:
+        session.terminal.note("this worker does not serve /admin/group: workers are those that the states name")
+        workers: Sequence[Item] = workers_by_states(rows_of(session))
+    else:
+        workers = group["workers"]
+    if not asked.words:
+        return workers
+    by_id = {one["worker_id"]: one for one in workers}
+    return [by_id[name] for name in _known("worker", asked.words, list(by_id))]
+
+
+def _plugins(session: Session, asked: Asked) -> Sequence[Item]:
+    found = session.ask(calls.plugins(connectors_only=False))
+    terms = [term for term in asked.terms if term.field == "type"]
+    chosen = [one for one in found if all(term.holds({**one, "state": "", "tasks": []}) for term in terms)]
+    if not asked.words:
+        return chosen
+    by_name: dict[str, list[Item]] = {}
+    for one in chosen:
+        for name in {one["class"], one["class"].rpartition(".")[2]}:
+            by_name.setdefault(name, []).append(one)
+    return [one for name in _known("plug-in", asked.words, list(by_name)) for one in by_name[name]]
+
+
+def _offsets(session: Session, asked: Asked) -> Sequence[Item]:
+    return [
+        {"connector": name, **one}
+        for name in names_of(session, asked.words, asked.terms)
+        for one in session.ask(calls.offsets(name))
+    ]
+
+
+def _topics(session: Session, asked: Asked) -> Sequence[Item]:
+    return [
+        {"connector": name, "topic": topic}
+        for name in names_of(session, asked.words, asked.terms)
+        for topic in sorted(session.ask(calls.topics(name)).get(name, {}).get("topics", ()))
+    ]
+
+
+def _loggers(session: Session, asked: Asked) -> Sequence[Item]:
+    if asked.words:
+        return [{"name": name, **session.ask(calls.logger(name))} for name in asked.words]
+    return [{"name": name, **level} for name, level in session.ask(calls.loggers()).items()]
+
+
+def _letters(session: Session, asked: Asked) -> Sequence[Item]:
+    if not asked.words:
+        raise BadRequestError("get dead-letters needs the name of a connector")
+    found: list[Item] = []
+    for name in names_of(session, asked.words, asked.terms):
+        found += session.ask(management_calls.letters(connector=name, limit=asked.limit))["letters"]
+    return found
+
+
+def _events(session: Session, asked: Asked) -> Sequence[Item]:
+    names: Sequence[str] = asked.words or [""]
+    found = [one for name in names for one in session.ask(management_calls.events(connector=name, limit=asked.limit))]
+    return sorted(found, key=lambda one: one["at_ms"])
+
+
+def _history(session: Session, asked: Asked) -> Sequence[Item]:
+    found: list[Item] = []
+    for name in asked.words or [""]:
+        answer = session.ask(management_calls.history(name, limit=asked.limit))
+        if answer.get("problem"):
+            session.terminal.note(f"the history is not whole: {answer['problem']}")
+        found += answer["changes"]
+    return sorted(found, key=lambda one: (one["at_ms"], one["number"]))
+
+
+def _known(kind: str, words: Sequence[str], there: Sequence[str]) -> list[str]:
+    try:
+        return chosen_names(words, there)
+    except NotFoundError as error:
+        raise NotFoundError(str(error).replace("no connector", f"no {kind}", 1)) from None
+
+
+KINDS = (
+    Kind(
+        "connectors",
+        _connectors,
+        (
+            Column("NAME", lambda one: one["name"]),
+            Column("TYPE", lambda one: one["type"]),
+            Column("STATE", lambda one: one["state"], is_state=True),
+            Column("TASKS", running_tasks),
+            Column("WORKER", lambda one: one["worker_id"]),
+            Column("CLASS", lambda one: one["class"].rpartition(".")[2], wide=True),
+            Column("RECORDS/S", lambda one: rate_text(one.get("records_per_second")), wide=True),
+            Column("LAG", lambda one: count_text(one.get("lag")), wide=True),
+            Column("ERRORS", lambda one: count_text(one.get("errors")), wide=True),
+            Column("WHY", why, wide=True),
+        ),
+        aliases=("connector", "c"),
+        single=True,
+    ),
+    Kind(
+        "tasks",
+        _tasks,
+        (
+            Column("TASK", lambda one: one["name"]),
+            Column("STATE", lambda one: one["state"], is_state=True),
+            Column("WORKER", lambda one: one["worker_id"]),
+            Column("TYPE", lambda one: one["type"], wide=True),
+            Column("TRACE", lambda one: first_line(one.get("trace")), limit=60),
+        ),
+        aliases=("task", "t"),
+    ),
+    Kind(
+        "workers",
+        _workers,
+        (
+            Column("WORKER", lambda one: one["worker_id"]),
+            Column("LEADER", lambda one: "yes" if one.get("leader") else "-"),
+            Column("RUNTIME", lambda one: one.get("runtime")),
+            Column("VERSION", lambda one: one.get("version")),
+            Column("HEALTH", lambda one: one.get("health") if one.get("reachable", True) else "unreachable"),
+            Column("CONNECTORS", lambda one: len(one.get("connectors") or ())),
+            Column("TASKS", lambda one: len(one.get("tasks") or ())),
+            Column("RECORDS/S", lambda one: rate_text(one.get("records_per_second")), wide=True),
+            Column("MEMORY", lambda one: _megabytes(one.get("memory_bytes")), wide=True),
+            Column("STARTED", lambda one: time_text(one.get("started_ms")), wide=True),
+            Column("URL", lambda one: one.get("url"), wide=True),
+        ),
+        key=lambda one: str(one["worker_id"]),
+        aliases=("worker", "w"),
+        single=True,
+    ),
+    Kind(
+        "plugins",
+        _plugins,
+        (
+            Column("CLASS", lambda one: one["class"]),
+            Column("TYPE", lambda one: one["type"]),
+            Column("VERSION", lambda one: one.get("version")),
+        ),
+        key=lambda one: str(one["class"]),
+        aliases=("plugin", "p"),
+    ),
+    Kind(
+        "offsets",
+        _offsets,
+        (
+            Column("CONNECTOR", lambda one: one["connector"]),
+            Column("PARTITION", lambda one: compact(one["partition"])),
+            Column("OFFSET", lambda one: compact(one["offset"])),
+        ),
+        key=lambda one: f"{one['connector']} {compact(one['partition'])}",
+        aliases=("offset", "o"),
+    ),
+    Kind(
+        "topics",
+        _topics,
+        (Column("CONNECTOR", lambda one: one["connector"]), Column("TOPIC", lambda one: one["topic"])),
+        key=lambda one: f"{one['connector']} {one['topic']}",
+        aliases=("topic",),
+    ),
+    Kind(
+        "loggers",
+        _loggers,
+        (
+            Column("LOGGER", lambda one: one["name"]),
+            Column("LEVEL", lambda one: one["level"]),
+            Column("CHANGED", lambda one: time_text(one.get("last_modified"))),
+        ),
+        aliases=("logger", "l"),
+        single=True,
+    ),
+    Kind(
+        "dead-letters",
+        _letters,
+        (
+            Column("LETTER", lambda one: f"{one['partition']}/{one['offset']}"),
+            Column("AT", lambda one: time_text(one.get("at_ms"))),
+            Column("CONNECTOR", lambda one: one.get("connector_name")),
+            Column("ORIGIN", lambda one: _origin(one.get("origin")), wide=True),
+            Column("STAGE", lambda one: one.get("stage")),
+            Column("EXCEPTION", lambda one: str(one.get("exception") or "").rpartition(".")[2]),
+            Column("REPLAYED", lambda one: (one.get("replayed") or {}).get("id")),
+            Column("MESSAGE", lambda one: one.get("message"), limit=60),
+        ),
+        key=lambda one: f"{one['topic']}-{one['partition']}-{one['offset']}",
+        aliases=("dead-letter", "letters", "dlq"),
+    ),
+    Kind(
+        "events",
+        _events,
+        (
+            Column("AT", lambda one: time_text(one["at_ms"])),
+            Column("KIND", lambda one: one["kind"]),
+            Column("WORKER", lambda one: one.get("worker_id")),
+            Column("CONNECTOR", lambda one: one.get("connector")),
+            Column("SUMMARY", lambda one: one.get("summary"), limit=100),
+        ),
+        key=lambda one: str(one["id"]),
+        aliases=("event", "e"),
+    ),
+    Kind(
+        "history",
+        _history,
+        (
+            Column("NUMBER", lambda one: one["number"]),
+            Column("AT", lambda one: time_text(one["at_ms"])),
+            Column("CONNECTOR", lambda one: one.get("connector")),
+            Column("KIND", lambda one: one["kind"]),
+            Column("ACTION", lambda one: one["action"]),
+            Column("WHO", lambda one: one.get("who")),
+            Column("WORKER", lambda one: one.get("worker_id"), wide=True),
+            Column("NOTE", lambda one: one.get("note"), limit=60),
+        ),
+        key=lambda one: f"{one.get('connector')} {one['number']}",
+        aliases=("changes",),
+    ),
+)
+
+
+def kind_of(word: str) -> Kind:
+    """Return the kind that a word means. Raises BadRequestError."""
+    for kind in KINDS:
+        if word.lower() in (kind.name, *kind.aliases):
+            return kind
+    raise BadRequestError(f"get what? {word} is none of {', '.join(kind.name for kind in KINDS)}")
+
+
+def asked(words: Sequence[str], selection: str | None, wide: bool, limit: int) -> Asked:
+    """Return what was asked for. Raises BadRequestError."""
+    return Asked(words, selector(selection), wide, limit)
+
+
+def _megabytes(size: Any) -> str | None:
+    return f"{size / 2**20:,.0f} MiB" if isinstance(size, int) else None
+
+
+def _origin(origin: Any) -> str | None:
+    return f"{origin['topic']}-{origin['partition']}@{origin['offset']}" if origin else None

@@ -1,0 +1,85 @@
+"""Connectors and tasks as rows, from the one request that every worker serves; enriched where ours know more. Pure."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+Row = dict[str, Any]
+
+
+def connector_rows(expanded: Mapping[str, Any]) -> list[Row]:
+    """Return a row for each connector of ``GET /connectors?expand=status&expand=info``, by name.
+
+    A connector that was created a moment ago may lack either part.
+    """
+    return [connector_row(name, one.get("info"), one.get("status")) for name, one in sorted(expanded.items())]
+
+
+def connector_row(name: str, info: Mapping[str, Any] | None, status: Mapping[str, Any] | None) -> Row:
+    """Return one row: name, type, class, state, worker_id, tasks, config, trace, restart."""
+    config = dict((info or {}).get("config", {}))
+    connector = (status or {}).get("connector", {})
+    kind = (info or {}).get("type") or (status or {}).get("type") or ""
+    row = {
+        "name": name,
+        "type": kind,
+        "class": config.get("connector.class", ""),
+        "state": connector.get("state", "UNASSIGNED"),
+        "worker_id": connector.get("worker_id", ""),
+        "tasks": list((status or {}).get("tasks", ())),
+        "config": config,
+    }
+    return row | {key: connector[key] for key in ("trace", "restart") if connector.get(key)}
+
+
+def enriched(rows: Iterable[Row], overview: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """Return the rows with what the overview knows beside: rate, lag, errors, last error, why abnormal."""
+    known = {one["name"]: one for one in overview}
+    more = ("records_per_second", "lag", "errors", "last_error", "last_error_at_ms", "stalled", "abnormal", "why")
+    return [row | {key: known.get(row["name"], {}).get(key) for key in more} for row in rows]
+
+
+def running_tasks(row: Mapping[str, Any]) -> str:
+    """Return ``running/all``, and how many have failed."""
+    states = Counter(one["state"] for one in row["tasks"])
+    failed = f" ({states['FAILED']} failed)" if states["FAILED"] else ""
+    return f"{states['RUNNING']}/{len(row['tasks'])}{failed}"
+
+
+def why(row: Mapping[str, Any]) -> str | None:
+    """Return in one line what is wrong with a connector: the worker's words, else the first trace."""
+    if row.get("why"):
+        return str(row["why"])
+    return next((first_line(one["trace"]) for one in (row, *row["tasks"]) if one.get("trace")), None)
+
+
+def first_line(text: str | None) -> str | None:
+    """Return the first line of a trace."""
+    return text.strip().partition("\n")[0] if text else None
+
+
+def task_rows(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
+    """Return a row for each task: name (``connector/0``), connector, task, and its state's fields."""
+    return [
+        {"name": f"{row['name']}/{one['id']}", "connector": row["name"], "task": one["id"], "type": row["type"], **one}
+        for row in rows
+        for one in row["tasks"]
+    ]
+
+
+def workers_by_states(rows: Sequence[Mapping[str, Any]]) -> list[Row]:
+    """Return the workers that the states name: all that a group of Java workers says of itself."""
+    workers: dict[str, Row] = {}
+    for row in rows:
+        if row["worker_id"] and row["state"] != "UNASSIGNED":
+            _worker(workers, row["worker_id"])["connectors"].append(row["name"])
+        for task in row["tasks"]:
+            if task["worker_id"] and task["state"] != "UNASSIGNED":
+                _worker(workers, task["worker_id"])["tasks"].append(f"{row['name']}-{task['id']}")
+    return [workers[key] for key in sorted(workers)]
+
+
+def _worker(workers: dict[str, Row], worker_id: str) -> Row:
+    return workers.setdefault(worker_id, {"worker_id": worker_id, "connectors": [], "tasks": []})

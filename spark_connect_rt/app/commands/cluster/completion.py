@@ -1,0 +1,77 @@
+"""Completion of names by the shell: from the cluster, within a moment, or none at all."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import typer
+
+from spark_connect_rt.app.cluster.session import Session, Surroundings
+from spark_connect_rt.client.calls import Call
+
+LIMIT_S = 1.0
+
+
+def connector_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the connectors that begin so."""
+    from spark_connect_rt.client.calls import connector_names as asked
+
+    return _quickly(ctx, incomplete, lambda ask: ask(asked()))
+
+
+def plugin_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the plug-ins that begin so, by class."""
+    from spark_connect_rt.client.calls import plugins
+
+    return _quickly(ctx, incomplete, lambda ask: [one["class"] for one in ask(plugins())])
+
+
+def logger_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the loggers that begin so."""
+    from spark_connect_rt.client.calls import loggers
+
+    return _quickly(ctx, incomplete, lambda ask: list(ask(loggers())))
+
+
+def context_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the contexts that begin so."""
+    from spark_connect_rt.app.cluster.contexts import contexts_file, load_contexts
+    from spark_connect_rt.errors import ConnectError
+
+    around = ctx.obj if isinstance(ctx.obj, Surroundings) else Surroundings()
+    try:
+        names = load_contexts(contexts_file(around.environment)).by_name
+    except ConnectError:
+        return []
+    return sorted(name for name in names if name.startswith(incomplete))
+
+
+def kind_names(incomplete: str) -> list[str]:
+    """Return the kinds of ``get`` that begin so."""
+    from spark_connect_rt.app.cluster.kinds import KINDS
+
+    return [kind.name for kind in KINDS if kind.name.startswith(incomplete)]
+
+
+def _quickly(
+    ctx: typer.Context, incomplete: str, names: Callable[[Callable[[Call[Any]], Any]], list[str]]
+) -> list[str]:
+    from spark_connect_rt.app.cluster.contexts import chosen, contexts_file, load_contexts
+    from spark_connect_rt.errors import ConnectError
+
+    around = ctx.obj if isinstance(ctx.obj, Surroundings) else Surroundings()
+    given = ctx.params
+    try:
+        contexts = load_contexts(contexts_file(around.environment))
+        found = chosen(contexts, around.environment, given.get("context"), given.get("url")).connection()
+        quick = replace(found, request_limit_s=LIMIT_S, connect_limit_s=LIMIT_S, rebalance_limit_s=0)
+        session = Session(around, lambda: quick)
+        try:
+            there = names(session.ask)
+        finally:
+            session.close()
+    except (ConnectError, TypeError, KeyError):
+        return []  # a shell's line must never be spoilt
+    return sorted(name for name in there if name.startswith(incomplete))

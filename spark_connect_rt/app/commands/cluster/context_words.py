@@ -1,0 +1,102 @@
+"""``connectrt config ...``: which clusters there are."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from spark_connect_rt.app.cluster.session import Session
+from spark_connect_rt.app.cluster.tables import Output
+from spark_connect_rt.app.commands.cluster.cluster_command import local
+from spark_connect_rt.app.commands.cluster.completion import context_names
+from spark_connect_rt.app.commands.cluster.options import Form
+
+Name = Annotated[str, typer.Argument(metavar="NAME", help="The context.", autocompletion=context_names)]
+Urls = Annotated[list[str] | None, typer.Option("--url", help="A worker's address; repeatable, tried in turn.")]
+Username = Annotated[str | None, typer.Option("--username", help="For basic authentication.")]
+Password = Annotated[str | None, typer.Option("--password", help="Kept in the file; - asks for it.")]
+PasswordFile = Annotated[str | None, typer.Option("--password-file", help="Read whenever it is used.")]
+Token = Annotated[str | None, typer.Option("--token", help="Bearer token, kept in the file; - asks for it.")]
+TokenFile = Annotated[str | None, typer.Option("--token-file", help="Read whenever it is used.")]
+Ca = Annotated[str | None, typer.Option("--ca", help="Who signed the workers' certificates, PEM.")]
+Cert = Annotated[str | None, typer.Option("--cert", help="This client's certificate, PEM.")]
+Key = Annotated[str | None, typer.Option("--key", help="Its key, if the certificate's file does not hold it.")]
+KeyPassword = Annotated[str | None, typer.Option("--key-password", help="Of the key; - asks for it.")]
+Insecure = Annotated[bool | None, typer.Option("--insecure/--secure", help="Do not verify certificates.")]
+Timeout = Annotated[float | None, typer.Option("--timeout", min=0.1, help="Seconds to wait for an answer.")]
+
+
+def add_context_words(cli: typer.Typer) -> None:
+    """Add them."""
+    config = typer.Typer(help="Contexts: which clusters there are, and how one is let in.", no_args_is_help=True)
+    cli.add_typer(config, name="config", rich_help_panel="See and steer a cluster, over REST")
+
+    @config.command("get-contexts")
+    @local
+    def get_contexts(session: Session, output: Form = Output.TABLE) -> int:
+        """List the contexts; the current one has a star."""
+        from spark_connect_rt.app.cluster import context_actions
+
+        return context_actions.listed(session, output)
+
+    @config.command("current-context")
+    @local
+    def current_context(session: Session) -> int:
+        """Write the name of the current context."""
+        from spark_connect_rt.app.cluster import context_actions
+
+        return context_actions.current(session)
+
+    @config.command("use-context")
+    @local
+    def use_context(session: Session, name: Name) -> int:
+        """Make a context the current one."""
+        from spark_connect_rt.app.cluster import context_actions
+
+        return context_actions.use(session, name)
+
+    @config.command("delete-context")
+    @local
+    def delete_context(session: Session, name: Name) -> int:
+        """Remove a context from the file."""
+        from spark_connect_rt.app.cluster import context_actions
+
+        return context_actions.removed(session, name)
+
+    @config.command("set-context")
+    @local
+    def set_context(
+        session: Session,
+        name: Name,
+        urls: Urls = None,
+        username: Username = None,
+        password: Password = None,
+        password_file: PasswordFile = None,
+        token: Token = None,
+        token_file: TokenFile = None,
+        ca: Ca = None,
+        cert: Cert = None,
+        key: Key = None,
+        key_password: KeyPassword = None,
+        insecure: Insecure = None,
+        timeout: Timeout = None,
+    ) -> int:
+        """Add a context, or change what is given of one. The first becomes the current one."""
+        from spark_connect_rt.app.cluster import context_actions
+
+        given = {
+            "urls": tuple(part for url in urls for part in url.split(",")) if urls else None,
+            "username": username,
+            "password": password,
+            "password_file": password_file,
+            "token": token,
+            "token_file": token_file,
+            "ca": ca,
+            "cert": cert,
+            "key": key,
+            "key_password": key_password,
+            "insecure": insecure,
+            "timeout_s": timeout,
+        }
+        return context_actions.changed(session, name, given)

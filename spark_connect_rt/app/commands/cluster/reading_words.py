@@ -1,0 +1,36 @@
+"""``connectrt get`` and its neighbours that only read."""
+
+from __future__ import annotations
+
+import typer
+
+from spark_connect_rt.app.cluster.session import Session
+from spark_connect_rt.app.cluster.tables import Output
+from spark_connect_rt.app.commands.cluster.cluster_command import command
+from spark_connect_rt.app.commands.cluster.options import Form, Interval, KindName, Limit, Names, Selection, Watch
+
+PANEL = "See and steer a cluster, over REST"
+
+
+def add_reading_words(cli: typer.Typer) -> None:
+    """Add them."""
+
+    @cli.command(rich_help_panel=PANEL)
+    @command
+    def get(
+        session: Session,
+        kind: KindName,
+        names: Names = None,
+        output: Form = Output.TABLE,
+        selection: Selection = None,
+        watch: Watch = False,
+        interval: Interval = 2.0,
+        limit: Limit = 100,
+    ) -> int:
+        """List connectors, tasks, workers, plug-ins, offsets, topics, loggers, dead letters, events or changes."""
+        from spark_connect_rt.app.cluster import getting, kinds
+
+        asked = kinds.asked(names or [], selection, output is Output.WIDE, limit)
+        if watch:
+            return getting.watch(session, kinds.kind_of(kind), asked, output, interval)
+        return getting.get(session, kinds.kind_of(kind), asked, output)

@@ -1,0 +1,130 @@
+"""The REST API as the pages see it: values in, values out, a refusal as an exception.
+
+``await api.get(at("connectors", name, "status"))`` asks the worker that rendered the page; it forwards within the
+group as for any client. A name may hold anything: ``at`` encodes it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping, Sequence
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from starlette.requests import Request
+
+from spark_connect_rt.api.rest_extension import Asgi
+from spark_connect_rt.console.in_process import Answer, ask, opened
+from spark_connect_rt.protocol.json_text import decode_json, encode_finite_json
+
+READ_LIMIT_S = 20.0
+_UNSERVED = "HTTP 404 Not Found"
+Query = Mapping[str, Any]
+
+
+def at(*segments: object) -> str:
+    """Return the path of these segments, each percent-encoded as a whole: ``/connectors/a%2Fb/status``."""
+    return "".join(f"/{quote(str(segment), safe='')}" for segment in segments)
+
+
+class ApiError(Exception):
+    """The API refused, or did not answer in time.
+
+    Attributes:
+        status: of HTTP.
+        code: ``CRT-nnnn``, if there is one.
+        hint: what to do about it, may be empty.
+        problems: setting -> what is wrong with it.
+        body: the whole answer, None if it was no JSON.
+    """
+
+    def __init__(self, status: int, message: str, body: Any = None, challenge: str = "") -> None:
+        super().__init__(message)
+        known = body if isinstance(body, Mapping) else {}
+        self.status, self.message, self.body, self.challenge = status, message, body, challenge
+        self.code, self.hint = str(known.get("code") or ""), str(known.get("hint") or "")
+        self.problems: Mapping[str, Sequence[str]] = known.get("problems") or {}
+
+    @property
+    def unserved(self) -> bool:
+        """Whether this worker has no such path at all: an older one, or a part that is off."""
+        return self.status in (404, 405) and self.message.startswith("HTTP 40")
+
+
+class Api:
+    """The API for one request of a browser, with that browser's login."""
+
+    def __init__(self, app: Asgi, browser: Request) -> None:
+        self._app, self._browser = app, browser
+
+    async def get(self, path: str, query: Query | None = None) -> Any:
+        """Return the JSON value at a path of ``at``. Raises ApiError."""
+        return await self._value("GET", path, query, None, READ_LIMIT_S)
+
+    async def get_or(self, default: Any, path: str, query: Query | None = None) -> Any:
+        """Return the value at a path, ``default`` where it cannot be read: for what a page can do without."""
+        try:
+            return await self.get(path, query)
+        except ApiError as error:
+            if error.status == 401:
+                raise
+            return default
+
+    async def send(self, method: str, path: str, body: Any = None, query: Query | None = None) -> Any:
+        """Change something; return the answer's JSON value, None if it has none. Raises ApiError."""
+        return await self._value(method, path, query, None if body is None else encode_finite_json(body), None)
+
+    async def stream(self, path: str, query: Query | None = None, last_id: str = "") -> AsyncIterator[tuple[str, str]]:
+        """Yield (event, data) of a path that serves server-sent events, until it ends. Raises ApiError."""
+        browser = _with_last_id(self._browser, last_id) if last_id else self._browser
+        target = _target(path, query)
+        async with opened(self._app, browser, "GET", target, accept="text/event-stream") as (status, headers, chunks):
+            if status != 200:
+                raise _refusal(Answer(status, headers, b"".join([chunk async for chunk in chunks])))
+            event, data, pending = "message", [], b""
+            async for chunk in chunks:
+                *lines, pending = (pending + chunk).split(b"\n")
+                for line in (line.decode("utf-8", "replace").rstrip("\r") for line in lines):
+                    name, _, value = line.partition(":")
+                    if name == "event":
+                        event = value.strip()
+                    elif name == "data":
+                        data.append(value.removeprefix(" "))
+                    elif not line:
+                        if data:
+                            yield event, "\n".join(data)
+                        event, data = "message", []
+
+    async def _value(
+        self, method: str, path: str, query: Query | None, body: bytes | None, limit_s: float | None
+    ) -> Any:
+        target = _target(path, query)
+        try:
+            answer = await asyncio.wait_for(ask(self._app, self._browser, method, target, body), limit_s)
+        except TimeoutError:
+            raise ApiError(504, f"{method} {path} was not answered within {limit_s:.0f} s") from None
+        except Exception as error:
+            raise ApiError(500, f"{method} {path} failed: {error}") from error
+        if answer.status >= 400:
+            raise _refusal(answer)
+        return decode_json(answer.body) if answer.body else None
+
+
+def _target(path: str, query: Query | None) -> str:
+    given = {name: value for name, value in (query or {}).items() if value not in (None, "")}
+    return f"{path}?{urlencode(given, doseq=True)}" if given else path
+
+
+def _refusal(answer: Answer) -> ApiError:
+    challenge = answer.headers.get("www-authenticate", "")
+    try:
+        body = decode_json(answer.body)
+        return ApiError(answer.status, str(body["message"]), body, challenge)
+    except Exception:  # noqa: BLE001 - an extension's own words, or nothing
+        words = answer.body.decode("utf-8", "replace").strip()[:500]
+        return ApiError(answer.status, words or f"HTTP {answer.status}", None, challenge)
+
+
+def _with_last_id(browser: Request, last_id: str) -> Request:
+    kept = [(name, value) for name, value in browser.scope["headers"] if name.lower() != b"last-event-id"]
+    return Request({**browser.scope, "headers": [*kept, (b"last-event-id", last_id.encode())]})

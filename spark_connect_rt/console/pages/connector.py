@@ -1,0 +1,103 @@
+"""The first tab of a connector: its state, its course over the last hour, its tasks, its topics; all of it live.
+
+Owns: ``/console/connectors/{connector}``, its stream, the restart of one task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from spark_connect_rt.console.api import at
+from spark_connect_rt.console.connector_page import connector_page, values_of
+from spark_connect_rt.console.frame import Frame
+from spark_connect_rt.console.shared_reads import SharedReads
+from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, decoded
+
+EVERY_S = 2.0
+_TABLE_STEP_MS = 60_000  # the table beside the chart has a row a minute
+Point = Mapping[str, Any]
+
+
+def add_routes(routes: APIRouter, frame: Frame) -> None:
+    """Add the page, its stream and the restart of a task."""
+    reads: SharedReads[Snapshot] = SharedReads(EVERY_S)
+
+    @routes.get("/connectors/{connector}")
+    async def status(request: Request, connector: ConnectorName) -> Response:
+        return await connector_page(frame, request, decoded(connector), "", "connector_status.html", minutes=minutes)
+
+    @routes.get("/connectors/{connector}/stream")
+    async def stream(request: Request, connector: ConnectorName) -> Response:
+        name, api = decoded(connector), frame.api(request)
+
+        async def read() -> Snapshot:
+            values = values_of(await api.get(at("admin", "connectors", name)), name)
+            found = values["connector"]
+            tasks = {
+                str(task["id"]): frame.text(request, "_task_row.html", task=task, name=name)
+                for task in found.get("tasks") or ()
+            }
+            facts = frame.text(request, "_connector_facts.html", **values)
+            return Snapshot(facts, tasks, found.get("course") or (), str(found.get("state") or ""))
+
+        login = (request.headers.get("authorization", ""), request.headers.get("cookie", ""))
+        return frame.stream(changes(reads.follow((login, request.scope["console"]["root"], name), read)))
+
+    @routes.post("/connectors/{connector}/tasks/{task}/restart")
+    async def restart(request: Request, connector: ConnectorName, task: TaskNumber) -> Response:
+        name = decoded(connector)
+        await frame.api(request).send("POST", at("connectors", name, "tasks", task, "restart"))
+        return frame.done(request, f"Task {task} of {name} is restarted.")
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshot:
+    """A connector at one moment: its facts and tasks as HTML, its course, its state."""
+
+    facts: str
+    tasks: Mapping[str, str]
+    course: Sequence[Point]
+    state: str
+
+
+async def changes(snapshots: AsyncIterator[Snapshot]) -> AsyncIterator[tuple[str, Any]]:
+    """Yield what a page must change to show each snapshot: at first everything."""
+    before: Snapshot | None = None
+    last_ms = 0
+    async for now in snapshots:
+        fresh = [one for one in now.course if one["at_ms"] > last_ms]
+        last_ms = max((one["at_ms"] for one in fresh), default=last_ms)
+        known = before.tasks if before else {}
+        yield (
+            "connector",
+            {
+                "facts": now.facts if before is None or before.facts != now.facts else None,
+                "tasks": {task: html for task, html in now.tasks.items() if known.get(task) != html},
+                "gone": [task for task in known if task not in now.tasks],
+                "course": columns(fresh),
+                "state": now.state,
+            },
+        )
+        before = now
+
+
+def columns(course: Sequence[Point]) -> dict[str, list[Any]]:
+    """Return a course as uPlot takes it: times in seconds, then one list for each line. Pure."""
+    return {
+        "at_s": [one["at_ms"] / 1000 for one in course],
+        **{name: [one.get(name) for one in course] for name in ("records_per_second", "lag", "errors")},
+    }
+
+
+def minutes(course: Sequence[Point] | None) -> list[Point]:
+    """Return one point a minute, newest first: what the table shows. Pure."""
+    found: dict[int, Point] = {}
+    for one in course or ():
+        found[int(one["at_ms"]) // _TABLE_STEP_MS] = one
+    return [found[minute] for minute in sorted(found, reverse=True)]

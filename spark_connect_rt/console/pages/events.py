@@ -1,0 +1,53 @@
+"""The group's own story, as it happens. Owns ``/console/events`` and its stream."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import AsyncIterator
+from typing import Any
+from urllib.parse import urlencode
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from spark_connect_rt.console.api import Api, at
+from spark_connect_rt.console.frame import Frame
+from spark_connect_rt.console.views.events import KINDS, SPANS, EventFilter, event_filter, event_line, event_lines
+from spark_connect_rt.console.views.values import mapping
+from spark_connect_rt.protocol.json_text import decode_json
+
+
+def add_routes(routes: APIRouter, frame: Frame) -> None:
+    """Add the page and what it listens to."""
+
+    @routes.get("/events")
+    async def events(request: Request) -> Response:
+        wanted = _wanted(request)
+        found = await frame.api(request).get(at("admin", "events"), wanted.query(int(time.time() * 1000)))
+        live = f"/events/stream?{urlencode(wanted.page_query(), doseq=True)}"
+        values = {"lines": event_lines(found), "wanted": wanted, "kinds": KINDS, "spans": SPANS, "live": live}
+        return await frame.page(request, "events.html", **values)
+
+    @routes.get("/events/stream")
+    async def stream(request: Request) -> Response:
+        wanted, last_id = _wanted(request), request.headers.get("last-event-id", "")
+        return frame.stream(_rendered(frame, request, frame.api(request), wanted, last_id))
+
+
+def _wanted(request: Request) -> EventFilter:
+    given = request.query_params
+    return event_filter(given.getlist("kind"), given.get("connector", ""), given.get("seconds", ""))
+
+
+async def _rendered(
+    frame: Frame, request: Request, api: Api, wanted: EventFilter, last_id: str
+) -> AsyncIterator[tuple[str, Any]]:
+    """Yield the events that the filter lets through, as the page shows them."""
+    query = {"kind": ",".join(wanted.kinds), "connector": wanted.connector}
+    async for _, data in api.stream(at("admin", "events", "stream"), query, last_id):
+        line = event_line(mapping(decode_json(data.encode())))
+        if (wanted.kinds and line.kind not in wanted.kinds) or wanted.connector not in ("", line.connector):
+            continue
+        html = frame.text(request, "_event.html", line=line)
+        yield "event", {"id": line.id, "html": html, "words": f"{line.kind}: {line.connector} {line.summary}"}

@@ -1,0 +1,97 @@
+"""What keeps other people's pages and hostile names out: the content security policy and the proof of origin.
+
+Owns: headers of every answer below /console; the cookie and the token that an action must show. A change needs all of:
+an Origin that is this address, the cookie (SameSite=Strict), and the token that only a page of this worker holds.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+import secrets
+from collections.abc import Iterable
+from urllib.parse import urlsplit
+
+from starlette.requests import Request
+
+COOKIE = "connectrt_console"
+TOKEN_HEADER = "x-csrf-token"
+_COOKIE_FORM = re.compile(r"[A-Za-z0-9_-]{32,64}")
+_SOURCE = re.compile(r"https?://(?:[A-Za-z0-9.-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?")
+_SAFE = ("GET", "HEAD", "OPTIONS")
+_PLAIN_HEADERS = {
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "same-origin",
+    "Permissions-Policy": "camera=(), geolocation=(), microphone=()",
+}
+
+
+def content_policy(others: Iterable[str] = ()) -> str:
+    """Return the policy: everything from this worker alone, no inline script or style. Pure.
+
+    Args:
+        others: origins of the other workers, which a page asks for a sign of life when its own worker has none; what
+            is no plain origin is left out, for they come from other members of the group.
+    """
+    sources = " ".join(["'self'", *sorted({one for one in others if _SOURCE.fullmatch(one)})])
+    return (
+        "default-src 'self'; script-src 'self'; style-src 'self'; img-src 'self' data:; object-src 'none'; "
+        f"connect-src {sources}; form-action 'self'; frame-ancestors 'none'; base-uri 'none'"
+    )
+
+
+def origin_of(url: str) -> str:
+    """Return scheme, host and port of a worker's URL; empty for what is no http address."""
+    try:
+        parts = urlsplit(url)
+        origin = f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}"
+    except ValueError:
+        return ""
+    return origin if _SOURCE.fullmatch(origin) else ""
+
+
+class Protection:
+    """The secret of one process, and what is made with it."""
+
+    def __init__(self) -> None:
+        self._secret = secrets.token_bytes(32)
+
+    def token(self, request: Request) -> str:
+        """Return the token for pages of this browser; ``headers`` then brings its cookie."""
+        return self._token_of(self._browser(request))
+
+    def refusal(self, request: Request) -> str:
+        """Return why a request may not change anything; empty: it may, or changes nothing."""
+        if request.method in _SAFE:
+            return ""
+        origin, host = request.headers.get("origin", ""), request.headers.get("host", "")
+        if not host or urlsplit(origin).netloc.lower() != host.lower():
+            return f"the action came from {origin or 'nowhere'}, not from a page at {host}"
+        cookie, token = request.cookies.get(COOKIE, ""), request.headers.get(TOKEN_HEADER, "")
+        if not _COOKIE_FORM.fullmatch(cookie) or not hmac.compare_digest(
+            token.encode(), self._token_of(cookie).encode()
+        ):
+            return "the page is older than this worker, or cookies are off: load it again"
+        return ""
+
+    def headers(self, request: Request) -> dict[str, str]:
+        """Return the headers of every answer, and the browser's cookie if a page was made with a token for it."""
+        found = {"Content-Security-Policy": content_policy(), "Cache-Control": "no-store", **_PLAIN_HEADERS}
+        browser = request.scope["console"].get("browser")
+        if browser and request.cookies.get(COOKIE) != browser:
+            path = request.scope["console"]["root"] + "/console"
+            secure = "; Secure" if request.url.scheme == "https" else ""
+            found["Set-Cookie"] = f"{COOKIE}={browser}; Path={path}; HttpOnly; SameSite=Strict{secure}"
+        return found
+
+    def _browser(self, request: Request) -> str:
+        known = request.scope["console"]
+        given = str(known.get("browser") or request.cookies.get(COOKIE, ""))
+        # Workers of one host share the cookie: a good one is kept.
+        known["browser"] = given if _COOKIE_FORM.fullmatch(given) else secrets.token_urlsafe(32)
+        return str(known["browser"])
+
+    def _token_of(self, browser: str) -> str:
+        return hmac.new(self._secret, browser.encode(), hashlib.sha256).hexdigest()

@@ -1,0 +1,78 @@
+// A connector's first tab: facts, tasks and the course of the last hour, live.
+"use strict";
+
+document.addEventListener("DOMContentLoaded", () => {
+  const HOUR_S = 3600;
+  const $ = (selector) => document.querySelector(selector);
+  const course = { at_s: [], records_per_second: [], lag: [], errors: [] };
+  const charts = new Map();
+  let state = null;
+
+  const figures = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
+  const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
+  const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+  const colour = (name) => {
+    const probe = document.createElement("span"); // light-dark() is resolved where it is used
+    probe.style.color = `var(${name})`;
+    document.body.append(probe);
+    const found = getComputedStyle(probe).color;
+    probe.remove();
+    return found;
+  };
+
+  function draw() {
+    const axis = { stroke: colour("--faint"), grid: { stroke: colour("--line"), width: 1 }, ticks: { show: false }, font: "12px system-ui, sans-serif" };
+    const tones = { records_per_second: "--accent", lag: "--warn", errors: "--bad" };
+    for (const place of document.querySelectorAll("[data-chart]")) {
+      const key = place.dataset.chart;
+      charts.get(key)?.destroy();
+      charts.set(key, new uPlot({
+        width: place.clientWidth || 300, height: 150,
+        legend: { show: false }, cursor: { y: false },
+        scales: { y: { range: (_, least, most) => [0, Math.max(most ?? 0, 1) * 1.08] } },
+        axes: [{ ...axis, space: 70, values: (_, all) => all.map((one) => clock.format(one * 1000)) }, { ...axis, size: 48, values: (_, all) => all.map((one) => short.format(one)) }],
+        series: [{}, { stroke: colour(tones[key]), width: 1.75, fill: undefined, points: { show: false }, spanGaps: false }],
+      }, [course.at_s, course[key]], place));
+    }
+  }
+
+  function extend(news) {
+    if (!news.at_s.length) return;
+    for (const key of Object.keys(course)) course[key].push(...news[key]);
+    const from = course.at_s.findIndex((at) => at >= course.at_s[course.at_s.length - 1] - HOUR_S);
+    for (const key of Object.keys(course)) course[key].splice(0, from);
+    for (const [key, chart] of charts) {
+      chart.setData([course.at_s, course[key]]);
+      const newest = course[key][course[key].length - 1];
+      $(`[data-newest="${key}"]`).textContent = newest === null ? "–" : figures.format(newest);
+    }
+  }
+
+  let first = true;
+  function connector(news) {
+    if (news.facts !== null) $("#facts").replaceChildren(connectrt.fragment(news.facts));
+    connectrt.times($("#facts"));
+    const body = $("#tasks");
+    const rows = connectrt.rows(body, news.tasks);
+    for (const key of news.gone) rows.get(key)?.remove();
+    $("#no-tasks").hidden = body.children.length > 0;
+    if (first || !course.at_s.length) draw();
+    first = false;
+    const last = course.at_s[course.at_s.length - 1] || 0; // a stream opened again sends all of it again
+    const keep = news.course.at_s.map((at) => at > last);
+    extend(Object.fromEntries(Object.entries(news.course).map(([key, values]) => [key, values.filter((_, n) => keep[n])])));
+    if (state !== null && state !== news.state) connectrt.say(`The connector is ${news.state}`);
+    state = news.state;
+  }
+
+  let width = window.innerWidth;
+  window.addEventListener("resize", () => {
+    if (window.innerWidth === width) return;
+    width = window.innerWidth;
+    for (const [key, chart] of charts) chart.setSize({ width: $(`[data-chart="${key}"]`).clientWidth, height: 150 });
+  });
+  document.addEventListener("console:theme", draw);
+  window.matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
+  draw();
+  connectrt.live($("#live").dataset.live, { connector, problem: (news) => connectrt.message(news.message, "bad") });
+});

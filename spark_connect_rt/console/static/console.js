@@ -1,0 +1,260 @@
+// What every page of the console does in the browser: the token of actions, dialogs, times, live values, and going on
+// with another worker when this one is gone. Pages use `connectrt`; nothing here evaluates text.
+"use strict";
+
+const connectrt = (() => {
+  const base = () => document.body.dataset.base;
+  const $ = (selector, within = document) => within.querySelector(selector);
+  const token = () => $('meta[name="csrf-token"]').content;
+
+  // ---- words -------------------------------------------------------------------------------------------------------
+  function say(text) { // read out by screen readers
+    const place = $("#announcer");
+    place.textContent = "";
+    setTimeout(() => { place.textContent = text; }, 50);
+  }
+
+  function message(text, kind = "ok") {
+    const box = document.createElement("div");
+    box.className = `message ${kind}`;
+    const words = document.createElement("p");
+    words.textContent = text;
+    const close = document.createElement("button");
+    close.type = "button"; close.className = "quiet"; close.dataset.dismiss = ""; close.textContent = "✕";
+    close.setAttribute("aria-label", "Dismiss this message");
+    box.append(words, close);
+    $("#messages").prepend(box);
+  }
+
+  const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
+  function ago(date) {
+    const seconds = Math.round((Date.now() - date) / 1000);
+    if (Math.abs(seconds) < 2) return "now";
+    const [size, unit] = UNITS.find(([one]) => Math.abs(seconds) >= one) || UNITS[3];
+    const count = Math.floor(Math.abs(seconds) / size);
+    return seconds > 0 ? `${count} ${unit} ago` : `in ${count} ${unit}`;
+  }
+  function times(within = document) {
+    for (const one of within.querySelectorAll("time[datetime]")) {
+      const date = new Date(one.dateTime);
+      if (Number.isNaN(date.getTime())) continue;
+      const text = ago(date);
+      if (one.textContent !== text) one.textContent = text;
+      one.title = `${date.toLocaleString()} (${one.dateTime})`;
+    }
+  }
+
+  // ---- asking this worker ------------------------------------------------------------------------------------------
+  // data: {name: text or texts}. Returns the Response; the caller reads it.
+  function post(address, data = {}) {
+    const body = new URLSearchParams();
+    for (const [name, value] of Object.entries(data)) for (const one of [value].flat()) body.append(name, one);
+    return fetch(address, { method: "POST", body, headers: { "X-CSRF-Token": token(), "HX-Request": "true" } });
+  }
+
+  // Server-sent events while the page is seen; {event: function(value)}. `problem` gets {message, status}.
+  // Returns {close, reopen(address)}.
+  function live(address, handlers) {
+    let source = null, closed = false;
+    function open() {
+      if (source || closed || document.hidden) return;
+      source = new EventSource(address);
+      for (const [name, handler] of Object.entries(handlers)) {
+        source.addEventListener(name, (event) => handler(JSON.parse(event.data), event));
+      }
+      source.addEventListener("error", () => { // a refusal ends it: the browser tries again only by itself after a break
+        if (source && source.readyState === EventSource.CLOSED) { shut(); setTimeout(open, 4000); }
+      });
+    }
+    function shut() { if (source) source.close(); source = null; }
+    const seen = () => (document.hidden ? shut() : open());
+    document.addEventListener("visibilitychange", seen);
+    window.addEventListener("pagehide", shut);
+    window.addEventListener("pageshow", open);
+    open();
+    return {
+      close() { closed = true; shut(); document.removeEventListener("visibilitychange", seen); },
+      reopen(other) { if (other !== address) { address = other; shut(); open(); } },
+    };
+  }
+
+  // ---- rows that change under the reader -----------------------------------------------------------------------------
+  // Text that the worker's templates made, which escape every value: the only way HTML comes into a page.
+  function fragment(html) {
+    const template = document.createElement("template");
+    template.innerHTML = html;
+    return template.content;
+  }
+
+  // Put a fresh element in the place of an old one: what is ticked, unfolded or focused stays so.
+  function replace(old, fresh) {
+    if (old.outerHTML === fresh.outerHTML) return;
+    const parts = "a, button, input, select, summary, [tabindex]";
+    const focused = old.contains(document.activeElement) ? [...old.querySelectorAll(parts)].indexOf(document.activeElement) : -1;
+    const [boxes, folds] = [old.querySelectorAll("input[type=checkbox]"), old.querySelectorAll("details")];
+    fresh.querySelectorAll("input[type=checkbox]").forEach((one, number) => { one.checked = boxes[number]?.checked ?? false; });
+    fresh.querySelectorAll("details").forEach((one, number) => { one.open = folds[number]?.open ?? one.open; });
+    old.replaceWith(fresh);
+    if (window.htmx) htmx.process(fresh);
+    if (focused >= 0) fresh.querySelectorAll(parts)[focused]?.focus();
+  }
+
+  const seenAs = new WeakMap(); // element -> the text it was made of
+  // changed: {key: html of a row with data-key}. New rows come last. Returns the rows by their keys.
+  function rows(body, changed) {
+    const found = new Map([...body.children].map((row) => [row.dataset.key, row]));
+    for (const [key, html] of Object.entries(changed)) {
+      const old = found.get(key);
+      if (old && seenAs.get(old) === html) continue;
+      const fresh = fragment(html).firstElementChild;
+      seenAs.set(fresh, html);
+      times(fresh);
+      const states = [old, fresh].map((row) => row?.querySelector(".state")?.textContent);
+      if (old && states[0] !== states[1]) fresh.classList.add("just-changed");
+      if (old) replace(old, fresh); else { body.append(fresh); if (window.htmx) htmx.process(fresh); }
+      found.set(key, fresh);
+    }
+    return found;
+  }
+
+  // ---- the dialog --------------------------------------------------------------------------------------------------
+  const dialog = () => $("#dialog");
+  function closeDialog() { if (dialog().open) dialog().close(); }
+
+  document.addEventListener("htmx:configRequest", (event) => { event.detail.headers["X-CSRF-Token"] = token(); });
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const { detail } = event;
+    if (!detail.isError || !dialog().open) return;
+    let place = $("#dialog-messages"); // what lies behind a dialog cannot be read
+    if (!place) {
+      place = document.createElement("div");
+      place.id = "dialog-messages";
+      dialog().append(place);
+    }
+    place.replaceChildren();
+    detail.target = place;
+  });
+  document.addEventListener("htmx:afterSwap", (event) => {
+    if (event.detail.target.id === "dialog" && !dialog().open) dialog().showModal();
+    times(event.detail.target);
+  });
+  document.addEventListener("htmx:sendError", () => message("This worker does not answer. Nothing was done, as far as this page knows.", "bad"));
+  document.addEventListener("console:close", closeDialog);
+  document.addEventListener("click", (event) => {
+    const { target } = event;
+    if (!(target instanceof Element)) return;
+    if (target.closest("[data-close]")) closeDialog();
+    if (target.closest("[data-dismiss]")) target.closest(".message").remove();
+    if (target === dialog()) closeDialog();
+  });
+  setInterval(() => { // a good message need not be dismissed
+    for (const one of document.querySelectorAll("#messages .message.ok")) {
+      if (one.dataset.old) one.remove(); else one.dataset.old = "1";
+    }
+  }, 8000);
+
+  // ---- is this worker there? ---------------------------------------------------------------------------------------
+  const state = { failures: 0, workers: [], since: 0, staying: false, going: null };
+  const unsaved = () => Boolean($("form[data-unsaved]"));
+
+  function readWorkers() {
+    return [...document.querySelectorAll(".worker-link")].map((one) => one.href.replace(/\/console\/$/, ""));
+  }
+  function sameTrail(origin) {
+    return origin + location.pathname.slice(location.pathname.indexOf("/console")) + location.search;
+  }
+  function candidates() { // its address, and where admin.listeners may serve its console
+    const found = new Set();
+    for (const url of state.workers) {
+      try {
+        const one = new URL(url);
+        found.add(one.origin);
+        if (location.port && one.port !== location.port) found.add(`${location.protocol}//${one.hostname}:${location.port}`);
+      } catch { /* no address */ }
+    }
+    found.delete(location.origin);
+    return [...found];
+  }
+  async function answers(origin) {
+    try { // no-cors: whatever comes back shows that somebody serves there
+      await fetch(`${origin}/console/alive`, { mode: "no-cors", cache: "no-store", signal: AbortSignal.timeout(3000) });
+      return true;
+    } catch { return false; }
+  }
+  function button(words, act) {
+    const one = document.createElement("button");
+    one.type = "button"; one.textContent = words; one.addEventListener("click", act);
+    return one;
+  }
+  function banner(text, ...more) {
+    const place = $("#lost");
+    const words = document.createElement("p");
+    words.textContent = text;
+    place.replaceChildren(words, ...more);
+    place.hidden = false;
+  }
+  async function lost() {
+    const since = new Date(state.since).toLocaleTimeString();
+    banner(`This worker has not answered since ${since}. What you see is from before. Looking for another worker …`);
+    if (state.failures < 2 || state.staying || state.going) return;
+    const alive = await Promise.all(candidates().map(async (one) => ((await answers(one)) ? one : null)));
+    const other = alive.find(Boolean);
+    if (!other) {
+      banner(`This worker has not answered since ${since}, and no other worker of the group can be reached from here. Trying again …`);
+      return;
+    }
+    const address = sameTrail(other);
+    const go = () => location.assign(address);
+    const stay = button("Stay here", () => { state.staying = true; clearTimeout(state.going); state.going = null; lost(); });
+    if (unsaved()) {
+      banner(`This worker has not answered since ${since}. ${new URL(other).host} serves the group; this page has changes that are not saved.`, button("Go there, without them", go));
+      return;
+    }
+    banner(`This worker has not answered since ${since}. Going on with ${new URL(other).host} …`, button("Go now", go), stay);
+    state.going = setTimeout(go, 3000);
+  }
+  async function alive() {
+    if (document.hidden) return;
+    try {
+      const response = await fetch(`${base()}/alive`, { cache: "no-store", signal: AbortSignal.timeout(4000) });
+      if (!response.ok) return; // it lives; what it refuses, the pages say
+      const found = await response.json();
+      $('meta[name="csrf-token"]').content = found.token;
+      if (found.workers.length) state.workers = found.workers.map((one) => one.url);
+      if (state.failures) {
+        $("#lost").hidden = true;
+        say("The worker answers again.");
+        document.body.dispatchEvent(new CustomEvent("console:changed"));
+      }
+      clearTimeout(state.going);
+      state.failures = 0; state.going = null; state.staying = false;
+    } catch {
+      if (!state.failures) state.since = Date.now();
+      state.failures += 1;
+      await lost();
+    }
+  }
+
+  function start() {
+    state.workers = readWorkers();
+    const host = $("[data-host]");
+    if (host) host.textContent = location.host;
+    $("#theme").addEventListener("change", (event) => {
+      const theme = event.target.value;
+      document.documentElement.dataset.theme = theme;
+      document.cookie = `connectrt_theme=${theme}; path=${base()}; max-age=31536000; samesite=strict`;
+      document.dispatchEvent(new CustomEvent("console:theme"));
+    });
+    times();
+    setInterval(times, 5000);
+    setInterval(alive, 3000);
+    document.addEventListener("input", (event) => {
+      const form = event.target.closest("form[data-guard]");
+      if (form) form.dataset.unsaved = "1";
+    });
+    window.addEventListener("beforeunload", (event) => { if (unsaved()) event.preventDefault(); });
+  }
+  document.addEventListener("DOMContentLoaded", start);
+
+  return { live, post, fragment, replace, rows, say, message, times, closeDialog, token, base };
+})();

@@ -1,0 +1,98 @@
+// What the pages beside the list of connectors do in the browser: read themselves again, take in live events, find in
+// lists. Everything shown is made by the worker's templates.
+"use strict";
+
+(() => {
+  const $ = (selector, within = document) => within.querySelector(selector);
+
+  // A part with data-refresh="5" asks for itself every 5 s, while it is seen and nobody is at work in it.
+  const asked = new WeakMap();
+  setInterval(() => {
+    if (document.hidden || $("#dialog").open) return;
+    for (const part of document.querySelectorAll("[data-refresh]")) {
+      const last = asked.get(part) ?? performance.now();
+      if (!asked.has(part)) asked.set(part, last);
+      if (performance.now() - last < Number(part.dataset.refresh) * 1000) continue;
+      if (part.contains(document.activeElement) || part.matches(":hover") || part.querySelector("details[data-kept][open]")) continue;
+      asked.set(part, performance.now());
+      htmx.trigger(part, "refresh");
+    }
+  }, 1000);
+
+  // What somebody unfolded stays unfolded when a part is read again.
+  const openOnes = new Map();
+  const keyOf = (one) => one.querySelector("summary")?.textContent.replace(/[\d,.]+/g, "").trim();
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const { target } = event.detail;
+    if (!target?.matches?.("[data-refresh]")) return;
+    openOnes.set(target.id, new Map([...target.querySelectorAll("details")].map((one) => [keyOf(one), one.open])));
+  });
+  document.addEventListener("htmx:afterSettle", (event) => {
+    const part = event.detail.elt;
+    const kept = part && openOnes.get(part.id);
+    if (!kept) return;
+    for (const one of part.querySelectorAll("details")) if (kept.has(keyOf(one))) one.open = kept.get(keyOf(one));
+  });
+
+  // Events: the newest on top; 500 are kept; those held back come in when they are let in.
+  const MOST = 500;
+  let stream = null;
+  let held = [];
+  function events() {
+    const list = $("[data-live-events]");
+    if (!list) { stream?.close(); stream = null; return; }
+    const state = $("[data-live-state]");
+    const hold = $("[data-hold]");
+    const seen = (id) => [...list.children].some((one) => one.dataset.event === id);
+    const show = () => { state.textContent = held.length ? `${held.length} held back` : ""; };
+    function put(one) {
+      if (one.id && seen(one.id)) return;
+      const template = document.createElement("template");
+      template.innerHTML = one.html; // made by the worker's template, which escapes every value
+      connectrt.times(template.content);
+      list.prepend(template.content);
+      $("[data-no-events]")?.remove();
+      while (list.children.length > MOST) list.lastElementChild.remove();
+    }
+    held = [];
+    stream?.close();
+    stream = connectrt.live(list.dataset.liveEvents, {
+      event(one) {
+        if (hold.checked) { held.push(one); show(); return; }
+        put(one);
+        connectrt.say(one.words);
+      },
+      problem(one) { state.textContent = `Live events stopped: ${one.message}`; },
+    });
+    hold.addEventListener("change", () => {
+      if (!hold.checked) { held.forEach(put); held = []; }
+      show();
+    });
+  }
+
+  function finders() {
+    for (const input of document.querySelectorAll("[data-find-in]:not([data-started])")) {
+      input.dataset.started = "";
+      input.addEventListener("input", () => {
+        const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
+        for (const group of $(input.dataset.findIn).querySelectorAll("details")) {
+          let some = false;
+          for (const one of group.querySelectorAll("[data-find]")) {
+            const found = words.every((word) => one.dataset.find.toLowerCase().includes(word));
+            one.hidden = !found;
+            some ||= found;
+          }
+          group.hidden = !some;
+          if (words.length && some) group.open = true;
+        }
+      });
+    }
+  }
+
+  function start() { events(); finders(); }
+  document.addEventListener("DOMContentLoaded", start);
+  document.addEventListener("htmx:afterSettle", (event) => {
+    finders();
+    if (event.detail.elt?.id === "events-page" || event.detail.elt?.querySelector?.("[data-live-events]")) events();
+  });
+})();

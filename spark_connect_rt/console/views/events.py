@@ -1,0 +1,76 @@
+"""Events of the group as lines to read, and the filter over them. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spark_connect_rt.console.views.values import mapping, objects, text, whole
+
+KINDS = ("rebalance", "failure", "restart", "config", "state", "offsets", "logger", "worker")
+SPANS = ((900, "15 minutes"), (3600, "hour"), (86_400, "day"), (0, "any time"))
+"""(seconds, words) of how far back events are asked for."""
+_TONES = {"failure": "bad", "rebalance": "busy", "restart": "warn", "worker": "ok"}
+
+
+@dataclass(frozen=True, slots=True)
+class EventLine:
+    """One event; ``details``: what more is known of it."""
+
+    id: str
+    at_ms: int
+    kind: str
+    tone: str
+    worker_id: str
+    connector: str
+    task: int | None
+    summary: str
+    details: tuple[tuple[str, str], ...]
+
+
+def event_line(one: Mapping[str, Any]) -> EventLine:
+    """Return one event of the API; a kind of tomorrow is shown as it is."""
+    kind = text(one.get("kind"))
+    details = tuple((str(name), text(value)) for name, value in mapping(one.get("details")).items())
+    return EventLine(
+        id=text(one.get("id")),
+        at_ms=whole(one.get("at_ms")) or 0,
+        kind=kind,
+        tone=_TONES.get(kind, "idle"),
+        worker_id=text(one.get("worker_id")),
+        connector=text(one.get("connector")),
+        task=whole(one.get("task")),
+        summary=text(one.get("summary")),
+        details=tuple((name, value) for name, value in details if value),
+    )
+
+
+def event_lines(answer: Mapping[str, Any]) -> tuple[EventLine, ...]:
+    """Return the events of ``GET /admin/events``."""
+    return tuple(event_line(one) for one in objects(answer.get("events")))
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """What the page Events was asked for."""
+
+    kinds: tuple[str, ...]
+    connector: str
+    seconds: int
+
+    def query(self, now_ms: int) -> dict[str, Any]:
+        """Return the query of the API."""
+        since = now_ms - self.seconds * 1000 if self.seconds else None
+        return {"kind": ",".join(self.kinds), "connector": self.connector, "since_ms": since, "limit": 500}
+
+    def page_query(self) -> dict[str, Any]:
+        """Return the query of the page that asks the same."""
+        return {"kind": list(self.kinds), "connector": self.connector, "seconds": self.seconds or ""}
+
+
+def event_filter(kinds: Iterable[str], connector: str, seconds: str) -> EventFilter:
+    """Return the filter of a page's query; what is no kind or no number is left out."""
+    wanted: Sequence[str] = [one for one in kinds if one in KINDS]
+    number = int(seconds) if seconds.isascii() and seconds.isdigit() and len(seconds) < 9 else 0
+    return EventFilter(tuple(dict.fromkeys(wanted)), connector.strip(), number)

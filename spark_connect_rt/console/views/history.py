@@ -1,0 +1,162 @@
+"""The tabs History and Offsets: changes with what they changed, moves of offsets, the course. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from spark_connect_rt.console.views.letters import differences
+from spark_connect_rt.console.views.values import mapping, objects, text, whole
+
+KINDS = ("config", "state", "offsets", "logger")
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A setting (or state, or partition) before and after; empty: there was none."""
+
+    name: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True, slots=True)
+class Change:
+    """One change of the history."""
+
+    number: int
+    at_ms: int
+    connector: str
+    kind: str
+    action: str
+    who: str
+    worker_id: str
+    note: str
+    differences: tuple[Difference, ...]
+
+    @property
+    def can_roll_back(self) -> bool:
+        """Whether the configuration can be made what it was after it."""
+        return self.kind == "config" and self.action != "delete"
+
+    @property
+    def can_undo(self) -> bool:
+        """Whether it is a change of offsets, which may be taken back."""
+        return self.kind == "offsets" and self.action in ("alter", "reset", "set")
+
+
+@dataclass(frozen=True, slots=True)
+class HistoryPage:
+    """Changes, newest first; ``before``: the number that the next page is asked with, None at the end."""
+
+    changes: tuple[Change, ...]
+    problem: str
+    before: int | None
+
+
+def history_page(answer: Mapping[str, Any], limit: int) -> HistoryPage:
+    """Return what ``GET /admin/history`` says to a question for ``limit`` changes."""
+    changes = tuple(change_of(one) for one in objects(answer.get("changes")))
+    more = changes[-1].number if changes and len(changes) >= limit else None
+    return HistoryPage(changes, text(answer.get("problem")), more)
+
+
+def change_of(one: Mapping[str, Any]) -> Change:
+    """Return one change with what it changed."""
+    kind = text(one.get("kind"))
+    before, after = one.get("before"), one.get("after")
+    if kind == "offsets":
+        found = _offset_differences(mapping(before), mapping(after))
+    else:
+        found = tuple(Difference(path[1:].replace("~1", "/").replace("~0", "~"), old, new)
+                      for path, old, new in differences(dict(mapping(before)), dict(mapping(after))))  # fmt: skip
+    return Change(
+        number=whole(one.get("number")) or 0,
+        at_ms=whole(one.get("at_ms")) or 0,
+        connector=text(one.get("connector")),
+        kind=kind,
+        action=text(one.get("action")),
+        who=text(one.get("who")),
+        worker_id=text(one.get("worker_id")),
+        note=text(one.get("note")),
+        differences=found,
+    )
+
+
+def _offset_differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[Difference, ...]:
+    old = {text(one.get("partition")): text(one.get("offset")) for one in objects(before.get("offsets"))}
+    new = {text(one.get("partition")): text(one.get("offset")) for one in objects(after.get("offsets"))}
+    places = dict.fromkeys((*old, *new))
+    return tuple(
+        Difference(place, old.get(place, ""), new.get(place, ""))
+        for place in places
+        if old.get(place, "") != new.get(place, "")
+    )
+
+
+def diff_lines(answer: Mapping[str, Any], field: str = "changes") -> tuple[Difference, ...]:
+    """Return the settings of ``.../diff`` (``changes``) or of a rollback's answer (``diff``)."""
+    return tuple(
+        Difference(text(one.get("setting")), text(one.get("before")), text(one.get("after")))
+        for one in objects(answer.get(field))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Move:
+    """Where a partition's offset goes; empty: none."""
+
+    partition: str
+    before: str
+    after: str
+
+    @property
+    def moves(self) -> bool:
+        """Whether it changes at all."""
+        return self.before != self.after
+
+
+def moves(answer: Mapping[str, Any]) -> tuple[Move, ...]:
+    """Return the offsets of an undo's or a goto's answer."""
+    return tuple(
+        Move(text(one.get("partition")), text(one.get("from")), text(one.get("to")))
+        for one in objects(answer.get("offsets"))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class Point:
+    """The committed offsets at a time: (partition, offset)."""
+
+    at_ms: int
+    offsets: tuple[tuple[str, str], ...]
+
+
+def course(answer: Mapping[str, Any], most: int = 200) -> tuple[Point, ...]:
+    """Return points of ``.../offsets/course``, newest first; of many, ``most`` evenly spread and the newest."""
+    points = [
+        Point(
+            whole(one.get("at_ms")) or 0,
+            tuple((text(it.get("partition")), text(it.get("offset"))) for it in objects(one.get("offsets"))),
+        )
+        for one in objects(answer.get("points"))
+    ]
+    points.sort(key=lambda one: -one.at_ms)
+    step = max(1, -(-len(points) // most))
+    return tuple(points[::step])
+
+
+def time_ms(written: str) -> int | None:
+    """Return a time that a form sends, ms since 1970: ``2026-11-21T10:00`` in UTC, or with its own offset."""
+    try:
+        found = datetime.fromisoformat(written.strip())
+    except ValueError:
+        return None
+    if found.tzinfo is None:
+        found = found.replace(tzinfo=UTC)
+    try:
+        return int(found.timestamp() * 1000)
+    except (OverflowError, OSError):
+        return None

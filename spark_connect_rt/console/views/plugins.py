@@ -1,0 +1,131 @@
+"""The page Plug-ins, and the choice of one for a new connector. Pure."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from spark_connect_rt.console.views.values import mapping, objects, text, texts, whole
+
+KINDS = (
+    *("source", "sink", "converter", "header_converter", "transformation", "predicate", "configprovider"),
+    *("rest_extension", "connector_client_config_override_policy"),
+)
+"""Kinds in the order in which they are shown; others follow."""
+
+
+@dataclass(frozen=True, slots=True)
+class PluginLine:
+    """One class with its versions: (version, where it was found)."""
+
+    class_name: str
+    kind: str
+    versions: tuple[tuple[str, str], ...]
+
+    @property
+    def short(self) -> str:
+        """The class without its package."""
+        return self.class_name.rpartition(".")[2]
+
+
+@dataclass(frozen=True, slots=True)
+class BrokenLine:
+    """A plug-in that cannot be used, and why."""
+
+    name: str
+    location: str
+    error: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkerState:
+    """How one worker stands with an installed plug-in."""
+
+    worker_id: str
+    state: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class InstalledLine:
+    """A plug-in installed while the workers run."""
+
+    name: str
+    version: str
+    source: str
+    kind: str
+    installed_by: str
+    installed_at_ms: int | None
+    classes: tuple[str, ...]
+    recorded: bool
+    workers: tuple[WorkerState, ...]
+
+    @property
+    def failed(self) -> tuple[WorkerState, ...]:
+        """Workers that could not install it."""
+        return tuple(one for one in self.workers if one.state == "failed")
+
+
+@dataclass(frozen=True, slots=True)
+class PluginsPage:
+    """Everything ``GET /admin/plugins`` says; ``kinds``: kind -> its plug-ins."""
+
+    kinds: tuple[tuple[str, tuple[PluginLine, ...]], ...]
+    broken: tuple[BrokenLine, ...]
+    installed: tuple[InstalledLine, ...]
+    problem: str
+
+
+def plugins_page(answer: Mapping[str, Any]) -> PluginsPage:
+    """Return the page of the answer."""
+    lines = plugin_lines(objects(answer.get("plugins")))
+    known = [kind for kind in KINDS if any(one.kind == kind for one in lines)]
+    others = sorted({one.kind for one in lines} - set(KINDS))
+    broken = tuple(
+        BrokenLine(text(one.get("name")), text(one.get("location")), text(one.get("error")))
+        for one in objects(answer.get("broken"))
+    )
+    return PluginsPage(
+        tuple((kind, tuple(one for one in lines if one.kind == kind)) for kind in (*known, *others)),
+        broken,
+        tuple(_installed(one) for one in objects(answer.get("installed"))),
+        text(answer.get("problem")),
+    )
+
+
+def plugin_lines(plugins: Iterable[Mapping[str, Any]]) -> tuple[PluginLine, ...]:
+    """Return one line a class and kind, by class, with every version of it."""
+    found: dict[tuple[str, str], list[tuple[str, str]]] = {}
+    for one in plugins:
+        key = text(one.get("class")), text(one.get("type")).lower()
+        version = text(one.get("version")), text(one.get("location"))
+        if version not in found.setdefault(key, []):
+            found[key].append(version)
+    lines = (PluginLine(name, kind, tuple(versions)) for (name, kind), versions in found.items())
+    return tuple(sorted(lines, key=lambda one: (one.short.lower(), one.class_name)))
+
+
+def _installed(one: Mapping[str, Any]) -> InstalledLine:
+    workers = tuple(
+        WorkerState(str(worker), text(mapping(state).get("state")), text(mapping(state).get("reason")))
+        for worker, state in sorted(mapping(one.get("workers")).items())
+    )
+    return InstalledLine(
+        name=text(one.get("name")),
+        version=text(one.get("version")),
+        source=text(one.get("source")),
+        kind=text(one.get("kind")),
+        installed_by=text(one.get("installed_by")),
+        installed_at_ms=whole(one.get("installed_at_ms")),
+        classes=texts(one.get("plugins")),
+        recorded=one.get("recorded") is not False,
+        workers=workers,
+    )
+
+
+def matching(plugins: Iterable[PluginLine], search: str, kind: str) -> tuple[PluginLine, ...]:
+    """Return the connectors of a kind ("" is both) whose class holds every word of ``search``."""
+    words = search.lower().split()
+    kinds = (kind,) if kind in ("source", "sink") else ("source", "sink")
+    return tuple(one for one in plugins if one.kind in kinds and all(word in one.class_name.lower() for word in words))

@@ -1,0 +1,168 @@
+"""The story of the whole group: this worker's events and those of the others, gathered, put together, in order.
+
+Owns what is remembered of other workers' events, also when they are gone, and how views of one event become one. Many
+readers cost no more than one: what was gathered a moment ago is not asked for again.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any
+
+from spark_connect_rt.management.event_memory import EventMemory
+from spark_connect_rt.planning.rebalance_facts import merged, sentence
+from spark_connect_rt.ports.clock import Clock
+from spark_connect_rt.ports.management.events import GroupEvent
+from spark_connect_rt.ports.management.group_reads import GroupReads, Unanswered, unanswered
+
+READ = "events"
+FRESH_MS = 900  # what was gathered so recently is not asked for again
+KEPT_EACH = 4_000  # events of one other worker
+KEPT_WORKERS = 50  # other processes whose events are remembered
+SENT_AT_ONCE = 2_000  # events in one answer between workers; the rest comes with the next one
+LEADER_EACH_S = 10.0  # the leader gathers, so that what a worker saw outlives it
+_ALL = 2**53
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What another worker's process has said so far."""
+
+    worker_id: str
+    number: int = 0  # of its last event that is known here
+    events: dict[str, GroupEvent] = field(default_factory=dict)
+
+
+class GroupEvents:
+    """Implements ports.management.events.EventReads. Any thread."""
+
+    def __init__(
+        self, memory: EventMemory, reads: GroupReads, clock: Clock, leads: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._memory = memory
+        self._leads = leads
+        self._stopped = threading.Event()
+        self._reads = reads
+        self._clock = clock
+        self._lock = threading.Lock()  # of what is gathered: one asks, the others wait for its answer
+        self._seen: dict[str, _Seen] = {}  # run (a process of a worker) -> its events
+        self._gathered_ms: int | None = None
+        self._answer: tuple[Sequence[GroupEvent], Sequence[Unanswered]] = ((), ())
+        reads.serve(READ, self._serve)
+
+    def start(self) -> None:
+        """Have the leader gather now and then; returns at once."""
+        threading.Thread(target=self._keep, name="group-events", daemon=True).start()
+
+    def stop(self) -> None:
+        """Gather no more."""
+        self._stopped.set()
+
+    def _keep(self) -> None:
+        while not self._stopped.wait(LEADER_EACH_S):
+            try:
+                if self._leads():
+                    self.gathered()
+            except Exception:  # the next time may go well; readers gather for themselves
+                log.exception("the events of the group could not be gathered")
+
+    def gathered(self) -> tuple[Sequence[GroupEvent], Sequence[Unanswered]]:
+        """See ``EventReads.gathered``."""
+        with self._lock:
+            now_ms = self._clock.monotonic_ms()
+            if self._gathered_ms is None or now_ms - self._gathered_ms >= FRESH_MS:
+                missing = self._gather()
+                others = [event for seen in self._seen.values() for event in seen.events.values()]
+                self._answer = (in_order([*self._memory.events(), *others]), missing)
+                self._gathered_ms = self._clock.monotonic_ms()
+            return self._answer
+
+    def _gather(self) -> Sequence[Unanswered]:
+        known = {run: seen.number for run, seen in self._seen.items()} | {self._memory.run: _ALL}
+        answers = self._reads.ask(READ, {"known": known})
+        for one in answers:
+            if one.worker.this or one.why:
+                continue
+            try:
+                for said in one.answer:
+                    self._take(said)
+            except (LookupError, TypeError, ValueError) as error:
+                log.warning("worker=%s: its events cannot be read: %s", one.worker.worker_id, error)
+        while len(self._seen) > KEPT_WORKERS:
+            del self._seen[next(iter(self._seen))]
+        return unanswered(answers)
+
+    def _take(self, said: Mapping[str, Any]) -> None:
+        run = str(said["run"])
+        if run == self._memory.run:
+            return
+        seen = self._seen.pop(run, None) or _Seen(str(said["worker_id"]))
+        self._seen[run] = seen  # behind those that say nothing any more
+        for shape in said["events"]:
+            event = event_of(shape)
+            seen.events[event.id] = event
+        seen.number = max(seen.number, int(said["number"]))
+        while len(seen.events) > KEPT_EACH:
+            del seen.events[next(iter(seen.events))]
+
+    def _serve(self, arguments: Mapping[str, Any]) -> Any:
+        """Return this worker's events, and what it remembers of workers that are gone."""
+        known = arguments.get("known")
+        numbers = known if isinstance(known, Mapping) else {}
+        after = numbers.get(self._memory.run, 0)
+        number, events = self._memory.after(after if isinstance(after, int) else 0, SENT_AT_ONCE)
+        said = [_said(self._memory.run, self._memory.worker_id, number, events)]
+        present = {worker.worker_id for worker in self._reads.workers()}
+        for run, seen in list(self._seen.items()):
+            if seen.worker_id not in present and run not in numbers:
+                events = list(seen.events.values())[-SENT_AT_ONCE:]
+                said.append(_said(run, seen.worker_id, seen.number, events))
+        return said
+
+
+def _said(run: str, worker_id: str, number: int, events: Iterable[GroupEvent]) -> dict[str, Any]:
+    return {"run": run, "worker_id": worker_id, "number": number, "events": [asdict(one) for one in events]}
+
+
+def event_of(shape: Mapping[str, Any]) -> GroupEvent:
+    """Return an event as another worker sent it. Raises LookupError, TypeError, ValueError: it is none."""
+    task, details, connector = shape["task"], shape["details"], shape["connector"]
+    if not isinstance(details, Mapping):
+        raise TypeError("the details of an event are an object")
+    return GroupEvent(
+        id=str(shape["id"]),
+        at_ms=int(shape["at_ms"]),
+        kind=str(shape["kind"]),
+        worker_id=str(shape["worker_id"]),
+        connector=None if connector is None else str(connector),
+        task=None if task is None else int(task),
+        summary=str(shape["summary"]),
+        details=details,
+    )
+
+
+def in_order(events: Iterable[GroupEvent]) -> Sequence[GroupEvent]:
+    """Return the events of several workers as those of the group, oldest first: of each id one. Pure."""
+    by_id: dict[str, list[GroupEvent]] = {}
+    for event in events:
+        by_id.setdefault(event.id, []).append(event)
+    found = [views[0] if len(views) == 1 else _one_of(views) for views in by_id.values()]
+    return sorted(found, key=lambda one: (one.at_ms, one.id))
+
+
+def _one_of(views: Sequence[GroupEvent]) -> GroupEvent:
+    """Return what several workers saw as one event: as of the first of them."""
+    first = min(views, key=lambda one: (one.at_ms, one.worker_id))
+    if first.kind != "rebalance":
+        return first
+    try:
+        details = merged([one.details for one in sorted(views, key=lambda one: one.worker_id)])
+        return replace(first, details=details, summary=sentence(details))
+    except (LookupError, TypeError) as error:  # of another version
+        log.debug("the views of %s cannot be put together: %s", first.id, error)
+        return first

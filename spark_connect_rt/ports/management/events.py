@@ -1,0 +1,99 @@
+"""The group's own story as values: what happened on a worker, and the port by which parts of it say so.
+
+Owns the kinds of events, and what an event holds. Whatever a part of the worker wants shown at ``/admin/events`` goes
+through ``RecordEvent``; who keeps it is not its business.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+from typing import Any, Protocol
+
+from spark_connect_rt.ports.json_shape import JsonShape, described, one_of
+from spark_connect_rt.ports.management.group_reads import Unanswered
+
+KINDS: Mapping[str, str] = MappingProxyType(
+    {
+        "rebalance": (
+            "A rebalance has ended: its generation and leader, who joined and left, why it began, what moved from "
+            "where to where, how long each worker took. One event for the whole group."
+        ),
+        "failure": "A connector or task FAILED; its error in one line, the trace in the details.",
+        "restart": "Something is started again: by a request, or by the restart policy (which attempt, when).",
+        "config": "A connector was created, configured again or deleted; the names of the settings that differ.",
+        "state": "A connector or task is in another state, is wanted in another one, moves nothing or moves again.",
+        "offsets": "A connector's offsets were altered or reset.",
+        "logger": "A logger's level was set, on one worker or on all.",
+        "worker": "A worker started, stops, lost the contact to its group, or a part of it ended by an error.",
+    }
+)
+"""Kind of event -> what it says."""
+
+NOTHING: Mapping[str, Any] = MappingProxyType({})
+
+
+@dataclass(frozen=True, slots=True)
+class GroupEvent(JsonShape):
+    """One thing that happened in the group."""
+
+    id: str = field(metadata=described("The same on every worker that is asked, and for as long as it is kept."))
+    at_ms: int = field(metadata=described("Milliseconds since 1970, of the worker that recorded it."))
+    kind: str = field(metadata=one_of(KINDS))
+    worker_id: str = field(metadata=described("host:port of the worker that recorded it first."))
+    connector: str | None
+    task: int | None
+    summary: str = field(metadata=described("One line, without secrets."))
+    details: Mapping[str, Any] = field(metadata=described("What there is besides; its fields differ by kind."))
+
+
+@dataclass(frozen=True, slots=True)
+class EventList(JsonShape):
+    """Events of the whole group, newest first."""
+
+    events: tuple[GroupEvent, ...]
+    unanswered: tuple[Unanswered, ...] = field(metadata=described("Workers whose last events may be missing."))
+
+
+class EventReads(Protocol):
+    """The story of the whole group. Any thread."""
+
+    def gathered(self) -> tuple[Sequence[GroupEvent], Sequence[Unanswered]]:
+        """Return all events, oldest first, and whose may be missing. Blocks for a second at most."""
+
+
+class RecordEvent(Protocol):
+    """Takes note of something that happened on this worker. Any thread; quick; raises nothing."""
+
+    def __call__(
+        self,
+        kind: str,
+        summary: str,
+        *,
+        connector: str | None = None,
+        task: int | None = None,
+        details: Mapping[str, Any] = NOTHING,
+        key: str = "",
+    ) -> None:
+        """Take one event.
+
+        Args:
+            kind: one of ``KINDS``.
+            summary: what happened, in one line; secrets are hidden in it and in ``details``.
+            details: values that JSON has words for.
+            key: names what several workers see alike (``config-<offset in the config topic>``): shown as one event.
+                Empty: only this worker can know of it.
+        """
+
+
+def no_event(
+    kind: str,
+    summary: str,
+    *,
+    connector: str | None = None,
+    task: int | None = None,
+    details: Mapping[str, Any] = NOTHING,
+    key: str = "",
+) -> None:
+    """Take no note of anything: a RecordEvent for who has no management API."""

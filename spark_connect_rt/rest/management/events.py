@@ -1,0 +1,116 @@
+"""``/admin/events``: the story of the whole group, as a list and as server-sent events."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from spark_connect_rt.errors import BadRequestError, NotFoundError
+from spark_connect_rt.ports.management.events import KINDS, EventList, EventReads, GroupEvent
+from spark_connect_rt.rest.context import JsonResponse
+from spark_connect_rt.rest.management.event_order import behind, wanted
+from spark_connect_rt.rest.management.event_streams import EventStreams, Sent
+from spark_connect_rt.rest.operation import Operation, QueryParameter
+
+PATH = "/admin/events"
+LIMIT, LIMIT_MOST = 100, 2_000
+LOOK_EACH_S = 1.0
+SETTLE_S = 1.2  # until the views of several workers of one rebalance are one
+_KIND = QueryParameter("kind", f"Kinds, with commas between: {', '.join(KINDS)}. None: all.", {"type": "string"})
+_CONNECTOR = QueryParameter("connector", "Only events of this connector.", {"type": "string"})
+_SINCE = QueryParameter("since_ms", "Only events from then on, ms since 1970.", {"type": "integer"})
+_LIMIT = QueryParameter(
+    "limit", "Most events.", {"type": "integer", "minimum": 0, "maximum": LIMIT_MOST, "default": LIMIT}
+)
+OPERATIONS = {
+    ("GET", PATH): Operation(
+        "listEvents",
+        {200: EventList},
+        {400: "A parameter cannot be read.", 404: "This worker keeps no events."},
+        parameters=(_KIND, _CONNECTOR, _SINCE, _LIMIT),
+    )
+}
+
+
+@dataclass(frozen=True, slots=True)
+class _Filter:
+    kinds: Collection[str]
+    connector: str | None
+    since_ms: int
+
+    def of(self, events: Sequence[GroupEvent]) -> list[GroupEvent]:
+        return wanted(events, self.kinds, self.connector, self.since_ms)
+
+
+def add_routes(routes: APIRouter, events: EventReads | None, streams: EventStreams) -> None:
+    """Add the routes to those of ``/admin``; ``events`` None: this worker keeps none."""
+
+    def kept() -> EventReads:
+        if events is None:
+            raise NotFoundError("this worker keeps no events")
+        return events
+
+    @routes.get(PATH)
+    async def listed(request: Request) -> Response:
+        """Return what happened in the group: rebalances, failures, restarts, changes; newest first."""
+        asked, limit = _filter_of(request), number_of(request, "limit", LIMIT, LIMIT_MOST)
+        found, missing = await asyncio.to_thread(kept().gathered)
+        newest = asked.of(found)[::-1][:limit]
+        return JsonResponse(EventList(tuple(newest), tuple(missing)))
+
+    @routes.get(f"{PATH}/stream", include_in_schema=False)
+    async def stream(request: Request) -> Response:
+        """Send what happens in the group, as it happens; behind ``Last-Event-ID``, else from now on."""
+        asked = _filter_of(request)
+        last = request.headers.get("last-event-id") or request.query_params.get("last_event_id", "")
+        from_start = bool(last) or "since_ms" in request.query_params
+        return streams.response(_Following(kept(), asked, last, from_start).look, LOOK_EACH_S)
+
+
+class _Following:
+    """What one stream has sent so far."""
+
+    def __init__(self, events: EventReads, asked: _Filter, last: str, from_start: bool) -> None:
+        self._events = events
+        self._asked = asked
+        self._last = last
+        self._from_start = from_start
+        self._sent: set[str] | None = None  # ids that went out, or lie before where the stream begins
+        self._seen_s: dict[str, float] = {}
+
+    async def look(self) -> Sequence[Sent]:
+        """Return what is new and settled."""
+        found, _ = await asyncio.to_thread(self._events.gathered)
+        known = {one.id for one in found}
+        if self._sent is None:
+            due = behind(found, self._last) if self._from_start else []
+            self._sent = known - {one.id for one in due}
+        now_s = asyncio.get_running_loop().time()
+        self._seen_s = {one.id: self._seen_s.get(one.id, now_s) for one in found if one.id not in self._sent}
+        ready = [one for one in found if now_s - self._seen_s.get(one.id, now_s) >= SETTLE_S]
+        self._sent = (self._sent | {one.id for one in ready}) & known
+        return [Sent(one.kind, one, one.id) for one in self._asked.of(ready)]
+
+
+def _filter_of(request: Request) -> _Filter:
+    text = request.query_params.get("kind", "")
+    kinds = {one.strip() for one in text.split(",") if one.strip()}
+    if unknown := sorted(kinds - KINDS.keys()):
+        raise BadRequestError(f"kind: there is no kind {', '.join(unknown)}; there are {', '.join(KINDS)}")
+    since_ms = number_of(request, "since_ms", 0, 2**53)
+    return _Filter(kinds, request.query_params.get("connector"), since_ms)
+
+
+def number_of(request: Request, name: str, default: int, most: int) -> int:
+    """Return a parameter that is a number from 0 on; one above ``most`` is that. Raises BadRequestError."""
+    text = request.query_params.get(name)
+    if text is None or text == "":
+        return default
+    if not (text.isascii() and text.isdigit() and len(text) <= 20):
+        raise BadRequestError(f"{name}: {text[:40]!r} is no number from 0 on")
+    return min(int(text), most)

@@ -1,0 +1,128 @@
+"""Takes down what each rebalance was, as this worker saw it, for the group's own story (``/admin/events``).
+
+Owns the times and what was held before. Decides nothing; the words are planning.rebalance_facts'. Tick thread only.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from spark_connect_rt.assignors.model import ConnectorsAndTasks
+from spark_connect_rt.planning.rebalance_facts import (
+    Item,
+    Members,
+    OwnView,
+    details_of,
+    items_of,
+    members_of,
+    sentence,
+    worker_of,
+)
+from spark_connect_rt.protocol.subprotocol import WorkerMetadata
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.state.connector_status import ConnectorStatus, State
+
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _UnderWay:
+    """The rebalance that is not over yet."""
+
+    began_ms: int
+    before: ConnectorsAndTasks | None
+    reasons: list[str] = field(default_factory=list)
+    rounds: int = 0
+    led: tuple[int, Members] | None = None  # generation, who was in it
+
+
+class RebalanceStory:
+    """Given each turn of a rebalance by the steps that take it; says it all once the assignment is adopted."""
+
+    def __init__(self, deps: HerderDependencies, state: GroupState) -> None:
+        self._deps = deps
+        self._state = state
+        self._under_way: _UnderWay | None = None
+        self._members: Mapping[str, str] | None = None  # worker id -> member id of the last round led here
+
+    def began(self, reason: str, now_ms: int) -> None:
+        """Take note of a round, before anything is given up for it."""
+        if self._under_way is None:
+            self._under_way = _UnderWay(now_ms, self._state.held)
+        self._under_way.rounds += 1
+        self._under_way.reasons.append(reason)
+
+    def contact_lost(self, reason: str, now_ms: int) -> None:
+        """Take note that all work stops because the group is out of reach; back in it, a rebalance will have ended."""
+        self._deps.record_event("worker", f"contact to the group lost, all work stops: {reason}")
+        self._members = None
+        self.began(reason, now_ms)
+
+    def led(self, generation: int, members: Mapping[str, WorkerMetadata], *, incremental: bool) -> None:
+        """Take note of who is in a round that this worker leads."""
+        if self._under_way is None or not members:
+            return
+        now = {worker_of(its.url): member for member, its in members.items()}
+        fresh = [worker_of(its.url) for its in members.values() if its.allocation is None] if incremental else None
+        with_work = self._seen_with_work() if self._members is None else ()
+        self._under_way.led = (generation, members_of(now, self._members, with_work, fresh))
+        self._members = now
+
+    def followed(self) -> None:
+        """Take note that another worker led the round: what is known of the members grows old."""
+        self._members = None
+
+    def adopted(self, now_ms: int) -> None:
+        """The assignment is adopted: the rebalance is over for this worker."""
+        one, self._under_way = self._under_way, None
+        if one is None:
+            return
+        try:
+            details = details_of(self._view(one, now_ms))
+            key = f"rebalance-{details['generation']}-{_short(self._state)}"
+            self._deps.record_event("rebalance", sentence(details), details=details, key=key)
+        except Exception:  # the work goes on whatever cannot be written about it
+            log.exception("worker=%s a rebalance could not be described", self._deps.settings.worker_id)
+
+    def _view(self, one: _UnderWay, now_ms: int) -> OwnView:
+        state, assignment = self._state, self._state.assignment
+        came = (state.held or ConnectorsAndTasks()) - (one.before or ConnectorsAndTasks())
+        owners: dict[Item, str] = {}
+        for item in items_of(came):
+            status = self._status(item)
+            if status is not None:
+                owners[item] = status.worker_id
+        return OwnView(
+            worker_id=self._deps.settings.worker_id,
+            generation=state.generation,
+            protocol=state.protocol.name,
+            leader=worker_of(assignment.leader_url) if assignment else "",
+            reasons=one.reasons,
+            rounds=one.rounds,
+            took_ms=now_ms - one.began_ms,
+            before=one.before,
+            after=state.held,
+            owners=owners,
+            members=one.led[1] if one.led is not None and one.led[0] == state.generation else None,
+        )
+
+    def _status(self, item: Item) -> ConnectorStatus | None:
+        store = self._deps.status_store
+        return store.connector(item) if isinstance(item, str) else store.task(item)
+
+    def _seen_with_work(self) -> set[str]:
+        """Return the workers that reported connectors and tasks which nobody has reported otherwise since."""
+        store = self._deps.status_store
+        found: set[str] = set()
+        for name in store.connectors():
+            statuses = [store.connector(name), *store.tasks(name).values()]
+            found.update(one.worker_id for one in statuses if one is not None and one.state is not State.UNASSIGNED)
+        return found
+
+
+def _short(state: GroupState) -> str:
+    """Return what tells groups of one name apart that count their generations from the start again."""
+    return (state.assignment.leader_id if state.assignment else "")[-8:]

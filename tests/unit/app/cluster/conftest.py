@@ -1,0 +1,67 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+from typer.testing import CliRunner
+
+from spark_connect_rt.app.cli import cli
+from spark_connect_rt.app.cluster.session import Surroundings
+from tests.support.stand_in_cluster import StandInCluster
+
+
+@dataclass(frozen=True)
+class Ended:
+    """How a command ended."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[str]:
+        return self.out.splitlines()
+
+
+@dataclass
+class Commands:
+    """The command line over a cluster in memory. ``answers``: to questions; empty: nobody sits there."""
+
+    cluster: StandInCluster
+    folder: Path
+    environment: dict[str, str] = field(default_factory=dict)
+    answers: list[str] = field(default_factory=list)
+    slept: list[float] = field(default_factory=list)
+    sleep: Callable[[float], None] | None = None
+
+    def __call__(self, *words: str, input: str | None = None) -> Ended:
+        ended = CliRunner().invoke(cli, list(words), obj=self.surroundings(), input=input, catch_exceptions=False)
+        return Ended(ended.exit_code, ended.stdout, ended.stderr)
+
+    def surroundings(self) -> Surroundings:
+        environment = {"CONNECTRT_CONFIG": str(self.folder / "config.json"), "TZ": "UTC", **self.environment}
+        return Surroundings(
+            environment,
+            self.cluster,
+            interactive=bool(self.answers),
+            now_ms=lambda: 1_790_000_000_000 + int(sum(self.slept) * 1000),
+            sleep=self._sleep,
+            ask=lambda _: self.answers.pop(0),
+        )
+
+    def _sleep(self, seconds: float) -> None:
+        self.slept.append(seconds)
+        if self.sleep is not None:
+            self.sleep(seconds)
+
+
+@pytest.fixture
+def cluster() -> StandInCluster:
+    return StandInCluster()
+
+
+@pytest.fixture
+def connectrt(cluster: StandInCluster, tmp_path: Path) -> Commands:
+    return Commands(cluster, tmp_path)

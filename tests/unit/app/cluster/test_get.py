@@ -1,0 +1,199 @@
+from __future__ import annotations
+
+import json
+
+import httpx
+import pytest
+import yaml
+
+from tests.support.stand_in_cluster import CLASS, StandInCluster
+from tests.unit.app.cluster.conftest import Commands
+
+
+@pytest.fixture
+def three(cluster: StandInCluster) -> StandInCluster:
+    cluster.add("orders-in", tasks="RRF", tasks_max="3")
+    cluster.add("orders-out", kind="sink", tasks="R")
+    cluster.add("a b", "PAUSED", "P")
+    return cluster
+
+
+def test_connectors_as_a_table(three: StandInCluster, connectrt: Commands) -> None:
+    ended = connectrt("get", "connectors")
+    assert ended.out == (
+        "NAME         TYPE     STATE     TASKS            WORKER\n"
+        "a b          source   PAUSED    0/1              w1:8083\n"
+        "orders-in    source   RUNNING   2/3 (1 failed)   w1:8083\n"
+        "orders-out   sink     RUNNING   1/1              w1:8083\n"
+    )
+    assert (ended.code, ended.err) == (0, "")
+    assert three.asked == ["GET /connectors?expand=status&expand=info"]
+
+
+def test_wide_has_what_the_overview_knows_and_does_without_on_java_workers(
+    three: StandInCluster, connectrt: Commands
+) -> None:
+    row = {"name": "orders-out", "records_per_second": 1234.5, "lag": 12_000, "errors": 3, "why": "lag grows"}
+    three.admin["/admin/overview"] = {"connectors": [row], "total": 1, "matching": 1}
+    lines = connectrt("get", "c", "orders-*", "-o", "wide").lines
+    assert lines[0].split() == [
+        "NAME",
+        "TYPE",
+        "STATE",
+        "TASKS",
+        "WORKER",
+        "CLASS",
+        "RECORDS/S",
+        "LAG",
+        "ERRORS",
+        "WHY",
+    ]
+    assert lines[1].endswith("ConnectException: no route to host")
+    assert lines[2].split()[-5:] == ["1,234", "12,000", "3", "lag", "grows"]
+    three.java = True
+    assert connectrt("get", "c", "orders-out", "-o", "wide").lines[1].split()[-4:] == ["-", "-", "-", "-"]
+
+
+def test_json_yaml_and_names(three: StandInCluster, connectrt: Commands) -> None:
+    several = json.loads(connectrt("get", "connectors", "-o", "json").out)
+    assert [one["name"] for one in several] == ["a b", "orders-in", "orders-out"]
+    one = json.loads(connectrt("get", "connectors", "orders-in", "-o", "json").out)
+    assert one["config"] == {"connector.class": CLASS, "name": "orders-in", "tasks.max": "3"}
+    assert yaml.safe_load(connectrt("get", "connectors", "orders-in", "-o", "yaml").out) == one
+    assert "tasks.max: '3'" in connectrt("get", "connectors", "orders-in", "-o", "yaml").out
+    assert connectrt("get", "connectors", "-o", "name").out == "a b\norders-in\norders-out\n"
+
+
+@pytest.mark.parametrize(
+    ("selection", "names"),
+    [
+        ("state=running", ["orders-in", "orders-out"]),
+        ("state!=RUNNING", ["a b"]),
+        ("state=RUNNING,type=sink", ["orders-out"]),
+        ("task=FAILED|PAUSED", ["a b", "orders-in"]),
+        ("class=*FileStream*", ["a b", "orders-in", "orders-out"]),
+        ("worker!=w2:8083", ["a b", "orders-out"]),
+    ],
+)
+def test_selectors(three: StandInCluster, connectrt: Commands, selection: str, names: list[str]) -> None:
+    assert connectrt("get", "connectors", "-l", selection, "-o", "name").lines == names
+
+
+def test_what_is_not_there_ends_with_4_and_says_what_is_near(three: StandInCluster, connectrt: Commands) -> None:
+    ended = connectrt("get", "connectors", "order-in")
+    assert (ended.code, ended.out) == (4, "")
+    assert ended.err == "connectrt: CRT-1020: no connector order-in; did you mean orders-in, orders-out?\n"
+    assert connectrt("get", "connectors", "x*").code == 4
+    assert connectrt("get", "loggers", "no.such").code == 4
+
+
+def test_wrong_words_end_with_2(three: StandInCluster, connectrt: Commands) -> None:
+    assert connectrt("get", "pods").code == 2
+    assert "FIELD=VALUE" in connectrt("get", "connectors", "-l", "colour=red").err
+    assert connectrt("get", "connectors", "-o", "xml").code == 2
+
+
+def test_tasks_by_connector_and_by_number(three: StandInCluster, connectrt: Commands) -> None:
+    assert connectrt("get", "tasks", "orders-in/2", "orders-out").out == (
+        "TASK           STATE     WORKER    TRACE\n"
+        "orders-in/2    FAILED    w1:8083   org.apache.kafka.connect.errors.ConnectException: no route …\n"
+        "orders-out/0   RUNNING   w1:8083   -\n"
+    )
+    assert connectrt("get", "tasks", "-l", "task=FAILED", "-o", "name").lines == [
+        "orders-in/0",
+        "orders-in/1",
+        "orders-in/2",
+    ]
+    assert connectrt("get", "tasks", "orders-in/9").code == 4
+
+
+def test_workers_of_ours_and_those_a_java_group_names(three: StandInCluster, connectrt: Commands) -> None:
+    worker = {"worker_id": "w1:8083", "leader": True, "runtime": "spark-connect-rt", "version": "4.1.1"}
+    away = {"worker_id": "w9:8083", "leader": False, "runtime": "java", "reachable": False, "health": None}
+    three.admin["/admin/group"] = {"workers": [worker | {"health": "healthy", "tasks": ["a-0"]}, away]}
+    assert connectrt("get", "workers").out == (
+        "WORKER    LEADER   RUNTIME            VERSION   HEALTH        CONNECTORS   TASKS\n"
+        "w1:8083   yes      spark-connect-rt   4.1.1     healthy       0            1\n"
+        "w9:8083   -        java               -         unreachable   0            0\n"
+    )
+    three.java = True
+    ended = connectrt("get", "workers", "w2:8083", "-o", "json")
+    assert json.loads(ended.out) == {"worker_id": "w2:8083", "connectors": [], "tasks": ["orders-in-1"]}
+    assert "does not serve /admin/group" in ended.err
+
+
+def test_offsets_topics_plugins_and_loggers(three: StandInCluster, connectrt: Commands) -> None:
+    three.connectors["a b"] |= {"offsets": [{"partition": {"f": "x"}, "offset": {"n": 2**65}}], "topics": ["t2", "t1"]}
+    assert connectrt("get", "offsets", "a b").lines[1] == 'a b         {"f":"x"}   {"n":36893488147419103232}'
+    assert connectrt("get", "topics", "-o", "name").lines == ["a b t1", "a b t2"]
+    assert connectrt("get", "plugins", "-l", "type=source", "-o", "name").lines == [CLASS]
+    assert connectrt("get", "plugins", "FileStreamSourceConnector", "-o", "name").lines == [CLASS]
+    assert connectrt("get", "loggers").lines[1].split() == ["root", "INFO", "-"]
+
+
+def test_what_a_java_worker_lacks_is_said_in_one_line(three: StandInCluster, connectrt: Commands) -> None:
+    three.java = True
+    ended = connectrt("get", "history", "orders-in")
+    assert ended.code == 8
+    first, hint = ended.err.splitlines()
+    assert first == ("connectrt: CRT-1191: this worker does not serve GET /admin/history (http://localhost:8083)")
+    assert "Java worker" in hint
+
+
+def test_text_of_others_cannot_steer_the_terminal(cluster: StandInCluster, connectrt: Commands) -> None:
+    cluster.add("evil\x1b]0;owned\x07\u202e\nnext")
+    out = connectrt("get", "connectors").out
+    assert "\x1b" not in out
+    assert "\u202e" not in out
+    assert "evil\\x1b]0;owned\\x07\\u202e next" in out or "evil\\x1b]0;owned\\x07\\u202e\\x0anext" in out
+    assert len(out.splitlines()) == 2
+    assert "\x1b" not in connectrt("get", "connectors", "-o", "json").out
+
+
+def test_colours_only_where_they_are_wanted(three: StandInCluster, connectrt: Commands) -> None:
+    connectrt.environment["FORCE_COLOR"] = "1"
+    assert "\x1b[32mRUNNING" in connectrt("get", "connectors").out
+    connectrt.environment["NO_COLOR"] = "1"
+    assert "\x1b" not in connectrt("get", "connectors").out
+
+
+def test_watch_writes_what_changes_and_survives_a_worker_that_is_away(
+    three: StandInCluster, connectrt: Commands
+) -> None:
+    def story(_: float) -> None:
+        step = len(connectrt.slept)
+        if step == 1:
+            three._become("orders-out", "PAUSED")
+        elif step == 2:
+            three.before_answer = lambda _: (_ for _ in ()).throw(httpx.ConnectError("refused"))
+        elif step == 3:
+            three.before_answer = lambda _: None
+            del three.connectors["a b"]
+        else:
+            raise KeyboardInterrupt
+
+    connectrt.sleep = story
+    ended = connectrt("get", "connectors", "--watch", "--interval", "7")
+    assert ended.code == 130
+    assert [line.split()[0] for line in ended.lines] == ["NAME", "a", "orders-in", "orders-out", "orders-out", "a"]
+    assert ended.lines[-1] == "a b   (gone)"
+    assert ended.err.count("asking again") == 1
+    assert connectrt.slept == [7.0] * 4
+
+
+def test_two_thousand_connectors_are_one_request_and_a_moment(cluster: StandInCluster, connectrt: Commands) -> None:
+    for number in range(2_000):
+        cluster.add(f"c{number:04}", tasks="RRRRR")
+    ended = connectrt("get", "connectors")
+    assert len(ended.lines) == 2_001
+    assert len(cluster.asked) == 1
+
+
+def test_nobody_answers(connectrt: Commands, cluster: StandInCluster) -> None:
+    def down(_: str) -> None:
+        raise httpx.ConnectError("connection refused")
+
+    cluster.before_answer = down
+    ended = connectrt("get", "connectors", "--url", "http://a:1,http://b:2")
+    assert ended.code == 7
+    assert "http://a:1: connection refused; http://b:2: connection refused" in ended.err

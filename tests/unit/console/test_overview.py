@@ -1,0 +1,111 @@
+"""The list of connectors: filters, rows, the stream's changes, actions on many."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+from spark_connect_rt.console.pages.overview import Rendered, Snapshot, changes, view
+from tests.support.management_stand_in import content
+from tests.support.management_stand_in.app import StandIn
+from tests.unit.console.conftest import Browser
+
+
+def order_of(text: str) -> list[str]:
+    return [part.partition('"')[0] for part in text.split('data-key="')[1:]]
+
+
+def test_what_is_wrong_stands_first_with_its_reason(browser: Browser) -> None:
+    text = browser.get("/").text
+    assert order_of(text) == ["orders-sink", "halted", "orders", "resting"]
+    assert "1 task FAILED" in text
+    assert "<title>1 abnormal · Connectors" in text
+
+
+def test_filters_go_to_the_api_and_come_back_as_links(browser: Browser, group: StandIn) -> None:
+    text = browser.get("/?search=or&type=source&evil=1").text
+    (target,) = [path for _, path, _ in group.requests if path.startswith("/admin/overview")]
+    assert target == "/admin/overview?search=or&type=source&offset=0&limit=100"
+    assert order_of(text) == ["orders"]
+    assert 'href="?search=or&amp;type=source&amp;state=PAUSED"' in text
+    assert "No connector matches" in browser.get("/?search=nothing").text
+
+
+def test_pages_of_a_hundred() -> None:
+    found = {
+        "connectors": [],
+        "total": 2000,
+        "matching": 250,
+        "counts": {"RUNNING": 249, "NEW_STATE": 1, "abnormal": 0},
+    }
+    first = view(found, {"offset": 0, "limit": 100, "search": "a"})
+    assert (first["before"], first["after"], first["until"]) == ("", "?search=a&offset=100", 100)
+    last = view(found, {"offset": 200, "limit": 100})
+    assert (last["before"], last["after"], last["until"]) == ("?offset=100", "", 250)
+    assert last["states"] == ["RUNNING", "NEW_STATE"]
+
+
+def test_an_offset_that_is_no_number_is_the_first_page(browser: Browser) -> None:
+    for offset in ("-1", "x", "9" * 40, "1e3"):
+        assert browser.get(f"/?offset={offset}").status_code == 200
+
+
+def test_the_confirmation_names_every_connector(browser: Browser) -> None:
+    text = browser.post("/selection/delete/confirm", {"name": ["orders", "halted"]}).text
+    assert "Delete 2 connectors?" in text
+    assert '<li>halted<input type="hidden" name="name" value="halted"></li>' in text
+    everything = browser.post(
+        "/selection/pause/confirm", {"all": "1", "filter-abnormal": "true", "name": "orders"}
+    ).text
+    assert "orders-sink" in everything
+    assert "Pause 1 connector?" in everything
+    assert "No connector is selected" in browser.post("/selection/stop/confirm").text
+
+
+def test_an_action_on_many_says_which_refused(browser: Browser, group: StandIn) -> None:
+    answer = browser.post("/selection/pause", {"name": ["orders", "gone<b>", "halted"]})
+    assert "2 connectors paused." in answer.text
+    assert "gone&lt;b&gt;: Connector gone&lt;b&gt; not found" in answer.text
+    assert "console:changed" in answer.headers["hx-trigger"]
+    assert group.connectors["orders"]["row"]["state"] == "PAUSED"
+    browser.post("/selection/delete", {"name": "orders"})
+    assert "orders" not in group.connectors
+    browser.post("/selection/restart-failed", {"name": "orders-sink"})
+    assert group.requests[-1][:2] == ("POST", "/connectors/orders-sink/restart?includeTasks=true&onlyFailed=true")
+    assert browser.post("/selection/explode", {"name": "orders-sink"}).status_code == 404
+
+
+def test_a_stream_sends_everything_once_and_then_what_changed() -> None:
+    async def snapshots() -> AsyncIterator[Snapshot]:
+        yield Snapshot({"a": "1", "b": "1"}, "s", 0)
+        yield Snapshot({"a": "1", "b": "1"}, "s", 0)
+        yield Snapshot({"a": "2", "b": "1"}, "s", 0)
+        yield Snapshot({"b": "1"}, "t", 1)
+
+    async def read() -> list[Any]:
+        return [value async for _, value in changes(snapshots())]
+
+    assert asyncio.run(read()) == [
+        {"changed": {"a": "1", "b": "1"}, "order": ["a", "b"], "summary": "s", "abnormal": 0},
+        {"changed": {"a": "2"}, "order": None, "summary": None, "abnormal": 0},
+        {"changed": {}, "order": ["b"], "summary": "t", "abnormal": 1},
+    ]
+
+
+def test_a_row_is_made_again_only_when_its_values_changed() -> None:
+    kept, made = Rendered(), []
+
+    def render(row: dict[str, Any]) -> str:
+        made.append(row["name"])
+        return str(row["lag"])
+
+    kept.rows([{"name": "a", "lag": 1}, {"name": "b", "lag": 1}], render)
+    assert kept.rows([{"name": "a", "lag": 2}, {"name": "b", "lag": 1}], render) == {"a": "2", "b": "1"}
+    assert made == ["a", "b", "a"]
+
+
+def test_a_row_with_nothing_known_is_shown(browser: Browser, group: StandIn) -> None:
+    bare = {"name": "bare", "type": None, "class": None, "state": None, "worker_id": None, "tasks": None}
+    group.connectors["bare"] = {**group.connectors["orders"], "row": content.row("bare") | bare}
+    assert "bare" in order_of(browser.get("/").text)

@@ -1,0 +1,66 @@
+"""The events of one worker: bounded, without secrets, and never an error for who records them."""
+
+from __future__ import annotations
+
+from spark_connect_rt.management.event_memory import BYTES_PER_KIND, EVENTS_PER_KIND, EventMemory
+from spark_connect_rt.ports import hidden_values
+from spark_connect_rt.ports.clock import SystemClock
+
+
+def test_one_kind_does_not_push_out_another() -> None:
+    memory = EventMemory(SystemClock(), "w:1")
+    memory("rebalance", "generation 1")
+    for number in range(EVENTS_PER_KIND + 500):
+        memory("state", f"task {number} is RUNNING")
+    kept = memory.events()
+    assert len(kept) == EVENTS_PER_KIND + 1
+    assert [one.summary for one in kept if one.kind == "rebalance"] == ["generation 1"]
+    assert kept[-1].summary == f"task {EVENTS_PER_KIND + 499} is RUNNING"
+
+
+def test_bytes_are_bounded_too_and_no_event_outweighs_all_others() -> None:
+    memory = EventMemory(SystemClock(), "w:1")
+    for _ in range(300):
+        memory("failure", "x" * 10_000_000 if _ == 7 else "x", details={"trace": "y" * 15_000})
+    assert sum(len(one.details["trace"]) for one in memory.events()) <= BYTES_PER_KIND
+    memory("failure", "big", details={"trace": "y" * 10_000_000})
+    assert "left_out" in memory.events()[-1].details
+
+
+def test_secrets_are_hidden_in_summary_and_details_and_lines_are_one() -> None:
+    hidden_values.remember(['pass"word\\1'])
+    try:
+        memory = EventMemory(SystemClock(), "w:1")
+        memory("config", 'a\nb pass"word\\1', details={"a": ['x pass"word\\1'], "b": {"c": 'pass"word\\1'}})
+        (event,) = memory.events()
+        assert event.summary == "a b [hidden]"
+        assert event.details == {"a": ["x [hidden]"], "b": {"c": "[hidden]"}}
+    finally:
+        hidden_values.forget()
+
+
+def test_what_cannot_be_shown_is_an_event_less_and_no_error() -> None:
+    memory = EventMemory(SystemClock(), "w:1")
+    memory("config", "odd", details={"a": object()})
+    memory("config", "half a pair \ud800", details={"a": "\ud800"})
+    assert [one.summary for one in memory.events()] == ["half a pair \\ud800"]
+
+
+def test_an_id_is_the_same_each_time_and_differs_between_processes() -> None:
+    memory, again = EventMemory(SystemClock(), "w:1"), EventMemory(SystemClock(), "w:1")
+    for one in (memory, again):
+        one("worker", "starts")
+        one("config", "a is created", key="config-7")
+    assert memory.events() == memory.events()
+    assert {one.id for one in memory.events()} & {one.id for one in again.events()} == {"config-7"}
+
+
+def test_what_is_behind_a_number_comes_in_order_and_in_parts() -> None:
+    memory = EventMemory(SystemClock(), "w:1")
+    for number in range(10):
+        memory("state" if number % 2 else "worker", str(number))
+    number, newest = memory.after(0, 4)
+    assert ([one.summary for one in newest], number) == (["6", "7", "8", "9"], 10)
+    number, rest = memory.after(3, 4)
+    assert ([one.summary for one in rest], number) == (["3", "4", "5", "6"], 7)
+    assert memory.after(10, 4) == (10, [])

@@ -1,0 +1,241 @@
+"""The group's own story over real herders in memory: whichever worker is asked, and whoever is gone."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import time
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import pytest
+
+from spark_connect_rt.management import group_events
+from spark_connect_rt.management.group_events import GroupEvents
+from spark_connect_rt.management.group_reads import HttpGroupReads
+from spark_connect_rt.ports.clock import SystemClock
+from spark_connect_rt.rest.management import events as rest_events
+from spark_connect_rt.rest.management.routes import Management
+from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
+from spark_connect_rt.testing.memory_connectors import faults
+from tests.unit.management.managed_workers import ManagedWorkers
+from tests.unit.rest.conftest import ask
+from tests.unit.rest.test_over_herders import QUICK
+from tests.unit.runtime.cluster_stories import source
+
+
+def with_events(worker: InProcessWorker, reads: HttpGroupReads) -> Management:
+    return Management(group_reads=reads, events=GroupEvents(worker.events, reads, SystemClock()))
+
+
+@pytest.fixture
+def workers() -> Iterator[ManagedWorkers]:
+    with InProcessCluster(timing=QUICK) as cluster:
+        workers = ManagedWorkers(cluster, "w1", "w2", parts=with_events)
+        yield workers
+        workers.stop()
+
+
+def events(workers: ManagedWorkers, of: str, query: str = "") -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = workers.ask(of, "GET", f"/admin/events{query}").json()["events"]
+    return found
+
+
+def running(workers: ManagedWorkers) -> set[str]:
+    return {task for worker in workers.cluster.workers.values() for task in worker.running_tasks()}
+
+
+def eventually(workers: ManagedWorkers, of: str, query: str, most_s: float = 10.0) -> list[dict[str, Any]]:
+    end_s = time.monotonic() + most_s
+    while not (found := events(workers, of, query)) and time.monotonic() < end_s:
+        time.sleep(0.1)
+    return found
+
+
+def test_a_rebalance_is_one_event_for_the_group_with_who_what_and_how_long(workers: ManagedWorkers) -> None:
+    assert workers.ask("w1", "PUT", "/connectors/a/config", source(tasks=2)).status_code == 201
+    workers.cluster.until(lambda: len(running(workers)) == 2)
+    began_s = time.monotonic()
+    workers.cluster.add_worker("w3")
+    workers.cluster.until_stable()
+    workers.cluster.until(lambda: len(running(workers)) == 2)
+    whole_ms = (time.monotonic() - began_s) * 1000
+    time.sleep(1.0)  # what was gathered a moment ago is not asked for again
+    stories = {name: events(workers, name, "?kind=rebalance") for name in ("w1", "w2")}
+    assert stories["w1"] == stories["w2"]
+    assert len({one["id"] for one in stories["w1"]}) == len(stories["w1"])
+    joined = [one for one in stories["w1"] if one["details"]["joined"] == ["w3:8083"]]
+    assert len(joined) == 1, [one["summary"] for one in stories["w1"]]
+    told = joined[0]
+    assert told["details"]["members"] == ["w1:8083", "w2:8083", "w3:8083"]
+    assert told["details"]["left"] == []
+    assert 0 <= told["details"]["took_ms"] <= whole_ms
+    assert "w3:8083 joined" in told["summary"]
+    # Connector and two tasks on three workers: each has one at the end, and the events say how they came there.
+    moved = [item for one in stories["w1"] for item in one["details"]["moved"]]
+    assert {(it["connector"], it["task"]) for it in moved} == {("a", None), ("a", 0), ("a", 1)}
+    last = stories["w1"][0]["details"]
+    assert {it["worker_id"] for it in last["workers"]} >= {"w1:8083", "w2:8083"}
+
+
+def test_the_work_of_a_worker_that_vanished_moved_from_it(workers: ManagedWorkers) -> None:
+    workers.ask("w1", "PUT", "/connectors/a/config", source(tasks=4))
+    workers.cluster.until(lambda: len(running(workers)) == 4)
+    stays, goes = workers.named(leads=True), workers.named(leads=False)
+    assert eventually(workers, stays, "?kind=state")  # gathered while it was there
+    lost = workers.cluster.workers[goes].running_tasks()
+    worker = workers.cluster.workers[goes]
+    worker.member.vanish()
+    del workers.peers.apps[f"{goes}:8083"]
+    began_s = time.monotonic()
+    workers.cluster.until(lambda: workers.cluster.workers[stays].running_tasks() == {f"a-{n}" for n in range(4)})
+    waited_ms = (time.monotonic() - began_s) * 1000
+    time.sleep(1.0)
+    told = next(one for one in events(workers, stays, "?kind=rebalance") if one["details"]["left"])
+    assert told["details"]["left"] == [f"{goes}:8083"]
+    assert told["details"]["took_ms"] <= waited_ms + 100
+    moved = {f"{it['connector']}-{it['task']}": it for it in told["details"]["moved"] if it["task"] is not None}
+    assert set(moved) == lost
+    assert all(it["from"] == f"{goes}:8083" and it["to"] == f"{stays}:8083" for it in moved.values())
+    assert any(one["worker_id"] == f"{goes}:8083" for one in events(workers, stays, "?kind=state&limit=2000"))
+
+
+def test_changes_are_seen_by_all_workers_and_shown_once(workers: ManagedWorkers) -> None:
+    secret = "hunter2hunter2"
+    workers.ask("w1", "PUT", "/connectors/a/config", source(tasks=1))
+    workers.cluster.until(lambda: len(running(workers)) == 1)
+    workers.ask("w2", "PUT", "/connectors/a/config", {**source(tasks=1), "some.password": secret})
+    workers.ask("w1", "PUT", "/connectors/a/pause")
+    workers.ask("w2", "POST", "/connectors/a/restart?includeTasks=true")
+    workers.ask("w1", "PUT", "/admin/loggers/x.y?scope=cluster", {"level": "DEBUG"})
+    workers.ask("w1", "DELETE", "/connectors/a")
+    workers.cluster.until_stable()
+    time.sleep(1.0)
+    answer = workers.ask("w2", "GET", "/admin/events?kind=config,state,restart,logger&limit=2000")
+    found = answer.json()["events"]
+    assert answer.json()["unanswered"] == []
+    assert secret not in answer.text
+    config = [one["summary"] for one in found if one["kind"] == "config"]
+    assert config == ["connector a is deleted", "connector a is configured again", "connector a is created"]
+    again = next(one for one in found if one["summary"] == "connector a is configured again")
+    assert again["details"]["settings"] == ["some.password"]
+    assert [one["summary"] for one in found if one["kind"] == "logger"] == ["logger x.y is at DEBUG on every worker"]
+    assert "connector a is wanted PAUSED" in [one["summary"] for one in found]
+    assert any(one["kind"] == "restart" and one["details"]["include_tasks"] for one in found)
+    assert [one["at_ms"] for one in found] == sorted((one["at_ms"] for one in found), reverse=True)
+
+
+def test_a_failure_is_one_line_with_its_trace_beside_it(workers: ManagedWorkers) -> None:
+    faults.raises("a-0.poll", ValueError("no such\ntable"))
+    try:
+        workers.ask("w1", "PUT", "/connectors/a/config", source(tasks=1))
+        failed = eventually(workers, "w2", "?kind=failure&connector=a")
+    finally:
+        faults.clear()
+    assert failed
+    assert (failed[0]["connector"], failed[0]["kind"]) == ("a", "failure")
+    assert failed[0]["summary"] == "task a-0 FAILED: ValueError: no such"
+    assert "\n" not in failed[0]["summary"]
+    assert "Traceback" in failed[0]["details"]["trace"]
+
+
+@pytest.mark.parametrize(
+    ("query", "words"), [("kind=nonsense", "nonsense"), ("limit=-1", "limit"), ("since_ms=" + "9" * 30, "since_ms")]
+)
+def test_a_parameter_that_cannot_be_read_is_refused(workers: ManagedWorkers, query: str, words: str) -> None:
+    answer = workers.ask("w1", "GET", f"/admin/events?{query}")
+    assert answer.status_code == 400
+    assert words in answer.json()["message"]
+
+
+def frames(text: str) -> list[dict[str, str]]:
+    found = []
+    for frame in text.split("\n\n"):
+        lines = [line.partition(": ") for line in frame.splitlines() if line and not line.startswith((":", "retry"))]
+        if lines:
+            found.append({name: value for name, _, value in lines})
+    return found
+
+
+def followed(workers: ManagedWorkers, of: str, meanwhile: Any, last: str = "", for_s: float = 1.2) -> Sequence[Any]:
+    """Return what a client of the stream got; the application runs by itself, without a socket."""
+    app, got = workers.app(of), bytearray()
+
+    async def follow() -> None:
+        headers = [(b"accept", b"text/event-stream")] + ([(b"last-event-id", last.encode())] if last else [])
+        path = "/admin/events/stream"
+        scope = {
+            "type": "http",
+            "http_version": "1.1",
+            "method": "GET",
+            "scheme": "http",
+            "path": path,
+            "raw_path": path.encode(),
+            "query_string": b"",
+            "headers": headers,
+            "server": ("h", 8083),
+            "client": ("c", 1),
+            "app": app,
+        }
+        gone = asyncio.Event()
+        asked = False
+
+        async def receive() -> dict[str, Any]:
+            nonlocal asked
+            if not asked:
+                asked = True
+                return {"type": "http.request", "body": b"", "more_body": False}
+            await gone.wait()
+            return {"type": "http.disconnect"}
+
+        async def send(message: dict[str, Any]) -> None:
+            got.extend(message.get("body", b""))
+            if message["type"] == "http.response.start":
+                assert message["status"] == 200
+
+        running = asyncio.ensure_future(app(scope, receive, send))  # type: ignore[arg-type]
+        await asyncio.sleep(0.5)
+        await asyncio.to_thread(meanwhile)
+        await asyncio.sleep(for_s)
+        gone.set()
+        await asyncio.wait_for(running, 5)
+
+    asyncio.run(follow())
+    return [json.loads(one["data"]) | {"sse": one} for one in frames(got.decode())]
+
+
+def test_a_stream_goes_on_behind_the_last_event_on_another_worker(
+    workers: ManagedWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_events, "FRESH_MS", 100)
+    monkeypatch.setattr(rest_events, "LOOK_EACH_S", 0.2)
+    monkeypatch.setattr(rest_events, "SETTLE_S", 0.3)
+
+    def level(name: str) -> None:
+        workers.ask("w1", "PUT", f"/admin/loggers/{name}?scope=cluster", {"level": "DEBUG"})
+
+    first = followed(workers, "w1", lambda: level("one"))
+    assert [one["details"].get("logger") for one in first] == ["one"]
+    assert first[0]["sse"]["event"] == "logger"
+    assert first[0]["sse"]["id"] == first[0]["id"]
+    level("two")  # no one listens
+    rest = followed(workers, "w2", lambda: level("three"), last=first[0]["id"])
+    assert [one["details"].get("logger") for one in rest if one["kind"] == "logger"] == ["two", "three"]
+
+
+def test_a_browser_may_accept_event_streams_only_and_they_end_with_the_worker(workers: ManagedWorkers) -> None:
+    answer = ask(workers.app("w1"), "GET", "/admin/events", accept="text/event-stream")
+    assert answer.status_code == 406
+    streams = workers.managements["w1"].streams
+    left_open: list[int] = []
+
+    def stop() -> None:
+        left_open.append(streams.open)
+        streams.end()
+        time.sleep(0.6)
+        left_open.append(streams.open)
+
+    followed(workers, "w1", stop)
+    assert left_open == [1, 0]
+    late = workers.ask("w1", "GET", "/admin/events/stream")
+    assert (late.status_code, late.json()["code"]) == (500, "CRT-1070")

@@ -1,0 +1,72 @@
+"""What a rebalance was, put together of what several workers saw."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+from spark_connect_rt.assignors.model import ConnectorsAndTasks
+from spark_connect_rt.planning.rebalance_facts import (
+    LISTED,
+    Members,
+    OwnView,
+    best_reason,
+    details_of,
+    members_of,
+    merged,
+    sentence,
+)
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+
+A0, A1 = ConnectorTaskId("a", 0), ConnectorTaskId("a", 1)
+NOTHING, ALL = ConnectorsAndTasks(), ConnectorsAndTasks(("a",), (A0, A1))
+
+
+def view(worker: str, before: ConnectorsAndTasks | None, after: ConnectorsAndTasks | None, **more: Any) -> OwnView:
+    known: dict[str, Any] = {"reasons": ("the group is rebalancing",), "rounds": 1, "took_ms": 10, "owners": {}}
+    return OwnView(worker, 7, "SESSIONED", "w1:1", before=before, after=after, **(known | more))
+
+
+def test_the_views_make_one_story_in_any_order() -> None:
+    members = Members(("w1:1", "w2:1"), ("w2:1",), ())
+    one = details_of(view("w1:1", ALL, ConnectorsAndTasks(("a",), (A0,)), members=members, reasons=("asked to", "why")))
+    two = details_of(view("w2:1", None, ConnectorsAndTasks((), (A1,)), took_ms=50, owners={A1: "w1:1"}))
+    three = details_of(view("w3:1", NOTHING, NOTHING))
+    expected = merged([one, two, three])
+    assert all(merged(list(order)) == expected for order in itertools.permutations([one, two, three]))
+    assert merged([expected, one, two]) == expected
+    assert expected["moved"] == [{"connector": "a", "task": 1, "from": "w1:1", "to": "w2:1"}]
+    assert (expected["moved_count"], expected["released_count"], expected["released"]) == (1, 0, [])
+    assert expected["took_ms"] == 50
+    assert sentence(expected) == "generation 7 in 50 ms: w2:1 joined; 1 connectors and tasks moved; because: why"
+
+
+def test_what_is_given_up_and_not_taken_yet_is_said_so() -> None:
+    details = merged([details_of(view("w1:1", ALL, ConnectorsAndTasks(("a",), (A0,))))])
+    assert details["released"] == [{"connector": "a", "task": 1, "from": "w1:1"}]
+    assert "1 given up" in sentence(details)
+
+
+def test_thousands_of_tasks_are_counted_and_some_are_listed() -> None:
+    many = ConnectorsAndTasks((), tuple(ConnectorTaskId("a", n) for n in range(5_000)))
+    details = details_of(view("w1:1", None, many))
+    assert (len(details["moved"]), details["moved_count"]) == (LISTED, 5_000)
+    assert "5000 connectors and tasks are placed for the first time" in sentence(details)
+
+
+def test_a_worker_that_was_out_for_a_while_joined_again() -> None:
+    before = {"w1:1": "m1", "w2:1": "m2", "w3:1": "m3"}
+    found = members_of({"w1:1": "m1", "w2:1": "m9"}, before, (), None)
+    assert (found.joined, found.left) == (("w2:1",), ("w3:1",))
+
+
+def test_a_new_leader_knows_who_left_by_the_work_they_had_and_who_joined_by_their_claims() -> None:
+    found = members_of({"w1:1": "m1", "w2:1": "m2"}, None, ["w1:1", "w9:1"], ["w2:1"])
+    assert (found.joined, found.left) == (("w2:1",), ("w9:1",))
+    assert members_of({"w1:1": "m1"}, None, [], None).joined is None
+
+
+def test_the_reason_that_says_most_is_taken() -> None:
+    assert best_reason(["", "the group is rebalancing", "task configurations changed"]) == "task configurations changed"
+    assert best_reason(["the group is rebalancing"]) == "the group is rebalancing"
+    assert best_reason([]) == ""
