@@ -28,6 +28,7 @@ from spark_connect_rt.ports.herder_values import (
 from spark_connect_rt.ports.loggers import LoggerLevel
 from spark_connect_rt.ports.metric_names import Measured
 from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.state.target_state import TargetState
 
 T = TypeVar("T")
 
@@ -73,6 +74,12 @@ class HerderViews(Protocol):
 
         Raises NotFoundError ``Connector s not found``.
         """
+
+    def config_version(self, name: str) -> int | None:
+        """Return a number that is another one after each write of a connector's configuration; None: no connector."""
+
+    def target_state(self, name: str) -> TargetState | None:
+        """Return what is wanted of a connector; None: no connector."""
 
     def connector_status(self, name: str) -> ConnectorStateInfo:
         """UNASSIGNED for a connector or task that no worker has reported yet.

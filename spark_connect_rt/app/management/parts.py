@@ -8,6 +8,8 @@ from typing import Protocol
 
 from spark_connect_rt._version import CONNECT_VERSION
 from spark_connect_rt.app.management.dead_letters import dead_letters
+from spark_connect_rt.app.management.history_parts import worker_history
+from spark_connect_rt.app.management.previews import previews
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.management.event_memory import EventMemory
@@ -77,7 +79,14 @@ class WorkerManagement:
             around.config, around.worker_id, around.dependencies, around.herder.views, around.admin
         )
         self._services.append(replays)
-        self.parts = Management(group_reads=reads, events=events, letters=letters, replays=replays)
+        history = worker_history(
+            around.config, around.worker_id, around.dependencies, around.herder.views, around.admin
+        )
+        self._services += [history] if history is not None else []
+        shown = previews(around.dependencies, around.herder, around.runner)
+        self.parts = Management(
+            group_reads=reads, events=events, letters=letters, replays=replays, previews=shown, history=history
+        )
 
     def start(self) -> None:
         """Start every part."""

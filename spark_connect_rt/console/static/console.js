@@ -155,7 +155,7 @@ const connectrt = (() => {
 
   // ---- is this worker there? ---------------------------------------------------------------------------------------
   const state = { failures: 0, workers: [], since: 0, staying: false, going: null };
-  const unsaved = () => Boolean($("form[data-unsaved]"));
+  const unsaved = () => Boolean($("[data-unsaved]"));
 
   function readWorkers() {
     return [...document.querySelectorAll(".worker-link")].map((one) => one.href.replace(/\/console\/$/, ""));
@@ -245,6 +245,7 @@ const connectrt = (() => {
       document.cookie = `connectrt_theme=${theme}; path=${base()}; max-age=31536000; samesite=strict`;
       document.dispatchEvent(new CustomEvent("console:theme"));
     });
+    dialog().addEventListener("close", () => dialog().replaceChildren());
     times();
     setInterval(times, 5000);
     setInterval(alive, 3000);

@@ -12,8 +12,10 @@ from fastapi import APIRouter
 from spark_connect_rt.ports.management.dead_letters import DeadLetterDesk, DeadLetterReplays
 from spark_connect_rt.ports.management.events import EventReads
 from spark_connect_rt.ports.management.group_reads import GroupReads
+from spark_connect_rt.ports.management.history import History
+from spark_connect_rt.ports.management.previews import Previews
 from spark_connect_rt.rest.context import RestContext
-from spark_connect_rt.rest.management import dead_letters, events
+from spark_connect_rt.rest.management import dead_letters, events, history, previews
 from spark_connect_rt.rest.management.event_streams import EventStreams
 
 
@@ -26,6 +28,8 @@ class Management:
     events: EventReads | None = None
     letters: DeadLetterDesk | None = None
     replays: DeadLetterReplays | None = None
+    history: History | None = None
+    previews: Previews | None = None
 
 
 NOTHING = Management()
@@ -35,3 +39,5 @@ def add_routes(routes: APIRouter, context: RestContext, management: Management) 
     """Add the routes of every part that is there."""
     events.add_routes(routes, management.events, management.streams)
     dead_letters.add_routes(routes, context, management.letters, management.replays)
+    history.add_routes(routes, context, management.history)
+    previews.add_routes(routes, context, management.previews)

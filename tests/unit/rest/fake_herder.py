@@ -56,6 +56,7 @@ class FakeHerder:
 
     def __init__(self) -> None:
         self.infos = {"src": INFO}
+        self.versions: dict[str, int] = {}
         self.answers: dict[type[Request[Any]], Any] = {SetLoggerLevel: ["org.x", "org.x.y"]}
         self.requests: list[Request[Any]] = []
         self.state = Health("healthy")
@@ -115,6 +116,12 @@ class FakeHerder:
 
     def connector_mark(self, name: str) -> object:
         return object()  # never as it was
+
+    def config_version(self, name: str) -> int | None:
+        return self.versions.get(name)
+
+    def target_state(self, name: str) -> TargetState | None:
+        return TargetState.STARTED
 
     def connector_status(self, name: str) -> ConnectorStateInfo:
         if name != "src" or name not in self.infos:
