@@ -9,6 +9,7 @@ from typing import Protocol
 from spark_connect_rt._version import CONNECT_VERSION
 from spark_connect_rt.app.management.dead_letters import dead_letters
 from spark_connect_rt.app.management.history_parts import worker_history
+from spark_connect_rt.app.management.overview import OverviewParts, shown_configs
 from spark_connect_rt.app.management.previews import previews
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin
@@ -75,9 +76,10 @@ class WorkerManagement:
         events = _group_events(around, reads)
         if events is not None:
             self._services.append(events)
-        letters, replays = dead_letters(
-            around.config, around.worker_id, around.dependencies, around.herder.views, around.admin
-        )
+        deps, views = around.dependencies, around.herder.views
+        overview = OverviewParts(views, reads, deps.clock, deps.peers, shown_configs(deps))
+        self._services.append(overview)
+        letters, replays = dead_letters(around.config, around.worker_id, deps, views, around.admin)
         self._services.append(replays)
         history = worker_history(
             around.config, around.worker_id, around.dependencies, around.herder.views, around.admin
@@ -85,7 +87,13 @@ class WorkerManagement:
         self._services += [history] if history is not None else []
         shown = previews(around.dependencies, around.herder, around.runner)
         self.parts = Management(
-            group_reads=reads, events=events, letters=letters, replays=replays, previews=shown, history=history
+            group_reads=reads,
+            events=events,
+            letters=letters,
+            replays=replays,
+            previews=shown,
+            history=history,
+            overview=overview.overview,
         )
 
     def start(self) -> None:

@@ -87,6 +87,17 @@ class ConnectorViews:
         target = snapshot.target_state(name)
         return (config, target, snapshot.task_count(name), consistent, store.connector(name), store.tasks(name))
 
+    def states_mark(self) -> object:
+        """Everything that marks are made of: each change raises the offset or the version."""
+        return (self._deps.config_store.snapshot().offset, self._deps.status_store.version)
+
+    def status_times(self, name: str) -> Mapping[int | None, int]:
+        """Return task number (None: the connector itself) -> when its status was written, ms since 1970; 0: unknown."""
+        store = self._deps.status_store
+        connector = store.connector(name)
+        times: dict[int | None, int] = {number: status.at_ms for number, status in store.tasks(name).items()}
+        return times if connector is None else {None: connector.at_ms, **times}
+
     def connector_status(self, name: str) -> ConnectorStateInfo:
         """A configured connector always has one: UNASSIGNED until a worker reports. Raises NotFoundError."""
         snapshot, store = self._deps.config_store.snapshot(), self._deps.status_store
