@@ -1,8 +1,8 @@
 """One worker carrying out one replay: letters read, edited, sent, marked, a transaction after the other.
 
-Owns the exactness. The producer's transactional id is the queue's: claiming it shuts out whichever worker replayed the
+Owns the exactness. The producer's transactional id is the queue's: claiming it shuts out any worker that replayed the
 queue before and aborts what that left open, and only then is read how far it was. Letters, their marks and the new
-position are one transaction. So a letter is sent by exactly one committed transaction, whoever dies when.
+position are one transaction. So a letter is sent by exactly one committed transaction, whichever worker dies when.
 """
 
 from __future__ import annotations
