@@ -79,7 +79,7 @@ class WorkerManagement:
         deps, views = around.dependencies, around.herder.views
         overview = OverviewParts(views, reads, deps.clock, deps.peers, shown_configs(deps))
         self._services.append(overview)
-        letters, replays = dead_letters(around.config, around.worker_id, deps, views, around.admin)
+        letters, replays = dead_letters(around.config, around.worker_id, deps, around.herder, around.admin)
         self._services.append(replays)
         history = worker_history(
             around.config, around.worker_id, around.dependencies, around.herder.views, around.admin
