@@ -12,6 +12,7 @@ from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.management.event_memory import EventMemory
 from spark_connect_rt.management.group_events import GroupEvents
+from spark_connect_rt.management.group_logs import GroupLogs
 from spark_connect_rt.management.group_reads import HttpGroupReads
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.rest.management.routes import Management
@@ -74,7 +75,8 @@ class WorkerManagement:
         if events is not None:
             self._services.append(events)
         letters = letter_desk(around.config, around.dependencies, around.herder.views, around.admin)
-        self.parts = Management(group_reads=reads, events=events, letters=letters)
+        logs = GroupLogs(around.herder.views, reads, around.worker_id)
+        self.parts = Management(group_reads=reads, events=events, logs=logs, letters=letters)
 
     def start(self) -> None:
         """Start every part."""

@@ -12,8 +12,9 @@ from fastapi import APIRouter
 from spark_connect_rt.ports.management.dead_letters import DeadLetterDesk
 from spark_connect_rt.ports.management.events import EventReads
 from spark_connect_rt.ports.management.group_reads import GroupReads
+from spark_connect_rt.ports.management.log_lines import LogReads
 from spark_connect_rt.rest.context import RestContext
-from spark_connect_rt.rest.management import dead_letters, events
+from spark_connect_rt.rest.management import dead_letters, events, logs
 from spark_connect_rt.rest.management.event_streams import EventStreams
 
 
@@ -24,6 +25,7 @@ class Management:
     group_reads: GroupReads | None = None  # served to other workers; it has no path of its own
     streams: EventStreams = field(default_factory=EventStreams)  # those of every part: they end with the worker
     events: EventReads | None = None
+    logs: LogReads | None = None
     letters: DeadLetterDesk | None = None
 
 
@@ -33,4 +35,5 @@ NOTHING = Management()
 def add_routes(routes: APIRouter, context: RestContext, management: Management) -> None:
     """Add the routes of every part that is there."""
     events.add_routes(routes, management.events, management.streams)
+    logs.add_routes(routes, management.logs, management.streams)
     dead_letters.add_routes(routes, context, management.letters)
