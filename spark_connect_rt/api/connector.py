@@ -8,6 +8,7 @@ from enum import Enum
 from typing import Any, ClassVar, Protocol
 
 from spark_connect_rt._version import __version__
+from spark_connect_rt.api.outside_checks import OutsideCheck
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.protocol.ids import TopicPartition
 
@@ -72,6 +73,25 @@ class Connector(ABC):
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
         """Return problems that no single setting shows: setting -> messages."""
         return {}
+
+    def preview_obstacle(self, config: Mapping[str, str]) -> str | None:
+        """Say why its tasks cannot run for a preview without leaving something behind; None: they can.
+
+        In a preview a source task is started and polled, and stopped without any commit hook; a sink's task only where
+        it has ``preview_put``. Asked of an instance that is never started.
+        """
+        return None
+
+    def outside_checks(self, config: Mapping[str, str]) -> Sequence[OutsideCheck]:
+        """Return what only the world outside can tell of this configuration, for ``POST /admin/check``.
+
+        Args:
+            config: the whole configuration, ``${provider:...}`` resolved; it is valid.
+
+        Each check is called once, on a thread of its own with a limit of some seconds, and changes nothing. What it
+        raises becomes a problem.
+        """
+        return ()
 
 
 class SourceConnector(Connector):

@@ -37,6 +37,12 @@ class Converter(ABC):
     def configure(self, config: Mapping[str, str], is_key: bool) -> None:
         """Take the settings that stood under ``key.converter.`` or ``value.converter.``."""
 
+    def leave_nothing_behind(self) -> None:
+        """Write nothing outside from now on: no schema is registered, what is not there gets a made-up id (previews).
+
+        Called once, after ``configure``.
+        """
+
     @abstractmethod
     def from_connect_data(self, topic: str, schema: Schema | None, value: Any) -> bytes | None:
         """Return the bytes of a value; None is a tombstone. Raises DataError."""

@@ -233,6 +233,15 @@ class SinkTask(Task):
         """
         return False
 
+    def preview_put(self, records: Sequence[SinkRecord]) -> None:
+        """Take the records as ``put`` would, and take all of it back: nothing of it may be seen by others, or stay.
+
+        For previews (``POST /admin/preview`` with ``put``), on a task that is started and opened as always and gets
+        nothing else. What does not fit must show as it would in ``put``. Raises as ``put``; NotImplementedError (the
+        default): this sink cannot take back what it wrote.
+        """
+        raise NotImplementedError
+
     def reads_headers(self) -> bool:
         """Tell whether headers matter to the task. True by default: batches with some come to ``put``.
 

@@ -26,6 +26,7 @@ from spark_connect_rt.java_host.process import JavaHostGoneError
 from spark_connect_rt.ports.java_code import JavaConnector
 from spark_connect_rt.protocol.ids import TopicPartition
 
+_MIRROR = "org.apache.kafka.connect.mirror."
 _UNSUPPORTED = "java.lang.UnsupportedOperationException"
 _instances = itertools.count(1)
 
@@ -88,6 +89,10 @@ class HostedConnector(JavaConnector):
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
         """Return the complaints of the connector's own validation."""
         return {one.name: list(one.errors) for one in self.config_values(config) if one.errors}
+
+    def preview_obstacle(self, config: Mapping[str, str]) -> str | None:
+        """Refuse MirrorMaker's: what they do beside their records cannot be taken back."""
+        return "it writes topics by itself" if self.class_name.startswith(_MIRROR) else None
 
     def start(self, config: Mapping[str, str]) -> None:
         """Start a Java instance. Raises JavaError, JavaHostGoneError."""

@@ -96,9 +96,9 @@ class SinkPipeline:
         records = self._plain(batch)
         if records is None:
             if self._many:
-                passed: Iterable[SinkRecord | None] = self._many_at_once(list(_rows(batch)))
+                passed: Iterable[SinkRecord | None] = self._many_at_once(list(rows_of(batch)))
             else:
-                passed = (self._tolerance.run(self._path, row) for row in _rows(batch))
+                passed = (self._tolerance.run(self._path, row) for row in rows_of(batch))
             records = [record for record in passed if record is not None]
         errants = self._tolerance.take_errants()
         return SinkConverted(records, next_offsets(batch), len(errants), errants)
@@ -216,7 +216,7 @@ class SinkPipeline:
         return zip(itertools.repeat(schema), values, strict=False)
 
     def _with_originals(self, records: list[SinkRecord], batch: pa.RecordBatch) -> list[SinkRecord]:
-        return [_remembering(record, row) for record, row in zip(records, _rows(batch), strict=True)]
+        return [_remembering(record, row) for record, row in zip(records, rows_of(batch), strict=True)]
 
     def _many_at_once(self, rows: Sequence[ConsumeRow]) -> Iterator[SinkRecord | None]:
         """Yield what ``_path`` makes of each row; converters and transformations see all of them before."""
@@ -319,7 +319,8 @@ def _has(batch: pa.RecordBatch, name: str) -> bool:
     return name in batch.schema.names and batch.column(name).null_count < batch.num_rows
 
 
-def _rows(batch: pa.RecordBatch) -> Iterator[ConsumeRow]:
+def rows_of(batch: pa.RecordBatch) -> Iterator[ConsumeRow]:
+    """Yield the rows of a batch in consume form."""
     return zip(*_columns(batch), strict=True)  # type: ignore[return-value]  # the columns are ConsumeRow's
 
 

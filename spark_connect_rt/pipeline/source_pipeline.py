@@ -143,7 +143,7 @@ class SourcePipeline:
                 rows_of_each.append(columns.num_rows)
                 continue
             count = 0
-            rows = _rows_of(piece)
+            rows = rows_of_piece(piece)
             if self._many and isinstance(piece, SourceBatch):
                 rows = self._prepared(rows)
             for record, offset in rows:
@@ -302,7 +302,7 @@ def _topics_of(batch: pa.RecordBatch) -> tuple[str, ...]:
     return ((batch.schema.metadata or {})[TOPIC].decode(),) if batch.num_rows else ()
 
 
-def _rows_of(piece: SourceRecord | SourceBatch) -> Iterator[_Row]:
+def rows_of_piece(piece: SourceRecord | SourceBatch) -> Iterator[_Row]:
     """Yield (record, offset to take after it); of a SourceBatch only the last record ends at its offset."""
     if isinstance(piece, SourceRecord):
         yield piece, piece.source_offset

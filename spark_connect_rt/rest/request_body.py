@@ -55,6 +55,16 @@ def read_config(name: str, body: bytes) -> dict[str, str]:
     return with_name(name, _settings(fields))
 
 
+def config_of(fields: Any) -> dict[str, str]:
+    """Return a configuration that is a part of a body: an object of texts, numbers and switches.
+
+    Raises UnreadableBodyError, BadConfigError.
+    """
+    if isinstance(fields, dict):
+        fields = {name: json.dumps(one) if type(one) in (int, float) else one for name, one in fields.items()}
+    return _settings(fields)
+
+
 def read_settings(body: bytes) -> dict[str, str | None]:
     """Return the configuration of ``PUT /connector-plugins/{plugin}/config/validate``, nulls among it."""
     fields = _read_json(body)

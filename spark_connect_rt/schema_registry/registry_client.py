@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import urlsplit
 
 import httpx
@@ -45,6 +45,25 @@ def library(name: str) -> Any:
     return optional_module(name, "registry", "converters of a Schema Registry")
 
 
+class Registry(Protocol):
+    """What converters ask of a registry. Any thread; every call raises ConnectError."""
+
+    def id_for(self, subject: str, schema: StoredSchema) -> StoredSchema:
+        """Return the schema to write with, its id set."""
+
+    def latest(self, subject: str) -> StoredSchema:
+        """Return the subject's latest schema."""
+
+    def by_id(self, number: int) -> StoredSchema:
+        """Return a schema by its id. Raises DataError: there is none."""
+
+    def version_of(self, subject: str, schema: StoredSchema) -> int | None:
+        """Return the version that a schema has in a subject, None when it is not filed there."""
+
+    def referenced(self, schema: StoredSchema) -> dict[str, StoredSchema]:
+        """Return the schemas that one refers to, by the names it has for them, theirs before them."""
+
+
 class RegistryClient:
     """One registry. Any thread."""
 
@@ -63,6 +82,15 @@ class RegistryClient:
             except (TypeError, ValueError) as error:
                 raise ConnectError(f"Schema Registry {self._places}: {error}") from error
         self._lock = threading.Lock()  # one request at a time: tasks of one process ask for the same
+
+    def look_up(self, subject: str, schema: StoredSchema) -> StoredSchema | None:
+        """Return a schema with its id, None: the subject has no such schema. Registers nothing."""
+        what = f"look a schema of {subject} up"
+        try:
+            found = self._ask(what, self._client.lookup_schema, subject, self._sent(schema), self._settings.normalize)
+        except DataError:
+            return None
+        return StoredSchema(schema.text, schema.references, found.schema_id)
 
     def id_for(self, subject: str, schema: StoredSchema) -> StoredSchema:
         """Return the schema to write with, its id set: registered, looked up, or the subject's latest."""

@@ -12,8 +12,9 @@ from spark_connect_rt.api.data.schema import NULL, Schema, SchemaAndValue
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.schema_registry.framing import LENGTH, schema_id_of
-from spark_connect_rt.schema_registry.registry_client import RegistryClient, registry_client
+from spark_connect_rt.schema_registry.registry_client import Registry, registry_client
 from spark_connect_rt.schema_registry.settings import registry_settings, subject_strategy
+from spark_connect_rt.schema_registry.unregistered_schemas import UnregisteredSchemas
 
 log = logging.getLogger(__name__)
 W = TypeVar("W")
@@ -38,7 +39,12 @@ class RegistryConverter(Converter, Generic[W, R]):
         self._subject_of = subject_strategy(strategy, is_key)
         self._writing: dict[tuple[str, int], tuple[Schema | None, W]] = {}
         self._reading: dict[tuple[str, int], R] = {}
+        self._unregistered: dict[str, UnregisteredSchemas] | None = None
         self.take_settings(values)
+
+    def leave_nothing_behind(self) -> None:
+        """Look schemas up from now on; one that is not registered gets an id of this converter's own."""
+        self._unregistered = {}
 
     @abstractmethod
     def config_def(self) -> ConfigDef:
@@ -99,9 +105,12 @@ class RegistryConverter(Converter, Generic[W, R]):
         plans[key] = plan
 
     @property
-    def registry(self) -> RegistryClient:
+    def registry(self) -> Registry:
         """The client; made when it is first needed. Raises ConnectError: packages are missing."""
-        return registry_client(self._settings, self.schema_type)
+        client = registry_client(self._settings, self.schema_type)
+        if self._unregistered is None or not self._settings.auto_register:
+            return client
+        return self._unregistered.setdefault(self.schema_type, UnregisteredSchemas(client))
 
     def subject(self, topic: str, record: str | None) -> str:
         """Return the subject of a schema whose record is called ``record``."""

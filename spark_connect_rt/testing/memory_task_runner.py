@@ -24,6 +24,7 @@ from spark_connect_rt.spark.driver.slices import (
 from spark_connect_rt.spark.executor.control_wire import Message, MessageSplitter, encode_message
 from spark_connect_rt.spark.executor.reader_side import ReaderSide
 from spark_connect_rt.spark.executor.writer_side import WriterSide
+from spark_connect_rt.testing.memory_previews import MemoryPreviews
 
 CUT_LIMIT_S = 2.0
 
@@ -132,7 +133,12 @@ class MemoryTaskRunner(Engine):
         clock: Clock = SYSTEM_CLOCK,
     ) -> None:
         self.launcher = ThreadSliceLauncher(clients)
+        self._clients = clients
         super().__init__(self.launcher, settings or EngineSettings(housekeeping_ms=50), report, clock=clock)
+
+    def previews(self) -> MemoryPreviews:
+        """Return what runs previews, on threads as well."""
+        return MemoryPreviews(self._clients)
 
     def lose_slices(self, error: str = "executor lost") -> None:
         """Let every slice die at once, as with a lost executor; the runner must recover."""

@@ -21,8 +21,16 @@ from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.connectors.samples.datagen_values import parse_fields, row_schema, rows
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from tests.e2e.commands import until
+from tests.e2e.conftest import Times
 from tests.e2e.example_stories import PLUGINS, Examples
 from tests.e2e.java_stories import ON_JAVA, drivers_jvm, java_plugin_path
+from tests.e2e.preview_stories import (
+    Previews,
+    a_sink_is_previewed,
+    a_source_is_previewed,
+    hanging_plugin,
+    one_that_hangs_is_ended,
+)
 from tests.e2e.program_stories import ROWS, ProgramConnectors
 from tests.e2e.rest_clients import RestClients
 from tests.integration.http_service import HttpService
@@ -41,7 +49,8 @@ JSON = {
 @pytest.fixture(scope="module")
 def worker(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedKafka) -> Iterator[SparkWorkerProcess]:
     java = java_plugin_path(tmp_path_factory.mktemp("java-plugins"))
-    folder, settings = tmp_path_factory.mktemp("worker"), {"plugin.path": f"{PLUGINS},{java}"}
+    hanging = hanging_plugin(tmp_path_factory.mktemp("hanging-plugin"))
+    folder, settings = tmp_path_factory.mktemp("worker"), {"plugin.path": f"{PLUGINS},{java},{hanging}"}
     process = SparkWorkerProcess(folder, broker.bootstrap_servers, "e2e-worker", properties=settings)
     with process:
         yield process
@@ -218,6 +227,23 @@ def test_generated_records_flow_as_avro_into_a_file_and_a_tombstone_passes(
         until(lambda: offsets().json()["offsets"] == stored, 60, "the source's offset", offsets)
         for name in ("users", "file"):
             rest.delete(name)
+
+
+def test_previews_on_executors_leave_nothing_behind_and_one_that_hangs_is_ended(
+    worker: SparkWorkerProcess, broker: EmbeddedKafka, tmp_path: Path, times: Times
+) -> None:
+    topic = "to-be-previewed"
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for value in ("1", "2", "3"):
+        producer.produce(topic, value)
+    assert producer.flush(30) == 0
+    previews = Previews(worker, broker.bootstrap_servers)
+    before = previews.world()
+    a_source_is_previewed(previews, tmp_path)
+    a_sink_is_previewed(previews, topic, [1, 2, 3])
+    took = one_that_hangs_is_ended(previews, tmp_path)
+    assert previews.world() == before
+    times.note("preview", "one that hangs, limit 1 s, was ended after", f"{took:.1f} s")
 
 
 def test_an_unknown_connector_class_is_refused_naming_what_there_is(worker: SparkWorkerProcess) -> None:

@@ -8,6 +8,7 @@ from typing import Protocol
 
 from spark_connect_rt._version import CONNECT_VERSION
 from spark_connect_rt.app.management.dead_letters import letter_desk
+from spark_connect_rt.app.management.previews import previews
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.management.event_memory import EventMemory
@@ -76,7 +77,8 @@ class WorkerManagement:
             self._services.append(events)
         letters = letter_desk(around.config, around.dependencies, around.herder.views, around.admin)
         logs = GroupLogs(around.herder.views, reads, around.worker_id)
-        self.parts = Management(group_reads=reads, events=events, logs=logs, letters=letters)
+        shown = previews(around.dependencies, around.herder, around.runner)
+        self.parts = Management(group_reads=reads, events=events, logs=logs, letters=letters, previews=shown)
 
     def start(self) -> None:
         """Start every part."""

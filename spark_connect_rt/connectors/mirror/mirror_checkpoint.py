@@ -10,7 +10,7 @@ from spark_connect_rt.api.connector import SourceConnector, SourceOffset
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.mirror.mirror_checkpoint_task import MirrorCheckpointTask
 from spark_connect_rt.connectors.mirror.mirror_rounds import Rounds, done
-from spark_connect_rt.connectors.mirror.mirror_validation import checkpoint_problems
+from spark_connect_rt.connectors.mirror.mirror_validation import WRITES_BESIDE, checkpoint_problems
 from spark_connect_rt.kafka.group_offsets import KafkaGroupOffsets
 from spark_connect_rt.kafka.mirror_admin import MirrorAdmin
 from spark_connect_rt.mirror.config import EMIT_CHECKPOINTS, MIRROR_CHECKPOINT, SOURCE, TARGET, interval_ms
@@ -36,6 +36,10 @@ class MirrorCheckpointConnector(SourceConnector):
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
         """Refuse what cannot be had, and settings that contradict each other."""
         return checkpoint_problems(config)
+
+    def preview_obstacle(self, config: Mapping[str, str]) -> str | None:
+        """Refuse: what it does beside its records cannot be taken back."""
+        return WRITES_BESIDE
 
     def start(self, config: Mapping[str, str]) -> None:
         """Create the topic and find the groups, then look for new ones now and then. Raises ConnectError."""

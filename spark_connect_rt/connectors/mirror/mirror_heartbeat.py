@@ -11,7 +11,7 @@ from spark_connect_rt.api.data.schema import BYTES
 from spark_connect_rt.api.records import SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import ConfigDef
-from spark_connect_rt.connectors.mirror.mirror_validation import base_problems
+from spark_connect_rt.connectors.mirror.mirror_validation import WRITES_BESIDE, base_problems
 from spark_connect_rt.kafka.mirror_admin import MirrorAdmin
 from spark_connect_rt.mirror.config import MIRROR_HEARTBEAT, TARGET, interval_ms
 from spark_connect_rt.mirror.flow import Flow
@@ -33,6 +33,10 @@ class MirrorHeartbeatConnector(SourceConnector):
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
         """Refuse what cannot be had."""
         return base_problems(config)
+
+    def preview_obstacle(self, config: Mapping[str, str]) -> str | None:
+        """Refuse: what it does beside its records cannot be taken back."""
+        return WRITES_BESIDE
 
     def start(self, config: Mapping[str, str]) -> None:
         """Create the topic. Raises ConnectError."""

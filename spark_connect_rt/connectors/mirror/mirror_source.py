@@ -13,7 +13,7 @@ from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceConnector, 
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.mirror.mirror_rounds import Rounds, done
 from spark_connect_rt.connectors.mirror.mirror_source_task import MirrorSourceTask
-from spark_connect_rt.connectors.mirror.mirror_validation import source_problems
+from spark_connect_rt.connectors.mirror.mirror_validation import WRITES_BESIDE, source_problems
 from spark_connect_rt.kafka.mirror_admin import MirrorAdmin
 from spark_connect_rt.mirror.config import EMIT_OFFSET_SYNCS, MIRROR_SOURCE, SOURCE, TARGET, interval_ms
 from spark_connect_rt.mirror.filters import TopicSelection, property_filter, topic_filter
@@ -41,6 +41,10 @@ class MirrorSourceConnector(SourceConnector):
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
         """Refuse what cannot be had, and settings that contradict each other."""
         return source_problems(config)
+
+    def preview_obstacle(self, config: Mapping[str, str]) -> str | None:
+        """Refuse: what it does beside its records cannot be taken back."""
+        return WRITES_BESIDE
 
     def start(self, config: Mapping[str, str]) -> None:
         """Look at both clusters, then again now and then. A cluster that does not answer is asked again soon."""

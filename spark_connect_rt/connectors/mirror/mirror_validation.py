@@ -10,6 +10,7 @@ from spark_connect_rt.mirror.filters import group_filter, property_filter, topic
 from spark_connect_rt.mirror.flow import reads_committed
 from spark_connect_rt.mirror.policy import replication_policy
 
+WRITES_BESIDE = "MirrorMaker's connectors make topics and write offset syncs, checkpoints or heartbeats by themselves"
 FORWARDING_ADMIN = "forwarding.admin.class"
 _NOT_COMMITTED = (
     "MirrorSourceConnector can only provide exactly-once guarantees when its source consumer is configured with "

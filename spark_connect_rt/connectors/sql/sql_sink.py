@@ -32,6 +32,9 @@ Written = TypeVar("Written")
 Refused = list[tuple[SinkRecord, DataError]]
 
 
+NO_SURE_ROLLBACK = ("mysql", "mariadb")
+
+
 class SqlSinkConnector(SinkConnector):
     """Any number of tasks write to one database."""
 
@@ -100,6 +103,23 @@ class SqlSinkTask(SinkTask):
             assert reporter is not None
             reporter.report(record, problem)
 
+    def preview_put(self, records: Sequence[SinkRecord]) -> None:
+        """Write as ``put`` in a transaction that is rolled back. No table is made or changed for it.
+
+        Raises as ``put``; DataError: it would need another table than there is; NotImplementedError: tables of this
+        database may be of an engine without transactions.
+        """
+        assert self._database is not None
+        if self._database.dialect in NO_SURE_ROLLBACK:
+            raise NotImplementedError(f"{self._database.dialect} has tables that take nothing back")
+        self._targets = self._targets.as_they_are()
+        try:
+            refused = self._write(records, keep=False)
+        finally:
+            self._targets.forget()
+        for _, problem in refused:
+            raise problem
+
     def put_batch(self, batch: SinkBatch) -> bool:
         """Write columns of flat structs as ``put`` writes records; others go by records. Raises as ``put``."""
         runs = runs_of_batch(batch, self._reader, self._values["insert.mode"] != INSERT)
@@ -144,15 +164,15 @@ class SqlSinkTask(SinkTask):
         self._retry_at_ms = self._clock_ms() + self._values["retry.backoff.ms"]
         raise error
 
-    def _write(self, records: Sequence[SinkRecord]) -> Refused:
-        """Write all, or raise and write none; return the records that have no row."""
+    def _write(self, records: Sequence[SinkRecord], *, keep: bool = True) -> Refused:
+        """Write all, or raise and write none; return the records that have no row. ``keep`` not: rolled back."""
         tables, refused = self._rows_by_table(records)
         replaces = self._values["insert.mode"] != INSERT
         self._write_runs([
             (table, run.shape, partial(self._writer.write, run=run))
             for table, pairs in tables.items()
             for run in runs_of(pairs, replaces)
-        ])  # fmt: skip
+        ], keep=keep)  # fmt: skip
         return refused
 
     def _write_columns(self, topic: str, runs: Sequence[ShapeColumns]) -> None:
@@ -160,7 +180,9 @@ class SqlSinkTask(SinkTask):
         table = table_of(self._values["table.name.format"], topic)
         self._write_runs([(table, run.shape, partial(self._writer.write_columns, run=run)) for run in runs])
 
-    def _write_runs(self, runs: Sequence[tuple[TableId, Shape, Callable[[Target], None]]]) -> None:
+    def _write_runs(
+        self, runs: Sequence[tuple[TableId, Shape, Callable[[Target], None]]], *, keep: bool = True
+    ) -> None:
         """Write runs in their order, in one transaction; a deletion from a table that is not there is nothing."""
         database = self._database
         assert database is not None
@@ -174,7 +196,10 @@ class SqlSinkTask(SinkTask):
             for target, write in ready:
                 if target is not None:
                     write(target)
-            database.connection().commit()
+            if keep:
+                database.connection().commit()
+            else:
+                database.connection().rollback()
 
     def _rows_by_table(self, records: Sequence[SinkRecord]) -> tuple[dict[TableId, list[tuple[Shape, Row]]], Refused]:
         by_topic: dict[str, list[tuple[Shape, Row]]] = {}

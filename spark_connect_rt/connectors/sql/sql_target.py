@@ -72,6 +72,10 @@ class Targets:
         self._evolves = evolves
         self._known: dict[TableId, Target] = {}
 
+    def as_they_are(self) -> Targets:
+        """Return the same tables, of which none is created or changed: for previews."""
+        return Targets(self._database, creates=False, evolves=False)
+
     def forget(self) -> None:
         """Something went wrong: the tables may be others than they were."""
         self._known.clear()

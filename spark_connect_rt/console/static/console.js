@@ -245,6 +245,7 @@ const connectrt = (() => {
       document.cookie = `connectrt_theme=${theme}; path=${base()}; max-age=31536000; samesite=strict`;
       document.dispatchEvent(new CustomEvent("console:theme"));
     });
+    dialog().addEventListener("close", () => dialog().replaceChildren());
     times();
     setInterval(times, 5000);
     setInterval(alive, 3000);

@@ -5,17 +5,20 @@
 (() => {
   const $ = (selector, within = document) => within.querySelector(selector);
   const all = (selector) => [...document.querySelectorAll(selector)];
-  let stream = null, order = null, abnormal = null;
+  let stream = null, order = null, abnormal = null, actedUntil = 0;
 
   function busy() {
     const body = $("#rows");
+    if (Date.now() < actedUntil) return false; // what was asked for may move things
     return body && (body.matches(":hover") || body.contains(document.activeElement));
   }
 
   function reorder() {
     const body = $("#rows");
-    if (!body || !order || busy()) return;
+    if (!body || !order) return;
     const rows = new Map(all("#rows > tr").map((row) => [row.dataset.key, row]));
+    for (const [name, row] of rows) row.classList.toggle("gone", !order.includes(name));
+    if (busy()) return;
     body.append(...order.filter((name) => rows.has(name)).map((name) => rows.get(name)));
     for (const [name, row] of rows) if (!order.includes(name)) row.remove();
     order = null;
@@ -77,6 +80,7 @@
   document.addEventListener("pointerout", (event) => {
     if (event.target.closest?.("#rows") && !event.relatedTarget?.closest?.("#rows")) setTimeout(reorder, 0);
   });
+  document.addEventListener("console:changed", () => { actedUntil = Date.now() + 5000; reorder(); });
   document.addEventListener("console:close", () => tick(false));
   document.addEventListener("htmx:afterSettle", () => stream?.reopen($("#list").dataset.live));
   document.addEventListener("DOMContentLoaded", () => {

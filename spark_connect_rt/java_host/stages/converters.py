@@ -19,6 +19,12 @@ from spark_connect_rt.java_host.stages.rows import json_with_schema, row_columns
 from spark_connect_rt.java_host.stages.stage import JavaStage, failed
 from spark_connect_rt.java_host.stages.transformations import MOST_ROWS, JavaPlugin
 
+NO_REGISTRATION = {
+    "auto.register.schemas": "false",  # Confluent's
+    "apicurio.registry.auto-register": "false",
+    "apicurio.registry.auto-register.enabled": "false",
+    "schemaAutoRegistrationEnabled": "false",  # of AWS Glue
+}
 Result = bytes | None | ConnectError
 
 
@@ -39,6 +45,11 @@ class _JavaConverter(JavaPlugin):
     def configure(self, config: Mapping[str, str], is_key: bool = False) -> None:
         """Take the settings; the JVM checks them when it is first needed."""
         self.config, self._is_key = dict(config), is_key
+
+    def leave_nothing_behind(self) -> None:
+        """Have no schema registered: the settings of the registries there are; others cannot be asked for it."""
+        if not self.java_class.startswith("org.apache.kafka."):
+            self.config = {**self.config, **NO_REGISTRATION}
 
     def close(self) -> None:
         """Let the JVM go."""

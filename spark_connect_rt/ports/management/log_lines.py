@@ -135,7 +135,7 @@ def _filled(left: tuple[float, float], rate: int, now_s: float) -> float:
 
 def raw_line(record: logging.LogRecord) -> RawLine:
     """Return a record as a line. Raises nothing."""
-    return RawLine(int(record.created * 1000), level_name(record.levelno), record.name[:200], text_of(record))
+    return RawLine(int(record.created * 1000), level_name(record.levelno), tellable(record.name[:200]), text_of(record))
 
 
 def text_of(record: logging.LogRecord) -> str:

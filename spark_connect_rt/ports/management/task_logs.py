@@ -81,7 +81,7 @@ class TaskLogs:
                 for kept in log.lines
                 if kept.number > after and kept.line.level in shown
             ]
-        found.sort(key=lambda one: one[1].number)
+        found.sort(key=lambda one: (one[1].line.at_ms, one[1].number))  # executors say theirs a second later
         return found[-tail:] if tail else []
 
     def _of(self, connector: str, task: int | None) -> list[tuple[int | None, _Log]]:

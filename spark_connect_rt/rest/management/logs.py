@@ -87,9 +87,7 @@ class _Following:
         found = await self._read(WantedLines(self._wanted.connector, self._wanted.task, SENT_AT_ONCE), everywhere=True)
         at_ms, run, number = _place(self._last)
         if run:
-            self._first = [
-                one for one in found if (one.number > number if one.run == run else one.line.at_ms > at_ms)
-            ]
+            self._first = [one for one in found if (one.number > number if one.run == run else one.line.at_ms > at_ms)]
         elif self._wanted.tail:
             self._first = found[-self._wanted.tail :]
 

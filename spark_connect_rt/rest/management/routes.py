@@ -13,8 +13,9 @@ from spark_connect_rt.ports.management.dead_letters import DeadLetterDesk
 from spark_connect_rt.ports.management.events import EventReads
 from spark_connect_rt.ports.management.group_reads import GroupReads
 from spark_connect_rt.ports.management.log_lines import LogReads
+from spark_connect_rt.ports.management.previews import Previews
 from spark_connect_rt.rest.context import RestContext
-from spark_connect_rt.rest.management import dead_letters, events, logs
+from spark_connect_rt.rest.management import dead_letters, events, logs, previews
 from spark_connect_rt.rest.management.event_streams import EventStreams
 
 
@@ -27,6 +28,7 @@ class Management:
     events: EventReads | None = None
     logs: LogReads | None = None
     letters: DeadLetterDesk | None = None
+    previews: Previews | None = None
 
 
 NOTHING = Management()
@@ -37,3 +39,4 @@ def add_routes(routes: APIRouter, context: RestContext, management: Management) 
     events.add_routes(routes, management.events, management.streams)
     logs.add_routes(routes, management.logs, management.streams)
     dead_letters.add_routes(routes, context, management.letters)
+    previews.add_routes(routes, context, management.previews)

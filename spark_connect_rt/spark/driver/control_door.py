@@ -24,7 +24,7 @@ HELLO_TIMEOUT_S = 10.0
 HELLO_LIMIT_BYTES = 65_536
 _SAID_LIMIT_BYTES = 4 * HELLO_LIMIT_BYTES  # handshake, hello, and what was read with it
 GUESTS_MAX = 256  # several times what a worker's slices open at once
-ROLES = ("reader", "writer", "commit", "plugins")
+ROLES = ("reader", "writer", "commit", "plugins", "preview")
 _REST_S = 0.1  # when no client can be accepted: it would be tried again at once, and for ever
 log = logging.getLogger(__name__)
 

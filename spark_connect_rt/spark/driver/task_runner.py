@@ -31,6 +31,7 @@ from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.driver.engine import Engine
 from spark_connect_rt.spark.driver.formats.spark_source import TASK_CLASS, SparkSourceRunner
 from spark_connect_rt.spark.driver.model import EngineSettings
+from spark_connect_rt.spark.driver.preview_jobs import SparkPreviews
 from spark_connect_rt.spark.driver.session import BackgroundSession, build_session
 from spark_connect_rt.spark.driver.slice_runner import SparkSliceLauncher
 
@@ -94,6 +95,10 @@ class SparkTaskRunner:
     def session(self) -> SparkSession:
         """Wait for the session; make it the calling thread's."""
         return self._session.get()
+
+    def previews(self) -> SparkPreviews:
+        """Return what runs previews beside the engine's slots."""
+        return SparkPreviews(self._launcher)
 
     def await_warm(self, timeout_s: float) -> bool:
         """Wait until a task would run at once; False: not in time. Blocks."""

@@ -7,6 +7,7 @@ driver -> reader: start stop pause resume assign revoke generation steer throttl
 reader -> driver: hello offsets measures lines ping
 writer -> driver: hello running paused durable released claimed failed lost ended steer throttle measures lines ping
 commit -> driver: hello(totals); driver -> commit: totals(error)
+driver -> preview: preview ping; preview -> driver: hello previewed doing over ping
 """
 
 from __future__ import annotations

@@ -37,6 +37,9 @@ _NUMBERS = {
 }
 
 
+log = logging.getLogger(__name__)
+
+
 class ExecutorLogs(logging.Handler):
     """Takes the lines of this process; ``flush_to`` sends them."""
 
@@ -77,7 +80,16 @@ class ExecutorLogs(logging.Handler):
             self._size -= self._waiting.popleft()[1].size()
 
     def flush_to(self, send_now: Callable[[bytes], bool]) -> None:
-        """Send what waits, as far as ``send_now`` takes it: it returns False where that would have to wait."""
+        """Send what waits, as far as ``send_now`` takes it: it returns False where that would have to wait.
+
+        Raises nothing: by the thread that calls it lives the process.
+        """
+        try:
+            self._flush_to(send_now)
+        except Exception:
+            log.exception("log lines were not sent")
+
+    def _flush_to(self, send_now: Callable[[bytes], bool]) -> None:
         with self._flushing:
             while (batch := self._next()) is not None:
                 subject, lines = batch
@@ -94,7 +106,12 @@ class ExecutorLogs(logging.Handler):
 
     def _message(self, tasks: Sequence[ConnectorTaskId], lines: Sequence[RawLine]) -> bytes:
         """Return a message of these lines, within ``MESSAGE_BYTES``: what JSON makes too long of them is cut."""
-        message = {"op": OP, "tasks": tasks, "machine": self._host, "lines": [encoded(one) for one in lines]}
+        message = {
+            "op": OP,
+            "tasks": [list(one) for one in tasks],
+            "machine": self._host,
+            "lines": [encoded(one) for one in lines],
+        }
         data = encode_message(message)
         for limit in (1_000, 100, 0):
             if len(data) > MESSAGE_BYTES:

@@ -2,11 +2,25 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import threading
+from collections.abc import Mapping, Sequence
 
 from spark_connect_rt.ports.management.events import GroupEvent
 from spark_connect_rt.ports.management.group_reads import Unanswered
+from spark_connect_rt.ports.management.log_lines import LogLine, PlacedLine, WantedLines
+from spark_connect_rt.ports.management.previews import (
+    Preview,
+    PreviewedRecord,
+    PreviewRequest,
+    PreviewStage,
+    ShownBytes,
+    ShownHeader,
+    ShownRecord,
+)
 from spark_connect_rt.rest.management.routes import Management
+
+SHOWN = ShownRecord("flights", None, None, {"id": 1}, (ShownHeader("h", 1),), 5, None, {"type": "struct"})
+
 
 EVENT = GroupEvent("e-1", 5, "failure", "w1:8083", "src", 0, "task src-0 FAILED: ValueError: no", {"trace": "..."})
 
@@ -18,4 +32,36 @@ class FakeEvents:
         return (EVENT,), (Unanswered("w2:8083", "no answer within 1000 ms"),)
 
 
-EVERY_PART = Management(events=FakeEvents())
+LINE = LogLine(5, "INFO", "x", 0, "executor", "w1:8083", "host", "hello")
+
+
+class FakeLogs:
+    """One line, and a worker that did not answer."""
+
+    def lines(
+        self, wanted: WantedLines, after: Mapping[str, int] | None = None, *, everywhere: bool = True
+    ) -> tuple[Sequence[PlacedLine], Sequence[Unanswered]]:
+        return (PlacedLine(LINE, "run", 1),), (Unanswered("w2:8083", "no answer within 1000 ms"),)
+
+
+class FakePreviews:
+    """Previews of one record."""
+
+    def __init__(self) -> None:
+        self.asked: list[PreviewRequest] = []
+        self.hangs = False
+        self.cancelled = threading.Event()
+
+    def preview(self, request: PreviewRequest, cancelled: threading.Event) -> Preview:
+        self.asked.append(request)
+        if self.hangs and cancelled.wait(10):
+            self.cancelled.set()
+        stages = (
+            PreviewStage("polled", SHOWN),
+            PreviewStage("converted", SHOWN, ShownBytes(None, "e30=")),
+            PreviewStage("transforms.x", None, None, "ValueError: no"),
+        )
+        return Preview((PreviewedRecord(stages),), "records", None, 0.5)
+
+
+EVERY_PART = Management(events=FakeEvents(), logs=FakeLogs(), previews=FakePreviews())

@@ -128,6 +128,8 @@ TRUE_ANSWERS = [
     ("GET", "/admin/story", None),
     ("GET", "/admin/progress", None),
     ("GET", "/admin/plugins", None),
+    ("POST", "/admin/preview", b'{"name":"src"}'),
+    ("POST", "/admin/preview", b'{"nam":"src"}'),
     ("GET", "/admin/events", None),
     ("GET", "/admin/events?limit=x", None),
 ]

@@ -1,0 +1,32 @@
+"""What only reaching out can tell of a configuration: one finding a line (``Connector.outside_checks``)."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from enum import Enum
+
+
+class Level(Enum):
+    """How a check went. WARNING: it will run, perhaps not as wanted. PROBLEM: it will not run as it is."""
+
+    OK = "ok"
+    WARNING = "warning"
+    PROBLEM = "problem"
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One line: what was looked at, what was found, what to change. No secret in any of it."""
+
+    check: str
+    """Which kind: host, credentials, topic ... (``ports.management.checks.CHECKS``)."""
+    setting: str
+    """The setting it is about; empty: none in particular."""
+    level: Level
+    what: str
+    change: str = ""
+
+
+OutsideCheck = Callable[[], Sequence[Finding]]
+"""Looks at one thing outside; may block for seconds."""

@@ -1,0 +1,37 @@
+"""Previews and checks of one worker, on its own clients and its own Spark session."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.management.cluster_topics import kafka_topics
+from spark_connect_rt.management.previews.previewing import ConnectorPreviews
+from spark_connect_rt.ports.management.previews import PreviewRunner
+from spark_connect_rt.ports.task_runner import TaskRunner
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.herder import DistributedHerder
+
+SPARK_WAIT_S = 60.0
+
+
+def previews(deps: HerderDependencies, herder: DistributedHerder, runner: TaskRunner) -> ConnectorPreviews:
+    """Return previews on the worker's Spark session, once that is up."""
+
+    def runs() -> PreviewRunner:
+        found = real_runner(runner, SPARK_WAIT_S)
+        if not hasattr(found, "previews"):
+            raise ConnectError("this worker has no executors that could run a preview")
+        made: PreviewRunner = found.previews()
+        return made
+
+    return ConnectorPreviews(deps, herder, runs, kafka_topics)
+
+
+def real_runner(runner: TaskRunner, limit_s: float) -> Any:
+    """Return the runner behind one that is built later. Raises ConnectError: it is not built in time, or cannot be."""
+    wait = getattr(runner, "real", None)
+    try:
+        return runner if wait is None else wait(limit_s)
+    except Exception as error:
+        raise ConnectError(f"Spark is not there: {error or type(error).__name__}") from error

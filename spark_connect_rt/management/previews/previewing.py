@@ -1,0 +1,191 @@
+"""Previews a connector: checks what is asked, makes one task's launch ready, has an executor run it.
+
+Owns what a preview may not have: a way to write. The launch that crosses holds no producer, no topic to make, no dead
+letter queue; of a sink only the consumer's properties. At most two previews run side by side on a worker.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from spark_connect_rt.api.connector import Connector, SinkConnector, SparkSinkConnector
+from spark_connect_rt.api.spark_source import SparkSourceTask
+from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError
+from spark_connect_rt.management.cluster_topics import ListTopics
+from spark_connect_rt.management.previews.planned_tasks import planned_config
+from spark_connect_rt.management.previews.starting_points import StartingPoints
+from spark_connect_rt.ports.herder import HerderApi
+from spark_connect_rt.ports.java_code import JavaConnector
+from spark_connect_rt.ports.management.previews import (
+    Preview,
+    PreviewedRecord,
+    PreviewOrder,
+    PreviewRequest,
+    PreviewRunner,
+    PreviewStage,
+    ShownBytes,
+    ShownHeader,
+    ShownHeaderBytes,
+    ShownRecord,
+)
+from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
+from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.rest.error_mapping import RestError
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.validation.config_validation import checked_config
+from spark_connect_rt.runtime.worker.java_launches import java_code
+from spark_connect_rt.runtime.worker.launches import (
+    TaskSpec,
+    connector_facts,
+    executor_name,
+    make_launch,
+    new_connector,
+)
+from spark_connect_rt.security.carried_stores import carry_stores
+
+SIDE_BY_SIDE = 2
+PLANNING_S = 30.0  # of a Java connector, in the driver's JVM
+NAMELESS = "preview"
+FindRunner = Callable[[], PreviewRunner]
+"""Waits for what runs previews. Raises ConnectError: there is none here."""
+
+
+class ConnectorPreviews:
+    """Implements ports.management.previews.Previews on one worker."""
+
+    def __init__(
+        self,
+        deps: HerderDependencies,
+        herder: HerderApi,
+        runner: FindRunner,
+        list_topics: ListTopics,
+        side_by_side: int = SIDE_BY_SIDE,
+    ) -> None:
+        """Take what a worker has; nothing is started."""
+        self._deps = deps
+        self._runner = runner
+        self._starting = StartingPoints(deps, herder, list_topics)
+        self._room = threading.BoundedSemaphore(side_by_side)
+        self._most = side_by_side
+
+    def preview(self, request: PreviewRequest, cancelled: threading.Event) -> Preview:
+        """See Previews."""
+        if not self._room.acquire(blocking=False):
+            raise RestError(
+                429, f"{self._most} previews run on this worker already: try again, or ask another", code="CRT-1170"
+            )
+        try:
+            begun_s = time.monotonic()
+            order = self._order(request)
+            outcome = self._runner().run(order, cancelled)
+            records = tuple(PreviewedRecord(tuple(map(shown_stage, stages))) for stages in outcome.records)
+            seconds = round(time.monotonic() - begun_s, 3)
+            return Preview(records, outcome.ended.value, outcome.error, seconds)
+        finally:
+            self._room.release()
+
+    def _order(self, request: PreviewRequest) -> PreviewOrder:
+        config = self._config(request)
+        name = config["name"]
+        connector = new_connector(self._deps.plugins, self._deps.resolve(config))
+        _refuse(connector, self._deps.resolve(config), put=request.put)
+        launch = self._launch(connector, name, config)
+        if launch.task_class == executor_name(SparkSourceTask):
+            raise BadRequestError(_BY_SPARK)
+        is_source = launch.kind is TaskKind.SOURCE
+        if isinstance(connector, JavaConnector) and is_source:
+            task = planned_config(connector, self._deps.resolve(config), min(request.seconds, PLANNING_S))
+            launch = replace(launch, config={**task, "task.class": connector.java_task_class})
+        named = request.name or (request.config or {}).get("name") or ""
+        return PreviewOrder(
+            launch,
+            request.records,
+            request.seconds,
+            planned=isinstance(connector, JavaConnector),
+            offsets=self._starting.of_source(request, named) if is_source else (),
+            positions=() if is_source else self._starting.of_sink(request, name, config),
+            put=request.put,
+        )
+
+    def _config(self, request: PreviewRequest) -> dict[str, str]:
+        """Return the configuration, valid and with a name. Raises NotFoundError, BadRequestError, BadConfigError."""
+        if request.config is not None:
+            given = dict(request.config)
+            name = request.name or given.get("name") or NAMELESS
+            return checked_config(self._deps, name, {**given, "name": name})
+        stored = self._deps.config_store.snapshot().connector_config(request.name or "")
+        if stored is None:
+            raise NotFoundError(f"Connector {request.name} not found")
+        return checked_config(self._deps, request.name or "", stored)
+
+    def _launch(self, connector: Connector, name: str, config: Mapping[str, str]) -> TaskLaunch:
+        """Return the launch of a task that cannot write."""
+        worker = self._deps.settings.worker
+        facts = connector_facts(connector, java_code(connector, config, worker, self._deps.plugins))
+        launch = make_launch(TaskSpec(ConnectorTaskId(name, 0), {}, config), facts, worker, run=0, generation=0)
+        clients = carry_stores(launch.client_config) if launch.kind is TaskKind.SINK else {}
+        return replace(
+            launch,
+            client_config=clients,
+            dead_letter_producer={},
+            dead_letter_admin={},
+            topic_admin={},
+            offsets_topic="",
+        )
+
+
+_BY_SPARK = (
+    "this connector cannot be previewed: Spark itself reads or writes for it, on the driver; read the same format with "
+    "Spark to see its rows"
+)
+
+
+def _refuse(connector: Connector, config: Mapping[str, str], *, put: bool) -> None:
+    """Raise BadRequestError when a preview would leave something behind, or cannot do what is asked."""
+    if isinstance(connector, SparkSinkConnector):
+        raise BadRequestError(_BY_SPARK)
+    if isinstance(connector, SinkConnector):
+        if put and not _takes_back(connector):
+            raise BadRequestError(
+                "put: this sink cannot take back what it writes (its task has no preview_put); preview it without put"
+            )
+        return
+    if put:
+        raise BadRequestError("put: this is a source connector")
+    obstacle = connector.preview_obstacle(config)
+    if obstacle:
+        raise BadRequestError(f"this connector cannot be previewed: {obstacle}")
+
+
+def _takes_back(connector: SinkConnector) -> bool:
+    if isinstance(connector, JavaConnector):
+        return False
+    task_class: Any = connector.task_class()
+    return getattr(task_class, "preview_put", SinkTask.preview_put) is not SinkTask.preview_put
+
+
+def shown_stage(stage: Mapping[str, Any]) -> PreviewStage:
+    """Return a stage of what an executor sent. Raises ConnectError: it is none."""
+    try:
+        record, data = stage["record"], stage.get("bytes")
+        return PreviewStage(
+            stage["stage"],
+            None if record is None else _record(record),
+            None if data is None else _bytes(data),
+            stage.get("error"),
+        )
+    except (KeyError, TypeError) as error:
+        raise ConnectError(f"the executor's answer is none: {error}") from error
+
+
+def _record(tree: Mapping[str, Any]) -> ShownRecord:
+    return ShownRecord(**{**tree, "headers": tuple(ShownHeader(**one) for one in tree["headers"])})
+
+
+def _bytes(tree: Mapping[str, Any]) -> ShownBytes:
+    return ShownBytes(**{**tree, "headers": tuple(ShownHeaderBytes(**one) for one in tree["headers"])})

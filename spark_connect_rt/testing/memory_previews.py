@@ -1,0 +1,44 @@
+"""PreviewRunner on threads: what an executor does, in this process. One that hangs cannot be ended here.
+
+Twin of spark.driver.preview_jobs.
+"""
+
+from __future__ import annotations
+
+import json
+import threading
+import time
+from typing import Any
+
+from spark_connect_rt.ports.executor_clients import ExecutorClients
+from spark_connect_rt.ports.management.previews import Ended, PreviewOrder, PreviewOutcome
+from spark_connect_rt.spark.executor.previews.preview_job import carry_out
+
+GRACE_S = 4.0
+
+
+class MemoryPreviews:
+    """Port PreviewRunner."""
+
+    def __init__(self, clients: ExecutorClients, grace_s: float = GRACE_S) -> None:
+        """Take what executors get."""
+        self._clients, self._grace_s = clients, grace_s
+
+    def run(self, order: PreviewOrder, cancelled: threading.Event) -> PreviewOutcome:
+        """See PreviewRunner."""
+        records: list[Any] = []
+        doing: list[str] = []
+        over: list[Any] = []
+
+        def carry() -> None:
+            over.append(carry_out(order, self._clients, lambda text: records.append(json.loads(text)), doing.append))
+
+        thread = threading.Thread(target=carry, name="preview", daemon=True)
+        thread.start()
+        end_s = time.monotonic() + order.seconds + self._grace_s
+        while thread.is_alive() and not cancelled.is_set() and time.monotonic() < end_s:
+            thread.join(0.05)
+        if not over:
+            why = None if cancelled.is_set() else f"its time was over while {doing[-1:]}"
+            return PreviewOutcome(tuple(records), Ended.TIME, why)
+        return PreviewOutcome(tuple(records), Ended(over[0]["ended"]), over[0]["error"])
