@@ -17,6 +17,7 @@ from spark_connect_rt.ports.management.log_lines import LEVELS, LogLine, PlacedL
 from spark_connect_rt.ports.management.task_logs import LINES_EACH, TASK_LOGS, KeptLine, TaskLogs
 
 READ = "task-logs"
+LIMIT_MS = 2_000
 ANSWER_BYTES = 4 * 1024 * 1024  # of one worker; of more the newest
 
 log = logging.getLogger(__name__)
@@ -25,7 +26,16 @@ log = logging.getLogger(__name__)
 class GroupLogs:
     """Implements ports.management.log_lines.LogReads."""
 
-    def __init__(self, views: HerderViews, reads: GroupReads, worker_id: str, logs: TaskLogs = TASK_LOGS) -> None:
+    def __init__(
+        self,
+        views: HerderViews,
+        reads: GroupReads,
+        worker_id: str,
+        logs: TaskLogs = TASK_LOGS,
+        limit_ms: int = LIMIT_MS,
+    ) -> None:
+        """``limit_ms``: for the answers of the other workers."""
+        self._limit_ms = limit_ms
         self._views = views
         self._reads = reads
         self._worker_id = worker_id
@@ -45,7 +55,7 @@ class GroupLogs:
             "after": dict(after or {}),
         }
         only = None if everywhere or owners is None else owners | {self._worker_id}
-        answers = self._reads.ask(READ, arguments, only=only)
+        answers = self._reads.ask(READ, arguments, self._limit_ms, only)
         found: list[PlacedLine] = []
         for one in answers:
             if not one.why:

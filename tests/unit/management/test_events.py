@@ -26,7 +26,7 @@ STREAM = "/admin/events/stream"
 
 
 def with_events(worker: InProcessWorker, reads: HttpGroupReads) -> Management:
-    return Management(group_reads=reads, events=GroupEvents(worker.events, reads, SystemClock()))
+    return Management(group_reads=reads, events=GroupEvents(worker.events, reads, SystemClock(), limit_ms=10_000))
 
 
 @pytest.fixture

@@ -31,7 +31,9 @@ class LoggingWorkers(ManagedWorkers):
 
     def _parts(self, worker: InProcessWorker, reads: HttpGroupReads) -> Management:
         own = self.logs[worker.events.worker_id.partition(":")[0]] = TaskLogs()
-        return Management(group_reads=reads, logs=GroupLogs(worker.herder.views, reads, worker.events.worker_id, own))
+        return Management(
+            group_reads=reads, logs=GroupLogs(worker.herder.views, reads, worker.events.worker_id, own, limit_ms=10_000)
+        )
 
     def log(self, worker: str, task: ConnectorTaskId | str, at_ms: int, message: str, level: str = "INFO") -> None:
         self.logs[worker].add([task], "executor", f"host of {worker}", [RawLine(at_ms, level, "x", message)])
