@@ -10,6 +10,8 @@ ConnectError
 ├── NotFoundError                  correct the name
 ├── AlreadyExistsError             choose another name
 ├── BadRequestError                correct the request
+├── ConfigConflictError            look at what was changed meanwhile, then decide
+├── UnsafeChangeError              do it by hand: what was to be restored is not safe
 ├── PluginInUseError               delete or change the connectors that are named
 ├── ForbiddenError                 this worker is configured not to do that
 ├── BadConfigError                 correct every key in .problems
@@ -100,6 +102,18 @@ class BadRequestError(ConnectError):
     """The request cannot be carried out as it stands: correct it."""
 
     code = "CRT-1030"
+
+
+class ConfigConflictError(ConnectError):
+    """The configuration is not the one that the request is about: somebody changed it meanwhile."""
+
+    code = "CRT-1036"
+
+
+class UnsafeChangeError(ConnectError):
+    """An undo, a rollback or a way back in time that is refused: its message says what is not safe."""
+
+    code = "CRT-1037"
 
 
 class PluginInUseError(ConnectError):

@@ -105,10 +105,10 @@ def _act(file: Path | None, override: Sequence[str] | None, command: Callable[[M
 
 
 add_plugin_commands(cli, _act)
-add_store_commands(cli, _act)
+_offset_words, _file_reset = add_store_commands(cli, _act)
 add_migrate_commands(cli, _act)
 add_mirror_commands(cli, _act)
-add_cluster_commands(cli)
+add_cluster_commands(cli, _offset_words, _file_reset)
 
 
 def read_settings(file: Path | None, override: Sequence[str] | None = None) -> dict[str, str]:

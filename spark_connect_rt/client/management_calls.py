@@ -117,10 +117,10 @@ def offsets_goto(name: str, time_ms: int, *, dry_run: bool = False) -> Call[Json
     return Call("POST", f"{_of(name)}/offsets/goto", body={"time_ms": time_ms, "dry_run": dry_run})
 
 
-def letters(*, after: str = "", limit: int = 100, **filters: Any) -> Call[LetterPage]:
+def letters(*, filters: Mapping[str, Any], after: str = "", limit: int = 100) -> Call[LetterPage]:
     """Ask for a page of dead letters.
 
-    ``filters``: connector or topic; partition, stage, class_, message, origin, from_ms, to_ms, replayed.
+    ``filters``: connector or topic; partition, stage, class, message, origin, from_ms, to_ms, replayed.
     """
     return Call("GET", "/admin/dead-letters", query_of(**filters, after=after, limit=limit))
 

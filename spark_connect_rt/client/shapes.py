@@ -23,13 +23,17 @@ class TaskId(TypedDict):
     task: int
 
 
-class ConnectorInfo(TypedDict):
-    """``GET /connectors/NAME``."""
-
+class _ConnectorInfo(TypedDict):
     name: str
     config: dict[str, str]
     tasks: list[TaskId]
     type: str
+
+
+class ConnectorInfo(_ConnectorInfo, total=False):
+    """``GET /connectors/NAME``; ``offsets_status`` only where a connector was created with offsets (KIP-995)."""
+
+    offsets_status: str
 
 
 class State(TypedDict, total=False):

@@ -20,6 +20,8 @@ TABS: tuple[tuple[str, str], ...] = (
     ("", "Status"),
     ("configuration", "Configuration"),
     ("offsets", "Offsets"),
+    ("history", "History"),
+    ("dead-letters", "Dead letters"),
     ("logs", "Logs"),
 )
 """(last part of the path, words), in order."""

@@ -52,6 +52,14 @@ def sink_offsets(pairs: Sequence[OffsetPair]) -> dict[TopicPartition, int | None
     return {_sink_partition(partition): _sink_offset(offset) for partition, offset in pairs}
 
 
+def as_pairs(offsets: Mapping[TopicPartition, int | None]) -> list[OffsetPair]:
+    """Return a sink's offsets as the REST API shows them."""
+    return [
+        ({PARTITION: place.partition, TOPIC: place.topic}, None if offset is None else {OFFSET: offset})
+        for place, offset in sorted(offsets.items())
+    ]
+
+
 def _sink_partition(fields: OffsetMap | None) -> TopicPartition:
     if fields is None:
         raise BadRequestError("The partition for a sink connector offset cannot be null or missing")

@@ -21,6 +21,7 @@ from spark_connect_rt.ports.herder_values import (
     InternalKey,
     PluginInfo,
     TaskInfo,
+    TaskPace,
     TaskState,
     WorkerProgress,
     WorkerStanding,
@@ -28,6 +29,7 @@ from spark_connect_rt.ports.herder_values import (
 from spark_connect_rt.ports.loggers import LoggerLevel
 from spark_connect_rt.ports.metric_names import Measured
 from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.state.target_state import TargetState
 
 T = TypeVar("T")
 
@@ -49,6 +51,9 @@ class HerderViews(Protocol):
 
     def standing(self) -> WorkerStanding:
         """Return where this worker stands in its group; cheap."""
+
+    def task_paces(self) -> Sequence[TaskPace]:
+        """Return the pace of each task of this worker."""
 
     def progress(self) -> WorkerProgress:
         """Return what this worker does now, with counters."""
@@ -73,6 +78,18 @@ class HerderViews(Protocol):
 
         Raises NotFoundError ``Connector s not found``.
         """
+
+    def states_mark(self) -> object:
+        """Return a value that equals an earlier one only if no connector's mark has changed since; cheap."""
+
+    def status_times(self, name: str) -> Mapping[int | None, int]:
+        """Return task number (None: the connector itself) -> when its status was written, ms since 1970; 0: unknown."""
+
+    def config_version(self, name: str) -> int | None:
+        """Return a number that is another one after each write of a connector's configuration; None: no connector."""
+
+    def target_state(self, name: str) -> TargetState | None:
+        """Return what is wanted of a connector; None: no connector."""
 
     def connector_status(self, name: str) -> ConnectorStateInfo:
         """UNASSIGNED for a connector or task that no worker has reported yet.

@@ -102,18 +102,23 @@ class CreateConnector(Request[ConfigWritten]):
 
 @dataclass(frozen=True, slots=True)
 class PutConfig(Request[ConfigWritten]):
-    """Leader. Create or replace. BadConfigError."""
+    """Leader. Create or replace. BadConfigError, ConfigConflictError (it is not of version ``expected`` any more)."""
 
     name: str
     config: Mapping[str, str]
+    expected: int | None = None  # HerderViews.config_version; None: whatever is there
 
 
 @dataclass(frozen=True, slots=True)
 class PatchConfig(Request[ConfigWritten]):
-    """Leader. Change some settings, None removing one; checked as a whole. NotFoundError ``Connector s not found``."""
+    """Leader. Change some settings, None removing one; checked as a whole.
+
+    NotFoundError ``Connector s not found``, ConfigConflictError (it is not of version ``expected`` any more).
+    """
 
     name: str
     patch: Mapping[str, str | None]
+    expected: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 
 from spark_connect_rt.ports.json_shape import JsonShape, described, left_out, one_of, renamed
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -168,6 +168,11 @@ class TaskProgress(JsonShape):
     lag: int | None = field(default=None, metadata=described("Records a sink is behind; null: unknown."))
     topics: tuple[str, ...] = ()
     stalled: ProgressNote | None = field(default=None, metadata=described("null: it moves, or has nothing to do."))
+    errors: int = field(default=0, metadata=described("Attempts at records that failed, or records skipped."))
+    executor: str | None = field(default=None, metadata=described("machine:pid of its process; null: not hosted."))
+    cpu_seconds: float | None = field(
+        default=None, metadata=described("CPU of its calls (poll, put, sending); null: unknown.")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -183,6 +188,16 @@ class WorkerStanding:
     group_id: str = ""
     own_group: bool = False  # every member is a worker of this product
     member_urls: tuple[str, ...] = ()  # of every member; only the leader knows them
+
+
+class TaskPace(NamedTuple):
+    """What is asked of every task every few seconds; cheaper than its progress."""
+
+    task: ConnectorTaskId
+    records: int
+    records_per_s: float
+    lag: int | None
+    errors: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -202,6 +202,7 @@ class TaskMeasured:
     call: str = ""  # such as put: it has not returned
     call_ms: int = 0  # for so long
     positions: tuple[tuple[TopicPartition, int], ...] = ()  # sinks: next offset to read
+    where: str = ""  # machine:pid of the executor's process
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,7 +52,7 @@ def create_app(
 
     ``with_admin`` False: /admin is served elsewhere (``create_admin_app``), or nowhere.
     """
-    context = RestContext(herder, version, commit, peers, request_limit_ms)
+    context = RestContext(herder, version, commit, peers, request_limit_ms, management.history)
     routers = [it.router(context) for it in (root, health, connectors, connector_plugins)]
     routers.append(internal.router(context, management.group_reads, open_reads=with_admin))
     if with_admin:
@@ -71,7 +71,7 @@ def create_admin_app(
     management: Management = NOTHING,
 ) -> FastAPI:
     """Return the application behind ``admin.listeners``: /admin and nothing else."""
-    context = RestContext(herder, version, "unknown", peers, request_limit_ms)
+    context = RestContext(herder, version, "unknown", peers, request_limit_ms, management.history)
     return _application([admin.router(context, plugins, installs, management)], context, version)
 
 

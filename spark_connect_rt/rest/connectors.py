@@ -29,6 +29,7 @@ from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.java_hash_order import hash_order_of_copy, in_java_hash_order
 from spark_connect_rt.rest.context import JsonResponse, RestContext, flag
 from spark_connect_rt.rest.expanded_list import ExpandedList
+from spark_connect_rt.rest.management.config_versions import etag, expected_version
 from spark_connect_rt.rest.negotiation import json_body
 from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, connector_path, decoded
 from spark_connect_rt.rest.read_back import read_back, read_back_offset, read_back_task
@@ -71,8 +72,10 @@ def _add_reads(routes: APIRouter, context: RestContext) -> None:
     @routes.get("/connectors/{connector}/config")
     async def config(connector: ConnectorName) -> Response:
         """Return the connector's raw configuration."""
-        found = await context.known(lambda: views.connector_config(decoded(connector)))
-        return JsonResponse(in_java_hash_order(found))
+        name = decoded(connector)
+        version = views.config_version(name)  # before the configuration: a write between the two is found out
+        found = await context.known(lambda: views.connector_config(name))
+        return JsonResponse(in_java_hash_order(found), headers=etag(version))
 
     @routes.get("/connectors/{connector}/status")
     async def status(connector: ConnectorName) -> Response:
@@ -127,13 +130,15 @@ def _add_configuration(routes: APIRouter, context: RestContext) -> None:
         """Create a connector or replace its configuration."""
         name = decoded(connector)
         wanted = read_config(name, await json_body(request))
-        return _written(request, await context.completed(request, PutConfig(name, wanted)))
+        async with expected_version(context, request, name) as expected:
+            return _written(request, await context.completed(request, PutConfig(name, wanted, expected)))
 
     @routes.patch("/connectors/{connector}/config")
     async def patch_config(request: Request, connector: ConnectorName) -> Response:
         """Change some settings; a null value removes one."""
         name, patch = decoded(connector), read_patch(await json_body(request))
-        return _written(request, await context.completed(request, PatchConfig(name, patch)))
+        async with expected_version(context, request, name) as expected:
+            return _written(request, await context.completed(request, PatchConfig(name, patch, expected)))
 
     @routes.delete("/connectors/{connector}", status_code=204)
     async def delete(request: Request, connector: ConnectorName) -> Response:

@@ -24,14 +24,16 @@ from spark_connect_rt.errors import (
     TimedOutError,
     UnreachableError,
 )
+from spark_connect_rt.planning.history.config_diff import SettingChange
 from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.herder_requests import CatchUp
 from spark_connect_rt.ports.herder_requests import Request as HerderRequest
+from spark_connect_rt.ports.management.history import History
 from spark_connect_rt.ports.peer_client import PeerAnswer, PeerClient
 from spark_connect_rt.protocol.internal_request import ALGORITHM_HEADER, SIGNATURE_HEADER
 from spark_connect_rt.protocol.json_text import decode_json, encode_finite_json
-from spark_connect_rt.rest.error_mapping import CONFLICT, MOMENTARY, NO_LEADER, RestError
-from spark_connect_rt.rest.identity import handed_on
+from spark_connect_rt.rest.error_mapping import CONFLICT, MOMENTARY, NO_LEADER, ConfigChangedError, RestError
+from spark_connect_rt.rest.identity import handed_on, note_of, who
 from spark_connect_rt.rest.json_values import as_json
 
 T = TypeVar("T")
@@ -39,7 +41,7 @@ T = TypeVar("T")
 REQUEST_LIMIT_MS = 90_000
 SETTLED_LIMIT_S = 0.5
 ASK_AGAIN_S = 0.25  # between two tries of a request that is impossible for the moment
-_FORWARDED_HEADERS = ("Authorization", SIGNATURE_HEADER, ALGORITHM_HEADER)
+_FORWARDED_HEADERS = ("Authorization", "If-Match", SIGNATURE_HEADER, ALGORITHM_HEADER)
 
 
 class JsonResponse(Response):
@@ -75,6 +77,7 @@ class RestContext:
     commit: str
     peers: PeerClient | None = None
     request_limit_ms: int = REQUEST_LIMIT_MS
+    history: History | None = None  # None: who asks for a change is not noted
     _forwarders: ThreadPoolExecutor = field(
         default_factory=lambda: ThreadPoolExecutor(16, thread_name_prefix="rest-forward")
     )
@@ -125,7 +128,9 @@ class RestContext:
             if refused is not None and time.monotonic() >= end_s:
                 raise refused
             try:
-                return await self._submitted(wanted, end_s)
+                answer = await self._submitted(wanted, end_s)
+                self.note(request, wanted, here=True)
+                return answer
             except NotFoundError:
                 if caught_up:
                     raise
@@ -148,7 +153,13 @@ class RestContext:
             # What the other worker wrote is read here too, before the client is answered.
             if flag(request, "forward") is None:
                 await asyncio.wrap_future(self.herder.submit(CatchUp()))
+                self.note(request, wanted, here=False)
             raise Forwarded(response)
+
+    def note(self, request: Request, wanted: HerderRequest[Any], *, here: bool) -> None:
+        """Note for the history who asked for what was done; ``here`` False: another worker did it."""
+        if self.history is not None:
+            self.history.served(wanted, who(request), note_of(request), here=here)
 
     async def _submitted(self, wanted: HerderRequest[T], end_s: float) -> T:
         try:
@@ -217,6 +228,8 @@ def _as_response(answer: PeerAnswer) -> Response:
 def _peer_refusal(answer: PeerAnswer) -> RestError:
     try:
         body = decode_json(answer.body)
+        if answer.status == 412 and "diff" in body:
+            return ConfigChangedError(str(body["message"]), [SettingChange(**one) for one in body["diff"]])
         return RestError(answer.status, str(body["message"]), code=body.get("code"))
     except Exception as error:  # noqa: BLE001 - whatever is wrong with it, it is no error body
         return RestError(500, f"IO Error trying to forward REST request: no error body ({error})")

@@ -6,7 +6,7 @@ Body: ``{"error_code": status, "message": Java's words}``; what Java does not sa
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from http import HTTPStatus
 from typing import Any
@@ -15,6 +15,7 @@ from spark_connect_rt.errors import (
     AlreadyExistsError,
     BadConfigError,
     BadRequestError,
+    ConfigConflictError,
     ConnectError,
     ForbiddenError,
     NotAssignedError,
@@ -24,7 +25,9 @@ from spark_connect_rt.errors import (
     RebalanceInProgressError,
     ShuttingDownError,
     TimedOutError,
+    UnsafeChangeError,
 )
+from spark_connect_rt.planning.history.config_diff import SettingChange
 from spark_connect_rt.rest.shapes import Error
 
 NO_LEADER = "Cannot complete request momentarily due to no known leader URL, likely because a rebalance was underway."
@@ -44,6 +47,14 @@ class RestError(ConnectError):
         self.status = status
 
 
+class ConfigChangedError(RestError):
+    """The configuration was changed since the client read it; ``diff``: what, secrets hidden."""
+
+    def __init__(self, message: str, diff: Sequence[SettingChange]) -> None:
+        super().__init__(412, message, code=ConfigConflictError.code)
+        self.diff = diff
+
+
 class UnreadableBodyError(ConnectError):
     """The body is not the JSON that this endpoint reads. Java answers these 500, and so do we."""
 
@@ -57,6 +68,8 @@ HTTP_STATUS: dict[type[ConnectError], int] = {
     NotFoundError: 404,
     AlreadyExistsError: 409,
     PluginInUseError: 409,
+    ConfigConflictError: 412,
+    UnsafeChangeError: 409,
     NotLeaderError: 409,
     NotAssignedError: 409,
     RebalanceInProgressError: 409,
@@ -65,6 +78,7 @@ HTTP_STATUS: dict[type[ConnectError], int] = {
 HINTS: dict[type[ConnectError], str] = {
     BadConfigError: "Correct every setting listed in 'problems', then send the request again.",
     AlreadyExistsError: "Choose another name, or PUT /connectors/{name}/config to change this one.",
+    ConfigConflictError: "Read the configuration again, look at 'diff', then repeat your change on it.",
     PluginInUseError: "Delete or change the connectors that are named, then send the request again.",
     NotLeaderError: "Send the request again in a moment.",
     NotAssignedError: "Send the request again in a moment.",
@@ -104,7 +118,8 @@ def answer_of(error: ConnectError, path: str = "/connectors") -> ErrorAnswer:
     """Return what a refusal is answered with; ``path`` is what was asked for."""
     status = status_of(error)
     problems = error.problems if isinstance(error, BadConfigError) else None
-    return ErrorAnswer(status, Error(status, message_of(error), error.code, _hint(error, path), problems))
+    diff = tuple(error.diff) if isinstance(error, ConfigChangedError) else None
+    return ErrorAnswer(status, Error(status, message_of(error), error.code, _hint(error, path), problems, diff))
 
 
 def _hint(error: ConnectError, path: str) -> str | None:

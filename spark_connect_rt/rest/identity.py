@@ -18,6 +18,8 @@ from spark_connect_rt.ports.herder_values import InternalKey
 
 CLIENT_HEADER = "X-Connectrt-Client"
 CLIENT_SIGNATURE_HEADER = "X-Connectrt-Client-Signature"
+NOTE_HEADER = "X-Connectrt-Note"
+"""A client's own words on a change, for the history."""
 LONGEST = 256  # characters of an address
 
 
@@ -29,10 +31,18 @@ def who(request: Request) -> str:
     return f"{name}@{address}" if name else address
 
 
+def note_of(request: Request) -> str:
+    """Return what the client says of its change, or nothing."""
+    note = request.headers.get(NOTE_HEADER, "")[:LONGEST].strip()
+    return note if note.isprintable() else ""
+
+
 def handed_on(request: Request, key: InternalKey) -> Mapping[str, str]:
     """Return the headers by which the next worker knows the client of a request that is forwarded."""
     address = _first_address(request) or (request.client.host if request.client else "unknown")
     headers = {CLIENT_HEADER: address}
+    if note := note_of(request):
+        headers[NOTE_HEADER] = note
     if key.required and key.key is not None:
         headers[CLIENT_SIGNATURE_HEADER] = _signature(key.key, request, address)
     return headers

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
+from spark_connect_rt.planning.history.config_diff import SettingChange
 from spark_connect_rt.ports.herder_values import ConnectorInfo, ConnectorOffset, ConnectorStateInfo, HerderEvent
 from spark_connect_rt.ports.json_shape import JsonShape, described, left_out, one_of
 from spark_connect_rt.ports.plugin_installs import InstalledInfo
@@ -28,6 +29,7 @@ class Error(JsonShape):
     code: str | None = field(default=None, metadata=left_out("Stable code of the error.", pattern="^CRT-[0-9]{4}$"))
     hint: str | None = field(default=None, metadata=left_out("What to do about it."))
     problems: Mapping[str, Sequence[str]] | None = field(default=None, metadata=left_out("Setting -> what is wrong."))
+    diff: tuple[SettingChange, ...] | None = field(default=None, metadata=left_out("What was changed meanwhile."))
 
 
 @dataclass(frozen=True, slots=True)

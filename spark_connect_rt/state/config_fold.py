@@ -114,6 +114,22 @@ class ConfigFold:
         self._inconsistent: set[str] = set()
         self._overtaken: set[str] = set()
         self._pending_fencing: set[str] = set()
+        self._levels: dict[str, str] = {}
+
+    def target_state(self, name: str) -> TargetState | None:
+        """Return what is wanted of a connector now."""
+        return self._targets.get(name)
+
+    def seen_by_users(self, key: RecordKey) -> Configuration | None:
+        """Return what users configured under a key: a connector's settings, or one entry, ``state`` or ``level``."""
+        name = key.name
+        if key.kind is RecordKind.CONNECTOR:
+            return self._connectors.get(name)
+        if key.kind is RecordKind.LOGGER:
+            return {"level": self._levels[name]} if name in self._levels else None
+        if key.kind is not RecordKind.TARGET_STATE:
+            return None
+        return {"state": self._targets[name].value} if name in self._connectors and name in self._targets else None
 
     def apply(self, offset: int, key: bytes | None, value: bytes | None) -> ConfigEvents:
         """Fold one record and return what it means to a started worker.
@@ -227,7 +243,8 @@ class ConfigFold:
         return (RestartRequested(record.name, request.include_tasks, request.only_failed, self._offset - 1),)
 
     def _logger(self, record: RecordKey, value: Any) -> ConfigEvents:
-        return (LoggerLevelUpdated(record.name, records.decode_logger_level(value), self._offset - 1),)
+        level = self._levels[record.name] = records.decode_logger_level(value)
+        return (LoggerLevelUpdated(record.name, level, self._offset - 1),)
 
     def _overtake(self, name: str) -> None:
         if name in self._counts:

@@ -30,6 +30,7 @@ class ConnectorStatus:
     trace: str | None = None
     version: str | None = None
     notes: Mapping[str, Any] = field(default_factory=dict)  # ours: restart, progress -> what status shows of it
+    at_ms: int = field(default=0, compare=False)  # when it was written, by its record; 0: unknown
 
 
 def may_replace(previous: ConnectorStatus | None, new: ConnectorStatus) -> bool:

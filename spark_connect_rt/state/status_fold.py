@@ -25,13 +25,15 @@ def to_fields(status: ConnectorStatus) -> StatusFields:
     )
 
 
-def from_fields(fields: StatusFields) -> ConnectorStatus:
-    """Return the status. Raises DataError for a state this version does not know."""
+def from_fields(fields: StatusFields, at_ms: int = 0) -> ConnectorStatus:
+    """Return the status; ``at_ms``: when it was written. Raises DataError for a state this version does not know."""
     try:
         state = State(fields.state)
     except ValueError as error:
         raise DataError(f"state {fields.state!r} is unknown") from error
-    return ConnectorStatus(state, fields.worker_id, fields.generation, fields.trace, fields.version, fields.notes)
+    return ConnectorStatus(
+        state, fields.worker_id, fields.generation, fields.trace, fields.version, fields.notes, at_ms
+    )
 
 
 class StatusFold:
@@ -42,13 +44,16 @@ class StatusFold:
         self._tasks: dict[str, dict[int, ConnectorStatus]] = {}
         self._topics: dict[str, dict[str, TopicStatus]] = {}
 
-    def apply(self, key: bytes | None, value: bytes | None) -> None:
-        """Fold one record. Raises DataError for a record that is ignored, saying why."""
+    def apply(self, key: bytes | None, value: bytes | None, at_ms: int = 0) -> None:
+        """Fold one record, written at ``at_ms`` (ms since 1970; 0: unknown).
+
+        Raises DataError for a record that is ignored, saying why.
+        """
         match records.decode_key(key):
             case ConnectorStatusKey(connector):
-                self._apply_connector(connector, value)
+                self._apply_connector(connector, value, at_ms)
             case TaskStatusKey(task):
-                self._apply_task(task, value)
+                self._apply_task(task, value, at_ms)
             case TopicStatusKey(connector, topic):
                 self._apply_topic(connector, topic, value)
             case None:
@@ -74,20 +79,20 @@ class StatusFold:
         """Return the names of all connectors that have a status or whose tasks have one."""
         return self.connectors.keys() | self.with_tasks()
 
-    def _apply_connector(self, connector: str, value: bytes | None) -> None:
+    def _apply_connector(self, connector: str, value: bytes | None, at_ms: int) -> None:
         if value is None:
             self.connectors.pop(connector, None)
             return
-        self.connectors[connector] = from_fields(records.decode_status(value))
+        self.connectors[connector] = from_fields(records.decode_status(value), at_ms)
 
-    def _apply_task(self, task: ConnectorTaskId, value: bytes | None) -> None:
+    def _apply_task(self, task: ConnectorTaskId, value: bytes | None, at_ms: int) -> None:
         if value is None:
             tasks = self._tasks.get(task.connector, {})
             tasks.pop(task.task, None)
             if not tasks:
                 self._tasks.pop(task.connector, None)
             return
-        status = from_fields(records.decode_status(value))
+        status = from_fields(records.decode_status(value), at_ms)
         if not _is_late_goodbye(self.task(task), status):
             self._tasks.setdefault(task.connector, {})[task.task] = status
 

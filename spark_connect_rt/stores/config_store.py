@@ -12,16 +12,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 
-from spark_connect_rt.errors import ConnectError, RetriableError
+from spark_connect_rt.errors import ConnectError, DataError, RetriableError
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.compacted_log import CompactedLog, FencedWriter, LogRecord
 from spark_connect_rt.protocol import config_records as records
-from spark_connect_rt.protocol.config_records import SessionKey
+from spark_connect_rt.protocol.config_records import RecordKey, RecordKind, SessionKey
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.state.cluster_config import EMPTY, ClusterConfigState
+from spark_connect_rt.state.config_changes import CONFIG, LOGGER, STATE, ConfigChange
 from spark_connect_rt.state.config_fold import ConfigEvent, ConfigFold
 from spark_connect_rt.state.target_state import TargetState
 
+OnConfigChange = Callable[[ConfigChange], None]
+_KINDS = {RecordKind.CONNECTOR: CONFIG, RecordKind.TARGET_STATE: STATE, RecordKind.LOGGER: LOGGER}
 OnConfigEvent = Callable[[ConfigEvent], None]
 Change = tuple[bytes, bytes | None]
 
@@ -40,6 +43,7 @@ class ConfigStore:
         self._fold = ConfigFold()
         self._snapshot = EMPTY
         self._on_event: OnConfigEvent | None = None
+        self._on_change: OnConfigChange | None = None
         self._started = False
 
     def start(self, on_event: OnConfigEvent) -> None:
@@ -47,6 +51,14 @@ class ConfigStore:
         self._on_event = on_event
         self._log.start(self._on_records)
         self._started = True
+
+    def watch(self, on_change: OnConfigChange) -> None:
+        """Report every change that users made from ``start`` on, those that are read at the start included.
+
+        Called from the log's thread for each record in its order, before a write that it is part of returns; must
+        return at once. Call before ``start``.
+        """
+        self._on_change = on_change
 
     def stop(self) -> None:
         """Close the log; the last snapshot stays readable."""
@@ -165,13 +177,37 @@ class ConfigStore:
         events: list[ConfigEvent] = []
         for record in batch:
             try:
-                events += self._fold.apply(record.offset, record.key, record.value)
+                events += self._apply(record)
             except Exception as error:  # noqa: BLE001 - what no one foresaw must not end the reader of every worker
                 _log.error("config topic offset=%d ignored: %s", record.offset, error)
         self._snapshot = self._fold.snapshot()  # one assignment: readers see the old one or the new one
         if self._started and self._on_event is not None:
             for event in events:
                 self._on_event(event)
+
+    def _apply(self, record: LogRecord) -> Sequence[ConfigEvent]:
+        key = None if self._on_change is None else _key_seen_by_users(record.key)
+        if key is None or self._on_change is None:
+            return self._fold.apply(record.offset, record.key, record.value)
+        before, target = self._fold.seen_by_users(key), self._fold.target_state(key.name)
+        events = self._fold.apply(record.offset, record.key, record.value)
+        after, target = self._fold.seen_by_users(key), self._fold.target_state(key.name) or target
+        is_removal = key.kind is RecordKind.CONNECTOR and record.value is None  # compaction may have taken what was
+        if before != after or is_removal:
+            beside = target.value if target and key.kind is RecordKind.CONNECTOR else None
+            self._on_change(
+                ConfigChange(
+                    _KINDS[key.kind],
+                    key.name,
+                    before,
+                    after,
+                    record.offset,
+                    record.timestamp_ms,
+                    beside,
+                    self._started,
+                )
+            )
+        return events
 
 
 class _Deadline:
@@ -194,3 +230,12 @@ def _as_connect_error(error: Exception, changes: Sequence[Change]) -> ConnectErr
         return error
     keys = ", ".join(key.decode("utf-8", errors="replace") for key, _ in changes)
     return RetriableError(f"Error writing {keys} to Kafka: {error}")
+
+
+def _key_seen_by_users(key: bytes | None) -> RecordKey | None:
+    """Return the key of a connector, a target state or a logger; None for any other."""
+    try:
+        found = records.decode_key(key)
+    except DataError:
+        return None
+    return found if found is not None and found.kind in _KINDS else None

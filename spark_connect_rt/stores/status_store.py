@@ -46,12 +46,18 @@ class StatusStore:
         self._lock = threading.Lock()
         self._fold = StatusFold()
         self._sequence = 0
+        self._version = 0
         self._newest: dict[bytes, int] = {}  # key -> sequence of the last put that is not yet durable
         self._retries: dict[bytes, tuple[bytes | None, int]] = {}  # key -> (value, sequence)
         self._retry_backoff_ms = retry_backoff_ms
         self._threads = threads
         self._timer: Timer | None = None
         self._stopped = False
+
+    @property
+    def version(self) -> int:
+        """Return a number that grows with everything that is read."""
+        return self._version
 
     def start(self) -> None:
         """Read to the end of the topic. Raises as ``CompactedLog.start``."""
@@ -180,9 +186,10 @@ class StatusStore:
 
     def _on_records(self, batch: Sequence[LogRecord]) -> None:
         with self._lock:
+            self._version += 1
             for record in batch:
                 try:
-                    self._fold.apply(record.key, record.value)
+                    self._fold.apply(record.key, record.value, record.timestamp_ms)
                 except Exception as error:  # noqa: BLE001 - what no one foresaw must not end the reader of every worker
                     _log.error(
                         "status topic partition=%d offset=%d ignored: %s",

@@ -183,6 +183,7 @@ class InProcessCluster:
         self.topics.logs["offsets"] = self.offset_topic
         self.transactions = MemoryTransactions(self.topics)
         self.workers: dict[str, InProcessWorker] = {}
+        self.on_made: Callable[[str, HerderDependencies, DistributedHerder], None] | None = None  # before its start
         self._by_url: dict[str, DistributedHerder] = {}
         self.peers = InProcessPeers(self._by_url)
 
@@ -208,34 +209,33 @@ class InProcessCluster:
         resolve = ConfigProviders.from_config(raw, plugins.class_of).resolve
         worker_config = worker_settings(raw, resolve)
         writer = MemoryFencedWriter(self.config_topic, LEADER_ID) if worker_config.group.fences_leader else None
-        herder = DistributedHerder(
-            HerderDependencies(
-                settings=HerderSettings.of(f"{name}:8083", url, worker_config),
-                clock=clock,
-                member=member,
-                config_store=ConfigStore(
-                    MemoryCompactedLog(self.config_topic, report=supervisor.failed), clock, writer
-                ),
-                status_store=StatusStore(MemoryCompactedLog(self.status_topic, report=supervisor.failed), clock),
-                offset_store=OffsetStore(
-                    MemoryCompactedLog(self.offset_topic, report=supervisor.failed), may_write=member.in_contact
-                ),
-                runner=runner,
-                sink_groups=self.consumer_groups.member,
-                plugins=plugins,
-                loggers=loggers,
-                peers=self.peers,
-                new_key=lambda size: bytes(range(size)),
-                group_offsets=MemoryGroupOffsets(self.consumer_groups),
-                transactions=self.transactions,
-                supervisor=supervisor,
-                open_offsets=self._own_offsets,
-                resolve=resolve,
-                record_event=events,
-            )
+        dependencies = HerderDependencies(
+            settings=HerderSettings.of(f"{name}:8083", url, worker_config),
+            clock=clock,
+            member=member,
+            config_store=ConfigStore(MemoryCompactedLog(self.config_topic, report=supervisor.failed), clock, writer),
+            status_store=StatusStore(MemoryCompactedLog(self.status_topic, report=supervisor.failed), clock),
+            offset_store=OffsetStore(
+                MemoryCompactedLog(self.offset_topic, report=supervisor.failed), may_write=member.in_contact
+            ),
+            runner=runner,
+            sink_groups=self.consumer_groups.member,
+            plugins=plugins,
+            loggers=loggers,
+            peers=self.peers,
+            new_key=lambda size: bytes(range(size)),
+            group_offsets=MemoryGroupOffsets(self.consumer_groups),
+            transactions=self.transactions,
+            supervisor=supervisor,
+            open_offsets=self._own_offsets,
+            resolve=resolve,
+            record_event=events,
         )
+        herder = DistributedHerder(dependencies)
         worker = self.workers[name] = InProcessWorker(herder, member, runner, loggers, supervisor, events)
         self._by_url[url] = herder
+        if self.on_made is not None:
+            self.on_made(name, dependencies, herder)
         herder.start()
         return worker
 

@@ -24,7 +24,7 @@ from tests.e2e.commands import until
 from tests.e2e.conftest import Times
 from tests.e2e.example_stories import PLUGINS, Examples
 from tests.e2e.java_stories import ON_JAVA, drivers_jvm, java_plugin_path
-from tests.e2e.log_stories import a_task_is_read_without_sparks_pages, chatty_plugin
+from tests.e2e.log_stories import a_task_is_read_without_sparks_pages, chatty_plugin, logged_lines
 from tests.e2e.preview_stories import (
     Previews,
     a_sink_is_previewed,

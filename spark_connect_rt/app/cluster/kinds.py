@@ -32,6 +32,8 @@ class Asked:
     terms: tuple[Term, ...] = ()
     wide: bool = False
     limit: int = 100
+    sorts: tuple[str, ...] = ()
+    """Of changes: config, state ..."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -142,7 +144,7 @@ def _letters(session: Session, asked: Asked) -> Sequence[Item]:
         raise BadRequestError("get dead-letters needs the name of a connector")
     found: list[Item] = []
     for name in names_of(session, asked.words, asked.terms):
-        found += session.ask(management_calls.letters(connector=name, limit=asked.limit))["letters"]
+        found += session.ask(management_calls.letters(filters={"connector": name}, limit=asked.limit))["letters"]
     return found
 
 
@@ -155,7 +157,7 @@ def _events(session: Session, asked: Asked) -> Sequence[Item]:
 def _history(session: Session, asked: Asked) -> Sequence[Item]:
     found: list[Item] = []
     for name in asked.words or [""]:
-        answer = session.ask(management_calls.history(name, limit=asked.limit))
+        answer = session.ask(management_calls.history(name, kind=asked.sorts, limit=asked.limit))
         if answer.get("problem"):
             session.terminal.note(f"the history is not whole: {answer['problem']}")
         found += answer["changes"]

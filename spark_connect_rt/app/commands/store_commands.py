@@ -14,6 +14,7 @@ import typer
 
 Act = Callable[[Path, Sequence[str] | None, Callable[[Mapping[str, str]], int]], object]
 """(properties file, overrides, command) -> exits the process."""
+Reset = Callable[[Path, str, Path | None, str | None, bool, list[str] | None], None]
 
 PropertiesFile = Annotated[Path, typer.Argument(help="The worker's properties file: it names the topics.")]
 BackupFile = Annotated[Path, typer.Argument(help="The backup.")]
@@ -32,14 +33,24 @@ Source = Annotated[int, typer.Option("--source", help="Which of the query's sour
 Connector = Annotated[str | None, typer.Option("--connector", help="Only this connector.")]
 
 
-def add_store_commands(cli: typer.Typer, act: Act) -> None:
-    """Add the two groups of words; ``act`` reads the file, runs, turns errors into exit codes."""
+def add_store_commands(cli: typer.Typer, act: Act) -> tuple[typer.Typer, Reset]:
+    """Add the two groups of words; ``act`` reads the file, runs, turns errors into exit codes.
+
+    Returns the group ``offsets``, and what ``offsets reset FILE NAME`` does: its word is shared with a cluster's.
+    """
     store = typer.Typer(help="The three internal topics: what is wrong, backup, restore, repair.", no_args_is_help=True)
     offsets = typer.Typer(help="Where connectors are: listed, altered, reset, pruned.", no_args_is_help=True)
     cli.add_typer(store, name="store")
     cli.add_typer(offsets, name="offsets")
     _add_store(store, act)
     _add_offsets(offsets, act)
+
+    def reset(
+        file: Path, name: str, safety: Path | None, url: str | None, apply: bool, override: list[str] | None
+    ) -> None:
+        act(file, override, lambda settings: changes().reset(settings, name, _options(apply, safety, url)))
+
+    return offsets, reset
 
 
 def _add_store(store: typer.Typer, act: Act) -> None:
@@ -112,18 +123,6 @@ def _add_offsets(offsets: typer.Typer, act: Act) -> None:
     ) -> None:
         """Write offsets of a connector: a running worker is asked, without one this command does it."""
         act(file, override, lambda settings: changes().alter(settings, name, wanted, _options(apply, safety, url)))
-
-    @offsets.command()
-    def reset(
-        file: PropertiesFile,
-        name: Name,
-        safety: NewFile = None,
-        url: Url = None,
-        apply: Apply = False,
-        override: Override = None,
-    ) -> None:
-        """Forget all offsets of a connector: a running worker is asked, without one this command does it."""
-        act(file, override, lambda settings: changes().reset(settings, name, _options(apply, safety, url)))
 
     @offsets.command()
     def reconcile(

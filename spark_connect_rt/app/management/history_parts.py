@@ -2,29 +2,31 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Callable
+from pathlib import Path
 
-from spark_connect_rt.config.worker.management import ManagementSettings
+from spark_connect_rt.config.client_properties import log_client_properties
+from spark_connect_rt.config.worker.standalone_config import StandaloneConfig
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
-from spark_connect_rt.kafka.admin import TopicSpec
+from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.management.history.course_keeper import CourseKeeper
+from spark_connect_rt.management.history.declared_settings import DeclaredByPlugins
+from spark_connect_rt.management.history.recorder import Recorder
+from spark_connect_rt.management.history.service import RangeProblems, WorkerHistory
+from spark_connect_rt.management.history.sink_ranges import SinkRanges
+from spark_connect_rt.ports.compacted_log import CompactedLog
+from spark_connect_rt.ports.supervision import Part
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.worker_views import WorkerViews
+from spark_connect_rt.stores.course_store import CourseStore
+from spark_connect_rt.stores.history_store import HistoryStore
+from spark_connect_rt.stores.lazy_log import LogSource, OnEnd
+from spark_connect_rt.stores.local_log import LocalCompactedLog
+from spark_connect_rt.stores.offset_file import OffsetFile
 
-
-@dataclass(frozen=True, slots=True)
-class HistoryLimits:
-    """How much is kept: changes of each connector and their age, bytes of the course of one connector's offsets."""
-
-    changes_max: int  # 0: no history at all
-    age_max_ms: int
-    course_bytes_max: int  # 0: no course
-
-    @classmethod
-    def of(cls, settings: ManagementSettings) -> HistoryLimits:
-        """Return those of the worker's file."""
-        return cls(
-            settings.connectrt_history_changes_max,
-            settings.connectrt_history_age_max_ms,
-            settings.connectrt_history_course_max_bytes,
-        )
+# Else every start would read what was replaced long ago: the broker never compacts the last segment.
+SHORT_HEAD = {"segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}
 
 
 def history_topics(config: WorkerConfig) -> tuple[TopicSpec, TopicSpec] | None:
@@ -33,8 +35,79 @@ def history_topics(config: WorkerConfig) -> tuple[TopicSpec, TopicSpec] | None:
         return None
     configs = config.storage["config"]
     name = config.management.connectrt_history_storage_topic or f"{configs.name}-history"
-    small = {"segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}  # else starts read what is long replaced
     return (
-        TopicSpec(name, 1, configs.replication_factor, small),
-        TopicSpec(f"{name}-course", 1, configs.replication_factor, small),
+        TopicSpec(name, 1, configs.replication_factor, SHORT_HEAD),
+        TopicSpec(f"{name}-course", 1, configs.replication_factor, SHORT_HEAD),
+    )
+
+
+def worker_history(
+    config: WorkerConfig,
+    worker_id: str,
+    deps: HerderDependencies,
+    views: WorkerViews,
+    admin: KafkaAdmin,
+) -> WorkerHistory | None:
+    """Return the history of a worker, not started; None: its file wants none."""
+    if config.management.connectrt_history_changes_max == 0:
+        return None
+    topics = history_topics(config)
+    if topics is None:
+        sources = _local_sources(config)
+    else:
+        sources = (_topic_source(config, admin, topics[0]), _topic_source(config, admin, topics[1]))
+    return history_over(sources, worker_id, deps, views, is_alone=topics is None, range_problems=SinkRanges(deps))
+
+
+def history_over(
+    sources: tuple[LogSource, LogSource],
+    worker_id: str,
+    deps: HerderDependencies,
+    views: WorkerViews,
+    *,
+    is_alone: bool,
+    range_problems: RangeProblems,
+    course_period_s: float = 60.0,
+) -> WorkerHistory:
+    """Return a history over logs of changes and of the course; it watches the stores of ``deps`` from now on."""
+    settings = deps.settings.worker.management
+    now_ms: Callable[[], int] = deps.clock.now_ms
+    store = HistoryStore(
+        sources[0], settings.connectrt_history_changes_max, settings.connectrt_history_age_max_ms, now_ms
+    )
+    declared = DeclaredByPlugins(deps)
+    recorder = Recorder(worker_id, store, declared, views.is_leader, now_ms, alone=is_alone)
+    deps.config_store.watch(recorder.config_changed)
+    deps.offset_notes.listen(recorder.offsets_changed)
+    course = CourseKeeper(
+        CourseStore(sources[1]),
+        views.list_connectors,
+        views.offsets_as_read,
+        views.is_leader,
+        now_ms,
+        settings.connectrt_history_course_max_bytes,
+        course_period_s,
+    )
+    return WorkerHistory(store, recorder, course, declared, now_ms, range_problems)
+
+
+def _topic_source(config: WorkerConfig, admin: KafkaAdmin, topic: TopicSpec) -> LogSource:
+    def open_log(on_end: OnEnd) -> CompactedLog:
+        def ended(part: Part, error: BaseException | str) -> None:  # the worker goes on: no connector needs it
+            on_end(f"{part.title} ended: {error}")
+
+        clients = log_client_properties(config, "history", None)
+        return KafkaCompactedLog(topic, admin, clients, exact_partitions=1, report=ended)
+
+    return LogSource(lambda: admin.partition_count(topic.name) is not None, open_log)
+
+
+def _local_sources(config: WorkerConfig) -> tuple[LogSource, LogSource]:
+    """Return a file beside that of the offsets for the changes; the course is gone with the process."""
+    assert isinstance(config, StandaloneConfig)
+    offsets = Path(config.offset_storage_file_filename)
+    kept = OffsetFile(offsets.with_name(f"{offsets.name}.history"))
+    return (
+        LogSource(lambda: True, lambda _: LocalCompactedLog("history", kept)),
+        LogSource(lambda: True, lambda _: LocalCompactedLog("history-course")),
     )

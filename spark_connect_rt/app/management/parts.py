@@ -8,6 +8,8 @@ from typing import Protocol
 
 from spark_connect_rt._version import CONNECT_VERSION
 from spark_connect_rt.app.management.dead_letters import letter_desk
+from spark_connect_rt.app.management.history_parts import worker_history
+from spark_connect_rt.app.management.overview import OverviewParts, shown_configs
 from spark_connect_rt.app.management.previews import previews
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin
@@ -75,10 +77,25 @@ class WorkerManagement:
         events = _group_events(around, reads)
         if events is not None:
             self._services.append(events)
+        deps, views = around.dependencies, around.herder.views
+        overview = OverviewParts(views, reads, deps.clock, deps.peers, shown_configs(deps))
+        self._services.append(overview)
         letters = letter_desk(around.config, around.dependencies, around.herder.views, around.admin)
         logs = GroupLogs(around.herder.views, reads, around.worker_id)
+        history = worker_history(
+            around.config, around.worker_id, around.dependencies, around.herder.views, around.admin
+        )
+        self._services += [history] if history is not None else []
         shown = previews(around.dependencies, around.herder, around.runner)
-        self.parts = Management(group_reads=reads, events=events, logs=logs, letters=letters, previews=shown)
+        self.parts = Management(
+            group_reads=reads,
+            events=events,
+            logs=logs,
+            letters=letters,
+            previews=shown,
+            history=history,
+            overview=overview.overview,
+        )
 
     def start(self) -> None:
         """Start every part."""

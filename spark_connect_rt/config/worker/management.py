@@ -1,4 +1,4 @@
-"""Settings of the management API: the history of changes and of offsets, the web console. Ours; Java workers ignore them."""
+"""Settings of the management API: history of changes and offsets, the console. Ours; Java workers ignore them."""
 
 from __future__ import annotations
 

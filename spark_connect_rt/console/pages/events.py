@@ -13,9 +13,19 @@ from starlette.responses import Response
 
 from spark_connect_rt.console.api import Api, at
 from spark_connect_rt.console.frame import Frame
-from spark_connect_rt.console.views.events import KINDS, SPANS, EventFilter, event_filter, event_line, event_lines
+from spark_connect_rt.console.views.events import (
+    KINDS,
+    SPANS,
+    EventFilter,
+    EventLine,
+    event_filter,
+    event_line,
+    event_lines,
+)
 from spark_connect_rt.console.views.values import mapping
 from spark_connect_rt.protocol.json_text import decode_json
+
+_MISSED_MAX = 100  # events that a page out of sight is sent again
 
 
 def add_routes(routes: APIRouter, frame: Frame) -> None:
@@ -31,8 +41,8 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
 
     @routes.get("/events/stream")
     async def stream(request: Request) -> Response:
-        wanted, last_id = _wanted(request), request.headers.get("last-event-id", "")
-        return frame.stream(_rendered(frame, request, frame.api(request), wanted, last_id))
+        wanted = _wanted(request)
+        return frame.stream(_rendered(frame, request, frame.api(request), wanted))
 
 
 def _wanted(request: Request) -> EventFilter:
@@ -40,14 +50,23 @@ def _wanted(request: Request) -> EventFilter:
     return event_filter(given.getlist("kind"), given.get("connector", ""), given.get("seconds", ""))
 
 
-async def _rendered(
-    frame: Frame, request: Request, api: Api, wanted: EventFilter, last_id: str
-) -> AsyncIterator[tuple[str, Any]]:
-    """Yield the events that the filter lets through, as the page shows them."""
+async def _rendered(frame: Frame, request: Request, api: Api, wanted: EventFilter) -> AsyncIterator[tuple[str, Any]]:
+    """Yield the events that the filter lets through, as the page shows them.
+
+    First come the latest ones again: a page that was out of sight has missed some, and knows by their ids which.
+    """
     query = {"kind": ",".join(wanted.kinds), "connector": wanted.connector}
+    latest = event_lines(mapping(await api.get(at("admin", "events"), query | {"limit": _MISSED_MAX})))
+    for line in reversed(latest):
+        yield _event(frame, request, line)
+    last_id = latest[0].id if latest else ""
     async for _, data in api.stream(at("admin", "events", "stream"), query, last_id):
         line = event_line(mapping(decode_json(data.encode())))
         if (wanted.kinds and line.kind not in wanted.kinds) or wanted.connector not in ("", line.connector):
             continue
-        html = frame.text(request, "_event.html", line=line)
-        yield "event", {"id": line.id, "html": html, "words": f"{line.kind}: {line.connector} {line.summary}"}
+        yield _event(frame, request, line)
+
+
+def _event(frame: Frame, request: Request, line: EventLine) -> tuple[str, Any]:
+    html = frame.text(request, "_event.html", line=line)
+    return "event", {"id": line.id, "html": html, "words": f"{line.kind}: {line.connector} {line.summary}"}

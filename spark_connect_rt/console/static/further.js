@@ -13,7 +13,8 @@
       const last = asked.get(part) ?? performance.now();
       if (!asked.has(part)) asked.set(part, last);
       if (performance.now() - last < Number(part.dataset.refresh) * 1000) continue;
-      if (part.contains(document.activeElement) || part.matches(":hover") || part.querySelector("details[data-kept][open]")) continue;
+      const always = "refreshAlways" in part.dataset;
+      if (!always && (part.contains(document.activeElement) || part.matches(":hover"))) continue;
       asked.set(part, performance.now());
       htmx.trigger(part, "refresh");
     }
@@ -46,7 +47,6 @@
     const seen = (id) => [...list.children].some((one) => one.dataset.event === id);
     const show = () => { state.textContent = held.length ? `${held.length} held back` : ""; };
     function put(one) {
-      if (one.id && seen(one.id)) return;
       const template = document.createElement("template");
       template.innerHTML = one.html; // made by the worker's template, which escapes every value
       connectrt.times(template.content);
@@ -58,7 +58,8 @@
     stream?.close();
     stream = connectrt.live(list.dataset.liveEvents, {
       event(one) {
-        if (hold.checked) { held.push(one); show(); return; }
+        if (one.id && seen(one.id)) return;
+        if (hold.checked) { if (!held.some((it) => it.id === one.id)) held.push(one); show(); return; }
         put(one);
         connectrt.say(one.words);
       },
@@ -88,6 +89,12 @@
       });
     }
   }
+
+  document.addEventListener("change", (event) => { // the box above a column of boxes
+    const name = event.target.dataset?.tickAll;
+    if (!name) return;
+    for (const one of document.querySelectorAll(`input[type=checkbox][name="${CSS.escape(name)}"]`)) one.checked = event.target.checked;
+  });
 
   function start() { events(); finders(); }
   document.addEventListener("DOMContentLoaded", start);

@@ -32,7 +32,7 @@ class EventLine:
 def event_line(one: Mapping[str, Any]) -> EventLine:
     """Return one event of the API; a kind of tomorrow is shown as it is."""
     kind = text(one.get("kind"))
-    details = tuple((str(name), text(value)) for name, value in mapping(one.get("details")).items())
+    details = tuple((str(name), detail_text(value)) for name, value in mapping(one.get("details")).items())
     return EventLine(
         id=text(one.get("id")),
         at_ms=whole(one.get("at_ms")) or 0,
@@ -44,6 +44,21 @@ def event_line(one: Mapping[str, Any]) -> EventLine:
         summary=text(one.get("summary")),
         details=tuple((name, value) for name, value in details if value),
     )
+
+
+def detail_text(value: Any) -> str:
+    """Return one detail: a list has a line for each value, and what moved reads as a sentence."""
+    if not isinstance(value, list):
+        return text(value)
+    return "\n".join(_sentence(one) if isinstance(one, Mapping) else text(one) for one in value)
+
+
+def _sentence(one: Mapping[str, Any]) -> str:
+    if "connector" in one and "from" in one:
+        what = text(one["connector"]) + ("" if one.get("task") is None else f" task {text(one['task'])}")
+        way = [f"from {text(one['from'])}"] if one["from"] else []
+        return " ".join([what, *way, *([f"to {text(one['to'])}"] if one.get("to") else [])])
+    return ", ".join(f"{name} {text(value)}" for name, value in one.items() if value not in (None, ""))
 
 
 def event_lines(answer: Mapping[str, Any]) -> tuple[EventLine, ...]:

@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from spark_connect_rt.console.views.letters import differences
-from spark_connect_rt.console.views.values import mapping, objects, text, whole
+from spark_connect_rt.console.views.values import mapping, objects, text, texts, whole
 
 KINDS = ("config", "state", "offsets", "logger")
 
@@ -35,6 +35,7 @@ class Change:
     worker_id: str
     note: str
     differences: tuple[Difference, ...]
+    changed_unseen: tuple[str, ...] = ()  # hidden settings that have another value since
 
     @property
     def can_roll_back(self) -> bool:
@@ -44,7 +45,7 @@ class Change:
     @property
     def can_undo(self) -> bool:
         """Whether it is a change of offsets, which may be taken back."""
-        return self.kind == "offsets" and self.action in ("alter", "reset", "set")
+        return self.kind == "offsets"
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +55,12 @@ class HistoryPage:
     changes: tuple[Change, ...]
     problem: str
     before: int | None
+
+    @property
+    def compared(self) -> tuple[int | None, int | None]:
+        """Which two configurations are compared first: the newest with the one before it."""
+        numbers = [one.number for one in self.changes if one.kind == "config"]
+        return (numbers[1] if len(numbers) > 1 else None), (numbers[0] if numbers else None)
 
 
 def history_page(answer: Mapping[str, Any], limit: int) -> HistoryPage:
@@ -82,6 +89,7 @@ def change_of(one: Mapping[str, Any]) -> Change:
         worker_id=text(one.get("worker_id")),
         note=text(one.get("note")),
         differences=found,
+        changed_unseen=texts(one.get("changed_unseen")),
     )
 
 

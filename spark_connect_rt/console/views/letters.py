@@ -16,6 +16,7 @@ from spark_connect_rt.console.views.values import json_text, mapping, number, ob
 FILTERS = ("partition", "stage", "class", "message", "origin", "from_ms", "to_ms", "replayed")
 """Fields of the filter, as the API names them."""
 PAGE = 50
+_BRIEF = 60  # characters
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +66,13 @@ class Letter:
     def id(self) -> str:
         """Its place in the topic, as forms carry it."""
         return f"{self.partition}-{self.offset}"
+
+    @property
+    def brief(self) -> str:
+        """The record on one line: its value, or its key where it has none."""
+        whole_text = self.key.text if self.value.kind == "nothing" else self.value.text
+        line = " ".join(whole_text.split())
+        return line if len(line) <= _BRIEF else f"{line[: _BRIEF - 1]}…"
 
     @property
     def replayed(self) -> bool:
@@ -170,8 +178,9 @@ def replay_body(connector: str, fields: Mapping[str, Sequence[str]]) -> dict[str
         body["edit"] = edit
     if rate := first.get("rate", "").strip():
         body["rate"] = _rate(rate)
-    if first.get("dry_run"):
-        body["dry_run"] = True
+    for flag in ("again", "dry_run"):
+        if first.get(flag):
+            body[flag] = True
     return body
 
 

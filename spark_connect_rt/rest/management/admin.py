@@ -39,6 +39,6 @@ def router(
         return Response(metrics_text(herder.views.metrics()), media_type=CONTENT_TYPE)
 
     plugin_installs.add_routes(routes, plugins, installs)
-    loggers.add_routes(routes, herder)
+    loggers.add_routes(routes, context)
     add_routes(routes, context, management)
     return routes

@@ -29,7 +29,10 @@ log = logging.getLogger(__name__)
 
 @dataclass(frozen=True, slots=True)
 class Sent:
-    """One event of a stream; ``data`` is anything that json_values.as_json takes, ``id`` is left out when empty."""
+    """One event of a stream; ``id`` is left out when empty.
+
+    ``data`` is anything that json_values.as_json takes, or the bytes of JSON on one line, which many streams may share.
+    """
 
     event: str
     data: Any
@@ -88,6 +91,6 @@ class EventStreams:
 
 def frame_of(sent: Sent) -> bytes:
     """Return the bytes of one event. JSON has no line breaks, so its data is one line."""
-    data = encode_finite_json(as_json(sent.data)).decode(errors="backslashreplace")
+    data = sent.data if isinstance(sent.data, bytes) else encode_finite_json(as_json(sent.data))
     head = f"id: {sent.id}\n" if sent.id else ""
-    return f"{head}event: {sent.event}\ndata: {data}\n\n".encode()
+    return b"%bevent: %b\ndata: %b\n\n" % (head.encode(), sent.event.encode(), data)

@@ -9,17 +9,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from spark_connect_rt.errors import BadRequestError, NotFoundError
-from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.herder_requests import SetGroupLoggerLevel, SetLoggerLevel
 from spark_connect_rt.ports.loggers import LEVELS
-from spark_connect_rt.rest.context import JsonResponse
+from spark_connect_rt.rest.context import JsonResponse, RestContext
 from spark_connect_rt.rest.negotiation import json_body
 from spark_connect_rt.rest.paths import decoded
 from spark_connect_rt.rest.request_body import read_patch
 
 
-def add_routes(routes: APIRouter, herder: HerderApi) -> None:
+def add_routes(routes: APIRouter, context: RestContext) -> None:
     """Add the routes to those of ``/admin``."""
+    herder = context.herder
 
     @routes.get("/admin/loggers")
     async def levels() -> Response:
@@ -37,8 +37,13 @@ def add_routes(routes: APIRouter, herder: HerderApi) -> None:
         wanted = _wanted_level(await json_body(request))
         name = decoded(logger)
         if request.query_params.get("scope", "worker").lower() != "cluster":
-            return JsonResponse(await asyncio.wrap_future(herder.submit(SetLoggerLevel(name, wanted))))
-        await asyncio.wrap_future(herder.submit(SetGroupLoggerLevel(name, wanted)))
+            of_worker = SetLoggerLevel(name, wanted)
+            changed = await asyncio.wrap_future(herder.submit(of_worker))
+            context.note(request, of_worker, here=True)
+            return JsonResponse(changed)
+        of_group = SetGroupLoggerLevel(name, wanted)
+        await asyncio.wrap_future(herder.submit(of_group))
+        context.note(request, of_group, here=True)
         return Response(status_code=204)
 
 

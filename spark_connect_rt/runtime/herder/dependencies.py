@@ -13,6 +13,7 @@ from spark_connect_rt.ports.group_member import GroupMember
 from spark_connect_rt.ports.group_offsets import GroupOffsets, TableMemory
 from spark_connect_rt.ports.loggers import Loggers
 from spark_connect_rt.ports.management.events import RecordEvent, no_event
+from spark_connect_rt.ports.management.offset_notes import OffsetNotes
 from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.ports.plugin_catalog import PluginCatalog
 from spark_connect_rt.ports.sink_group import SinkGroupFactory
@@ -59,6 +60,7 @@ class HerderDependencies:
     supervisor: Supervisor = field(default_factory=Supervisor)  # notified of parts that ended by an error
     transactions: Transactions | None = None  # None: no exactly-once sources
     trouble: Callable[[], str] = lambda: ""  # of what serves some connectors only: a line for /health
+    offset_notes: OffsetNotes = field(default_factory=OffsetNotes)  # of changes of offsets that are carried out here
     open_offsets: OpenStore | None = None  # None: connectors have no offset topics of their own
     record_event: RecordEvent = no_event  # for the group's own story
 

@@ -93,8 +93,8 @@ class DistributedHerder:
                 return self._threads.answer(lambda: plugin_settings(self._deps, name, version))
             case ValidateConfig(config):
                 return self._threads.answer(lambda: validated(self._deps, config))
-            case PatchConfig(name, patch):
-                return self._threads.answer(lambda: self._patch(name, patch))
+            case PatchConfig(name, patch, expected):
+                return self._threads.answer(lambda: self._patch(name, patch, expected))
             case CreateConnector() | PutConfig():
                 return self._checked(request)
             case RestartConnector() | RestartTask():
@@ -116,11 +116,13 @@ class DistributedHerder:
             raise ForbiddenError("Topic tracking reset is disabled.")
         self._deps.status_store.reset_topics(name)
 
-    def _patch(self, name: str, patch: Mapping[str, str | None]) -> ConfigWritten:
+    def _patch(self, name: str, patch: Mapping[str, str | None], expected: int | None) -> ConfigWritten:
         limit_s = self._deps.settings.request_limit_ms / 1000
         actions, what = self._loop.actions, f"patch {name}"
         while True:
-            before: Mapping[str, str] = self._loop.add(what, partial(actions.config_to_patch, name)).result(limit_s)
+            before: Mapping[str, str] = self._loop.add(what, partial(actions.config_to_patch, name, expected)).result(
+                limit_s
+            )
             checked = checked_config(self._deps, name, patched_config(before, patch))
             written: Future[ConfigWritten | None]
             written = self._loop.add(what, partial(actions.replace_config, name, before, checked))  # type: ignore[arg-type]

@@ -10,6 +10,7 @@ from typing import Any, TypeVar
 from spark_connect_rt.api.plugin_modules import connector_plugin
 from spark_connect_rt.config.client_properties import connector_admin_properties, sink_group_id
 from spark_connect_rt.errors import ConnectError, ForbiddenError, NotFoundError, RetriableError
+from spark_connect_rt.planning.offset_changes import OffsetPair
 from spark_connect_rt.planning.restart_plan import RestartPlan
 from spark_connect_rt.ports.herder_values import (
     ConnectorInfo,
@@ -59,6 +60,25 @@ class ConnectorViews:
             raise NotFoundError(f"Connector {name} not found")
         return config
 
+    def config_version(self, name: str) -> int | None:
+        """Return the position of the connector's record in the config topic; every worker's is the same."""
+        return self._deps.config_store.snapshot().configured_at.get(name)
+
+    def target_state(self, name: str) -> TargetState | None:
+        """Return what is wanted of a connector; None: no connector."""
+        snapshot = self._deps.config_store.snapshot()
+        return snapshot.target_state(name) if snapshot.contains(name) else None
+
+    def offsets_as_read(self, name: str) -> list[OffsetPair]:
+        """Return where the connector is, of a source as far as its topic was read: cheaper than ``offsets``.
+
+        Blocks for sinks (asks Kafka). Raises NotFoundError, RetriableError.
+        """
+        if self.connector_type(name) == "sink":
+            return [(one.partition, one.offset) for one in self.offsets(name)]
+        self.connector_config(name)
+        return list(self._offsets.connector_offsets(name))
+
     def connector_mark(self, name: str) -> object:
         """Everything that status and info are made of. Raises NotFoundError."""
         snapshot, store = self._deps.config_store.snapshot(), self._deps.status_store
@@ -66,6 +86,17 @@ class ConnectorViews:
         consistent = name not in snapshot.inconsistent
         target = snapshot.target_state(name)
         return (config, target, snapshot.task_count(name), consistent, store.connector(name), store.tasks(name))
+
+    def states_mark(self) -> object:
+        """Everything that marks are made of: each change raises the offset or the version."""
+        return (self._deps.config_store.snapshot().offset, self._deps.status_store.version)
+
+    def status_times(self, name: str) -> Mapping[int | None, int]:
+        """Return task number (None: the connector itself) -> when its status was written, ms since 1970; 0: unknown."""
+        store = self._deps.status_store
+        connector = store.connector(name)
+        times: dict[int | None, int] = {number: status.at_ms for number, status in store.tasks(name).items()}
+        return times if connector is None else {None: connector.at_ms, **times}
 
     def connector_status(self, name: str) -> ConnectorStateInfo:
         """A configured connector always has one: UNASSIGNED until a worker reports. Raises NotFoundError."""

@@ -5,7 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.ports.herder_values import Health, HerderEvent, InternalKey, WorkerProgress, WorkerStanding
+from spark_connect_rt.ports.herder_values import (
+    Health,
+    HerderEvent,
+    InternalKey,
+    TaskPace,
+    WorkerProgress,
+    WorkerStanding,
+)
 from spark_connect_rt.ports.loggers import LoggerLevel
 from spark_connect_rt.ports.metric_names import Measured
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -65,6 +72,11 @@ class WorkerViews(ConnectorViews):
             connectors=self._loop.worker.connector_states(),
             tasks=self._loop.worker.task_progress(),
         )
+
+    def task_paces(self) -> Sequence[TaskPace]:
+        """Return the pace of each task of this worker."""
+        now_ms = self._deps.clock.monotonic_ms()
+        return [task.pace(now_ms) for task in self._loop.worker.every_task()]
 
     def metrics(self) -> Sequence[Measured]:
         """Return every metric of this worker that has a value."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Any
 
 RATE_WINDOW_MS = 5_000
 
@@ -32,6 +33,11 @@ class TaskCounters:
         self._forget_before(now_ms - RATE_WINDOW_MS)
         window_ms = max(1_000, min(RATE_WINDOW_MS, now_ms - self._since_ms))
         return round(self._in_window * 1_000 / window_ms, 1)
+
+    def shown(self, now_ms: int) -> dict[str, Any]:
+        """Return what a task's progress shows of them."""
+        counted = {"records": self.records, "data_bytes": self.data_bytes, "skipped": self.skipped}
+        return {**counted, "records_per_s": self.records_per_s(now_ms)}
 
     def _forget_before(self, limit_ms: int) -> None:
         while self._marks and self._marks[0][0] <= limit_ms:

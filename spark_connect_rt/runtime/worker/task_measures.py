@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import Counter, deque
 from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from spark_connect_rt.config.worker.worker_config import RuntimeSettings
 from spark_connect_rt.ports.plugin_metric_keys import is_value
@@ -39,6 +40,7 @@ class TaskMeasures:
 
     def __init__(self, now_ms: int, window_ms: int = WINDOW_MS) -> None:
         self.moved_at_ms = now_ms  # it began to run, or something moved
+        self.where = ""  # machine:pid of the process that hosts it
         self._window_ms = window_ms
         self._began_ms = now_ms
         self._host = 0
@@ -52,6 +54,7 @@ class TaskMeasures:
         """Add one report; totals of another hosting start from 0."""
         if event.host != self._host:
             self._host, self._of_host, self._calls, self._values = event.host, {}, {}, {}
+        self.where = event.where or self.where
         before = self._of_host.get(event.half, {})
         self._values.update({name: number for name, number in event.totals.items() if is_value(name)})
         totals = {name: number for name, number in event.totals.items() if not is_value(name)}
@@ -95,6 +98,18 @@ class TaskMeasures:
     def values(self) -> Mapping[str, float]:
         """Return what was reported as it is now, by name (``plugin_metric_keys``)."""
         return self._values
+
+    def errors(self, skipped: int) -> int:
+        """Return how many attempts at records failed; ``skipped``: records that the driver knows to be skipped."""
+        return max(int(self._totals["errors.failures"]), skipped)
+
+    def shown(self, skipped: int) -> dict[str, Any]:
+        """Return what a task's progress shows of what executors counted; ``skipped``: records, by the driver."""
+        return {
+            "errors": self.errors(skipped),
+            "executor": self.where or None,
+            "cpu_seconds": round(self.total("cpu.ms") / 1000, 3) or None,
+        }
 
     def latest(self, name: str) -> float:
         """Return what was added in the newest piece of the window in which anything was."""

@@ -313,15 +313,12 @@ class Worker:
 
     def movements(self) -> dict[ConnectorTaskId, Movement]:
         """Return how each RUNNING task moves."""
-        with self._tables:
-            tasks = list(self._tasks.values())
-        found = {task.id: task.movement() for task in tasks}
+        found = {task.id: task.movement() for task in self.every_task()}
         return {task: movement for task, movement in found.items() if movement is not None}
 
     def metrics(self) -> list[Measured]:
         """Return Connect's metrics of this worker and its tasks. Any thread."""
-        with self._tables:
-            tasks, connector_count = list(self._tasks.values()), len(self._connectors)
+        tasks, connector_count = self.every_task(), len(self._connectors)
         counts = [("connector-count", connector_count), ("task-count", len(tasks))]
         return [
             *(measured("connect-worker-metrics", name, count) for name, count in counts),
@@ -332,9 +329,12 @@ class Worker:
 
     def task_progress(self) -> tuple[TaskProgress, ...]:
         """Return the counters of this worker's tasks, by task. Any thread."""
+        return tuple(task.progress() for task in sorted(self.every_task(), key=lambda task: task.id))
+
+    def every_task(self) -> list[WorkerTask]:
+        """Return the runs of this worker. Any thread."""
         with self._tables:
-            tasks = sorted(self._tasks.values(), key=lambda task: task.id)
-        return tuple(task.progress() for task in tasks)
+            return list(self._tasks.values())
 
     def _new_task(self, launch: TaskLaunch, key: Any, version: str) -> WorkerTask:
         deps = self._deps

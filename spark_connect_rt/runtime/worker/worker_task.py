@@ -18,7 +18,7 @@ from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.planning.progress import Movement, patience_ms
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.clock import Clock
-from spark_connect_rt.ports.herder_values import ProgressNote, TaskProgress, note_of
+from spark_connect_rt.ports.herder_values import ProgressNote, TaskPace, TaskProgress, note_of
 from spark_connect_rt.ports.metric_names import Measured
 from spark_connect_rt.ports.task_runner import (
     BatchDurable,
@@ -132,20 +132,11 @@ class WorkerTask:
         """Return Connect's metrics of this task."""
         now_ms = self._services.clock.monotonic_ms()
         lag = self.membership.lag if self.membership else None
-        partition_count = self.membership.partition_count if self.membership else 0
+        held = self.membership.partition_count if self.membership else 0
         with self._lock:
-            facts = TaskFacts(
-                self.id,
-                self.launch.kind,
-                self._state.value,
-                self._counters,
-                self._measures,
-                self._state_times.share(State.RUNNING.value, now_ms),
-                self._state_times.share(State.PAUSED.value, now_ms),
-                "progress" in self._notes,
-                lag,
-                partition_count,
-            )
+            running, paused = (self._state_times.share(one.value, now_ms) for one in (State.RUNNING, State.PAUSED))
+            kind, state, stalled = self.launch.kind, self._state.value, "progress" in self._notes
+            facts = TaskFacts(self.id, kind, state, self._counters, self._measures, running, paused, stalled, lag, held)
             return list(task_metrics(facts, now_ms))
 
     def offsets_committed(self, took_ms: int, good: bool) -> None:
@@ -194,14 +185,20 @@ class WorkerTask:
                 task=self.id,
                 state=self.state.name,
                 kind=self.launch.kind.value,
-                records=self._counters.records,
-                data_bytes=self._counters.data_bytes,
-                skipped=self._counters.skipped,
-                records_per_s=self._counters.records_per_s(self._services.clock.monotonic_ms()),
+                **self._counters.shown(self._services.clock.monotonic_ms()),
                 lag=lag,
                 topics=tuple(sorted(self.topics)),
                 stalled=note_of(ProgressNote, self.notes.get("progress")),
+                **self._measures.shown(self._counters.skipped),
             )
+
+    def pace(self, now_ms: int) -> TaskPace:
+        """Return the few numbers that are asked for every second or two, of every task."""
+        lag = self.membership.lag if self.membership else None
+        with self._lock:
+            counters = self._counters
+            errors = self._measures.errors(counters.skipped)
+            return TaskPace(self.id, counters.records, counters.records_per_s(now_ms), lag, errors)
 
     def start(self) -> None:
         """Hand the run to the engine; one that does not take it has failed the task."""

@@ -53,6 +53,7 @@ def task_measured(launch: TaskLaunch, message: Message) -> TaskMeasured:
         call=message.get("call", ""),
         call_ms=message.get("call_ms", 0),
         positions=tuple(decode_offsets(message.get("positions", ())).items()),
+        where=message.get("where", ""),
     )
 
 

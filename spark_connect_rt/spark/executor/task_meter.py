@@ -7,6 +7,8 @@ a second: a thread that hangs in a call cannot tell so itself.
 from __future__ import annotations
 
 import math
+import os
+import socket
 import time
 from collections import defaultdict
 from collections.abc import Iterator
@@ -18,6 +20,13 @@ from spark_connect_rt.ports.plugin_metric_keys import PREFIX
 ERRORS = "errors."  # reported as they come, too: a record that is tried again and again moves nothing
 TELL_EACH_S = 1.0
 LONG_CALL_S = 1.0  # a shorter call is no one's business until it is over
+CPU_MS = "cpu.ms"  # of the threads that were in calls
+_HOST = socket.gethostname()
+
+
+def where() -> str:
+    """Return the process that hosts a task here: machine:pid."""
+    return f"{_HOST}:{os.getpid()}"
 
 
 class TaskMeter:
@@ -30,13 +39,13 @@ class TaskMeter:
         self._gauges: dict[str, float] = {}  # changed since their last report
         self._call: tuple[str, float] | None = None  # its name, and since when
         self._elsewhere: tuple[str, float] | None = None  # the same, of the process that runs the task's code
-        self._reported_moved = 0.0
+        self._reported_moved = -1.0  # the first report comes anyway: it says where the task is
         self._reported_call = False
 
     @contextmanager
     def call(self, name: str) -> Iterator[None]:
         """Be in a call of the task's or a client's code, such as ``put``."""
-        outer, began_s = self._call, time.monotonic()
+        outer, began_s, began_cpu_s = self._call, time.monotonic(), time.thread_time()
         self._call = (name, began_s)
         try:
             yield
@@ -46,6 +55,8 @@ class TaskMeter:
             self._totals[f"{name}.calls"] += 1
             self._totals[f"{name}.ms"] += took_ms
             self.reached(f"{name}.ms_max", took_ms)
+            if outer is None:  # else counted by the call around it
+                self._totals[CPU_MS] += (time.thread_time() - began_cpu_s) * 1000
 
     def seen_in(self, name: str, for_s: float = 0.0) -> None:
         """Be in a call that is made elsewhere, such as in a JVM, and has taken so long; an empty name: in none."""
@@ -94,7 +105,7 @@ class TaskMeter:
             return None
         self._reported_moved, self._reported_call = moved, long_call
         longest, self._longest = self._longest, {}
-        fields: dict[str, Any] = {"half": self._half, "totals": totals | gauges, "longest": longest}
+        fields: dict[str, Any] = {"half": self._half, "totals": totals | gauges, "longest": longest, "where": where()}
         if call is not None and long_call:
             fields |= {"call": call[0], "call_ms": int((now_s - call[1]) * 1000)}
         return fields

@@ -263,6 +263,7 @@ class StandIn:
         matched = len(body.get("letters") or self.letters)
         made = {"id": f"r{len(self.replays) + 1}", "state": "running", "matched": matched, "done": 0, "failed": 0}
         made |= {"rate": body.get("rate"), "error": None, "connector": body.get("connector")}
+        made |= {"target": body.get("target") or "topic"}
         if body.get("dry_run"):
             letter = {key: self.letters[0][key] for key in ("key", "value", "headers")}
             return made | {"sample": [{"before": letter, "after": letter | {"value": {"json": {"id": 2}}}}]}

@@ -12,6 +12,7 @@ import pytest
 
 from spark_connect_rt.client import calls, management_calls
 from spark_connect_rt.client.async_client import in_process
+from spark_connect_rt.client.calls import Call
 from spark_connect_rt.client.connection import Connection, connection_to
 from spark_connect_rt.client.refusals import NotServedError, UnknownNameError
 from spark_connect_rt.client.server_events import EventReader, ServerEvent
@@ -35,7 +36,7 @@ def test_the_sync_client_speaks_to_the_application() -> None:
         with pytest.raises(UnknownNameError, match="Connector a/b not found"):
             client.send(calls.connector("a/b"))
         with pytest.raises(NotServedError):
-            client.send(management_calls.history("src"))
+            client.send(Call("GET", "/admin/nothing"))
 
 
 def test_the_async_client_serves_a_console_in_process() -> None:
@@ -44,7 +45,7 @@ def test_the_async_client_serves_a_console_in_process() -> None:
             assert await client.send(calls.connector_names(), {"Host": "h:8083"}) == ["src"]
             assert await client.send(calls.pause("src")) is None
             with pytest.raises(NotServedError):
-                await client.send(management_calls.replays())
+                await client.send(Call("GET", "/admin/nothing"))
 
     asyncio.run(story())
 

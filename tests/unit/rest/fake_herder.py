@@ -18,6 +18,7 @@ from spark_connect_rt.ports.herder_values import (
     InternalKey,
     PluginInfo,
     TaskInfo,
+    TaskPace,
     TaskProgress,
     TaskState,
     WorkerProgress,
@@ -26,6 +27,7 @@ from spark_connect_rt.ports.herder_values import (
 from spark_connect_rt.ports.loggers import LoggerLevel
 from spark_connect_rt.ports.metric_names import Measured, measured
 from spark_connect_rt.protocol.ids import ConnectorTaskId
+from spark_connect_rt.state.target_state import TargetState
 
 T = TypeVar("T")
 CONFIG = {
@@ -56,6 +58,7 @@ class FakeHerder:
 
     def __init__(self) -> None:
         self.infos = {"src": INFO}
+        self.versions: dict[str, int] = {}
         self.answers: dict[type[Request[Any]], Any] = {SetLoggerLevel: ["org.x", "org.x.y"]}
         self.requests: list[Request[Any]] = []
         self.state = Health("healthy")
@@ -87,6 +90,15 @@ class FakeHerder:
     def standing(self) -> WorkerStanding:
         return WorkerStanding("h:8083", "http://h:8083/", True, "http://h:8083/", 2, "sessioned", "g")
 
+    def states_mark(self) -> object:
+        return object()
+
+    def status_times(self, name: str) -> Mapping[int | None, int]:
+        return {None: 1_000, 0: 2_000}
+
+    def task_paces(self) -> Sequence[TaskPace]:
+        return [TaskPace(TASK, 5, 1.5, None, 0)]
+
     def progress(self) -> WorkerProgress:
         task = TaskProgress(TASK, "RUNNING", "source", records=5, topics=("lines",))
         return WorkerProgress("h:8083", "http://h:8083/", True, None, 2, "sessioned", {"src": "RUNNING"}, (task,))
@@ -115,6 +127,12 @@ class FakeHerder:
 
     def connector_mark(self, name: str) -> object:
         return object()  # never as it was
+
+    def config_version(self, name: str) -> int | None:
+        return self.versions.get(name)
+
+    def target_state(self, name: str) -> TargetState | None:
+        return TargetState.STARTED
 
     def connector_status(self, name: str) -> ConnectorStateInfo:
         if name != "src" or name not in self.infos:

@@ -18,6 +18,7 @@ from spark_connect_rt.ports.management.previews import (
     ShownRecord,
 )
 from spark_connect_rt.rest.management.routes import Management
+from tests.unit.rest.fake_overview import FakeOverview
 
 SHOWN = ShownRecord("flights", None, None, {"id": 1}, (ShownHeader("h", 1),), 5, None, {"type": "struct"})
 
@@ -64,4 +65,4 @@ class FakePreviews:
         return Preview((PreviewedRecord(stages),), "records", None, 0.5)
 
 
-EVERY_PART = Management(events=FakeEvents(), logs=FakeLogs(), previews=FakePreviews())
+EVERY_PART = Management(events=FakeEvents(), logs=FakeLogs(), previews=FakePreviews(), overview=FakeOverview())

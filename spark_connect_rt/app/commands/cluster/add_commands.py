@@ -4,11 +4,19 @@ from __future__ import annotations
 
 import typer
 
+from spark_connect_rt.app.commands.cluster.changing_words import add_changing_words
 from spark_connect_rt.app.commands.cluster.context_words import add_context_words
+from spark_connect_rt.app.commands.cluster.letter_words import add_letter_words
+from spark_connect_rt.app.commands.cluster.offset_words import FileReset, add_offset_words
 from spark_connect_rt.app.commands.cluster.reading_words import add_reading_words
+from spark_connect_rt.app.commands.cluster.seeing_words import add_seeing_words
 
 
-def add_cluster_commands(cli: typer.Typer) -> None:
-    """Add every word that steers a cluster."""
+def add_cluster_commands(cli: typer.Typer, offsets: typer.Typer, file_reset: FileReset) -> None:
+    """Add every word that steers a cluster; ``offsets``: the group of words that is there, and its reset."""
     add_reading_words(cli)
+    add_changing_words(cli)
+    add_seeing_words(cli)
+    add_offset_words(offsets, file_reset)
+    add_letter_words(cli)
     add_context_words(cli)

@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
 from typing import Any, TypeVar, assert_never
 
-from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, FencedError, NotFoundError
+from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, ConfigConflictError, FencedError, NotFoundError
 from spark_connect_rt.planning.request_routing import require_leader, require_owner
 from spark_connect_rt.planning.restart_plan import RestartRequest, plan_restart
 from spark_connect_rt.ports.herder_requests import (
@@ -71,8 +71,8 @@ class ConnectorRequests:
         match request:
             case CreateConnector(name, config, initial_state):
                 return self._create(name, config, initial_state)
-            case PutConfig(name, config):
-                return self._put_config(name, config)
+            case PutConfig(name, config, expected):
+                return self._put_config(name, config, expected)
             case DeleteConnector(name):
                 return self._delete(name)
             case SetTargetState(name, TargetState.STOPPED):
@@ -103,17 +103,24 @@ class ConnectorRequests:
             raise AlreadyExistsError(f"Connector {name} already exists")
         return self._write_config(name, config, initial_state, created=True)
 
-    def _put_config(self, name: str, config: Mapping[str, str]) -> Future[ConfigWritten]:
+    def _put_config(self, name: str, config: Mapping[str, str], expected: int | None) -> Future[ConfigWritten]:
         """Create or replace."""
         self._require_leader(f"configure connector {name}")
+        self.require_version(name, expected)
         created = not self._store.snapshot().contains(name)
         return self._write_config(name, config, None, created)
 
-    def config_to_patch(self, name: str) -> Mapping[str, str]:
+    def config_to_patch(self, name: str, expected: int | None = None) -> Mapping[str, str]:
         """Return the raw configuration that a patch applies to; the leader's, as it decides."""
         self._require_leader(f"patch connector {name}")
         self._require_known(name, f"Connector {name} not found")
+        self.require_version(name, expected)
         return self._views.connector_config(name)
+
+    def require_version(self, name: str, expected: int | None) -> None:
+        """Raise ConfigConflictError unless the configuration is still the one that the request is about."""
+        if expected is not None and self._store.snapshot().configured_at.get(name) != expected:
+            raise ConfigConflictError(f"The configuration of connector {name} was changed meanwhile")
 
     def replace_config(
         self, name: str, before: Mapping[str, str], config: Mapping[str, str]

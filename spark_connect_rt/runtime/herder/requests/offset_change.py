@@ -17,15 +17,18 @@ from spark_connect_rt.config.client_properties import (
 )
 from spark_connect_rt.config.worker.exactly_once import offsets_topic
 from spark_connect_rt.errors import ConnectError, NotFoundError, TimedOutError
+from spark_connect_rt.planning.history.offset_moves import changed_pairs
 from spark_connect_rt.planning.offset_changes import (
     OffsetPair,
     answer_words,
+    as_pairs,
     caught_up,
     check_source_offsets,
     one_per_partition,
     sink_offsets,
 )
 from spark_connect_rt.ports.group_offsets import GroupInUseError
+from spark_connect_rt.ports.management.offset_notes import ALTER, RESET, OffsetsChanged
 from spark_connect_rt.ports.task_runner import TaskKind
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -80,9 +83,11 @@ class OffsetChange:
                 text = "Failed to perform zombie fencing for source connector prior to modifying offsets"
                 raise ConnectError(f"{text}: {error}") from error
         store.read(self._name, [], CHANGE_LIMIT_MS)  # to the end: a reset must know every partition
+        is_reset = pairs is None
         if pairs is None:
             pairs = [(partition, None) for partition, _ in store.connector_offsets(self._name)]
         check_source_offsets(pairs)
+        before = store.connector_offsets(self._name)
         altered = self._asked(connector, config, pairs)
         if pairs:
             if self._deps.settings.worker.group.exactly_once:
@@ -90,6 +95,7 @@ class OffsetChange:
             else:
                 self._write_source(pairs)
             store.read(self._name, [], CHANGE_LIMIT_MS)
+        self._note(is_reset, before, pairs)
         return altered
 
     def _write_transaction(self, config: Mapping[str, str], pairs: Sequence[OffsetPair]) -> None:
@@ -126,7 +132,10 @@ class OffsetChange:
         worker = self._deps.settings.worker
         admin = self._deps.resolve(connector_admin_properties(worker, config, self._name, 0))
         group, known = sink_group_id(config, self._name), self._deps.group_offsets
-        wanted = dict.fromkeys(known.committed(admin, group)) if pairs is None else sink_offsets(pairs)
+        wanted = {} if pairs is None else sink_offsets(pairs)
+        before = known.committed(admin, group) if pairs is None or self._deps.offset_notes.is_wanted else {}
+        if pairs is None:
+            wanted = dict.fromkeys(before)
         altered = self._asked(connector, config, wanted)
         verb = "reset" if pairs is None else "alter"
         try:
@@ -142,7 +151,12 @@ class OffsetChange:
             whose = "sink connector" if pairs is None else "connector"
             text = f"Failed to {verb} consumer group offsets for {whose} {self._name}"
             raise ConnectError(f"{text}: {error}", code=error.code) from error
+        self._note(pairs is None, as_pairs(before), as_pairs(wanted))
         return altered
+
+    def _note(self, is_reset: bool, before: Sequence[OffsetPair], change: Sequence[OffsetPair]) -> None:
+        after = changed_pairs(before, None if is_reset else change)
+        self._deps.offset_notes.changed(OffsetsChanged(self._name, RESET if is_reset else ALTER, before, after))
 
     def _alter_group(self, admin: Mapping[str, str], group: str, wanted: Mapping[TopicPartition, int | None]) -> None:
         altered = {partition: offset for partition, offset in wanted.items() if offset is not None}

@@ -40,6 +40,12 @@ class Commands:
         ended = CliRunner().invoke(cli, list(words), obj=self.surroundings(), input=input, catch_exceptions=False)
         return Ended(ended.exit_code, ended.stdout, ended.stderr)
 
+    def completed(self, line: str) -> list[str]:
+        """Return what a bash would offer at the end of a line."""
+        shell = {"_CONNECTRT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+        ended = CliRunner().invoke(cli, [], obj=self.surroundings(), prog_name="connectrt", env=shell)
+        return ended.stdout.split()
+
     def surroundings(self) -> Surroundings:
         environment = {"CONNECTRT_CONFIG": str(self.folder / "config.json"), "TZ": "UTC", **self.environment}
         return Surroundings(

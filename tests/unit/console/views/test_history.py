@@ -24,6 +24,8 @@ def test_each_change_says_what_it_changed_and_what_can_be_done() -> None:
     assert [one.can_roll_back for one in page.changes] == [False, False, False, True, True]
     assert [one.can_undo for one in page.changes] == [False, False, True, False, False]
     assert len(created.differences) == 4
+    assert page.compared == (1, 2)
+    assert history_page({}, 5).compared == (None, None)
 
 
 def test_the_last_page_has_no_next_one() -> None:

@@ -1,0 +1,156 @@
+"""Connectors as files have them: JSON, YAML, ``.properties``. Pure: text in, documents out.
+
+JSON and YAML: ``{name, config}`` as ``POST /connectors`` takes it (``initial_state``, ``initial_offsets`` too), a plain
+configuration with its ``name``, a list of either, what ``get connectors -o json`` writes, and Strimzi's KafkaConnector.
+YAML may hold several documents. Every value is the text that stands there: ``yes`` and ``007`` stay what they are.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spark_connect_rt.config.java_properties import parse_properties
+from spark_connect_rt.errors import BadConfigError
+
+SUFFIXES = (".json", ".yaml", ".yml", ".properties")
+MOST_BYTES = 64 * 1024 * 1024
+_NULL = re.compile(r"^(?:~|null|Null|NULL|)$")
+
+
+@dataclass(frozen=True, slots=True)
+class Document:
+    """One connector that a file asks for. ``state``: wanted always, ``initial_state``: only when it is created."""
+
+    name: str
+    config: Mapping[str, str]
+    source: str
+    initial_state: str | None = None
+    initial_offsets: Sequence[Mapping[str, Any]] | None = None
+    state: str | None = None
+
+
+def documents_of(text: str, source: str) -> list[Document]:
+    """Return the connectors of one file; ``source`` is its name and says by its end what it holds.
+
+    Raises BadConfigError: it cannot be read, or what it holds is no connector.
+    """
+    if len(text) > MOST_BYTES:
+        raise BadConfigError({source: [f"larger than {MOST_BYTES} bytes"]})
+    try:
+        values = _values(text, source.lower())
+        found = [_document(one, source) for value in values for one in _flattened(value)]
+    except BadConfigError as error:
+        raise BadConfigError({f"{source} {place}": why for place, why in error.problems.items()}) from error
+    except (ValueError, RecursionError) as error:
+        raise BadConfigError({source: [" ".join(str(error).split()) or type(error).__name__]}) from error
+    if not found:
+        raise BadConfigError({source: ["holds no connector"]})
+    return found
+
+
+def without_twins(documents: Iterable[Document]) -> list[Document]:
+    """Return the documents. Raises BadConfigError: a name stands in two of them."""
+    by_name: dict[str, Document] = {}
+    problems: dict[str, list[str]] = {}
+    for one in documents:
+        if one.name in by_name:
+            problems.setdefault(one.source, []).append(
+                f"connector {one.name} stands in {by_name[one.name].source}, too"
+            )
+        by_name[one.name] = one
+    if problems:
+        raise BadConfigError(problems)
+    return list(by_name.values())
+
+
+def yaml_values(text: str) -> list[Any]:
+    """Return the documents of a YAML text, scalars as text. Raises ValueError."""
+    import yaml
+
+    class Texts(yaml.BaseLoader):  # type: ignore[misc]
+        """No scalar is taken for a number, a date or a switch; but an empty one is None."""
+
+        def construct_mapping(self, node: Any, deep: bool = False) -> Any:
+            return _once_each(
+                (self.construct_object(key, True), self.construct_object(one, True)) for key, one in node.value
+            )
+
+    Texts.add_implicit_resolver("tag:yaml.org,2002:null", _NULL, ["~", "n", "N", ""])
+    Texts.add_constructor("tag:yaml.org,2002:null", lambda *_: None)
+    try:
+        return [one for one in yaml.load_all(text, Texts) if one is not None]
+    except (yaml.YAMLError, TypeError) as error:
+        raise ValueError(str(error)) from error
+
+
+def _values(text: str, source: str) -> list[Any]:
+    if source.endswith(".properties"):
+        return [parse_properties(text)]
+    if source.endswith(".json") or text.lstrip()[:1] in ("{", "["):
+        return [json.loads(text, object_pairs_hook=_once_each)]
+    return yaml_values(text)
+
+
+def _once_each(pairs: Iterable[tuple[Any, Any]]) -> dict[Any, Any]:
+    found: dict[Any, Any] = {}
+    for key, value in pairs:
+        if key in found:
+            raise ValueError(f"{key} stands there twice")
+        found[key] = value
+    return found
+
+
+def _flattened(value: Any) -> list[Any]:
+    if isinstance(value, dict) and isinstance(value.get("items"), list) and "config" not in value:
+        return list(value["items"])
+    return value if isinstance(value, list) else [value]
+
+
+def _document(value: Any, source: str) -> Document:
+    if not isinstance(value, dict):
+        raise ValueError(f"expected a connector, not {type(value).__name__}")
+    if value.get("kind") == "KafkaConnector" and isinstance(value.get("spec"), dict):
+        return _of_strimzi(value, source)
+    if isinstance(value.get("config"), dict):
+        name = value.get("name") or value["config"].get("name")
+        offsets = value.get("initial_offsets")
+        if offsets is not None and not isinstance(offsets, list):
+            raise ValueError("initial_offsets must be a list")
+        state = value.get("initial_state")
+        return _made(name, value["config"], source, initial_state=_upper(state), initial_offsets=offsets)
+    return _made(value.get("name"), value, source)
+
+
+def _of_strimzi(value: Mapping[str, Any], source: str) -> Document:
+    spec = value["spec"]
+    config = dict(spec.get("config") or {})
+    if spec.get("class"):
+        config["connector.class"] = spec["class"]
+    if spec.get("tasksMax") is not None:
+        config["tasks.max"] = spec["tasksMax"]
+    paused = "PAUSED" if str(spec.get("pause")).lower() == "true" else None
+    return _made((value.get("metadata") or {}).get("name"), config, source, state=_upper(spec.get("state")) or paused)
+
+
+def _made(name: Any, config: Mapping[str, Any], source: str, **more: Any) -> Document:
+    if not isinstance(name, str) or not name:
+        raise ValueError("a connector without a name")
+    settings = {str(key): _text(name, str(key), value) for key, value in config.items()}
+    return Document(name, {**settings, "name": name}, source, **more)
+
+
+def _text(name: str, key: str, value: Any) -> str:
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, (str, int, float)):
+        return str(value)
+    what = "no value" if value is None else "no text but a structure"
+    raise ValueError(f"connector {name}: the setting {key} has {what}")
+
+
+def _upper(state: Any) -> str | None:
+    return str(state).upper() if state else None

@@ -1,0 +1,83 @@
+"""What differs between two configurations, between two sets of offsets; and how that is shown. Pure.
+
+A setting whose name says that it holds a secret is shown as changed, never with its value; a reference to a config
+provider is none.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+SECRET = re.compile(
+    r"passw|secret|token|credential|passphrase|jaas|private[._-]?key|api[._-]?key|access[._-]?key", re.IGNORECASE
+)
+_REFERENCE = re.compile(r"^\$\{[^}]+\}$")
+HIDDEN = "[hidden]"
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """One setting (or source partition); None: it is not there on that side."""
+
+    name: str
+    before: str | None
+    after: str | None
+
+
+def config_differences(before: Mapping[str, str], after: Mapping[str, str]) -> list[Difference]:
+    """Return what must be changed in ``before`` to become ``after``, by name."""
+    return [
+        Difference(name, before.get(name), after.get(name))
+        for name in sorted({*before, *after})
+        if before.get(name) != after.get(name)
+    ]
+
+
+def offset_differences(before: Iterable[Mapping[str, Any]], after: Iterable[Mapping[str, Any]]) -> list[Difference]:
+    """Return which partitions have other offsets; an offset of None is none."""
+    return config_differences(_by_partition(before), _by_partition(after))
+
+
+def of_answer(changes: Sequence[Mapping[str, Any]]) -> list[Difference]:
+    """Return the differences of the management API's ``[{"setting", "before", "after"}]``."""
+    return [Difference(one["setting"], _text(one.get("before")), _text(one.get("after"))) for one in changes]
+
+
+def difference_lines(differences: Iterable[Difference], hide: bool = True) -> list[tuple[str, str]]:
+    """Return (line, style) in the manner of diff: what goes, what comes."""
+    lines = []
+    for one in differences:
+        if one.before is not None:
+            lines.append((f"- {one.name} = {_shown(one.name, one.before, hide)}", "red"))
+        if one.after is not None:
+            lines.append((f"+ {one.name} = {_shown(one.name, one.after, hide)}", "green"))
+    return lines
+
+
+def shown_config(config: Mapping[str, str]) -> dict[str, str]:
+    """Return a configuration without its secrets."""
+    return {name: _shown(name, value, True) for name, value in config.items()}
+
+
+def _shown(name: str, value: str, hide: bool) -> str:
+    if hide and value and SECRET.search(name) and not _REFERENCE.match(value):
+        return HIDDEN
+    return value
+
+
+def _by_partition(offsets: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    return {
+        json.dumps(one.get("partition"), sort_keys=True, ensure_ascii=False): json.dumps(
+            one["offset"], sort_keys=True, ensure_ascii=False
+        )
+        for one in offsets
+        if one.get("offset") is not None
+    }
+
+
+def _text(value: Any) -> str | None:
+    return value if value is None or isinstance(value, str) else json.dumps(value, sort_keys=True)

@@ -1,0 +1,99 @@
+"""``connectrt events`` and ``logs``: what was, and with ``--follow`` what comes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from spark_connect_rt.app.cluster.session import Session
+from spark_connect_rt.app.cluster.tables import Output, compact, json_text, time_text, yaml_text
+from spark_connect_rt.client import management_calls
+from spark_connect_rt.client.calls import Call
+from spark_connect_rt.client.refusals import RefusedError
+from spark_connect_rt.errors import RetriableError
+
+AGAIN_S = 2.0
+_LEVELS = {"ERROR": "red", "FATAL": "red", "WARN": "yellow", "WARNING": "yellow", "DEBUG": "faint", "TRACE": "faint"}
+_KINDS = {"failure": "red", "restart": "yellow", "rebalance": "cyan", "worker": "yellow"}
+Show = Callable[[Session, Mapping[str, Any]], None]
+
+
+def events(
+    session: Session,
+    name: str | None,
+    kinds: Sequence[str],
+    since_ms: int | None,
+    limit: int,
+    follow: bool,
+    output: Output,
+) -> int:
+    """Write the group's story, oldest first."""
+    found = session.ask(management_calls.events(kind=kinds, connector=name or "", since_ms=since_ms, limit=limit))
+    ordered = sorted(found, key=lambda one: one["at_ms"])
+    last = ordered[-1]["id"] if ordered else ""
+    show = _show_event if output in (Output.TABLE, Output.WIDE) else _show_json
+    if not follow and show is _show_json:
+        session.terminal.write(yaml_text(ordered) if output is Output.YAML else json_text(ordered))
+        return 0
+    for one in ordered:
+        show(session, one)
+    if follow:
+        _follow(session, management_calls.events_stream(kind=kinds, connector=name or ""), str(last), show)
+    return 0
+
+
+def logs(session: Session, word: str, tail: int, level: str, follow: bool, output: Output) -> int:
+    """Write the last log lines of a connector (all its tasks), or of one task: NAME/0."""
+    name, slash, number = word.rpartition("/")
+    name, task = (name, int(number)) if slash and name and number.isdigit() else (word, None)
+    found = session.ask(management_calls.logs(name, task, tail=tail, level=level.upper()))
+    show = _log_line(task is None) if output in (Output.TABLE, Output.WIDE) else _show_json
+    for one in found:
+        show(session, one)
+    if follow:
+        _follow(session, management_calls.logs_stream(name, task, level=level.upper()), "", show)
+    return 0
+
+
+def _follow(session: Session, call: Call[Any], last: str, show: Show) -> None:
+    """Show what a stream brings, until Ctrl-C; one that breaks off is asked for again behind its last event."""
+    away = False
+    while True:
+        session.terminal.out.flush()
+        try:
+            for event in session.client.stream(call, last):
+                last, away = event.id or last, False
+                if isinstance(event.data, dict):
+                    show(session, event.data)
+                    session.terminal.out.flush()
+        except RetriableError as error:
+            if not away:
+                session.terminal.note(f"connectrt: {error}; asking again")
+            away = True
+        except RefusedError as error:
+            if error.status < 500:
+                raise
+        session.around.sleep(AGAIN_S)
+
+
+def _show_event(session: Session, one: Mapping[str, Any]) -> None:
+    terminal = session.terminal
+    who = one.get("connector") or ""
+    if who and one.get("task") is not None:
+        who = f"{who}/{one['task']}"
+    head = f"{time_text(one['at_ms'])}  {one['kind']:<9}  {one.get('worker_id') or '-'}"
+    terminal.line("  ".join(filter(None, (head, who, str(one.get("summary") or "")))), _KINDS.get(one["kind"]))
+
+
+def _log_line(with_task: bool) -> Show:
+    def show(session: Session, one: Mapping[str, Any]) -> None:
+        task = f" task {one['task']}" if with_task and one.get("task") is not None else ""
+        where = f"{one.get('where') or '-'}@{one.get('host') or one.get('worker_id') or '-'}"
+        text = f"{time_text(one['at_ms'])} {one['level']:<5}{task} {where} {one['logger']}: {one['message']}"
+        session.terminal.line(text, _LEVELS.get(one["level"]))
+
+    return show
+
+
+def _show_json(session: Session, one: Mapping[str, Any]) -> None:
+    session.terminal.write(compact(one) + "\n")

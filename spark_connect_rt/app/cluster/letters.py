@@ -1,0 +1,235 @@
+"""``connectrt dlq``: dead letters listed, shown, replayed, deleted."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from spark_connect_rt.app.cluster.kinds import kind_of
+from spark_connect_rt.app.cluster.reading_files import read_text
+from spark_connect_rt.app.cluster.session import Session
+from spark_connect_rt.app.cluster.tables import Column, Output, Table, compact, json_text, time_text, yaml_text
+from spark_connect_rt.app.cluster.terminal import one_line
+from spark_connect_rt.app.exit_codes import EXIT_PROBLEM
+from spark_connect_rt.client import management_calls
+from spark_connect_rt.client.shapes import Letter, Replay
+from spark_connect_rt.errors import BadRequestError, NotFoundError
+
+_REPLAYS = (
+    Column("ID", lambda one: one["id"]),
+    Column("CONNECTOR", lambda one: one.get("connector")),
+    Column("TARGET", lambda one: one.get("target")),
+    Column("STATE", lambda one: one["state"]),
+    Column("MATCHED", lambda one: one.get("matched")),
+    Column("DONE", lambda one: one.get("done")),
+    Column("FAILED", lambda one: one.get("failed")),
+    Column("ERROR", lambda one: one.get("error"), limit=60),
+)
+_POLL_S = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """How far a replay is taken."""
+
+    dry_run: bool = False
+    yes: bool = False
+    wait: bool = False
+
+
+def listed(session: Session, filters: Mapping[str, Any], limit: int, output: Output) -> int:
+    """Write letters, oldest first; further pages are asked for up to ``limit``."""
+    kind = kind_of("dead-letters")
+    found: list[Letter] = []
+    after = ""
+    while len(found) < limit:
+        page = session.ask(management_calls.letters(after=after, limit=min(limit - len(found), 2_000), filters=filters))
+        found += page["letters"]
+        after = page.get("next") or ""
+        if not after:
+            break
+    if output is Output.NAME:
+        session.terminal.write("".join(f"{one['partition']}/{one['offset']}\n" for one in found))
+    elif output in (Output.JSON, Output.YAML):
+        session.terminal.write(json_text(found) if output is Output.JSON else yaml_text(found))
+    elif found:
+        session.terminal.write(Table(kind.columns, output is Output.WIDE, session.terminal.styled).text(found))
+        if after:
+            session.terminal.note(f"there are more than {limit}: --limit, or a filter")
+    else:
+        session.terminal.note("no dead letters")
+    return 0
+
+
+def shown(session: Session, name: str, word: str, output: Output) -> int:
+    """Write one letter whole: PARTITION/OFFSET."""
+    letter = _letter(session, name, word)
+    if output in (Output.JSON, Output.YAML):
+        session.terminal.write(json_text(letter) if output is Output.JSON else yaml_text(letter))
+        return 0
+    line = session.terminal.line
+    origin = letter.get("origin") or {}
+    line(f"{letter['topic']}-{letter['partition']}@{letter['offset']}, {time_text(letter.get('at_ms'))}", "bold")
+    line(f"  origin:     {origin.get('topic')}-{origin.get('partition')}@{origin.get('offset')}")
+    line(f"  connector:  {letter.get('connector_name')}, task {letter.get('task')}")
+    line(f"  stage:      {letter.get('stage')}, {letter.get('class')}")
+    line(f"  exception:  {letter.get('exception')}: {one_line(letter.get('message') or '')}", "red")
+    line(f"  key:        {value_text(letter.get('key'))}")
+    line(f"  value:      {value_text(letter.get('value'))}")
+    for header in letter.get("headers") or ():
+        line(f"  header:     {one_line(header['name'])} = {value_text(header['value'])}")
+    if letter.get("replayed"):
+        line(f"  replayed:   {compact(letter['replayed'])}")
+    for trace in (letter.get("stacktrace") or "").splitlines():
+        line(f"    {trace}", "faint")
+    return 0
+
+
+def value_text(value: Mapping[str, Any] | None) -> str:
+    """Return a key or value in one line: JSON, text, or its bytes."""
+    if value is None:
+        return "null"
+    error = f"  ({one_line(value['error'])})" if value.get("error") else ""
+    if "json" in value:
+        return one_line(compact(value["json"])) + error
+    if "text" in value:
+        return one_line(compact(value["text"])) + error
+    return f"base64 {value.get('base64')}{error}"
+
+
+def replay(
+    session: Session,
+    name: str,
+    words: Sequence[str],
+    wanted: Mapping[str, Any],
+    how: How,
+) -> int:
+    """Replay letters: those named (PARTITION/OFFSET), those of a filter, or all."""
+    body: dict[str, Any] = {"connector": name, **wanted}
+    if words:
+        body["letters"] = [_place(word) for word in words]
+    if how.dry_run or not how.yes:
+        sample = session.ask(management_calls.replay({**body, "dry_run": True}))
+        _show_sample(session, sample)
+        if how.dry_run:
+            return EXIT_PROBLEM if any(one.get("error") for one in sample.get("sample") or ()) else 0
+        if not session.terminal.confirmed("replay them?"):
+            session.terminal.note(
+                "nothing was replayed" + ("" if session.terminal.is_interactive() else ": it needs --yes")
+            )
+            return EXIT_PROBLEM
+    started = session.ask(management_calls.replay(body))
+    session.terminal.line(f"replay {started['id']} {started['state']}")
+    return _awaited(session, started["id"]) if how.wait else 0
+
+
+def status(session: Session, number: str | None, output: Output) -> int:
+    """Write one replay, or all."""
+    found = [session.ask(management_calls.replay_of(number))] if number else session.ask(management_calls.replays())
+    if output in (Output.JSON, Output.YAML):
+        value: Any = found[0] if number else found
+        session.terminal.write(json_text(value) if output is Output.JSON else yaml_text(value))
+    elif output is Output.NAME:
+        session.terminal.write("".join(f"{one['id']}\n" for one in found))
+    elif found:
+        session.terminal.write(Table(_REPLAYS, output is Output.WIDE, session.terminal.styled).text(found))
+    else:
+        session.terminal.note("no replays")
+    return 0
+
+
+def stop(session: Session, number: str) -> int:
+    """Stop a replay."""
+    session.ask(management_calls.stop_replay(number))
+    session.terminal.line(f"replay {number} stopped")
+    return 0
+
+
+def resume(session: Session, number: str, wait: bool) -> int:
+    """Let a replay go on."""
+    session.ask(management_calls.resume_replay(number))
+    session.terminal.line(f"replay {number} resumed")
+    return _awaited(session, number) if wait else 0
+
+
+def delete(session: Session, name: str, topic: bool, yes: bool) -> int:
+    """Delete the letters before the first that is not replayed."""
+    where = "topic" if topic else "connector"
+    if not yes and not session.terminal.confirmed(f"delete the replayed letters of {where} {name}?"):
+        session.terminal.note("nothing was deleted" + ("" if session.terminal.is_interactive() else ": it needs --yes"))
+        return EXIT_PROBLEM
+    answer = session.ask(management_calls.delete_letters(**{where: name}))
+    session.terminal.line(f"{where} {name}: {compact(answer)}")
+    return 0
+
+
+def _awaited(session: Session, number: str) -> int:
+    while True:
+        one: Replay = session.ask(management_calls.replay_of(number))
+        if one["state"] != "running":
+            break
+        session.terminal.note(f"{one['done']} of {one['matched']} done, {one['failed']} failed")
+        session.around.sleep(_POLL_S)
+    words = f"replay {number} {one['state']}: {one['done']} of {one['matched']} done, {one['failed']} failed"
+    session.terminal.line(words)
+    if one.get("error"):
+        session.terminal.note(f"connectrt: {one['error']}")
+    return 0 if one["state"] == "done" and not one["failed"] else EXIT_PROBLEM
+
+
+def _show_sample(session: Session, sample: Mapping[str, Any]) -> None:
+    line = session.terminal.line
+    for one in sample.get("sample") or ():
+        line(
+            f"{one.get('topic', '')}-{one.get('partition', '')}@{one.get('offset', '')} -> {one.get('to') or '-'}",
+            "bold",
+        )
+        if one.get("error"):
+            line(f"  {one_line(one['error'])}", "red")
+        before, after = one.get("before") or {}, one.get("after") or {}
+        for part in ("key", "value"):
+            if before.get(part) != after.get(part):
+                line(f"  - {part}: {value_text(before.get(part))}", "red")
+                line(f"  + {part}: {value_text(after.get(part))}", "green")
+    line(f"{sample.get('matched', 0)} letter(s)" + ("" if sample.get("complete", True) else " and perhaps more"))
+
+
+def _letter(session: Session, name: str, word: str) -> Letter:
+    place = _place(word)
+    after = ""
+    while True:
+        page = session.ask(
+            management_calls.letters(
+                after=after, limit=2_000, filters={"connector": name, "partition": place["partition"]}
+            )
+        )
+        for one in page["letters"]:
+            if (one["partition"], one["offset"]) == (place["partition"], place["offset"]):
+                return one
+        after = page.get("next") or ""
+        if not after or not page["letters"]:
+            raise NotFoundError(f"connector {name} has no dead letter {word}")
+
+
+def _place(word: str) -> dict[str, int]:
+    partition, slash, offset = word.partition("/")
+    if not slash or not partition.isdigit() or not offset.isdigit():
+        raise BadRequestError(f"{word}: expected PARTITION/OFFSET, as dlq list shows it")
+    return {"partition": int(partition), "offset": int(offset)}
+
+
+def edit_of(patch_file: str | None, transforms_file: str | None) -> dict[str, Any]:
+    """Return the part of a replay's body that says how letters are edited. Raises BadRequestError."""
+    edit: dict[str, Any] = {}
+    for key, file, kind in (("patch", patch_file, list), ("transforms", transforms_file, dict)):
+        if file is None:
+            continue
+        try:
+            edit[key] = json.loads(read_text(file))
+        except (ValueError, RecursionError) as error:
+            raise BadRequestError(f"{file} is no JSON: {error}") from error
+        if not isinstance(edit[key], kind):
+            raise BadRequestError(f"{file}: expected a JSON {'array of operations' if kind is list else 'object'}")
+    return {"edit": edit} if edit else {}

@@ -1,0 +1,106 @@
+"""``connectrt offsets set|reset``: offsets of a connector written or forgotten (KIP-875), by any worker."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from spark_connect_rt.app.cluster.applying import show_differences, state_call
+from spark_connect_rt.app.cluster.differences import offset_differences
+from spark_connect_rt.app.cluster.reading_files import read_text
+from spark_connect_rt.app.cluster.session import Session
+from spark_connect_rt.app.cluster.steering import wait
+from spark_connect_rt.app.exit_codes import EXIT_PROBLEM
+from spark_connect_rt.client import calls
+from spark_connect_rt.client.calls import Call
+from spark_connect_rt.errors import BadRequestError, TimedOutError
+
+STOP_LIMIT_S = 60.0
+How = tuple[bool, bool, bool]
+"""(stop and start it for that, only say what would change, do not ask)."""
+
+
+def set_offsets(session: Session, name: str, file: str | None, pair: tuple[str | None, str | None], how: How) -> int:
+    """Write offsets from a file, or of one partition; those of other partitions stay."""
+    wanted = _wanted(file, pair)
+    before = session.ask(calls.offsets(name))
+    kept = [one for one in before if not any(one["partition"] == other.get("partition") for other in wanted)]
+    return _change(session, name, (before, [*kept, *wanted]), calls.alter_offsets(name, wanted), how)
+
+
+def reset_offsets(session: Session, name: str, how: How) -> int:
+    """Forget every offset of a connector."""
+    before = session.ask(calls.offsets(name))
+    return _change(session, name, (before, []), calls.reset_offsets(name), how)
+
+
+def _change(
+    session: Session,
+    name: str,
+    sides: tuple[Sequence[Mapping[str, Any]], Sequence[Mapping[str, Any]]],
+    call: Call[dict[str, Any]],
+    how: How,
+) -> int:
+    stop, dry_run, yes = how
+    differences = offset_differences(*sides)
+    show_differences(session, f"connector {name}", differences)
+    if not differences:
+        session.terminal.line(f"connector {name}: its offsets are as they would be")
+        return 0
+    if dry_run:
+        return 0
+    if not yes and not session.terminal.confirmed(f"write {len(differences)} offset(s) of connector {name}?"):
+        session.terminal.note("nothing was changed" + ("" if session.terminal.is_interactive() else ": it needs --yes"))
+        return EXIT_PROBLEM
+    with _stopped(session, name, stop):
+        answer = session.ask(call)
+    session.terminal.line(f"connector {name}: {answer.get('message', 'offsets changed')}")
+    return 0
+
+
+@contextmanager
+def _stopped(session: Session, name: str, wanted: bool) -> Iterator[None]:
+    """Have the connector stopped meanwhile if ``wanted``, and in its state of before afterwards, come what may."""
+    state = session.ask(calls.status(name))["connector"]["state"] if wanted else "STOPPED"
+    if state == "STOPPED":
+        yield
+        return
+    session.ask(calls.stop(name))
+    try:
+        if wait(session, [name], "state=STOPPED", STOP_LIMIT_S):
+            raise TimedOutError(f"connector {name} does not stop; its offsets were not changed")
+        yield
+    finally:
+        session.ask(state_call(name, "PAUSED" if state == "PAUSED" else "RUNNING"))
+
+
+def _wanted(file: str | None, pair: tuple[str | None, str | None]) -> list[dict[str, Any]]:
+    if (file is None) == (pair == (None, None)):
+        raise BadRequestError("offsets set NAME FILE, or --partition JSON --offset JSON")
+    if file is None:
+        partition, offset = (
+            _object(text, option) for text, option in zip(pair, ("--partition", "--offset"), strict=True)
+        )
+        return [{"partition": partition, "offset": offset}]
+    try:
+        found = json.loads(read_text(file))
+    except (ValueError, RecursionError) as error:
+        raise BadRequestError(f"{file} is no JSON: {error}") from error
+    offsets = found.get("offsets") if isinstance(found, dict) else found
+    if not isinstance(offsets, list) or not all(isinstance(one, dict) and "partition" in one for one in offsets):
+        raise BadRequestError(f'{file}: expected {{"offsets": [{{"partition": ..., "offset": ...}}]}}')
+    return [{"partition": one["partition"], "offset": one.get("offset")} for one in offsets]
+
+
+def _object(text: str | None, option: str) -> Any:
+    if text is None:
+        raise BadRequestError(f"{option} is missing")
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise BadRequestError(f"{option}: no JSON: {error}") from error
+    if value is not None and not isinstance(value, dict):
+        raise BadRequestError(f"{option}: expected a JSON object")
+    return value

@@ -1,0 +1,105 @@
+"""``connectrt preview`` and ``check``: what a connector would do, before it does it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from spark_connect_rt.app.cluster.reading_files import read_one, read_text
+from spark_connect_rt.app.cluster.session import Session
+from spark_connect_rt.app.cluster.tables import Output, compact, json_text, yaml_text
+from spark_connect_rt.app.cluster.terminal import one_line
+from spark_connect_rt.app.exit_codes import EXIT_PROBLEM
+from spark_connect_rt.client import management_calls
+from spark_connect_rt.errors import BadRequestError
+
+_MARKS = {"ok": ("ok     ", "green"), "warning": ("warning", "yellow"), "problem": ("PROBLEM", "red")}
+_SHOWN = 300  # characters of a key or value
+
+
+def preview(session: Session, word: str, options: Mapping[str, Any], offsets: str | None, output: Output) -> int:
+    """Have a connector (by name, or as a file has it) started without a trace; show its records stage by stage."""
+    wanted: dict[str, Any] = {key: value for key, value in options.items() if value is not None}
+    if word == "-" or Path(word).is_file():
+        document = read_one(word)
+        wanted |= {"name": document.name, "config": dict(document.config)}
+    else:
+        wanted["name"] = word
+    if offsets is not None:
+        wanted |= {"from": "given", "offsets": _offsets(offsets)}
+    answer = session.ask(management_calls.preview(wanted))
+    if output in (Output.JSON, Output.YAML):
+        session.terminal.write(json_text(answer) if output is Output.JSON else yaml_text(answer))
+    else:
+        for number, record in enumerate(answer["records"], 1):
+            _show_record(session, number, record["stages"])
+        count = len(answer["records"])
+        session.terminal.line(f"{count} record(s) in {answer['seconds']:.1f} s; ended: {answer['ended']}")
+    if answer.get("error"):
+        session.terminal.note(f"connectrt: {answer['error']}")
+    failed = answer.get("error") or any(stage.get("error") for one in answer["records"] for stage in one["stages"])
+    return EXIT_PROBLEM if failed else 0
+
+
+def check(session: Session, file: str, output: Output) -> int:
+    """Have a file's connector checked against what it reaches. Exit code 1: a problem."""
+    document = read_one(file)
+    answer = session.ask(management_calls.check(document.config, document.name))
+    if output in (Output.JSON, Output.YAML):
+        session.terminal.write(json_text(answer) if output is Output.JSON else yaml_text(answer))
+        return 0 if answer["ok"] else EXIT_PROBLEM
+    for line in management_calls.check_lines(answer):
+        mark, style = _MARKS.get(line["level"], (line["level"], None))
+        setting = f" [{line['setting']}]" if line.get("setting") else ""
+        session.terminal.line(f"{mark}  {line['check']}{setting}: {one_line(line['what'])}", style)
+        if line.get("change"):
+            session.terminal.line(f"         -> {one_line(line['change'])}")
+    return 0 if answer["ok"] else EXIT_PROBLEM
+
+
+def _show_record(session: Session, number: int, stages: Sequence[Mapping[str, Any]]) -> None:
+    terminal = session.terminal
+    terminal.line(f"record {number}", "bold")
+    before: Any = None
+    for stage in stages:
+        record = stage.get("record")
+        if stage.get("error"):
+            terminal.line(f"  {stage['stage']}: {one_line(stage['error'])}", "red")
+        elif record is None:
+            terminal.line(f"  {stage['stage']}: dropped", "yellow")
+        elif record == before:
+            terminal.line(f"  {stage['stage']}: as before{_sizes(stage.get('bytes'))}", "faint")
+        else:
+            place = one_line(record.get("topic") or "-")
+            if record.get("partition") is not None:
+                place += f"-{record['partition']}"
+            terminal.line(f"  {stage['stage']}: {place}{_sizes(stage.get('bytes'))}")
+            for part in ("key", "value"):
+                terminal.line(f"    {part}: {one_line(compact(record.get(part)), _SHOWN)}")
+            for header in record.get("headers") or ():
+                terminal.line(f"    header {one_line(header['name'])}: {one_line(compact(header['value']), _SHOWN)}")
+        before = record
+
+
+def _sizes(sizes: Mapping[str, Any] | None) -> str:
+    if not sizes:
+        return ""
+    parts = [f"{part} {_length(sizes[part])} bytes" for part in ("key", "value") if sizes.get(part) is not None]
+    return f" ({', '.join(parts)})" if parts else ""
+
+
+def _length(base64: str) -> int:
+    return len(base64) * 3 // 4 - base64.count("=")
+
+
+def _offsets(file: str) -> list[Any]:
+    try:
+        found = json.loads(read_text(file))
+    except (ValueError, RecursionError) as error:
+        raise BadRequestError(f"{file} is no JSON: {error}") from error
+    offsets = found.get("offsets") if isinstance(found, dict) else found
+    if not isinstance(offsets, list):
+        raise BadRequestError(f"{file}: expected a list of offsets")
+    return offsets

@@ -1,0 +1,193 @@
+"""``connectrt apply``, ``pause`` and its neighbours that change something."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from spark_connect_rt.app.cluster.session import Session
+from spark_connect_rt.app.commands.cluster.cluster_command import command
+from spark_connect_rt.app.commands.cluster.options import DryRun, Files, Name, Selection, SomeNames, Yes
+from spark_connect_rt.app.commands.cluster.reading_words import PANEL
+
+Prune = Annotated[bool, typer.Option("--prune", help="Delete connectors that no file keeps, after a question.")]
+Pruned = Annotated[str, typer.Option("--prune-matching", metavar="PATTERN", help="Only those of --prune.")]
+Failed = Annotated[bool, typer.Option("--failed", help="Only those that have failed, or a task of which has.")]
+All = Annotated[bool, typer.Option("--all", help="Every connector of the cluster.")]
+ConnectorOnly = Annotated[bool, typer.Option("--connector-only", help="Not its tasks.")]
+Words = Annotated[list[str] | None, typer.Argument(metavar="[NAME setting=value...]", help="Instead of a file.")]
+DiffWords = Annotated[
+    list[str] | None, typer.Argument(metavar="[NAME A B]", help="A connector and two changes of its history.")
+]
+Changes = Annotated[list[str], typer.Argument(metavar="setting=value...", help="setting- removes one.")]
+File = Annotated[str | None, typer.Option("--filename", "-f", help="A file with one connector; - for standard input.")]
+State = Annotated[str | None, typer.Option("--state", help="RUNNING, PAUSED or STOPPED.")]
+Condition = Annotated[str, typer.Option("--for", help="state=STATE (with its tasks), connector=STATE, or delete.")]
+Timeout = Annotated[float, typer.Option("--timeout", min=0, help="Seconds.")]
+
+
+def add_changing_words(cli: typer.Typer) -> None:
+    """Add them."""
+    _add_configuring(cli)
+    _add_steering(cli)
+
+
+def _add_configuring(cli: typer.Typer) -> None:
+    @cli.command(rich_help_panel=PANEL)
+    @command
+    def apply(
+        session: Session,
+        files: Files = None,
+        prune: Prune = False,
+        prune_matching: Pruned = "*",
+        dry_run: DryRun = False,
+        yes: Yes = False,
+    ) -> int:
+        """Create and configure connectors as files say; shows what changes."""
+        from spark_connect_rt.app.cluster import applying
+
+        return applying.apply(session, files or [], prune_matching if prune else None, dry_run, yes)
+
+    @cli.command(rich_help_panel=PANEL)
+    @command
+    def diff(
+        session: Session,
+        words: DiffWords = None,
+        files: Files = None,
+        prune: Prune = False,
+        prune_matching: Pruned = "*",
+    ) -> int:
+        """Show what apply -f would change, or what differs between changes A and B. Exit code 6: something."""
+        from spark_connect_rt.app.cluster import applying
+        from spark_connect_rt.errors import BadRequestError
+
+        if not words:
+            return applying.diff(session, files or [], prune_matching if prune else None)
+        if files or len(words) != 3 or not (words[1].isdigit() and words[2].isdigit()):
+            raise BadRequestError("diff -f FILE, or diff NAME A B with the numbers of changes (connectrt history NAME)")
+        from spark_connect_rt.app.cluster import past
+
+        return past.config_diff(session, words[0], int(words[1]), int(words[2]))
+
+    @cli.command(rich_help_panel=PANEL)
+    @command
+    def create(
+        session: Session, words: Words = None, file: File = None, state: State = None, dry_run: DryRun = False
+    ) -> int:
+        """Create one connector; refused when it is there."""
+        from spark_connect_rt.app.cluster import applying
+
+        return applying.create(session, words or [], file, state, dry_run)
+
+    @cli.command(rich_help_panel=PANEL)
+    @command
+    def patch(session: Session, name: Name, changes: Changes, dry_run: DryRun = False) -> int:
+        """Change some settings of a connector."""
+        from spark_connect_rt.app.cluster import applying
+
+        return applying.patch(session, name, changes, dry_run)
+
+    @cli.command(rich_help_panel=PANEL)
+    @command
+    def edit(session: Session, name: Name) -> int:
+        """Open a connector's configuration in $VISUAL or $EDITOR. Exit code 9: somebody changed it meanwhile."""
+        from spark_connect_rt.app.cluster import editing
+
+        return editing.edit(session, name)
+
+
+def _add_steering(cli: typer.Typer) -> None:
+    @cli.command(rich_help_panel=PANEL)
+    @command
+    def pause(
+        session: Session,
+        names: SomeNames = None,
+        selection: Selection = None,
+        failed: Failed = False,
+        all_: All = False,
+        dry_run: DryRun = False,
+    ) -> int:
+        """Pause connectors: their tasks stay where they are."""
+        return _steer(session, "pause", (names, selection, failed, all_), dry_run)
+
+    @cli.command(rich_help_panel=PANEL)
+    @command
+    def resume(
+        session: Session,
+        names: SomeNames = None,
+        selection: Selection = None,
+        failed: Failed = False,
+        all_: All = False,
+        dry_run: DryRun = False,
+    ) -> int:
+        """Resume paused or stopped connectors."""
+        return _steer(session, "resume", (names, selection, failed, all_), dry_run)
+
+    @cli.command(rich_help_panel=PANEL)
+    @command
+    def stop(
+        session: Session,
+        names: SomeNames = None,
+        selection: Selection = None,
+        failed: Failed = False,
+        all_: All = False,
+        dry_run: DryRun = False,
+    ) -> int:
+        """Stop connectors: their tasks end, their offsets may be altered."""
+        return _steer(session, "stop", (names, selection, failed, all_), dry_run)
+
+    @cli.command(rich_help_panel=PANEL)
+    @command
+    def restart(
+        session: Session,
+        names: SomeNames = None,
+        selection: Selection = None,
+        failed: Failed = False,
+        all_: All = False,
+        connector_only: ConnectorOnly = False,
+        dry_run: DryRun = False,
+    ) -> int:
+        """Restart connectors with their tasks, with --failed only what has failed; or single tasks: NAME/0."""
+        from spark_connect_rt.app.cluster import steering
+
+        chosen = steering.Chosen(names or [], selection, failed, all_)
+        return steering.restart(session, chosen, connector_only, dry_run)
+
+    @cli.command(rich_help_panel=PANEL)
+    @command
+    def delete(
+        session: Session,
+        names: SomeNames = None,
+        selection: Selection = None,
+        failed: Failed = False,
+        all_: All = False,
+        dry_run: DryRun = False,
+        yes: Yes = False,
+    ) -> int:
+        """Delete connectors, after a question that names them. Their offsets stay."""
+        from spark_connect_rt.app.cluster import steering
+
+        return steering.delete(session, steering.Chosen(names or [], selection, failed, all_), yes, dry_run)
+
+    @cli.command(rich_help_panel=PANEL)
+    @command
+    def wait(
+        session: Session, names: SomeNames = None, condition: Condition = "state=RUNNING", timeout: Timeout = 60.0
+    ) -> int:
+        """Wait until connectors are in a state. Exit code 5: the time is up."""
+        from spark_connect_rt.app.cluster import steering
+        from spark_connect_rt.errors import BadRequestError
+
+        if not names:
+            raise BadRequestError("wait for which connectors?")
+        return steering.wait(session, names, condition, timeout)
+
+
+def _steer(session: Session, verb: str, chosen: tuple[list[str] | None, str | None, bool, bool], dry_run: bool) -> int:
+    from spark_connect_rt.app.cluster import steering
+
+    names, selection, failed, every = chosen
+    return steering.steer(
+        session, steering.VERBS[verb], steering.Chosen(names or [], selection, failed, every), dry_run
+    )

@@ -1,0 +1,174 @@
+"""``connectrt dlq list|show|replay|status|stop|resume|delete``: dead letters."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+from spark_connect_rt.app.cluster.session import Session
+from spark_connect_rt.app.cluster.tables import Output
+from spark_connect_rt.app.commands.cluster.cluster_command import command
+from spark_connect_rt.app.commands.cluster.options import DryRun, Form, Limit, MaybeName, Name, Yes
+from spark_connect_rt.app.commands.cluster.reading_words import PANEL
+from spark_connect_rt.errors import BadRequestError
+
+Topic = Annotated[str | None, typer.Option("--topic", help="Of this topic, instead of a connector's.")]
+Partition = Annotated[int | None, typer.Option("--partition", help="Only of this partition.")]
+Stage = Annotated[str | None, typer.Option("--stage", help="Only where it failed there: VALUE_CONVERTER ...")]
+Class = Annotated[str | None, typer.Option("--class", help="Only what failed in this class.")]
+Message = Annotated[str | None, typer.Option("--message", help="Only whose message holds this.")]
+Origin = Annotated[str | None, typer.Option("--origin", help="Only records of this topic.")]
+Since = Annotated[str | None, typer.Option("--since", help="2026-11-21T10:00, or 2h ago.")]
+Until = Annotated[str | None, typer.Option("--until", help="2026-11-21T10:00, or 2h ago.")]
+Replayed = Annotated[bool | None, typer.Option("--replayed/--not-replayed", help="Only these.")]
+Letter = Annotated[str, typer.Argument(metavar="PARTITION/OFFSET", help="As dlq list shows it.")]
+Letters = Annotated[
+    list[str] | None, typer.Argument(metavar="[PARTITION/OFFSET...]", help="These; none: a filter, or all.")
+]
+Target = Annotated[str, typer.Option("--target", help="topic: where they came from; sink: through the connector.")]
+PatchFile = Annotated[str | None, typer.Option("--patch", help="A JSON patch on key, value, headers: a file.")]
+TransformsFile = Annotated[str | None, typer.Option("--transforms", help="Settings of transformations: a JSON file.")]
+Rate = Annotated[float | None, typer.Option("--rate", help="At most so many a second.")]
+Wait = Annotated[bool, typer.Option("--wait", help="Until it has ended. Exit code 1: some failed.")]
+ReplayId = Annotated[str, typer.Argument(metavar="ID", help="Of the replay.")]
+MaybeReplayId = Annotated[str | None, typer.Argument(metavar="[ID]", help="Of a replay; none: all.")]
+IsTopic = Annotated[bool, typer.Option("--topic", help="NAME is the topic, not a connector.")]
+
+
+def add_letter_words(cli: typer.Typer) -> None:
+    """Add them."""
+    dlq = typer.Typer(help="Dead letters: listed, shown, replayed, deleted.", no_args_is_help=True)
+    cli.add_typer(dlq, name="dlq", rich_help_panel=PANEL)
+    _add_reading(dlq)
+    _add_replaying(dlq)
+
+
+def _add_reading(dlq: typer.Typer) -> None:
+    @dlq.command("list")
+    @command
+    def list_letters(
+        session: Session,
+        name: MaybeName = None,
+        topic: Topic = None,
+        partition: Partition = None,
+        stage: Stage = None,
+        class_: Class = None,
+        message: Message = None,
+        origin: Origin = None,
+        since: Since = None,
+        until: Until = None,
+        replayed: Replayed = None,
+        limit: Limit = 100,
+        output: Form = Output.TABLE,
+    ) -> int:
+        """List the dead letters of a connector, or of a topic."""
+        from spark_connect_rt.app.cluster import letters
+
+        if (name is None) == (topic is None):
+            raise BadRequestError("dlq list NAME, or dlq list --topic TOPIC")
+        chosen = _filters(session, partition, stage, class_, message, origin, since, until, replayed)
+        return letters.listed(session, {"connector": name, "topic": topic, **chosen}, limit, output)
+
+    @dlq.command()
+    @command
+    def show(session: Session, name: Name, letter: Letter, output: Form = Output.TABLE) -> int:
+        """Show one letter whole: headers, stack trace, key and value."""
+        from spark_connect_rt.app.cluster import letters
+
+        return letters.shown(session, name, letter, output)
+
+    @dlq.command()
+    @command
+    def status(session: Session, number: MaybeReplayId = None, output: Form = Output.TABLE) -> int:
+        """Show how far replays are."""
+        from spark_connect_rt.app.cluster import letters
+
+        return letters.status(session, number, output)
+
+
+def _add_replaying(dlq: typer.Typer) -> None:
+    @dlq.command()
+    @command
+    def replay(
+        session: Session,
+        name: Name,
+        words: Letters = None,
+        target: Target = "topic",
+        patch: PatchFile = None,
+        transforms: TransformsFile = None,
+        rate: Rate = None,
+        partition: Partition = None,
+        stage: Stage = None,
+        class_: Class = None,
+        message: Message = None,
+        origin: Origin = None,
+        since: Since = None,
+        until: Until = None,
+        replayed: Replayed = None,
+        dry_run: DryRun = False,
+        yes: Yes = False,
+        wait: Wait = False,
+    ) -> int:
+        """Replay dead letters: one, a filter's, or all; a sample is shown first."""
+        from spark_connect_rt.app.cluster import letters
+
+        chosen = _filters(session, partition, stage, class_, message, origin, since, until, replayed)
+        wanted: dict[str, Any] = {"target": target}
+        if chosen:
+            wanted["filter"] = chosen
+        if rate is not None:
+            wanted["rate"] = rate
+        edit = letters.edit_of(patch, transforms)
+        return letters.replay(session, name, words or [], wanted | edit, letters.How(dry_run, yes, wait))
+
+    @dlq.command()
+    @command
+    def stop(session: Session, number: ReplayId) -> int:
+        """Stop a replay; it can go on where it was."""
+        from spark_connect_rt.app.cluster import letters
+
+        return letters.stop(session, number)
+
+    @dlq.command()
+    @command
+    def resume(session: Session, number: ReplayId, wait: Wait = False) -> int:
+        """Let a stopped or failed replay go on where it was."""
+        from spark_connect_rt.app.cluster import letters
+
+        return letters.resume(session, number, wait)
+
+    @dlq.command()
+    @command
+    def delete(session: Session, name: Name, topic: IsTopic = False, yes: Yes = False) -> int:
+        """Delete the letters before the first that is not replayed."""
+        from spark_connect_rt.app.cluster import letters
+
+        return letters.delete(session, name, topic, yes)
+
+
+def _filters(
+    session: Session,
+    partition: int | None,
+    stage: str | None,
+    class_: str | None,
+    message: str | None,
+    origin: str | None,
+    since: str | None,
+    until: str | None,
+    replayed: bool | None,
+) -> dict[str, Any]:
+    from spark_connect_rt.app.cluster.times import since_ms
+
+    now_ms = session.around.now_ms()
+    found = {
+        "partition": partition,
+        "stage": stage,
+        "class": class_,
+        "message": message,
+        "origin": origin,
+        "from_ms": since_ms(since, now_ms),
+        "to_ms": since_ms(until, now_ms),
+        "replayed": replayed,
+    }
+    return {key: value for key, value in found.items() if value is not None}

@@ -1,0 +1,141 @@
+"""``connectrt offsets get|set|reset|history|diff|undo|goto``: over REST, beside the words that read a worker's file.
+
+``offsets reset`` is both: with one word a connector of the cluster, with two a worker's file and a connector, as ever.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from spark_connect_rt.app.cluster.session import Session, run
+from spark_connect_rt.app.cluster.tables import Output
+from spark_connect_rt.app.commands.cluster.cluster_command import ContextName, Url, command, session_of
+from spark_connect_rt.app.commands.cluster.options import DryRun, Form, Limit, Name, Names, Yes
+from spark_connect_rt.errors import BadRequestError
+
+Act = Callable[[Path, Sequence[str] | None, Callable[[Mapping[str, str]], int]], object]
+FileReset = Callable[[Path, str, Path | None, str | None, bool, list[str] | None], None]
+"""(worker's file, connector, backup, url, apply, overrides): the reset that reads a worker's file."""
+
+OffsetsFile = Annotated[
+    str | None, typer.Argument(metavar="[FILE]", help='{"offsets": [{"partition", "offset"}]}; - for standard input.')
+]
+Partition = Annotated[str | None, typer.Option("--partition", help="One source partition, JSON.")]
+Offset = Annotated[str | None, typer.Option("--offset", help="Its offset, JSON; null forgets it.")]
+Stop = Annotated[bool, typer.Option("--stop", help="Stop the connector for it, and start it again.")]
+First = Annotated[int, typer.Argument(metavar="A", help="Number of a change (connectrt offsets history NAME).")]
+Second = Annotated[int, typer.Argument(metavar="B", help="Number of another.")]
+MaybeNumber = Annotated[int | None, typer.Argument(metavar="[A]", help="Number of the change; none: the last one.")]
+Time = Annotated[str, typer.Option("--time", help="2026-11-21T10:00 (this machine's zone), ms since 1970, or 2h ago.")]
+FileAndName = Annotated[
+    list[str], typer.Argument(metavar="[FILE] NAME", help="The connector; before it a worker's properties file.")
+]
+NewFile = Annotated[Path | None, typer.Option("--backup", help="With a worker's file: a new file.")]
+Apply = Annotated[bool, typer.Option("--apply", help="With a worker's file: do it.")]
+Override = Annotated[list[str] | None, typer.Option("--set", help="With a worker's file: name=value; repeatable.")]
+
+
+def add_offset_words(offsets: typer.Typer, file_reset: FileReset) -> None:
+    """Add them to the words of ``offsets``."""
+    _add_present(offsets, file_reset)
+    _add_past(offsets)
+
+
+def _add_present(offsets: typer.Typer, file_reset: FileReset) -> None:
+    @offsets.command("get")
+    @command
+    def get_offsets(session: Session, names: Names = None, output: Form = Output.TABLE) -> int:
+        """List committed offsets, over REST."""
+        from spark_connect_rt.app.cluster import getting, kinds
+
+        return getting.get(session, kinds.kind_of("offsets"), kinds.Asked(names or []), output)
+
+    @offsets.command("set")
+    @command
+    def set_offsets(
+        session: Session,
+        name: Name,
+        file: OffsetsFile = None,
+        partition: Partition = None,
+        offset: Offset = None,
+        stop: Stop = False,
+        dry_run: DryRun = False,
+        yes: Yes = False,
+    ) -> int:
+        """Write offsets of a stopped connector, over REST; what changes is shown first."""
+        from spark_connect_rt.app.cluster import offset_changes
+
+        return offset_changes.set_offsets(session, name, file, (partition, offset), (stop, dry_run, yes))
+
+    @offsets.command()
+    def reset(
+        ctx: typer.Context,
+        words: FileAndName,
+        stop: Stop = False,
+        dry_run: DryRun = False,
+        yes: Yes = False,
+        context: ContextName = None,
+        url: Url = None,
+        safety: NewFile = None,
+        apply: Apply = False,
+        override: Override = None,
+    ) -> None:
+        """Forget all offsets of a connector, over REST.
+
+        With a worker's file before the name: a running worker is asked, without one this command does it.
+        """
+        if len(words) == 2:
+            file_reset(Path(words[0]), words[1], safety, url, apply, override)
+            return
+
+        def act(session: Session) -> int:
+            from spark_connect_rt.app.cluster import offset_changes
+
+            if len(words) != 1 or safety or apply or override:
+                raise BadRequestError("offsets reset NAME, or offsets reset FILE NAME [--backup, --apply, --set]")
+            return offset_changes.reset_offsets(session, words[0], (stop, dry_run, yes))
+
+        code = run(session_of(ctx, context, url), act)
+        if code:
+            raise SystemExit(code)
+
+
+def _add_past(offsets: typer.Typer) -> None:
+    @offsets.command()
+    @command
+    def history(session: Session, name: Name, limit: Limit = 100, output: Form = Output.TABLE) -> int:
+        """List the changes of a connector's offsets."""
+        from spark_connect_rt.app.cluster import getting, kinds
+
+        asked = kinds.Asked([name], (), output is Output.WIDE, limit, ("offsets",))
+        return getting.get(session, kinds.kind_of("history"), asked, output)
+
+    @offsets.command()
+    @command
+    def diff(session: Session, name: Name, before: First, after: Second) -> int:
+        """Show what differs between the offsets after two changes. Exit code 6: something."""
+        from spark_connect_rt.app.cluster import past
+
+        return past.offsets_diff(session, name, before, after)
+
+    @offsets.command()
+    @command
+    def undo(
+        session: Session, name: Name, number: MaybeNumber = None, dry_run: DryRun = False, yes: Yes = False
+    ) -> int:
+        """Take back a change of offsets: stops the connector, writes, starts it. Exit code 9: it is not safe."""
+        from spark_connect_rt.app.cluster import past
+
+        return past.undo_offsets(session, name, number, dry_run, yes)
+
+    @offsets.command()
+    @command
+    def goto(session: Session, name: Name, time: Time, dry_run: DryRun = False, yes: Yes = False) -> int:
+        """Set the offsets to where the connector was at a time."""
+        from spark_connect_rt.app.cluster import past
+
+        return past.goto(session, name, time, dry_run, yes)

@@ -1,0 +1,195 @@
+"""``connectrt describe|logs|events|top|preview|check|history|rollback|loggers``: what is, was, and would be."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from spark_connect_rt.app.cluster.session import Session
+from spark_connect_rt.app.cluster.tables import Output
+from spark_connect_rt.app.commands.cluster.cluster_command import command
+from spark_connect_rt.app.commands.cluster.completion import connector_names, logger_names
+from spark_connect_rt.app.commands.cluster.options import (
+    DryRun,
+    Follow,
+    Form,
+    Interval,
+    Limit,
+    MaybeName,
+    Name,
+    Yes,
+)
+from spark_connect_rt.app.commands.cluster.reading_words import PANEL
+
+What = Annotated[str, typer.Argument(metavar="KIND", help="connector, task, worker or plugin.")]
+Thing = Annotated[
+    str, typer.Argument(metavar="NAME", help="Its name; of a task NAME/0.", autocompletion=connector_names)
+]
+Logged = Annotated[
+    str, typer.Argument(metavar="NAME[/TASK]", help="A connector, or one task.", autocompletion=connector_names)
+]
+Tail = Annotated[int, typer.Option("--tail", min=1, max=2_000, help="At most so many lines of what was.")]
+Level = Annotated[str, typer.Option("--level", help="Only this level and above: WARN, ERROR ...")]
+Kinds = Annotated[
+    list[str] | None,
+    typer.Option("--kind", help="rebalance, failure, restart, config, state, offsets, logger, worker; repeatable."),
+]
+HistoryKinds = Annotated[list[str] | None, typer.Option("--kind", help="config, state, offsets or logger; repeatable.")]
+Since = Annotated[str | None, typer.Option("--since", help="2026-11-21T10:00, or 2h ago.")]
+Search = Annotated[str, typer.Option("--search", help="Only names that hold this.")]
+Sort = Annotated[str, typer.Option("--sort", help="abnormal, name, rate or lag.")]
+Once = Annotated[bool, typer.Option("--once", help="Write it once and end.")]
+FileOrName = Annotated[str, typer.Argument(metavar="FILE|NAME", help="A file with a connector, or one that is there.")]
+Records = Annotated[int, typer.Option("--records", min=1, help="End after so many.")]
+Seconds = Annotated[float, typer.Option("--seconds", min=1, help="End after so long.")]
+From = Annotated[str, typer.Option("--from", help="stored: where it is; start: from the beginning.")]
+Offsets = Annotated[str | None, typer.Option("--offsets", help="Begin at the offsets of this JSON file.")]
+Put = Annotated[bool, typer.Option("--put", help="Give them to put of a sink that can roll back.")]
+CheckFile = Annotated[str, typer.Argument(metavar="FILE", help="JSON, YAML or .properties; - for standard input.")]
+Number = Annotated[int, typer.Argument(metavar="A", help="Number of the change (connectrt history NAME).")]
+Logger = Annotated[str, typer.Argument(metavar="LOGGER", help="Its name.", autocompletion=logger_names)]
+MaybeLogger = Annotated[
+    str | None, typer.Argument(metavar="[LOGGER]", help="Its name; none: all.", autocompletion=logger_names)
+]
+LoggerLevel = Annotated[str, typer.Argument(metavar="LEVEL", help="TRACE, DEBUG, INFO, WARN, ERROR or FATAL.")]
+OneWorker = Annotated[bool, typer.Option("--this-worker", help="Only on the worker that is asked, not on all.")]
+
+
+def add_seeing_words(cli: typer.Typer) -> None:
+    """Add them."""
+    _add_looking(cli)
+    _add_trying(cli)
+    _add_past(cli)
+    _add_loggers(cli)
+
+
+def _add_looking(cli: typer.Typer) -> None:
+    @cli.command(rich_help_panel=PANEL)
+    @command
+    def describe(session: Session, kind: What, name: Thing, output: Form = Output.TABLE) -> int:
+        """Show everything about a connector, a task, a worker or a plug-in; secrets are hidden."""
+        from spark_connect_rt.app.cluster import describing
+
+        return describing.describe(session, kind, name, output)
+
+    @cli.command(rich_help_panel=PANEL)
+    @command
+    def logs(
+        session: Session,
+        name: Logged,
+        tail: Tail = 1_000,
+        level: Level = "",
+        follow: Follow = False,
+        output: Form = Output.TABLE,
+    ) -> int:
+        """Write the last log lines of a connector's tasks, of driver and executors."""
+        from spark_connect_rt.app.cluster import following
+
+        return following.logs(session, name, tail, level, follow, output)
+
+    @cli.command(rich_help_panel=PANEL)
+    @command
+    def events(
+        session: Session,
+        name: MaybeName = None,
+        kinds: Kinds = None,
+        since: Since = None,
+        limit: Limit = 100,
+        follow: Follow = False,
+        output: Form = Output.TABLE,
+    ) -> int:
+        """Write the group's story: rebalances, failures, restarts, changes."""
+        from spark_connect_rt.app.cluster import following
+        from spark_connect_rt.app.cluster.times import since_ms
+
+        begin = since_ms(since, session.around.now_ms())
+        return following.events(session, name, kinds or [], begin, limit, follow, output)
+
+    @cli.command(rich_help_panel=PANEL)
+    @command
+    def top(
+        session: Session, search: Search = "", sort: Sort = "", interval: Interval = 2.0, once: Once = False
+    ) -> int:
+        """Show the connectors on a live screen, what is wrong first. Ctrl-C ends it."""
+        from spark_connect_rt.app.cluster.top import top as live
+
+        return live(session, search, sort, interval, once)
+
+
+def _add_trying(cli: typer.Typer) -> None:
+    @cli.command(rich_help_panel=PANEL)
+    @command
+    def preview(
+        session: Session,
+        word: FileOrName,
+        records: Records = 20,
+        seconds: Seconds = 30.0,
+        begin: From = "stored",
+        offsets: Offsets = None,
+        put: Put = False,
+        output: Form = Output.TABLE,
+    ) -> int:
+        """Show a connector's records as read, after each transformation, as bytes; nothing is left behind."""
+        from spark_connect_rt.app.cluster import previewing
+
+        options = {"records": records, "seconds": seconds, "from": begin, "put": put}
+        return previewing.preview(session, word, options, offsets, output)
+
+    @cli.command(rich_help_panel=PANEL)
+    @command
+    def check(session: Session, file: CheckFile, output: Form = Output.TABLE) -> int:
+        """Check a file's connector against what it reaches: hosts, credentials, topics. Exit code 1: a problem."""
+        from spark_connect_rt.app.cluster import previewing
+
+        return previewing.check(session, file, output)
+
+
+def _add_past(cli: typer.Typer) -> None:
+    @cli.command(rich_help_panel=PANEL)
+    @command
+    def history(
+        session: Session,
+        name: MaybeName = None,
+        kinds: HistoryKinds = None,
+        limit: Limit = 100,
+        output: Form = Output.TABLE,
+    ) -> int:
+        """List the changes of configurations, states, offsets and loggers: who, when, what."""
+        from spark_connect_rt.app.cluster import getting
+        from spark_connect_rt.app.cluster import kinds as known
+
+        asked = known.Asked([name] if name else [], (), output is Output.WIDE, limit, tuple(kinds or ()))
+        return getting.get(session, known.kind_of("history"), asked, output)
+
+    @cli.command(rich_help_panel=PANEL)
+    @command
+    def rollback(session: Session, name: Name, number: Number, dry_run: DryRun = False, yes: Yes = False) -> int:
+        """Make a configuration what it was after change A; the difference is shown first."""
+        from spark_connect_rt.app.cluster import past
+
+        return past.rollback(session, name, number, dry_run, yes)
+
+
+def _add_loggers(cli: typer.Typer) -> None:
+    loggers = typer.Typer(help="Log levels of a worker, or of the whole group.", no_args_is_help=True)
+    cli.add_typer(loggers, name="loggers", rich_help_panel=PANEL)
+
+    @loggers.command("get")
+    @command
+    def get_loggers(session: Session, name: MaybeLogger = None, output: Form = Output.TABLE) -> int:
+        """List the loggers of the worker that is asked."""
+        from spark_connect_rt.app.cluster import getting, kinds
+
+        return getting.get(session, kinds.kind_of("loggers"), kinds.Asked([name] if name else []), output)
+
+    @loggers.command("set")
+    @command
+    def set_logger(session: Session, name: Logger, level: LoggerLevel, one_worker: OneWorker = False) -> int:
+        """Set a logger and all below it on every worker of the group."""
+        from spark_connect_rt.client import calls
+
+        session.ask(calls.set_logger(name, level.upper(), cluster=not one_worker))
+        where = "on the worker that answered" if one_worker else "on every worker"
+        session.terminal.line(f"logger {name} is {level.upper()} {where}")
+        return 0

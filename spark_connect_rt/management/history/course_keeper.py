@@ -1,0 +1,166 @@
+"""Follows where the group's connectors are, and answers where they were.
+
+Owns the leader's thread: once a minute it looks at the offsets of every connector and writes what changed. Sources are
+read from the offset topic's fold; sinks are asked of Kafka one after another, for a part of the minute only: where they
+are too many the next round goes on with the others. A worker that does not lead only reads, when it is asked.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Sequence
+
+from spark_connect_rt.errors import ConnectError, NotFoundError
+from spark_connect_rt.planning.history.course import MINUTES, TIERS, merged, packed, state_of, with_point
+from spark_connect_rt.planning.offset_changes import OffsetPair
+from spark_connect_rt.ports.herder_values import ConnectorOffset
+from spark_connect_rt.ports.management.history import Course, CoursePoint
+from spark_connect_rt.protocol.history_records import CourseKey
+from spark_connect_rt.stores.course_store import CourseStore
+
+PERIOD_S = 60.0
+ROUND_S = 25.0  # of each period, at most, for looking
+READ_LIMIT_MS = 5_000
+FORGET_EVERY_S = 3600.0
+STALLED_ROUNDS = 5
+
+log = logging.getLogger(__name__)
+
+
+class CourseKeeper:
+    """Any thread."""
+
+    def __init__(
+        self,
+        store: CourseStore,
+        connectors: Callable[[], Sequence[str]],
+        offsets_of: Callable[[str], Sequence[OffsetPair]],
+        is_leader: Callable[[], bool],
+        now_ms: Callable[[], int],
+        bytes_max: int,
+        period_s: float = PERIOD_S,
+    ) -> None:
+        """``offsets_of`` may block, and raises ConnectError; ``bytes_max`` 0: nothing is kept."""
+        self._store = store
+        self._connectors = connectors
+        self._offsets_of = offsets_of
+        self._is_leader = is_leader
+        self._now_ms = now_ms
+        self._bytes_max = bytes_max
+        self._period_s = period_s
+        self._stopped = threading.Event()
+        self._last: dict[str, object] = {}  # connector -> what its offsets were when they were last written
+        self._led = False
+        self._first = 0  # connector to begin the next round with
+        self._problem = ""
+        self._too_large: set[str] = set()
+        self._round_at = time.monotonic()
+        self._forget_at = time.monotonic() + FORGET_EVERY_S
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to look."""
+        if self._bytes_max > 0:
+            self._thread = threading.Thread(target=self._run, name="offsets-course", daemon=True)
+            self._thread.start()
+
+    def stop(self) -> None:
+        """Look no more, and close the topic."""
+        self._stopped.set()
+        if self._thread is not None:
+            self._thread.join(2.0)
+        self._store.close()
+
+    def read(self, connector: str, from_ms: int, to_ms: int) -> Course:
+        """Return the points within these times, and the last one before them."""
+        if self._bytes_max <= 0:
+            return Course((), "this worker keeps no course: connectrt.history.course.max.bytes or .changes.max is 0")
+        self._refresh()
+        points = merged(self._store.parts(connector), from_ms, to_ms)
+        shown = [CoursePoint(at_ms, [ConnectorOffset(*pair) for pair in pairs]) for at_ms, pairs in points]
+        return Course(shown, self._problem_of(connector))
+
+    def offsets_at(self, connector: str, time_ms: int) -> tuple[int, Sequence[OffsetPair]] | None:
+        """Return the last point at or before a time; None: there is none."""
+        self._refresh()
+        points = merged(self._store.parts(connector), time_ms + 1, time_ms)
+        return points[-1] if points else None
+
+    def look(self) -> int:
+        """Write what changed since the last look; return how many connectors had moved. Raises ConnectError."""
+        if not self._led:
+            self._store.refresh(READ_LIMIT_MS)  # what the leader of before wrote goes on here
+            self._led = True
+        at_ms, moved, states = self._now_ms(), dict[CourseKey, bytes](), dict[str, object]()
+        for name, pairs in self._looked_at():
+            state = state_of(pairs)
+            if (self._last.get(name) == state) or (name not in self._last and not pairs):
+                continue
+            states[name] = state
+            moved |= self._parts_with(name, at_ms, pairs)
+        self._store.write(moved)
+        self._last |= states
+        if time.monotonic() >= self._forget_at:
+            self._forget_at = time.monotonic() + FORGET_EVERY_S
+            self._store.forget_old(at_ms)
+            self._last = {name: state for name, state in self._last.items() if name in set(self._connectors())}
+        return len(states)
+
+    def _looked_at(self) -> Sequence[tuple[str, Sequence[OffsetPair]]]:
+        names = list(self._connectors())
+        end_s, found, failed = time.monotonic() + min(ROUND_S, self._period_s), [], ""
+        start = self._first % max(1, len(names))
+        for name in [*names[start:], *names[:start]]:
+            if time.monotonic() > end_s or self._stopped.is_set():
+                break
+            self._first += 1
+            try:
+                found.append((name, self._offsets_of(name)))
+            except NotFoundError:
+                continue  # it was deleted meanwhile
+            except ConnectError as error:
+                failed = failed or f"{name}: {error}"
+        self._problem = f"offsets were not read, of {failed}" if failed else ""
+        return found
+
+    def _parts_with(self, name: str, at_ms: int, pairs: Sequence[OffsetPair]) -> dict[CourseKey, bytes]:
+        written: dict[CourseKey, bytes] = {}
+        for tier in TIERS.values():
+            part = with_point(self._store.part(name, tier, at_ms), tier, (at_ms, pairs))
+            value = None if part is None else packed(part, tier, tier.bytes_max(self._bytes_max))
+            if value is not None:
+                written[CourseKey(tier.name, tier.slot(at_ms), name)] = value
+            elif part is not None and tier is MINUTES:
+                self._too_large.add(name)
+        return written
+
+    def _refresh(self) -> None:
+        try:
+            self._store.refresh(READ_LIMIT_MS)
+        except ConnectError as error:
+            log.debug("the course is answered as far as it was read: %s", error)
+
+    def _problem_of(self, connector: str) -> str:
+        lines = [self._store.problem, self._problem]
+        if connector in self._too_large:
+            lines.append("points are left out: they are larger than connectrt.history.course.max.bytes allows")
+        if self._thread is not None and time.monotonic() - self._round_at > STALLED_ROUNDS * self._period_s:
+            lines.append(f"no one has looked at the offsets for {time.monotonic() - self._round_at:.0f} s")
+        return "; ".join(filter(None, lines))
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self._period_s):
+            try:
+                if self._is_leader():
+                    self.look()
+                else:
+                    self._led, self._last = False, {}
+            except ConnectError as error:
+                self._problem = f"the course was not written: {error}"
+                log.warning("%s", self._problem)
+            except Exception as error:
+                self._problem = f"the course was not written: {error!r}"
+                log.exception("the course of offsets was not written")
+            self._round_at = time.monotonic()

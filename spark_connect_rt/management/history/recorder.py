@@ -1,0 +1,302 @@
+"""Writes the history: a thread beside everything else, so that a topic that is away holds up nobody.
+
+Owns the thread, and the last look at each change before it is recorded: secrets out, what is recorded already dropped,
+what was changed while no worker of ours looked. It takes what it is given at once; what cannot be written waits, up to
+a number of changes, and ``problem`` says so.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import zlib
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import Any
+
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.management.history.pending import Asked, Pending, Seen, Waiting
+from spark_connect_rt.planning.history.hidden_settings import (
+    DeclaredSettings,
+    changed_unseen,
+    hidden_settings,
+    shown,
+)
+from spark_connect_rt.ports.herder_requests import Request
+from spark_connect_rt.ports.hidden_values import without_secrets
+from spark_connect_rt.ports.management.history import CONFIG, LOGGER, OFFSETS, STATE, STATE_NAMES, Change
+from spark_connect_rt.ports.management.offset_notes import OffsetsChanged
+from spark_connect_rt.state.config_changes import ConfigChange
+from spark_connect_rt.stores.history_store import Draft, HistoryStore
+
+RETRY_FIRST_S, RETRY_MAX_S = 2.0, 60.0
+FORGET_EVERY_S = 3600.0
+READ_LIMIT_MS = 10_000
+BUSY_S = 60.0  # one change takes longer than that: something hangs
+
+log = logging.getLogger(__name__)
+
+_ACTIONS_OF_STATES = {"PAUSED": "pause", "STARTED": "resume", "STOPPED": "stop"}
+
+
+class Recorder:
+    """Any thread."""
+
+    def __init__(
+        self,
+        worker_id: str,
+        store: HistoryStore,
+        declared: Callable[[Mapping[str, str]], DeclaredSettings],
+        is_leader: Callable[[], bool],
+        now_ms: Callable[[], int],
+        *,
+        alone: bool = False,
+        delays_ms: int | None = None,
+    ) -> None:
+        """``alone``: there is no group, and positions mean nothing. ``declared`` runs plug-in code."""
+        self._worker_id = worker_id
+        self._store = store
+        self._declared = declared
+        self._is_leader = is_leader
+        self._now_ms = now_ms
+        self._alone = alone
+        self._changed = threading.Condition()
+        extra_ms = zlib.crc32(worker_id.encode()) % 10_000 if delays_ms is None else delays_ms
+        self._pending = Pending(extra_ms)
+        self._unread: list[Seen] = []  # read at the start: which of them are new, the history says
+        self._stopping = False
+        self._busy_since: float | None = None
+        self._retry_s = RETRY_FIRST_S
+        self._forget_at = time.monotonic() + FORGET_EVERY_S
+        self._problem = ""
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Begin to write."""
+        self._thread = threading.Thread(target=self._run, name="history", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Write what can be written at once, then no more."""
+        with self._changed:
+            self._stopping = True
+            self._changed.notify_all()
+        if self._thread is not None:
+            self._thread.join(5.0)
+
+    @property
+    def problem(self) -> str:
+        """Return why what was changed may not be recorded; empty: nothing is in the way."""
+        since, thread = self._busy_since, self._thread
+        lines = [self._problem]
+        if since is not None and time.monotonic() - since > BUSY_S:
+            lines.append(f"a change has been on its way to the history for {time.monotonic() - since:.0f} s")
+        if thread is not None and not thread.is_alive() and not self._stopping:
+            lines.append("the thread that writes the history has ended")
+        if self._pending.given_up:
+            lines.append(f"{self._pending.given_up} changes were given up: too many waited")
+        return "; ".join(filter(None, lines))
+
+    def config_changed(self, change: ConfigChange) -> None:
+        """Take a change of the config topic; returns at once."""
+        seen = _seen(change, self._now_ms(), alone=self._alone)
+        with self._changed:
+            if seen.is_live:
+                self._pending.see(seen, _monotonic_ms(), self._is_leader())
+                self._changed.notify_all()
+            elif not self._alone and change.kind != LOGGER:
+                self._unread.append(seen)
+
+    def offsets_changed(self, change: OffsetsChanged) -> None:
+        """Take a change of offsets that this worker carried out; returns at once."""
+        before, after = _offsets(change.before), _offsets(change.after)
+        seen = Seen(OFFSETS, change.connector, change.action, before, after, self._now_ms())
+        with self._changed:
+            self._pending.see(seen, _monotonic_ms(), self._is_leader())
+            self._changed.notify_all()
+
+    def served(self, request: Request[Any], asked: Asked) -> None:
+        """Take that a request was answered; returns at once."""
+        with self._changed:
+            self._pending.answered(request, asked, _monotonic_ms())
+            self._changed.notify_all()
+
+    def record(self, seen: Seen, asked: Asked) -> None:
+        """Take a change that only this worker knows of; returns at once."""
+        with self._changed:
+            self._pending.put_back([Waiting(seen, _monotonic_ms(), asked)], _monotonic_ms())
+            self._changed.notify_all()
+
+    def await_written(self, timeout_s: float) -> None:
+        """Wait until what this worker served is recorded, or cannot be."""
+        with self._changed:
+            self._changed.wait_for(lambda: not self._is_writing(), timeout_s)
+
+    def _is_writing(self) -> bool:
+        due_ms = self._pending.next_due_ms()
+        return not self._problem and (
+            self._busy_since is not None or (due_ms is not None and due_ms <= _monotonic_ms())
+        )
+
+    def _run(self) -> None:
+        while True:
+            with self._changed:
+                self._changed.wait_for(self._has_work, self._wait_s())
+                due = self._pending.take_due(_monotonic_ms())
+                stopping = self._stopping
+                self._busy_since = time.monotonic()
+            try:
+                self._work(due)
+            except Exception as error:  # noqa: BLE001 - the top of the thread: Connect's own API needs none of this
+                self._failed(due, error)
+            with self._changed:
+                self._busy_since = None
+                self._changed.notify_all()
+            if stopping:
+                return
+
+    def _has_work(self) -> bool:
+        due_ms = self._pending.next_due_ms()
+        return self._stopping or (due_ms is not None and due_ms <= _monotonic_ms())
+
+    def _wait_s(self) -> float:
+        due_ms = self._pending.next_due_ms()
+        return 1.0 if due_ms is None else max(0.0, min(1.0, (due_ms - _monotonic_ms()) / 1000))
+
+    def _work(self, due: list[Waiting]) -> None:
+        if self._unread and self._is_leader():
+            due[:0] = self._missed()
+        while due:
+            self._write(due[0])
+            del due[0]
+        if time.monotonic() >= self._forget_at:
+            self._forget_at = time.monotonic() + FORGET_EVERY_S
+            if self._is_leader() and self._store.refresh(READ_LIMIT_MS):
+                self._store.forget_excess()
+        if self._problem and self._pending.next_due_ms() is None:
+            self._problem, self._retry_s = "", RETRY_FIRST_S
+
+    def _failed(self, due: list[Waiting], error: Exception) -> None:
+        if not isinstance(error, ConnectError):
+            log.exception("the history was not written")
+        elif not self._problem:
+            log.warning("the history was not written, tried again: %s", error)
+        with self._changed:
+            self._problem = f"{len(due)} changes are not recorded yet: {error}"
+            self._pending.put_back(due, _monotonic_ms() + int(self._retry_s * 1000))
+        self._retry_s = min(RETRY_MAX_S, self._retry_s * 2)
+
+    def _missed(self) -> list[Waiting]:
+        """Return what was changed since the last change that the history has, while no worker of ours looked."""
+        with self._changed:
+            unread, self._unread = self._unread, []
+        try:
+            if not self._store.refresh(READ_LIMIT_MS):
+                return []  # there is no history yet: it begins with the next change
+        except ConnectError:
+            with self._changed:
+                self._unread = [*unread, *self._unread]
+            raise
+        first = self._store.first_position()
+        missed = []
+        for seen in unread:
+            last = self._store.last(seen.connector, seen.kind)
+            since = last[1] if last is not None and last[1] is not None else first
+            if since is None or seen.position is None or seen.position <= since:
+                continue
+            missed.append(Waiting(seen, 0))
+        return missed
+
+    def _write(self, one: Waiting) -> None:
+        seen = one.seen
+        if one.asked is None or not one.asked.here:
+            self._store.refresh(READ_LIMIT_MS)
+            if seen.position is not None and self._store.is_recorded(seen.connector, seen.kind, seen.position):
+                return
+        change = self._change(seen, one.asked)
+        if change is not None:
+            self._store.append([Draft(change, seen.position)])
+            self._problem, self._retry_s = "", RETRY_FIRST_S
+
+    def _change(self, seen: Seen, asked: Asked | None) -> Change | None:
+        seen = _as_recorded(seen)
+        before, after, action = seen.before, seen.after, seen.action
+        unseen: tuple[str, ...] = ()
+        if seen.kind == CONFIG:
+            before, after, unseen = self._without_secrets(before, after)
+        if not seen.is_live or self._alone:
+            last = self._store.last(seen.connector, seen.kind)
+            before = last[0].after if last is not None and before is None else before
+            if before == after and not unseen:
+                return None
+            action = _config_action(before, after) if seen.kind == CONFIG else action
+        if before is None and after is None and seen.kind != OFFSETS:
+            return None
+        who, worker = (asked.who, self._worker_id if asked.here else None) if asked else (None, None)
+        note = without_secrets(asked.note) if asked else "seen in the config topic: no worker of this product served it"
+        if asked is None and seen.position is None:
+            note = ""
+        return Change(
+            0, seen.at_ms, seen.connector, seen.kind, action, who, worker, before, after, note, seen.state, unseen
+        )
+
+    def _without_secrets(
+        self, before: Mapping[str, Any] | None, after: Mapping[str, Any] | None
+    ) -> tuple[Mapping[str, Any] | None, Mapping[str, Any] | None, tuple[str, ...]]:
+        hidden_before = hidden_settings(before, self._declared(before)) if before is not None else frozenset()
+        hidden_after = hidden_settings(after, self._declared(after)) if after is not None else frozenset()
+        hidden = hidden_before | hidden_after
+        return (
+            None if before is None else shown_safely(before, hidden),
+            None if after is None else shown_safely(after, hidden),
+            changed_unseen(before, after, hidden),
+        )
+
+
+def shown_safely(config: Mapping[str, str], hidden: frozenset[str]) -> dict[str, str]:
+    """Return a configuration without hidden settings, nor any secret that this process knows."""
+    known = {name for name, value in config.items() if name not in hidden and without_secrets(value) != value}
+    return shown(config, hidden | known)
+
+
+def _seen(change: ConfigChange, now_ms: int, *, alone: bool) -> Seen:
+    at_ms = change.at_ms if change.at_ms > 0 else now_ms
+    position = None if alone else change.position
+    state = STATE_NAMES.get(change.state or "")
+    if change.kind == CONFIG:
+        action = _config_action(change.before, change.after)
+        return Seen(CONFIG, change.name, action, change.before, change.after, at_ms, position, state, change.is_live)
+    if change.kind == STATE:
+        action = _ACTIONS_OF_STATES.get((change.after or {}).get("state", ""), "set")
+        return Seen(STATE, change.name, action, change.before, change.after, at_ms, position, None, change.is_live)
+    before = None if change.before is None else {"logger": change.name, **change.before}
+    after = None if change.after is None else {"logger": change.name, **change.after}
+    return Seen(LOGGER, "", "set", before, after, at_ms, position, None, change.is_live)
+
+
+def _config_action(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> str:
+    if after is None:
+        return "delete"
+    return "create" if before is None else "update"
+
+
+def _as_recorded(seen: Seen) -> Seen:
+    """Return a change of a target state with the names that users know."""
+    if seen.kind != STATE:
+        return seen
+    return replace(seen, before=_state_word(seen.before), after=_state_word(seen.after))
+
+
+def _state_word(value: Mapping[str, Any] | None) -> Mapping[str, Any] | None:
+    return None if value is None else {"state": STATE_NAMES.get(value["state"], value["state"])}
+
+
+def _offsets(pairs: Any) -> Mapping[str, Any] | None:
+    if pairs is None:
+        return None
+    return {"offsets": [{"partition": partition, "offset": offset} for partition, offset in pairs]}
+
+
+def _monotonic_ms() -> int:
+    return int(time.monotonic() * 1000)

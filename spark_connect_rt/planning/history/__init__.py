@@ -1,0 +1,1 @@
+"""Pure decisions of the history of changes: what is hidden, what differs, what may be rolled back or undone."""

@@ -1,0 +1,1 @@
+"""What the overview of a group says of its connectors: what is abnormal, in which order, with which course."""

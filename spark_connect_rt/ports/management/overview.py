@@ -1,0 +1,167 @@
+"""The overview of the whole group: what it answers with, and who answers.
+
+Owns names and order of fields. null is what is not known: a worker did not answer, or what runs there counts no such.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from spark_connect_rt.planning.overview.selection import Wanted
+from spark_connect_rt.ports.herder_values import CONNECTOR_TYPES, STATES, RestartNote
+from spark_connect_rt.ports.json_shape import JsonShape, described, one_of, renamed
+from spark_connect_rt.ports.management.group_reads import JAVA, OURS, UNKNOWN, Unanswered
+
+_NOW = "Milliseconds since 1970."
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorRow(JsonShape):
+    """One connector of the overview, its tasks added up."""
+
+    name: str
+    type: str = field(metadata=one_of(CONNECTOR_TYPES))
+    class_name: str = field(metadata=renamed("class", "As it is configured."))
+    state: str = field(metadata=one_of(STATES))
+    worker_id: str = field(metadata=described("Of the connector; its tasks may be elsewhere."))
+    tasks: Mapping[str, int] = field(metadata=described("State -> how many tasks are in it."))
+    records_per_second: float | None = field(default=None, metadata=described("Of all tasks, the last five seconds."))
+    lag: int | None = field(default=None, metadata=described("Records a sink is behind; null: a source, or unknown."))
+    errors: int | None = field(default=None, metadata=described("Attempts at records that failed, or were skipped."))
+    last_error: str | None = field(default=None, metadata=described("One line; it stays when the state is over."))
+    last_error_at_ms: int | None = field(default=None, metadata=described(_NOW))
+    restart: RestartNote | None = field(default=None, metadata=described("Of what FAILED, as in its status."))
+    stalled: str | None = field(default=None, metadata=described("Why a task moves nothing though there is work."))
+    abnormal: bool = field(default=False, metadata=described("Somebody should look."))
+    why: str = field(default="", metadata=described("Why it is abnormal, in one line."))
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewPage(JsonShape):
+    """A page of the overview."""
+
+    connectors: Sequence[ConnectorRow]
+    total: int
+    matching: int = field(metadata=described("How many pass the filters."))
+    counts: Mapping[str, int] = field(metadata=described("State -> how many connectors; and how many are abnormal."))
+    records_per_second: float
+    unanswered: Sequence[Unanswered] = field(metadata=described("Workers whose rates, lags and errors are missing."))
+    at_ms: int = field(metadata=described(_NOW))
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRow(JsonShape):
+    """One task of a connector."""
+
+    id: int
+    state: str = field(metadata=one_of(STATES))
+    worker_id: str
+    executor: str | None = field(default=None, metadata=described("machine:pid of the process that hosts it."))
+    trace: str | None = None
+    records: int | None = field(default=None, metadata=described("Since its run began."))
+    records_per_second: float | None = None
+    lag: int | None = None
+    errors: int | None = None
+    cpu_seconds: float | None = field(default=None, metadata=described("Of its calls on the executor."))
+    restart: RestartNote | None = None
+    stalled: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CoursePoint(JsonShape):
+    """What was so at a time, all tasks together; ``errors`` are those since the point before."""
+
+    at_ms: int = field(metadata=described(_NOW))
+    records_per_second: float
+    lag: int | None
+    errors: int
+
+
+@dataclass(frozen=True, slots=True)
+class ConnectorDetail(JsonShape):
+    """One connector whole."""
+
+    name: str
+    type: str = field(metadata=one_of(CONNECTOR_TYPES))
+    class_name: str = field(metadata=renamed("class", "As it is configured."))
+    state: str = field(metadata=one_of(STATES))
+    worker_id: str
+    records_per_second: float | None
+    lag: int | None
+    errors: int | None
+    last_error: str | None
+    last_error_at_ms: int | None
+    restart: RestartNote | None
+    stalled: str | None
+    abnormal: bool
+    why: str
+    trace: str | None = field(metadata=described("Of the connector itself, where it FAILED."))
+    version: str | None = field(metadata=described("Of the plug-in, where it is known."))
+    config: Mapping[str, str] = field(metadata=described("Secrets are [hidden]; references are shown as they are."))
+    topics: Sequence[str]
+    tasks: Sequence[TaskRow]
+    course: Sequence[CoursePoint] = field(metadata=described("The last hour, a point each ten seconds."))
+    unanswered: Sequence[Unanswered]
+    at_ms: int = field(metadata=described(_NOW))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupWorkerRow(JsonShape):
+    """One worker of the group."""
+
+    worker_id: str
+    url: str
+    leader: bool
+    this: bool = field(metadata=described("It is the one that answers."))
+    runtime: str = field(metadata=one_of((OURS, JAVA, UNKNOWN)))
+    version: str | None
+    reachable: bool
+    why: str = field(metadata=described("Why it is not, or says no more of itself."))
+    health: str | None = field(metadata=described("healthy, starting or unhealthy, and in which words."))
+    connectors: Sequence[str]
+    tasks: Sequence[str] = field(metadata=described("name-0; of a worker that does not answer, by the statuses."))
+    records_per_second: float | None
+    memory_bytes: int | None = field(metadata=described("Of the worker's Python process."))
+    started_ms: int | None = field(metadata=described(_NOW))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupInfo(JsonShape):
+    """The group and its workers."""
+
+    group_id: str
+    kafka_cluster_id: str
+    protocol: str
+    leader: str | None = field(metadata=described("Its worker id; null: a rebalance is under way."))
+    generation: int
+    workers: Sequence[GroupWorkerRow]
+    at_ms: int = field(metadata=described(_NOW))
+
+
+@dataclass(frozen=True, slots=True)
+class OverviewChange:
+    """What changed since an earlier look: ``body`` is JSON, the same bytes for everyone who had that look."""
+
+    at_ms: int
+    body: bytes | None  # None: nothing
+
+
+class Overview(Protocol):
+    """Answers for the whole group. Any thread; what blocks says so."""
+
+    def page(self, wanted: Wanted) -> OverviewPage:
+        """Return a page. Blocks for at most the limit of a read between workers."""
+
+    def connector(self, name: str) -> ConnectorDetail:
+        """Return one connector. Blocks as ``page``. Raises NotFoundError."""
+
+    def group(self) -> GroupInfo:
+        """Return the workers. Blocks as ``page``."""
+
+    def changes(self, since_ms: int) -> OverviewChange:
+        """Return what changed after the look of that time; 0: nothing, but the time of the last look. Does not block.
+
+        As long as somebody asks now and then the worker looks every two seconds, once for all of them.
+        """

@@ -1,0 +1,241 @@
+"""``/admin/history`` and the course of offsets: what was changed, by whom, and back again (ours)."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+from fastapi import APIRouter
+from starlette.requests import Request
+from starlette.responses import Response
+
+from spark_connect_rt.errors import BadRequestError, DataError, NotFoundError, UnsafeChangeError
+from spark_connect_rt.ports.management.history import (
+    KINDS,
+    Change,
+    ChangePage,
+    ChangeQuery,
+    Course,
+    History,
+)
+from spark_connect_rt.protocol.json_text import decode_json
+from spark_connect_rt.rest.context import JsonResponse, RestContext
+from spark_connect_rt.rest.management.history_shapes import (
+    ConfigDiff,
+    OffsetsMoved,
+    RolledBack,
+    WantedRollback,
+    WantedTime,
+    WantedUndo,
+)
+from spark_connect_rt.rest.management.inner_requests import InnerRequests
+from spark_connect_rt.rest.management.offset_restores import OffsetRestore, back_to, undo_of
+from spark_connect_rt.rest.management.rollbacks import diff_between, roll_back
+from spark_connect_rt.rest.negotiation import json_body
+from spark_connect_rt.rest.operation import Operation, QueryParameter
+from spark_connect_rt.rest.paths import ConnectorName, decoded
+from spark_connect_rt.rest.shapes import INITIAL_STATES
+
+LIMIT_DEFAULT, LIMIT_MAX = 100, 2_000
+NUMBER_MAX = 10**18
+_LIST = "/admin/history"
+_ONE = "/admin/history/{connector}/{number}"
+_DIFF = "/admin/history/{connector}/diff"
+_COURSE = "/admin/connectors/{connector}/offsets/course"
+_GOTO = "/admin/connectors/{connector}/offsets/goto"
+_INTEGER, _TEXT = {"type": "integer", "minimum": 0}, {"type": "string"}
+_UNKNOWN = {404: "There is no such change, or this worker keeps no history."}
+_BAD = {400: "A parameter or the body is not as described."}
+_UNSAFE = {409: "It is not safe; the message says why. Nothing was changed."}
+OPERATIONS: Mapping[tuple[str, str], Operation] = {
+    ("GET", _LIST): Operation(
+        "listChanges",
+        {200: ChangePage},
+        {**_BAD, 404: "This worker keeps no history."},
+        parameters=(
+            QueryParameter("connector", "Changes of this connector; empty: of loggers.", _TEXT),
+            QueryParameter("kind", f"Kinds, separated by commas: {', '.join(KINDS)}.", _TEXT),
+            QueryParameter("before", "Changes with a lower number only.", _INTEGER),
+            QueryParameter("limit", "Most changes.", {**_INTEGER, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT}),
+        ),
+    ),
+    ("GET", _ONE): Operation("getChange", {200: Change}, _UNKNOWN),
+    ("GET", _DIFF): Operation(
+        "diffConfigs",
+        {200: ConfigDiff},
+        {**_BAD, **_UNKNOWN},
+        parameters=(
+            QueryParameter("from", "Number of a change: the configuration after it.", _INTEGER),
+            QueryParameter("to", "Number of another one.", _INTEGER),
+        ),
+    ),
+    ("POST", f"{_ONE}/rollback"): Operation(
+        "rollBackConfig", {200: RolledBack}, {**_BAD, **_UNKNOWN, **_UNSAFE}, WantedRollback
+    ),
+    ("POST", f"{_ONE}/undo"): Operation(
+        "undoOffsets", {200: OffsetsMoved}, {**_BAD, **_UNKNOWN, **_UNSAFE}, WantedUndo
+    ),
+    ("GET", _COURSE): Operation(
+        "getOffsetsCourse",
+        {200: Course},
+        {**_BAD, 404: "This worker keeps no history."},
+        parameters=(
+            QueryParameter("from_ms", "Points from this time on, and the last one before it.", _INTEGER),
+            QueryParameter("to_ms", "Points up to this time.", _INTEGER),
+        ),
+    ),
+    ("POST", _GOTO): Operation(
+        "goToTime",
+        {200: OffsetsMoved},
+        {**_BAD, 404: "There is no such connector, or this worker keeps no history.", **_UNSAFE},
+        WantedTime,
+    ),
+}
+T = TypeVar("T")
+
+
+def add_routes(routes: APIRouter, context: RestContext, history: History | None) -> None:
+    """Add the routes; ``history`` None: this worker keeps none."""
+    _add_reads(routes, context, history)
+    _add_writes(routes, context, history)
+
+
+def _add_reads(routes: APIRouter, context: RestContext, history: History | None) -> None:
+    @routes.get(_LIST)
+    async def changes(request: Request) -> Response:
+        """Return changes of configurations, target states, offsets and logger levels, the newest first."""
+        part, query = _served(history), read_query(request.query_params)
+        return JsonResponse(await _beside(lambda: part.changes(query)))
+
+    @routes.get(_DIFF)
+    async def diff(request: Request, connector: ConnectorName) -> Response:
+        """Return what differs between the configurations after two changes."""
+        part, name, given = _served(history), decoded(connector), request.query_params
+        first, second = (whole_number(given.get(word), word) for word in ("from", "to"))
+        if first is None or second is None:
+            raise BadRequestError("two numbers of changes are needed: from and to")
+        return JsonResponse(ConfigDiff(await _beside(lambda: diff_between(part, name, first, second))))
+
+    @routes.get(_ONE)
+    async def change(connector: ConnectorName, number: int) -> Response:
+        """Return one change."""
+        part, name = _served(history), decoded(connector)
+        return JsonResponse(await _beside(lambda: part.change(name, number)))
+
+    @routes.get(_COURSE)
+    async def course(request: Request, connector: ConnectorName) -> Response:
+        """Return where a connector was."""
+        part, name, given = _served(history), decoded(connector), request.query_params
+        from_ms = whole_number(given.get("from_ms"), "from_ms") or 0
+        to_ms = whole_number(given.get("to_ms"), "to_ms")
+        to_ms = NUMBER_MAX if to_ms is None else to_ms
+        if to_ms < from_ms:
+            raise BadRequestError("to_ms is before from_ms")
+        return JsonResponse(await _beside(lambda: part.course(name, from_ms, to_ms)))
+
+
+def _add_writes(routes: APIRouter, context: RestContext, history: History | None) -> None:
+    @routes.post(f"{_ONE}/rollback")
+    async def rollback(request: Request, connector: ConnectorName, number: int) -> Response:
+        """Configure the connector as it was after a change."""
+        part, wanted = _served(history), read_rollback(await json_body(request))
+        await context.started()
+        return JsonResponse(await roll_back(context, part, request, decoded(connector), number, wanted))
+
+    @routes.post(f"{_ONE}/undo")
+    async def undo(request: Request, connector: ConnectorName, number: int) -> Response:
+        """Set offsets back to what they were before a change of them."""
+        part, name = _served(history), decoded(connector)
+        wanted = _flags(await json_body(request), ("dry_run", "force"))
+        await context.started()
+        found = await _beside(lambda: part.change(name, number))
+        decide = undo_of(found, force=wanted.get("force", False))
+        inner = InnerRequests(context, request, f"undo of change {number}")
+        restore = OffsetRestore(context, part, inner, name)
+        return JsonResponse(await restore.carried_out(decide, dry_run=wanted.get("dry_run", False)))
+
+    @routes.post(_GOTO)
+    async def goto(request: Request, connector: ConnectorName) -> Response:
+        """Set offsets to where the connector was at a time."""
+        part, name, fields = _served(history), decoded(connector), _body(await json_body(request))
+        time_ms = fields.pop("time_ms", None)
+        if not isinstance(time_ms, int) or isinstance(time_ms, bool) or not 0 <= time_ms < NUMBER_MAX:
+            raise BadRequestError("'time_ms' is a time, ms since 1970")
+        dry_run = _checked_flags(fields, ("dry_run",)).get("dry_run", False)
+        await context.started()
+        point = await _beside(lambda: part.offsets_at(name, time_ms))
+        if point is None:
+            raise UnsafeChangeError(f"it is not known where connector {name} was at {time_ms}: its course begins later")
+        inner = InnerRequests(context, request, f"back to where it was at {point[0]}")
+        moved = await OffsetRestore(context, part, inner, name).carried_out(back_to(point[1]), dry_run=dry_run)
+        return JsonResponse(OffsetsMoved(moved.offsets, moved.applied, moved.problems, point[0]))
+
+
+def read_query(given: Mapping[str, str]) -> ChangeQuery:
+    """Return which changes a request asks for. Raises BadRequestError."""
+    kinds = tuple(filter(None, given.get("kind", "").split(",")))
+    if unknown := sorted(set(kinds) - set(KINDS)):
+        raise BadRequestError(f"kinds are {', '.join(KINDS)}; not {', '.join(unknown)}")
+    limit = whole_number(given.get("limit"), "limit")
+    if limit is not None and not 1 <= limit <= LIMIT_MAX:
+        raise BadRequestError(f"limit is from 1 to {LIMIT_MAX}")
+    return ChangeQuery(
+        given.get("connector"), kinds, whole_number(given.get("before"), "before"), limit or LIMIT_DEFAULT
+    )
+
+
+def read_rollback(data: bytes) -> WantedRollback:
+    """Return what the body of a rollback asks for. Raises BadRequestError."""
+    fields = _body(data)
+    secrets, state = fields.pop("secrets", None) or {}, fields.pop("initial_state", None)
+    if not isinstance(secrets, dict) or not all(isinstance(value, str) for value in secrets.values()):
+        raise BadRequestError("'secrets' is an object of texts")
+    if state is not None and (not isinstance(state, str) or state.upper() not in INITIAL_STATES):
+        raise BadRequestError(f"'initial_state' is one of {', '.join(INITIAL_STATES)}")
+    dry_run = _checked_flags(fields, ("dry_run",)).get("dry_run", False)
+    return WantedRollback(dry_run, secrets, None if state is None else state.upper())
+
+
+def whole_number(text: str | None, name: str) -> int | None:
+    """Return a parameter as a number that is not negative; None where it is not given. Raises BadRequestError."""
+    if text is None:
+        return None
+    if not (text.isascii() and text.isdigit() and len(text) <= 18):
+        raise BadRequestError(f"{name} is a whole number, not negative, of at most 18 digits")
+    return int(text)
+
+
+def _flags(data: bytes, names: tuple[str, ...]) -> Mapping[str, bool]:
+    return _checked_flags(_body(data), names)
+
+
+def _checked_flags(fields: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, bool]:
+    if unknown := sorted(set(fields) - set(names)):
+        raise BadRequestError(f"unknown fields {', '.join(unknown)}")
+    if not all(isinstance(value, bool) for value in fields.values()):
+        raise BadRequestError(f"{', '.join(names)}: true or false")
+    return fields
+
+
+def _body(data: bytes) -> dict[str, Any]:
+    if not data.strip():
+        raise BadRequestError('the body is a JSON object, such as {"dry_run": true}')
+    try:
+        found = decode_json(data)
+    except DataError as error:
+        raise BadRequestError(f"the body is {error}") from error
+    if not isinstance(found, dict):
+        raise BadRequestError("the body is no JSON object")
+    return found
+
+
+def _served(history: History | None) -> History:
+    if history is None:
+        raise NotFoundError("this worker keeps no history: connectrt.history.changes.max is 0")
+    return history
+
+
+async def _beside(work: Callable[[], T]) -> T:
+    """Do what blocks on a thread of its own."""
+    return await asyncio.get_running_loop().run_in_executor(None, work)

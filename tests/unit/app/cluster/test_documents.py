@@ -1,0 +1,119 @@
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from spark_connect_rt.app.cluster.connector_documents import documents_of, without_twins
+from spark_connect_rt.app.cluster.differences import config_differences, difference_lines, offset_differences
+from spark_connect_rt.errors import BadConfigError
+
+STRIMZI = """
+apiVersion: kafka.strimzi.io/v1beta2
+kind: KafkaConnector
+metadata:
+  name: s
+  labels: {strimzi.io/cluster: c}
+spec:
+  class: X
+  tasksMax: 2
+  state: paused
+  config:
+    file: /a
+"""
+
+
+@pytest.mark.parametrize(
+    ("source", "text"),
+    [
+        ("a.json", '{"name": "x", "config": {"connector.class": "X", "tasks.max": 3, "on": true}}'),
+        ("a.json", '{"name": "x", "connector.class": "X", "tasks.max": "3", "on": "true"}'),
+        ("a.json", '[{"name": "x", "type": "source", "config": {"connector.class": "X", "tasks.max": 3, "on": true}}]'),
+        ("a.yaml", "name: x\nconfig:\n  connector.class: X\n  tasks.max: 3\n  on: true\n"),
+        ("a.yml", "# a\n---\nitems:\n- name: x\n  connector.class: X\n  tasks.max: 3\n  on: 'true'\n"),
+        ("a.properties", "name=x\nconnector.class=X\ntasks.max=3\non=true\n"),
+        ("standard input", '{"name": "x", "connector.class": "X", "tasks.max": 3, "on": true}'),
+        ("standard input", "name: x\nconnector.class: X\ntasks.max: 3\non: true\n"),
+    ],
+)
+def test_every_way_to_write_a_connector(source: str, text: str) -> None:
+    (one,) = documents_of(text, source)
+    assert one.name == "x"
+    assert one.config == {"name": "x", "connector.class": "X", "tasks.max": "3", "on": "true"}
+
+
+def test_yaml_keeps_what_stands_there() -> None:
+    text = "name: x\nconnector.class: X\na: no\nb: 007\nc: 2026-11-21\nd: 1e3\ne: ''\nf: 'null'\n---\nname: y\n"
+    one, two = documents_of(text, "a.yaml")
+    assert {key: one.config[key] for key in "abcdef"} == {
+        "a": "no",
+        "b": "007",
+        "c": "2026-11-21",
+        "d": "1e3",
+        "e": "",
+        "f": "null",
+    }
+    assert two.name == "y"
+
+
+def test_strimzis_resource_and_initial_values() -> None:
+    (one,) = documents_of(STRIMZI, "s.yaml")
+    assert one.config == {"name": "s", "connector.class": "X", "tasks.max": "2", "file": "/a"}
+    assert (one.state, one.initial_state) == ("PAUSED", None)
+    body = {"name": "x", "config": {}, "initial_state": "stopped", "initial_offsets": [{"partition": {}, "offset": {}}]}
+    (two,) = documents_of(json.dumps(body), "x.json")
+    assert (two.initial_state, two.initial_offsets) == ("STOPPED", [{"partition": {}, "offset": {}}])
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "words"),
+    [
+        ("a.json", "{", "Expecting property name"),
+        ("a.json", "3", "expected a connector"),
+        ("a.json", "{}", "without a name"),
+        ("a.json", '{"name": "x", "a": "1", "a": "2"}', "a stands there twice"),
+        ("a.json", '{"name": "x", "a": {"b": 1}}', "the setting a has no text"),
+        ("a.json", "[" * 100_000, "recursion"),
+        ("a.yaml", "name: x\na:\n", "the setting a has no value"),
+        ("a.yaml", "name: x\na: 1\na: 2\n", "a stands there twice"),
+        ("a.yaml", "a: [\n", "while parsing"),
+        ("a.yaml", "? [a]\n: b\n", "unhashable"),
+        ("a.yaml", "name: !!python/object/apply:os.system [x]\n", "without a name"),
+        ("a.yaml", "", "holds no connector"),
+        ("a.yaml", "&a [*a]", "recursive"),
+        ("a.yaml", "a: &a [x,x,x,x,x,x,x,x]\nb: &b [*a,*a,*a,*a,*a,*a,*a,*a]\nname: x\n", "no text but a structure"),
+        ("a.properties", "name=\\u12", "four hexadecimal"),
+    ],
+)
+def test_what_is_no_connector_is_refused_with_its_file(source: str, text: str, words: str) -> None:
+    with pytest.raises(BadConfigError) as raised:
+        documents_of(text, source)
+    assert words in str(raised.value)
+    assert source in str(raised.value)
+
+
+def test_a_name_in_two_files_is_refused() -> None:
+    twins = [*documents_of('{"name": "x"}', "a.json"), *documents_of('{"name": "x"}', "b.json")]
+    with pytest.raises(BadConfigError, match=r"b\.json: connector x stands in a\.json, too"):
+        without_twins(twins)
+
+
+def test_differences_hide_secrets_but_not_references() -> None:
+    before = {"a": "1", "b": "2", "db.password": "old", "c": "same"}
+    after = {"a": "1", "b": "3", "db.password": "new", "c": "same", "api.key": "${file:/x:y}"}
+    assert [line for line, _ in difference_lines(config_differences(before, after))] == [
+        "+ api.key = ${file:/x:y}",
+        "- b = 2",
+        "+ b = 3",
+        "- db.password = [hidden]",
+        "+ db.password = [hidden]",
+    ]
+
+
+def test_differences_of_offsets_go_by_partition() -> None:
+    before = [{"partition": {"a": 1, "b": 2}, "offset": {"n": 1}}, {"partition": {"a": 2}, "offset": {"n": 5}}]
+    after = [{"partition": {"b": 2, "a": 1}, "offset": {"n": 2}}, {"partition": {"a": 2}, "offset": None}]
+    assert [(one.before, one.after) for one in offset_differences(before, after)] == [
+        ('{"n": 1}', '{"n": 2}'),
+        ('{"n": 5}', None),
+    ]

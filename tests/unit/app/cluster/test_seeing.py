@@ -1,0 +1,348 @@
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import httpx
+import pytest
+
+from spark_connect_rt.app.cluster.top import drawn
+from tests.support.stand_in_cluster import CLASS, StandInCluster
+from tests.unit.app.cluster.conftest import Commands
+
+AT_MS = 1_790_000_000_000
+
+
+def described(cluster: StandInCluster) -> None:
+    cluster.add("orders", tasks="RF", **{"db.password": "geheim"})
+    cluster.connectors["orders"] |= {"topics": ["t"], "offsets": [{"partition": {"f": 1}, "offset": {"n": 5}}]}
+
+
+DESCRIBED = f"""\
+Connector:  orders
+Type:       source
+Class:      {CLASS}
+State:      RUNNING
+Worker:     w1:8083
+Configuration:
+  connector.class = {CLASS}
+  db.password = [hidden]
+  name = orders
+Tasks:      2
+  0  RUNNING  w1:8083
+  1  FAILED  w2:8083
+     org.apache.kafka.connect.errors.ConnectException: no route to host
+     \tat x.y(Z.java:1)
+Topics:
+  t
+Offsets:
+  {{"f":1}} -> {{"n":5}}
+"""
+
+
+def test_describe_a_connector_of_a_java_worker(cluster: StandInCluster, connectrt: Commands) -> None:
+    described(cluster)
+    cluster.java = True
+    ended = connectrt("describe", "connector", "orders")
+    assert (ended.code, ended.err, ended.out) == (0, "", DESCRIBED)
+
+
+def test_describe_adds_what_our_workers_know(cluster: StandInCluster, connectrt: Commands) -> None:
+    described(cluster)
+    task = {"id": 1, "state": "FAILED", "executor": "h:77", "lag": 1_000, "errors": 2}
+    cluster.admin["/admin/connectors/orders"] = {
+        "records_per_second": 5.25,
+        "tasks": [task],
+        "topics": ["t"],
+        "why": "x",
+    }
+    lines = connectrt("describe", "connector", "orders").lines
+    assert "Records/s:  5.2" in lines
+    assert "Why:        x" in lines
+    assert "  1  FAILED  w2:8083, h:77" in lines
+    assert "     Lag: 1,000" in lines
+    data = json.loads(connectrt("describe", "connector", "orders", "-o", "json").out)
+    assert data["config"]["db.password"] == "[hidden]"
+    assert data["tasks"][1]["executor"] == "h:77"
+
+
+def test_describe_task_worker_and_plugin(cluster: StandInCluster, connectrt: Commands) -> None:
+    described(cluster)
+    assert connectrt("describe", "task", "orders/1").lines[:2] == ["Task:       orders/1", "  1  FAILED  w2:8083"]
+    assert connectrt("describe", "worker", "w2:8083").lines == ["Worker:     w2:8083", "Tasks:", "  orders-1"]
+    assert connectrt("describe", "plugin", "FileStreamSource").lines[1:] == [
+        "Settings:",
+        "  file (string, high, required)",
+        "      Source filename.",
+    ]
+    assert connectrt("describe", "task", "orders/9").code == 4
+    assert connectrt("describe", "pod", "x").code == 2
+    assert connectrt("describe", "worker", "w9").code == 4
+
+
+def event(number: int, kind: str = "failure", **more: Any) -> dict[str, Any]:
+    return {
+        "id": f"e{number}",
+        "at_ms": AT_MS + number,
+        "kind": kind,
+        "worker_id": "w1:8083",
+        "connector": "orders",
+        "task": 0,
+        "summary": f"summary {number}",
+        **more,
+    }
+
+
+def test_events_are_written_and_followed_over_a_broken_stream(cluster: StandInCluster, connectrt: Commands) -> None:
+    cluster.admin["/admin/events"] = {"events": [event(2), event(1, "rebalance", connector=None, task=None)]}
+    streams = iter(
+        [
+            httpx.Response(200, content=f"id: e3\nevent: failure\ndata: {json.dumps(event(3))}\n\n".encode()),
+            httpx.ConnectError("refused"),
+            httpx.Response(200, content=f"id: e4\nevent: restart\ndata: {json.dumps(event(4))}\n\n".encode()),
+        ]
+    )
+
+    def stream(*_: Any) -> httpx.Response:
+        found = next(streams, None)
+        if found is None:
+            raise KeyboardInterrupt
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    cluster.admin["/admin/events/stream"] = stream
+    ended = connectrt("events", "--follow")
+    assert ended.code == 130
+    assert [line.rsplit("  ", 1)[1] for line in ended.lines] == [f"summary {n}" for n in (1, 2, 3, 4)]
+    assert "orders/0" in ended.lines[1]
+    assert ended.err.count("asking again") == 1
+    assert json.loads(connectrt("events", "-o", "json").out)[0]["id"] == "e1"
+
+
+def test_logs_of_a_connector_and_of_a_task(cluster: StandInCluster, connectrt: Commands) -> None:
+    line = {"at_ms": AT_MS, "level": "ERROR", "logger": "a.b", "task": 0, "where": "executor", "host": "h"}
+    cluster.admin["/admin/connectors/orders/logs"] = {"lines": [line | {"message": "boom\x1b[2J"}]}
+    cluster.admin["/admin/connectors/a/b/tasks/0/logs"] = {"lines": []}
+    ended = connectrt("logs", "orders", "--tail", "5")
+    assert ended.out.endswith(" ERROR task 0 executor@h a.b: boom\\x1b[2J\n")
+    assert cluster.asked[-1] == "GET /admin/connectors/orders/logs?tail=5"
+    connectrt("logs", "a/b/0", "--level", "warn")
+    assert cluster.asked[-1] == "GET /admin/connectors/a%2Fb/tasks/0/logs?tail=1000&level=WARN"
+    cluster.java = True
+    assert connectrt("logs", "orders").code == 8
+
+
+ROW = {"name": "bad", "type": "sink", "state": "RUNNING", "tasks": {"RUNNING": 1, "FAILED": 1}, "lag": 7, "errors": 1}
+
+
+def test_top_writes_once_where_nobody_looks(cluster: StandInCluster, connectrt: Commands) -> None:
+    cluster.admin["/admin/overview"] = {
+        "connectors": [ROW | {"abnormal": True, "why": "task 1 failed", "records_per_second": 12.0}],
+        "total": 40,
+        "matching": 1,
+        "counts": {"RUNNING": 39, "FAILED": 1, "abnormal": 1, "PAUSED": 0},
+        "records_per_second": 1000.0,
+        "unanswered": [{"worker_id": "w2", "why": "away"}],
+    }
+    head, header, row = connectrt("top").lines
+    assert head.endswith("40 connectors, 39 RUNNING, 1 FAILED, 1 abnormal, 1,000 records/s; 1 worker(s) do not answer")
+    assert header.split() == ["NAME", "TYPE", "STATE", "TASKS", "RECORDS/S", "LAG", "ERRORS", "WHY"]
+    assert row == "bad    sink   RUNNING   1/2 (1 failed)   12          7     1        task 1 failed"
+
+
+def test_top_of_java_workers_shows_their_states(cluster: StandInCluster, connectrt: Commands) -> None:
+    cluster.java = True
+    cluster.add("good")
+    cluster.add("bad", tasks="F")
+    lines = connectrt("top", "--once").lines
+    assert [line.split()[0] for line in lines[2:]] == ["bad", "good"]
+    assert "2 connectors, 2 RUNNING, 1 abnormal" in lines[0]
+
+
+def test_the_screen_of_top_is_no_wider_and_no_higher_than_the_terminal() -> None:
+    rows = [{**ROW, "running": "1/2", "abnormal": number < 2, "why": "x" * 500} for number in range(50)]
+    screen = drawn("h" * 500, rows, 60, 20)
+    lines = screen.plain.rstrip("\n").split("\n")
+    assert len(lines) == 19
+    assert max(map(len, lines)) == 60
+    assert sum(span.style == "red" for span in screen.spans) == 2
+
+
+def test_preview_shows_each_stage(cluster: StandInCluster, connectrt: Commands) -> None:
+    record = {"topic": "t", "partition": 0, "key": None, "value": {"a": 1}, "headers": [{"name": "h", "value": 2}]}
+    stages = [
+        {"stage": "polled", "record": record},
+        {"stage": "transforms.same", "record": record},
+        {"stage": "transforms.up", "record": record | {"value": {"a": 2}, "headers": []}},
+        {
+            "stage": "converted",
+            "record": record | {"value": {"a": 2}, "headers": []},
+            "bytes": {"key": None, "value": "eyJhIjoyfQ=="},
+        },
+    ]
+    dropped = [{"stage": "polled", "record": record}, {"stage": "transforms.up", "record": None}]
+    failed = [{"stage": "polled", "record": record}, {"stage": "converted", "record": None, "error": "no schema"}]
+    answer = {
+        "records": [{"stages": one} for one in (stages, dropped)],
+        "ended": "records",
+        "error": None,
+        "seconds": 1.25,
+    }
+    cluster.admin["POST /admin/preview"] = lambda *_: (200, answer)
+    ended = connectrt("preview", "orders", "--records", "2")
+    assert cluster.bodies[-1] == {"name": "orders", "records": 2, "seconds": 30.0, "from": "stored", "put": False}
+    assert ended.code == 0
+    assert ended.out == (
+        'record 1\n  polled: t-0\n    key: null\n    value: {"a":1}\n    header h: 2\n  transforms.same: as before\n'
+        '  transforms.up: t-0\n    key: null\n    value: {"a":2}\n  converted: as before (value 7 bytes)\n'
+        'record 2\n  polled: t-0\n    key: null\n    value: {"a":1}\n    header h: 2\n  transforms.up: dropped\n'
+        "2 record(s) in 1.2 s; ended: records\n"
+    )
+    answer["records"] = [{"stages": failed}]
+    ended = connectrt("preview", "orders")
+    assert ended.code == 1
+    assert "  converted: no schema\n" in ended.out
+    file = connectrt.folder / "c.json"
+    file.write_text('{"name": "n", "connector.class": "X"}')
+    connectrt("preview", str(file))
+    assert cluster.bodies[-1]["config"] == {"name": "n", "connector.class": "X"}
+
+
+def test_check_says_what_to_change(cluster: StandInCluster, connectrt: Commands) -> None:
+    lines = [
+        {"check": "validation", "setting": None, "ok": True, "level": "ok", "what": "valid", "change": ""},
+        {
+            "check": "host",
+            "setting": "url",
+            "ok": False,
+            "level": "problem",
+            "what": "no answer",
+            "change": "correct url",
+        },
+    ]
+    answer: dict[str, Any] = {"ok": False, "lines": lines}
+    cluster.admin["POST /admin/check"] = lambda *_: (200, answer)
+    file = connectrt.folder / "c.yaml"
+    file.write_text("name: n\nconnector.class: X\n")
+    ended = connectrt("check", str(file))
+    assert ended.code == 1
+    assert ended.out == ("ok       validation: valid\nPROBLEM  host [url]: no answer\n         -> correct url\n")
+    assert cluster.bodies[-1] == {"config": {"name": "n", "connector.class": "X"}, "name": "n"}
+    answer["ok"] = True
+    assert connectrt("check", str(file)).code == 0
+
+
+def test_loggers_are_set_on_the_group_or_on_one_worker(cluster: StandInCluster, connectrt: Commands) -> None:
+    assert connectrt("loggers", "set", "org.x", "debug").out == "logger org.x is DEBUG on every worker\n"
+    assert cluster.asked[-1] == "PUT /admin/loggers/org.x?scope=cluster"
+    connectrt("loggers", "set", "org.x", "info", "--this-worker")
+    assert cluster.asked[-1] == "PUT /admin/loggers/org.x?scope=worker"
+    assert connectrt("loggers", "get", "org.x").lines[1].split()[:2] == ["org.x", "INFO"]
+
+
+def letter(offset: int, **more: Any) -> dict[str, Any]:
+    return {
+        "topic": "dlq",
+        "partition": 0,
+        "offset": offset,
+        "at_ms": AT_MS,
+        "origin": {"topic": "t", "partition": 1, "offset": 2},
+        "stage": "VALUE_CONVERTER",
+        "class": "JsonConverter",
+        "exception": "org.x.DataException",
+        "message": "not JSON",
+        "stacktrace": "at a\nat b",
+        "connector_name": "orders",
+        "task": 0,
+        "key": None,
+        "value": {"base64": "AAE=", "error": "no JSON"},
+        "headers": [{"name": "h", "value": {"text": "x\x1b"}}],
+        "replayed": None,
+        **more,
+    }
+
+
+def test_dead_letters_are_paged_filtered_and_shown(cluster: StandInCluster, connectrt: Commands) -> None:
+    def page(query: dict[str, str], _: Any) -> Any:
+        start = int(query.get("after", 0))
+        letters = [letter(one) for one in range(start, start + 2)]
+        return 200, {"topic": "dlq", "letters": letters, "next": str(start + 2) if start < 4 else None}
+
+    cluster.admin["/admin/dead-letters"] = page
+    ended = connectrt("dlq", "list", "orders", "--class", "JsonConverter", "--since", "1h", "--not-replayed")
+    assert len(ended.lines) == 7
+    assert f"class=JsonConverter&from_ms={AT_MS - 3_600_000}&replayed=false" in cluster.asked[0]
+    assert ended.lines[1].split()[0] == "0/0"
+    shown = connectrt("dlq", "show", "orders", "0/3").out
+    assert "  origin:     t-1@2\n" in shown
+    assert "  value:      base64 AAE=  (no JSON)\n" in shown
+    assert '  header:     h = "x\\u001b"\n' in shown
+    assert connectrt("dlq", "show", "orders", "0/99").code == 4
+    assert connectrt("dlq", "show", "orders", "x").code == 2
+    assert connectrt("dlq", "list").code == 2
+
+
+def test_replays_are_tried_asked_for_and_waited_for(cluster: StandInCluster, connectrt: Commands) -> None:
+    replay = {"id": "r1", "state": "running", "matched": 2, "done": 0, "failed": 0, "error": None}
+    sample = {"topic": "dlq", "partition": 0, "offset": 1, "to": "t", "error": None}
+    sample |= {"before": {"value": {"text": "a"}}, "after": {"value": {"json": {"a": 1}}}}
+
+    def start(_: Any, body: Any) -> Any:
+        return (200, {"matched": 2, "sample": [sample]}) if body.get("dry_run") else (201, replay)
+
+    cluster.admin["POST /admin/dead-letters/replays"] = start
+    cluster.admin["/admin/dead-letters/replays/r1"] = lambda *_: (200, replay)
+    cluster.admin["GET /admin/dead-letters/replays"] = lambda *_: (200, {"replays": [replay]})
+    patch = connectrt.folder / "p.json"
+    patch.write_text('[{"op": "replace", "path": "/value", "value": 1}]')
+    ended = connectrt("dlq", "replay", "orders", "0/1", "0/2", "--patch", str(patch), "--stage", "PUT", "--rate", "5")
+    assert ended.code == 1
+    assert ended.out == 'dlq-0@1 -> t\n  - value: "a"\n  + value: {"a":1}\n2 letter(s)\n'
+    assert cluster.bodies[-1] == {
+        "connector": "orders",
+        "target": "topic",
+        "filter": {"stage": "PUT"},
+        "rate": 5.0,
+        "edit": {"patch": [{"op": "replace", "path": "/value", "value": 1}]},
+        "letters": [{"partition": 0, "offset": 1}, {"partition": 0, "offset": 2}],
+        "dry_run": True,
+    }
+    connectrt.sleep = lambda _: replay.update(state="done", done=2)
+    assert connectrt("dlq", "replay", "orders", "--yes", "--wait").out.endswith("done: 2 of 2 done, 0 failed\n")
+    assert connectrt("dlq", "status").lines[1].split()[:2] == ["r1", "-"]
+    for verb in ("stop", "resume"):
+        cluster.admin[f"POST /admin/dead-letters/replays/r1/{verb}"] = replay
+        assert connectrt("dlq", verb, "r1").code == 0
+    cluster.admin["POST /admin/dead-letters/delete"] = {"deleted": 3}
+    assert connectrt("dlq", "delete", "orders").code == 1
+    assert connectrt("dlq", "delete", "dlq", "--topic", "--yes").out == 'topic dlq: {"deleted":3}\n'
+    assert cluster.bodies[-1] == {"topic": "dlq"}
+
+
+@pytest.mark.parametrize(
+    ("words", "incomplete", "expected"),
+    [
+        ("connectrt describe connector", "or", ["orders", "orders-2"]),
+        ("connectrt pause --url http://x:1", "z", ["zz"]),
+        ("connectrt get", "con", ["connectors"]),
+        ("connectrt loggers set", "r", ["root"]),
+        ("connectrt config use-context", "p", ["prod"]),
+        ("connectrt", "resu", ["resume"]),
+    ],
+)
+def test_shells_complete_words_and_names(
+    cluster: StandInCluster, connectrt: Commands, words: str, incomplete: str, expected: list[str]
+) -> None:
+    for name in ("orders", "orders-2", "zz"):
+        cluster.add(name)
+    connectrt("config", "set-context", "prod", "--url", "http://p:1")
+    assert connectrt.completed(f"{words} {incomplete}") == expected
+
+
+def test_completion_stays_silent_when_nobody_answers(cluster: StandInCluster, connectrt: Commands) -> None:
+    def down(_: str) -> None:
+        raise httpx.ConnectError("refused")
+
+    cluster.before_answer = down
+    assert connectrt.completed("connectrt pause o") == []

@@ -1,0 +1,112 @@
+"""Every change of a group is recorded once, with who made it, before and after; secrets are not among it."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.protocol import config_records as records
+from tests.unit.management.history.history_workers import HistoryWorkers
+
+CONFIG = {"connector.class": "AlteredSource", "tasks.max": "1", "topic": "t", "records": "5", "db.password": "s3cret-1"}
+
+
+def test_who_changed_what_is_the_same_whichever_worker_is_asked(group: HistoryWorkers) -> None:
+    follower = group.named(leads=False)
+    group.ok("POST", "/connectors", {"name": "a", "config": CONFIG}, worker=follower)
+    group.ok("PUT", "/connectors/a/pause", worker=follower, X_Connectrt_Note="OPS-1")
+    group.ok("PUT", "/connectors/a/config", {**CONFIG, "records": "9", "db.password": "s3cret-2"}, worker=follower)
+    group.ok("PUT", "/connectors/a/stop")
+    group.ok("DELETE", "/connectors/a")
+    found = group.changes("a")
+    group.cluster.until(lambda: group.changes("a", worker=follower) == found)
+    assert [(one["kind"], one["action"]) for one in reversed(found)] == [
+        ("config", "create"),
+        ("state", "pause"),
+        ("config", "update"),
+        ("state", "stop"),
+        ("config", "delete"),
+    ]
+    assert {one["who"] for one in found} == {"127.0.0.1"}  # forwarded or not: the client, not the worker
+    numbers = [one["number"] for one in found]
+    assert numbers == sorted(set(numbers), reverse=True)
+    create, pause, update = list(reversed(found))[:3]
+    assert (create["before"], create["after"]["records"]) == (None, "5")
+    assert (pause["before"], pause["after"], pause["note"]) == ({"state": "RUNNING"}, {"state": "PAUSED"}, "OPS-1")
+    assert (update["before"]["records"], update["after"]["records"]) == ("5", "9")
+    assert update["changed_unseen"] == ["db.password"]
+    assert found[0]["after"] is None
+    assert "s3cret" not in str(group.topics.changes.records())
+    assert [one["number"] for one in group.changes("a", "&kind=state&limit=1")] == [numbers[1]]
+    assert [one["number"] for one in group.changes("a", f"&before={numbers[3]}")] == [numbers[4]]
+    assert group.ok("GET", f"/admin/history/a/{numbers[2]}") == update
+    assert group.asked("GET", f"/admin/history/b/{numbers[2]}").status_code == 404
+
+
+def test_what_another_tool_wrote_is_recorded_once_and_nobody_is_named(
+    group: HistoryWorkers, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("spark_connect_rt.management.history.pending.LEADER_MS", 50)
+    monkeypatch.setattr("spark_connect_rt.management.history.pending.OTHERS_MS", 60)
+    value = records.encode_properties({**CONFIG, "name": "a"})
+    group.cluster.config_topic.write([(records.connector_key("a"), value)])
+    group.cluster.until(lambda: len(group.changes("a")) == 1)
+    [change] = group.changes("a")
+    assert (change["who"], change["worker_id"], change["action"]) == (None, None, "create")
+    assert change["after"]["db.password"] == "[hidden]"
+    group.ok("PUT", "/connectors/a/pause")
+    assert len(group.changes("a")) == 2
+
+
+def test_offsets_and_loggers_are_changes_too(group: HistoryWorkers) -> None:
+    group.ok("POST", "/connectors", {"name": "a", "config": CONFIG})
+    group.cluster.until(lambda: group.position("a") == 5)
+    group.ok("PUT", "/connectors/a/stop")
+    group.cluster.until(lambda: group.cluster.states("a") == {"a": "STOPPED"})
+    partition = {"task": "a-0"}
+    group.ok("PATCH", "/connectors/a/offsets", {"offsets": [{"partition": partition, "offset": {"position": 2}}]})
+    group.ok("DELETE", "/connectors/a/offsets")
+    reset, alter = group.changes("a", "&kind=offsets")
+    at = [{"partition": partition, "offset": {"position": 5}}], [{"partition": partition, "offset": {"position": 2}}]
+    assert (alter["action"], alter["before"]["offsets"], alter["after"]["offsets"]) == ("alter", *at)
+    assert (reset["action"], reset["before"]["offsets"], reset["after"]["offsets"]) == ("reset", at[1], [])
+    assert (alter["who"], reset["who"]) == ("127.0.0.1", "127.0.0.1")
+    group.ok("PUT", "/admin/loggers/org.x?scope=cluster", {"level": "DEBUG"})
+    group.ok("PUT", "/admin/loggers/org.y", {"level": "DEBUG"}, worker="w2")
+    group.cluster.until(lambda: len(group.changes("")) == 2)
+    loggers = {one["after"]["logger"]: one for one in group.changes("")}
+    assert loggers["org.x"]["who"] == "127.0.0.1"
+    assert (loggers["org.y"]["worker_id"], loggers["org.y"]["note"]) == ("w2:8083", "of this worker only")
+
+
+def test_connect_goes_on_without_the_topic_and_reads_say_so(group: HistoryWorkers) -> None:
+    group.topics.changes.reachable = False
+    group.ok("POST", "/connectors", {"name": "a", "config": CONFIG})
+    group.ok("PUT", "/connectors/a/pause")
+    page = group.ok("GET", "/admin/history?connector=a")
+    assert (page["changes"], "not recorded yet" in page["problem"]) == ([], True)
+    group.topics.changes.reachable = True
+    group.cluster.until(lambda: len(group.ok("GET", "/admin/history?connector=a")["changes"]) == 2)
+    assert [one["action"] for one in group.changes("a")] == ["pause", "create"]
+
+
+def test_damaged_records_are_counted_and_the_others_shown(group: HistoryWorkers) -> None:
+    group.topics.changes.write([(b"change-7-abc", b"{"), (b"nonsense", b"{}"), (b"change-8-abc", b'{"at_ms":"x"}')])
+    group.ok("POST", "/connectors", {"name": "a", "config": CONFIG})
+    page = group.ok("GET", "/admin/history?connector=a")
+    assert [one["action"] for one in page["changes"]] == ["create"]
+    assert page["problem"].startswith("3 records of the history cannot be read: offset 0: ")
+
+
+def test_an_append_that_fails_is_repeated(group: HistoryWorkers) -> None:
+    group.topics.changes.fail_next_append(RetriableError("injected"))
+    group.ok("POST", "/connectors", {"name": "a", "config": CONFIG})
+    group.cluster.until(lambda: len(group.changes("a")) == 1)
+
+
+@pytest.mark.parametrize(
+    "path",
+    ["?limit=0", "?limit=2001", "?limit=x", "?kind=config,nothing", "?before=-1", f"?before={10**19}"],
+)
+def test_odd_parameters_are_refused(group: HistoryWorkers, path: str) -> None:
+    assert group.asked("GET", f"/admin/history{path}").status_code == 400

@@ -1,0 +1,88 @@
+"""What is abnormal, in one line, the worst first."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_connect_rt.planning.overview.verdict import LINE, LONG_MS, InstanceFacts, any_loud, last_line, why_abnormal
+
+NOW = 1_700_000_000_000
+RUNS = InstanceFacts(None, "RUNNING", "w:1")
+
+
+def task(number: int, state: str = "RUNNING", **facts: object) -> InstanceFacts:
+    return InstanceFacts(number, state, **{"worker_id": "w:1", **facts})  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize(
+    ("instances", "why"),
+    [
+        ([RUNS, task(0)], ""),
+        ([InstanceFacts(None, "PAUSED"), task(0, "PAUSED")], ""),
+        ([InstanceFacts(None, "STOPPED")], ""),
+        ([InstanceFacts(None, "FAILED", error="no such class")], "the connector FAILED: no such class"),
+        ([RUNS, task(0), task(1, "FAILED", error="boom")], "task 1 FAILED: boom"),
+        ([RUNS, task(0, "FAILED", error="a"), task(1, "FAILED"), task(2)], "2 of 3 tasks FAILED: a"),
+        (
+            [InstanceFacts(None, "FAILED", error="e"), task(0, "FAILED")],
+            "the connector and 1 of 1 tasks FAILED: e",
+        ),
+        ([RUNS, task(0, "FAILED", error="e", next_attempt_ms=5)], "task 0 FAILED: e (restarted by itself)"),
+        (
+            [RUNS, task(0, "FAILED", error="e", given_up="5 restarts did not help")],
+            "task 0 FAILED: e (not restarted any more: 5 restarts did not help)",
+        ),
+        ([RUNS, task(0, stalled="put() has not returned")], "task 0 moves nothing: put() has not returned"),
+        ([RUNS, task(0, "UNASSIGNED", since_ms=NOW - LONG_MS + 1)], ""),
+        ([RUNS, task(0, "UNASSIGNED", since_ms=NOW - LONG_MS)], "task 0 UNASSIGNED for 60 s"),
+        ([RUNS, task(0, "RESTARTING", since_ms=NOW - 600_000)], "task 0 RESTARTING for 10 min"),
+        ([RUNS, task(0, "UNASSIGNED")], ""),  # since when is not known
+    ],
+)
+def test_each_kind(instances: list[InstanceFacts], why: str) -> None:
+    assert why_abnormal(instances, NOW) == why
+
+
+def test_several_reasons_stand_in_one_line_and_failures_stand_first() -> None:
+    instances = [RUNS, task(0, stalled="it waits"), task(1, "FAILED", error="boom")]
+    why = why_abnormal(instances, NOW, lag=12, lag_grows=True)
+    assert (
+        why == "task 1 FAILED: boom; task 0 moves nothing: it waits; its lag has grown for ten minutes, to 12 records"
+    )
+
+
+def test_a_worker_that_left_the_group_is_named() -> None:
+    instances = [RUNS, task(0, worker_id="gone:1", since_ms=1)]
+    assert "worker gone:1 is not in the group any more" in why_abnormal(instances, NOW, members=frozenset({"w:1"}))
+    assert why_abnormal(instances, NOW, members=frozenset({"w:1", "gone:1"})) == ""
+    assert why_abnormal(instances, NOW, members=None) == ""
+    assert why_abnormal(instances, NOW, members=frozenset()) == ""
+
+
+def test_a_gone_worker_is_named_though_the_state_is_old_or_its_time_unknown() -> None:
+    assert "not in the group" in why_abnormal([RUNS, task(0, worker_id="x:1")], NOW, members=frozenset({"w:1"}))
+
+
+def test_a_line_is_cut() -> None:
+    assert len(last_line("ValueError: " + "x" * 10_000)) == LINE
+    many = [RUNS, *(task(n, "FAILED", error="e" * 299, given_up="g" * 400) for n in range(5))]
+    assert len(why_abnormal(many, NOW)) <= 2 * LINE
+
+
+@pytest.mark.parametrize(
+    ("trace", "line"),
+    [
+        (None, ""),
+        ("", ""),
+        ('Traceback (most recent call last):\n  File "x", line 1\nValueError: no\n', "ValueError: no"),
+        ("org.x.ConnectException: cannot\n\tat a.b(C.java:1)\nCaused by: java.io.IOException: away\n\tat d", None),
+        ("java.lang.RuntimeException: why\n\tat a.b(C.java:1)\n\t... 5 more", "java.lang.RuntimeException: why"),
+    ],
+)
+def test_the_line_of_a_trace(trace: str | None, line: str | None) -> None:
+    assert last_line(trace) == (line if line is not None else "Caused by: java.io.IOException: away")
+
+
+def test_time_changes_the_verdict_of_the_loud_only() -> None:
+    assert not any_loud([RUNS, task(0, "PAUSED")])
+    assert any_loud([RUNS, task(0, "UNASSIGNED")])

@@ -1,0 +1,56 @@
+"""An overview of one connector on one worker, for what is asked of all routes."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+
+from spark_connect_rt.errors import NotFoundError
+from spark_connect_rt.planning.overview.selection import Wanted
+from spark_connect_rt.ports.herder_values import RestartNote
+from spark_connect_rt.ports.management.group_reads import OURS, Unanswered
+from spark_connect_rt.ports.management.overview import (
+    ConnectorDetail,
+    ConnectorRow,
+    CoursePoint,
+    GroupInfo,
+    GroupWorkerRow,
+    OverviewChange,
+    OverviewPage,
+    TaskRow,
+)
+
+ROW = ConnectorRow("src", "source", "FileStreamSource", "RUNNING", "h:8083", {"RUNNING": 1}, 1.5, None, 0)
+
+
+class FakeOverview:
+    """One connector on one worker, and one that did not answer."""
+
+    def page(self, wanted: Wanted) -> OverviewPage:
+        missing = (Unanswered("w2:8083", "no answer within 1000 ms"),)
+        return OverviewPage((ROW,), 1, 1, {"RUNNING": 1, "abnormal": 0}, 1.5, missing, 5)
+
+    def connector(self, name: str) -> ConnectorDetail:
+        if name != "src":
+            raise NotFoundError(f"No status found for connector {name}")
+        row = {one.name: getattr(ROW, one.name) for one in fields(ConnectorRow) if one.name != "tasks"}
+        task = TaskRow(0, "FAILED", "h:8083", "h:1", "boom", 5, 1.5, None, 1, 0.25, RestartNote(1), None)
+        return ConnectorDetail(
+            **row,
+            trace=None,
+            version="4.1.1",
+            config={"password": "[hidden]"},
+            topics=("lines",),
+            tasks=(task,),
+            course=(CoursePoint(10_000, 1.5, None, 0),),
+            unanswered=(),
+            at_ms=5,
+        )
+
+    def group(self) -> GroupInfo:
+        worker = GroupWorkerRow(
+            "h:8083", "http://h:8083/", True, True, OURS, "0.1", True, "", "healthy", ("src",), ("src-0",), 1.5, 100, 1
+        )
+        return GroupInfo("g", "cluster", "sessioned", "h:8083", 2, (worker,), 5)
+
+    def changes(self, since_ms: int) -> OverviewChange:
+        return OverviewChange(5, b'{"changed":[]}' if since_ms in range(1, 5) else None)
