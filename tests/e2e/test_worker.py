@@ -124,6 +124,8 @@ def test_javas_file_connectors_live_through_everything_that_pythons_do(
     reads = {"connector.class": "FileStreamSource", "file": str(source), "topic": "java-flow", **ON_JAVA}
     found = rest.settled("POST", "/connectors", {"name": "jin", "config": {**reads, "batch.size": "many"}})
     assert (found.status, "Not a number of type INT" in found.json()["message"]) == (400, True)
+    levels = "/admin/loggers/org.apache.kafka.connect.file"
+    assert rest.request("PUT", levels, {"level": "DEBUG"}).status == 200
     rest.create("jin", reads)
     rest.create("jout", {"connector.class": "FileStreamSink", "file": str(target), "topics": "java-flow", **ON_JAVA})
 
@@ -140,7 +142,8 @@ def test_javas_file_connectors_live_through_everything_that_pythons_do(
     (task,) = rest.request("GET", "/connectors/jin/tasks").json()
     assert task["config"]["task.class"] == "org.apache.kafka.connect.file.FileStreamSourceTask"
     logged = [one["logger"] for one in logged_lines(worker, "jin/tasks/0/logs") if "[jin|task-0]" in one["message"]]
-    assert any(name.startswith("org.apache.kafka") for name in logged), logged_lines(worker, "jin/logs")
+    assert "org.apache.kafka.connect.file.FileStreamSourceTask" in logged
+    assert rest.request("PUT", levels, {"level": "INFO"}).status == 200
 
     assert rest.request("PUT", "/connectors/jin/pause").status == 202
     rest.await_states("jin", "PAUSED", ["PAUSED"])

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import logging
 import socket
+import sys
 import threading
 import time
 from collections import deque
@@ -43,8 +44,9 @@ log = logging.getLogger(__name__)
 class ExecutorLogs(logging.Handler):
     """Takes the lines of this process; ``flush_to`` sends them."""
 
-    def __init__(self) -> None:
+    def __init__(self, now_s: Callable[[], float] = time.monotonic) -> None:
         super().__init__()
+        self._now_s = now_s
         self._gate = LineGate()
         self._waiting: deque[tuple[Subject | None, RawLine]] = deque()
         self._size = 0
@@ -71,7 +73,7 @@ class ExecutorLogs(logging.Handler):
     def emit(self, record: logging.LogRecord) -> None:
         """Take a line; the handler's lock is held."""
         subject = subject_of(record)
-        if not self._gate.passes(subject, record.levelno, time.monotonic()):
+        if not self._gate.passes(subject, record.levelno, self._now_s()):
             return
         line = raw_line(record)
         self._waiting.append((subject, line))
@@ -160,7 +162,8 @@ def take_logs(root_level: str) -> None:
     root = logging.getLogger()
     if EXECUTOR_LOGS not in root.handlers:
         for handler in root.handlers:
-            handler.setLevel(max(handler.level, root.level))
+            if getattr(handler, "stream", None) is sys.stderr:
+                handler.setLevel(max(handler.level, root.level))
         for name in QUIET:
             logging.getLogger(name).setLevel(max(logging.getLogger(name).level, logging.WARNING))
         root.addHandler(EXECUTOR_LOGS)

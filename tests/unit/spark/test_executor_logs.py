@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import itertools
 import logging
-import time
 from typing import Any
 
 import orjson
@@ -63,19 +63,17 @@ def test_lines_of_tasks_arrive_in_order_and_those_of_no_task_are_of_all() -> Non
     assert (kept.where, kept.line.level, kept.line.logger) == ("executor", "INFO", "x")
 
 
-def test_a_hundred_thousand_lines_a_second_are_counted_and_cost_little() -> None:
-    handler, wire = ExecutorLogs(), Wire()
+def test_of_a_hundred_thousand_lines_a_second_some_are_sent_and_the_others_counted() -> None:
+    each_s = (number / 100_000 for number in itertools.count())
+    handler, wire = ExecutorLogs(lambda: next(each_s)), Wire()
     handler.attach(lambda: [A0])
-    began_s = time.process_time()
     for number in range(100_000):
         logged(handler, "task=%s line %d", A0, number)
-    took_s = time.process_time() - began_s
     handler.flush_to(wire.send_now)
     lines = messages(received(wire), "a")
-    assert len(lines) <= LINES_A_SECOND * (BURST + 10) + 1
+    assert LINES_A_SECOND * BURST < len(lines) <= LINES_A_SECOND * (BURST + 1) + 1
     dropped = int(lines[-1].split()[0])
     assert dropped + len(lines) - 1 == 100_000
-    assert took_s < 5  # some 10 us each on a loaded machine; mostly the record itself
 
 
 def test_a_driver_that_takes_nothing_is_not_waited_for() -> None:
