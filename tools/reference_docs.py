@@ -243,9 +243,10 @@ def events() -> str:
         f"Each worker keeps the last {LINES_EACH:,} lines of each task and connector, {BYTES_EACH // 1024} KiB\n"
         f"of one and {BYTES_IN_ALL // 1024**2} MiB of all, for {KEPT_S / 3600:.0f} h after its last line: also\n"
         f"where a task ran before it moved. Of one task {LINES_A_SECOND} lines a second below `WARN`, and as\n"
-        f"many from `WARN` on, after {BURST} seconds' worth at once; more are dropped and counted. Lines are masked as the log is. A line of a thread that a plug-in has\n"
-        "started itself stands in the log of every task of that process, as nothing says whose it is. Java tasks'\n"
-        "lines have Connect's context before them. What a task prints is in Spark's own logs, not here.\n"
+        f"many from `WARN` on, after {BURST} seconds' worth at once; more are dropped and counted. Lines are\n"
+        "masked as the log is. A line of a thread that a plug-in has started itself stands in the log of every\n"
+        "task of that process, as nothing says whose it is. Java tasks' lines have Connect's context before them.\n"
+        "What a task prints is in Spark's own logs, not here.\n"
     )
 
 
