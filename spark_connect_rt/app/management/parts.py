@@ -10,7 +10,7 @@ from spark_connect_rt._version import CONNECT_VERSION
 from spark_connect_rt.app.management.dead_letters import letter_desk
 from spark_connect_rt.app.management.history_parts import worker_history
 from spark_connect_rt.app.management.overview import OverviewParts, shown_configs
-from spark_connect_rt.app.management.previews import previews
+from spark_connect_rt.app.management.previews import checks, previews
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.management.event_memory import EventMemory
@@ -85,11 +85,13 @@ class WorkerManagement:
         )
         self._services += [history] if history is not None else []
         shown = previews(around.dependencies, around.herder, around.runner)
+        looks = checks(around.dependencies, around.herder)
         self.parts = Management(
             group_reads=reads,
             events=events,
             letters=letters,
             previews=shown,
+            checks=looks,
             history=history,
             overview=overview.overview,
         )

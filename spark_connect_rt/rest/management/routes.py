@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 
 from fastapi import APIRouter
 
+from spark_connect_rt.ports.management.checks import Checks
 from spark_connect_rt.ports.management.dead_letters import DeadLetterDesk
 from spark_connect_rt.ports.management.events import EventReads
 from spark_connect_rt.ports.management.group_reads import GroupReads
@@ -16,7 +17,7 @@ from spark_connect_rt.ports.management.history import History
 from spark_connect_rt.ports.management.overview import Overview
 from spark_connect_rt.ports.management.previews import Previews
 from spark_connect_rt.rest.context import RestContext
-from spark_connect_rt.rest.management import dead_letters, events, history, overview, previews
+from spark_connect_rt.rest.management import checks, dead_letters, events, history, overview, previews
 from spark_connect_rt.rest.management.event_streams import EventStreams
 
 
@@ -31,6 +32,7 @@ class Management:
     overview: Overview | None = None
     history: History | None = None
     previews: Previews | None = None
+    checks: Checks | None = None
 
 
 NOTHING = Management()
@@ -43,3 +45,4 @@ def add_routes(routes: APIRouter, context: RestContext, management: Management) 
     dead_letters.add_routes(routes, context, management.letters)
     history.add_routes(routes, context, management.history)
     previews.add_routes(routes, context, management.previews)
+    checks.add_routes(routes, context, management.checks)
