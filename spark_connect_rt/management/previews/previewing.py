@@ -89,7 +89,7 @@ class ConnectorPreviews:
             raise ShuttingDownError("the worker stops")
         if not self._room.acquire(blocking=False):
             raise RestError(
-                429, f"{self._most} previews run on this worker already: try again, or ask another", code="CRT-1170"
+                429, f"{self._most} previews run on this worker already: try again, or ask another", code="CRT-1180"
             )
         self._running.add(cancelled)
         try:
