@@ -40,6 +40,7 @@ from spark_connect_rt.ports.metric_names import METRICS
 from spark_connect_rt.rest.management.metrics import prometheus_name
 from spark_connect_rt.transforms import settings as transform_settings
 from spark_connect_rt.transforms.columns.by_columns import has_column_form
+from tools.command_reference import command_line
 
 FOLDER = Path("docs/reference")
 _MADE_BY = "<!-- Made by `python -m tools.reference_docs`; change the declaration, not this page. -->"
@@ -237,6 +238,11 @@ def events() -> str:
     )
 
 
+def cli() -> str:
+    """Return the page of every word of the command line."""
+    return f"# Command line\n\n{_MADE_BY}\n\n{command_line()}"
+
+
 PAGES: dict[str, Callable[[], str]] = {
     "worker_settings.md": worker_settings,
     "standalone_settings.md": standalone_settings,
@@ -245,6 +251,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "exit_codes.md": exit_codes,
     "metrics.md": metrics,
     "events.md": events,
+    "cli.md": cli,
     "transformations.md": transformations,
 }
 

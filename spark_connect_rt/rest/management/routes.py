@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from fastapi import APIRouter
 
 from spark_connect_rt.ports.management.checks import Checks
-from spark_connect_rt.ports.management.dead_letters import DeadLetterDesk
+from spark_connect_rt.ports.management.dead_letters import DeadLetterDesk, DeadLetterReplays
 from spark_connect_rt.ports.management.events import EventReads
 from spark_connect_rt.ports.management.group_reads import GroupReads
 from spark_connect_rt.ports.management.history import History
@@ -29,6 +29,7 @@ class Management:
     streams: EventStreams = field(default_factory=EventStreams)  # those of every part: they end with the worker
     events: EventReads | None = None
     letters: DeadLetterDesk | None = None
+    replays: DeadLetterReplays | None = None
     overview: Overview | None = None
     history: History | None = None
     previews: Previews | None = None
@@ -42,7 +43,7 @@ def add_routes(routes: APIRouter, context: RestContext, management: Management) 
     """Add the routes of every part that is there."""
     events.add_routes(routes, management.events, management.streams)
     overview.add_routes(routes, context, management.overview, management.streams)
-    dead_letters.add_routes(routes, context, management.letters)
+    dead_letters.add_routes(routes, context, management.letters, management.replays)
     history.add_routes(routes, context, management.history)
     previews.add_routes(routes, context, management.previews)
     checks.add_routes(routes, context, management.checks)
