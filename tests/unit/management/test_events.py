@@ -140,6 +140,55 @@ def test_a_failure_is_one_line_with_its_trace_beside_it(workers: ManagedWorkers)
     assert "Traceback" in failed[0]["details"]["trace"]
 
 
+def test_restarts_by_policy_and_changed_offsets_are_events_of_whoever_made_them(workers: ManagedWorkers) -> None:
+    faults.raises("a-0.poll", ValueError("no"))
+    policy = {"errors.restart.policy": "backoff", "errors.restart.delay.ms": "50", "errors.restart.max": "2"}
+    try:
+        workers.ask("w1", "PUT", "/connectors/a/config", {**source(tasks=1), **policy})
+        assert eventually(workers, "w2", "?kind=restart&connector=a")
+        time.sleep(1.0)
+        restarts = events(workers, "w1", "?kind=restart&connector=a")
+    finally:
+        faults.clear()
+    assert {one["details"]["why"] for one in restarts} == {"policy"}
+    assert restarts[-1]["summary"] == "a-0 is restarted (attempt 1)"
+    workers.ask("w1", "PUT", "/connectors/a/stop")
+    workers.cluster.until(lambda: not running(workers))
+    end_s = time.monotonic() + 10
+    while (answer := workers.ask("w1", "DELETE", "/connectors/a/offsets")).status_code != 200:
+        assert time.monotonic() < end_s, answer.text
+        time.sleep(0.1)
+    time.sleep(1.0)
+    (changed,) = events(workers, "w2", "?kind=offsets")
+    assert (changed["connector"], changed["summary"]) == ("a", "offsets of a are reset")
+
+
+def test_the_leader_remembers_what_a_worker_saw_that_is_gone(workers: ManagedWorkers) -> None:
+    leader, other = workers.named(leads=True), workers.named(leads=False)
+    workers.cluster.workers[other].events("worker", "its last words")
+    assert eventually(workers, leader, "?kind=worker")
+    workers.cluster.add_worker("w3")  # it never asked while that one was there
+    workers.cluster.until_stable()
+    third = workers.cluster.workers["w3"]
+    workers.cluster.workers[other].member.vanish()
+    del workers.peers.apps[f"{other}:8083"]
+    reads = HttpGroupReads(third.herder.views, workers.peers)
+    story = GroupEvents(third.events, reads, SystemClock(), limit_ms=10_000)
+    workers.cluster.until(lambda: all(one.worker_id != f"{other}:8083" for one in reads.workers()))
+    found, missing = story.gathered()
+    reads.stop()
+    assert [one.why for one in missing] == []
+    assert "its last words" in [one.summary for one in found]
+
+
+def test_contact_that_is_lost_is_an_event(workers: ManagedWorkers) -> None:
+    cut = workers.named(leads=False)
+    workers.cluster.workers[cut].member.cut_off()
+    found = eventually(workers, cut, "?kind=worker")
+    workers.cluster.workers[cut].member.reconnect()
+    assert "contact to the group lost, all work stops" in found[0]["summary"]
+
+
 @pytest.mark.parametrize(
     ("query", "words"), [("kind=nonsense", "nonsense"), ("limit=-1", "limit"), ("since_ms=" + "9" * 30, "since_ms")]
 )
