@@ -52,6 +52,7 @@ LINKS: tuple[tuple[str, str], ...] = (
 GROUP_KEPT_S = 5.0
 HEARTBEAT_S = 10.0
 _GROUP_LIMIT_S = 2.0
+_ASKS = 'Basic realm="Kafka Connect", charset="UTF-8"'
 _GROUPS_MAX = 256  # logins whose view of the group is kept
 
 
@@ -135,8 +136,8 @@ class Frame:
             response = HTMLResponse(self._text(request, "problem.html", {"group": {}, "workers": [], **values}), 401)
         else:
             response = await self.page(request, "problem.html", error.status, **values)
-        if error.status == 401 and error.challenge:
-            response.headers["WWW-Authenticate"] = error.challenge
+        if error.status == 401:  # Connect's login asks nobody: a browser then shows no place to type a password
+            response.headers["WWW-Authenticate"] = error.challenge or _ASKS
         return response
 
     async def group(self, request: Request) -> Mapping[str, Any]:
