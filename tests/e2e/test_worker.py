@@ -24,6 +24,7 @@ from tests.e2e.commands import until
 from tests.e2e.conftest import Times
 from tests.e2e.example_stories import PLUGINS, Examples
 from tests.e2e.java_stories import ON_JAVA, drivers_jvm, java_plugin_path
+from tests.e2e.letter_stories import letters_reach_a_sink
 from tests.e2e.log_stories import a_task_is_read_without_sparks_pages, chatty_plugin, logged_lines
 from tests.e2e.preview_stories import (
     Previews,
@@ -247,11 +248,18 @@ def test_previews_on_executors_leave_nothing_behind_and_one_that_hangs_is_ended(
     assert producer.flush(30) == 0
     previews = Previews(worker, broker.bootstrap_servers)
     before = previews.world()
-    a_source_is_previewed(previews, tmp_path)
+    for kind, seconds in a_source_is_previewed(previews, tmp_path).items():
+        times.note("preview", f"two records of a {kind} source took", f"{seconds:.1f} s")
     a_sink_is_previewed(previews, topic, [1, 2, 3])
     took = one_that_hangs_is_ended(previews, tmp_path)
     assert previews.world() == before
     times.note("preview", "one that hangs, limit 1 s, was ended after", f"{took:.1f} s")
+
+
+def test_dead_letters_are_edited_and_replayed_into_the_sink(
+    worker: SparkWorkerProcess, broker: EmbeddedKafka, tmp_path: Path
+) -> None:
+    letters_reach_a_sink(worker.rest, broker, tmp_path)
 
 
 def test_what_a_task_logs_on_its_executor_is_read_by_rest(worker: SparkWorkerProcess, times: Times) -> None:
