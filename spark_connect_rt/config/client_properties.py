@@ -248,6 +248,25 @@ def leader_producer_properties(worker: WorkerConfig) -> dict[str, str]:
     }
 
 
+def replay_producer_properties(worker: WorkerConfig, queue: str) -> dict[str, str]:
+    """Return the properties of the producer that replays a dead letter queue: one id, so one writer, for each queue."""
+    return {
+        **shared_client_properties(worker),
+        "client.id": f"{_client_prefix(worker)}replays",
+        "acks": "all",
+        "enable.idempotence": "true",
+        "max.in.flight.requests.per.connection": "5",
+        "transaction.timeout.ms": "20000",  # a dead worker's open transaction holds up readers of committed data
+        "transactional.id": f"connect-cluster-{worker.group.group_id or 'standalone'}-replays-{queue}",
+    }
+
+
+def replay_log_properties(worker: WorkerConfig) -> LogClientProperties:
+    """Return the client properties of the topic of replays; what a transaction has not committed is not there."""
+    clients = log_client_properties(worker, "replays")
+    return LogClientProperties(clients.producer, {**clients.consumer, "isolation.level": "read_committed"})
+
+
 def _worker_session(worker: WorkerConfig) -> dict[str, str]:
     """Return the worker's own session as a consumer's: a dead worker's sink partitions wait no longer than its tasks.
 

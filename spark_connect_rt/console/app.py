@@ -23,6 +23,7 @@ from spark_connect_rt.console.frame import Frame, neighbours
 from spark_connect_rt.console.pages import (
     config_editor,
     connector,
+    connector_config,
     connector_history,
     connector_letters,
     connector_logs,
@@ -41,7 +42,7 @@ from spark_connect_rt.rest.middleware.body_limit import BodyLimit
 from spark_connect_rt.rest.paths import EncodedPaths
 
 PAGES = (
-    *(overview, connector, connector_history, connector_letters, connector_offsets, connector_logs),
+    *(overview, connector, connector_config, connector_history, connector_letters, connector_offsets, connector_logs),
     *(config_editor, new_connector, group, plugins, loggers, events),
 )
 """Modules of ``console/pages`` with their ``add_routes``."""

@@ -105,10 +105,26 @@ class Frame:
         """Return a part of a page as text, for what a stream sends."""
         return self._text(request, template, values)
 
-    def done(self, request: Request, message: str, problems: Sequence[str] = (), *, close: bool = True) -> Response:
-        """Answer an action: the message, what of it failed, and that pages should read again."""
+    def done(
+        self,
+        request: Request,
+        message: str,
+        problems: Sequence[str] = (),
+        *,
+        close: bool = True,
+        events: Sequence[str] = (),
+    ) -> Response:
+        """Answer an action: the message, what of it failed, and that pages should read again.
+
+        ``close``: the dialog closes; ``events``: what else is dispatched on the body.
+        """
         response = self.fragment(request, "_message.html", message=message, problems=problems)
-        return _retargeted(response, {"console:changed": True, **({"console:close": True} if close else {})})
+        fired = ["console:changed", *(["console:close"] if close else []), *events]
+        return _retargeted(response, dict.fromkeys(fired, True))
+
+    def seal(self, value: Any) -> str:
+        """Return what a value is recognised by, as ``process.digest``: nothing can be guessed from it."""
+        return self._protection.seal(orjson.dumps(value, option=orjson.OPT_SORT_KEYS))
 
     async def refused(self, request: Request, error: ApiError) -> Response:
         """Return a refusal of the API as a page, or as a message on the page that asked."""

@@ -56,11 +56,15 @@ class Protection:
     """The secret of one process, and what is made with it."""
 
     def __init__(self) -> None:
-        self._secret = secrets.token_bytes(32)
+        self._secret, self._process = secrets.token_bytes(32), secrets.token_hex(8)
 
     def token(self, request: Request) -> str:
         """Return the token for pages of this browser; ``headers`` then brings its cookie."""
         return self._token_of(self._browser(request))
+
+    def seal(self, data: bytes) -> str:
+        """Return a digest under this process's key, behind the name of the process."""
+        return f"{self._process}.{hmac.new(self._secret, b'seal' + data, hashlib.sha256).hexdigest()}"
 
     def refusal(self, request: Request) -> str:
         """Return why a request may not change anything; empty: it may, or changes nothing."""

@@ -230,6 +230,15 @@ class KafkaAdmin:
         """Return the offset of the first record of each partition that is of that time or later, -1: there is none."""
         return self._offsets(partitions, OffsetSpec.for_timestamp(since_ms), timeout_ms)
 
+    def delete_records(self, topic: str, before: Mapping[int, int], timeout_ms: int = DEFAULT_TIMEOUT_MS) -> None:
+        """Delete what lies before an offset of each partition. Raises ConnectError; some may be deleted then."""
+        if not before:
+            return
+        asked = [_ClientPartition(topic, number, offset) for number, offset in before.items()]
+        answers = self._admin.delete_records(asked, request_timeout=timeout_ms / 1000)
+        for future in answers.values():
+            self._result(future, f"deleting records of {topic}", timeout_ms)
+
     def group_is_active(self, group: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> bool:
         """Return whether a group, of whatever protocol type, has members now."""
         return bool(self.members_metadata(group, timeout_ms))

@@ -13,6 +13,8 @@ from spark_connect_rt.config.config_def import prefixed
 from spark_connect_rt.config.worker.worker_config import worker_converter
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 
+CONVERTER_SETTINGS = ("key.converter", "value.converter", "header.converter")
+
 
 @dataclass(frozen=True, slots=True)
 class ConnectorConverters:
@@ -56,18 +58,19 @@ class ConnectorConverters:
         """Return the converters. Raises BadConfigError naming the setting: missing, unknown class, bad settings."""
         configs = (connector_config, worker_config)
         return cls(
-            key=_converter("key.converter", Converter, configs, plugin),
-            value=_converter("value.converter", Converter, configs, plugin),
-            header=_converter("header.converter", HeaderConverter, configs, plugin),
+            key=made_converter("key.converter", Converter, configs, plugin),
+            value=made_converter("value.converter", Converter, configs, plugin),
+            header=made_converter("header.converter", HeaderConverter, configs, plugin),
         )
 
 
-def _converter(
+def made_converter(
     setting: str,
     kind: type[Any],
     configs: tuple[Mapping[str, str], Mapping[str, str]],
     plugin: Callable[[str], type[Any]],
 ) -> Any:
+    """Return the converter of a setting, configured. ``configs``: of connector and worker. Raises BadConfigError."""
     # A converter's settings come from the place that names its class, never from both (as in Java).
     chosen = next((config for config in configs if config.get(setting)), {})
     name = worker_converter(chosen, setting)

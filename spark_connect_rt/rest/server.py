@@ -13,7 +13,7 @@ from spark_connect_rt.errors import EXIT_LISTENER_TAKEN, EXIT_PART_FAILED, Start
 from spark_connect_rt.ports.supervision import Part, Report, report_nowhere, watched
 
 if TYPE_CHECKING:
-    import uvicorn
+    from spark_connect_rt.rest.calm_server import CalmServer
 
 BACKLOG = 128
 STARTED_LIMIT_S = 30.0
@@ -44,7 +44,7 @@ class RestServer:
         self.host = host
         self.port = port
         self._socket: socket.socket | None = None
-        self._server: uvicorn.Server | None = None
+        self._server: CalmServer | None = None
         self._thread: threading.Thread | None = None
 
     def bind(self) -> None:
@@ -71,6 +71,8 @@ class RestServer:
         """Bind if need be, then answer from a thread. Raises StartupError (exit code 16)."""
         import uvicorn
 
+        from spark_connect_rt.rest.calm_server import CalmServer
+
         self.bind()
         logging.getLogger("uvicorn.error").addFilter(_is_no_offered_upgrade)
         config = uvicorn.Config(
@@ -86,7 +88,7 @@ class RestServer:
         )
         config.load()
         config.ssl = self._tls  # a context made from Java's settings; uvicorn itself only reads files
-        self._server = server = uvicorn.Server(config)
+        self._server = server = CalmServer(config)
         sockets = [self._socket] if self._socket else []
         ended: list[BaseException | str] = []  # before it was up: raised to the caller
 
@@ -110,7 +112,7 @@ class RestServer:
     def stop(self, timeout_s: float = 10.0) -> None:
         """Answer what is under way, then close the port. Safe to call twice."""
         if self._server is not None:
-            self._server.should_exit = True
+            self._server.end()
         if self._thread is not None and self._thread is not threading.current_thread():
             self._thread.join(timeout_s)
         if self._socket is not None:

@@ -2,22 +2,64 @@
 
 from __future__ import annotations
 
-from spark_connect_rt.config.client_properties import log_client_properties
+from spark_connect_rt.config.client_properties import (
+    log_client_properties,
+    replay_log_properties,
+    replay_producer_properties,
+)
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
-from spark_connect_rt.kafka.admin import KafkaAdmin
-from spark_connect_rt.management.letters.desk import LetterDesk
+from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
+from spark_connect_rt.management.letters.desk import LetterDesk, Marks
+from spark_connect_rt.management.letters.letter_edit import LetterEdit
 from spark_connect_rt.management.letters.letter_forms import LetterForms
 from spark_connect_rt.management.letters.letter_topics import LetterTopics
+from spark_connect_rt.management.letters.marks_seen import marks_of
 from spark_connect_rt.management.letters.queues import Queues
+from spark_connect_rt.management.letters.replay_log import OnEnd, ReplayLog, ReplayTopic
+from spark_connect_rt.management.letters.replay_run import RunParts
+from spark_connect_rt.management.letters.replays import LetterReplays
 from spark_connect_rt.ports.herder import HerderViews
+from spark_connect_rt.ports.supervision import Part
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 
+SHORT_SEGMENTS = {"segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}  # every start reads all of it
 
-def letter_desk(config: WorkerConfig, deps: HerderDependencies, views: HerderViews, admin: KafkaAdmin) -> LetterDesk:
-    """Return what answers with pages of dead letters."""
+
+def dead_letters(
+    config: WorkerConfig, worker: str, deps: HerderDependencies, views: HerderViews, admin: KafkaAdmin
+) -> tuple[LetterDesk, LetterReplays]:
+    """Return what answers with pages of dead letters, and what replays them; nothing is started."""
     queues = Queues(views, deps.resolve, own_topics(config))
     topics = LetterTopics(admin, log_client_properties(config, "dead-letters").consumer)
-    return LetterDesk(queues, topics, LetterForms(queues.config_of, config.raw, deps.plugins.class_of))
+    plugin = deps.plugins.class_of
+    forms = LetterForms(queues.config_of, config.raw, plugin)
+    replay_log = ReplayLog(_replay_topic(config, admin))
+
+    def marks(_topic: str, topic_id: str) -> Marks:
+        return marks_of(replay_log, topic_id)
+
+    parts = RunParts(
+        worker=worker,
+        queues=queues,
+        topics=topics,
+        log=replay_log,
+        new_producer=lambda queue: KafkaTransactionalProducer(replay_producer_properties(config, queue)),
+        new_edit=lambda replay: LetterEdit(replay.edit, forms, queues.config_of, plugin, deps.resolve),
+        now_ms=deps.clock.now_ms,
+    )
+    return LetterDesk(queues, topics, forms, marks), LetterReplays(parts, forms, plugin)
+
+
+def replays_topic(config: WorkerConfig) -> TopicSpec | None:
+    """Return the topic of replays; None: a standalone worker without the setting."""
+    configs = config.storage.get("config")
+    named = config.management.connectrt_replays_storage_topic
+    if named is None and configs is None:
+        return None
+    replication = configs.replication_factor if configs else -1
+    return TopicSpec(named or f"{configs.name if configs else ''}-replays", 1, replication, SHORT_SEGMENTS)
 
 
 def own_topics(config: WorkerConfig) -> set[str]:
@@ -26,6 +68,22 @@ def own_topics(config: WorkerConfig) -> set[str]:
     if "config" in config.storage:
         name = config.storage["config"].name
         stored |= {f"{name}-{part}" for part in ("plugins", "history", "history-course", "replays")}
-    history = config.management.connectrt_history_storage_topic
-    named = (config.plugin_install.connectrt_plugins_storage_topic, history, f"{history}-course" if history else None)
-    return stored | {one for one in named if one}
+    own = config.management
+    history = own.connectrt_history_storage_topic
+    course = f"{history}-course" if history else None
+    plugins = config.plugin_install.connectrt_plugins_storage_topic
+    return stored | {one for one in (plugins, history, course, own.connectrt_replays_storage_topic) if one}
+
+
+def _replay_topic(config: WorkerConfig, admin: KafkaAdmin) -> ReplayTopic | None:
+    spec = replays_topic(config)
+    if spec is None:
+        return None
+
+    def open_log(on_end: OnEnd) -> KafkaCompactedLog:
+        def ended(part: Part, error: BaseException | str) -> None:  # the worker goes on: no connector needs it
+            on_end(f"{part.title} ended: {error}")
+
+        return KafkaCompactedLog(spec, admin, replay_log_properties(config), exact_partitions=1, report=ended)
+
+    return ReplayTopic(spec.name, lambda: admin.partition_count(spec.name) is not None, open_log)

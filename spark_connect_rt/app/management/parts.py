@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from spark_connect_rt._version import CONNECT_VERSION
-from spark_connect_rt.app.management.dead_letters import letter_desk
+from spark_connect_rt.app.management.dead_letters import dead_letters
 from spark_connect_rt.app.management.history_parts import worker_history
 from spark_connect_rt.app.management.overview import OverviewParts, shown_configs
-from spark_connect_rt.app.management.previews import previews
+from spark_connect_rt.app.management.previews import checks, previews
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.management.event_memory import EventMemory
@@ -79,17 +79,21 @@ class WorkerManagement:
         deps, views = around.dependencies, around.herder.views
         overview = OverviewParts(views, reads, deps.clock, deps.peers, shown_configs(deps))
         self._services.append(overview)
-        letters = letter_desk(around.config, around.dependencies, around.herder.views, around.admin)
+        letters, replays = dead_letters(around.config, around.worker_id, deps, views, around.admin)
+        self._services.append(replays)
         history = worker_history(
             around.config, around.worker_id, around.dependencies, around.herder.views, around.admin
         )
         self._services += [history] if history is not None else []
         shown = previews(around.dependencies, around.herder, around.runner)
+        looks = checks(around.dependencies, around.herder)
         self.parts = Management(
             group_reads=reads,
             events=events,
             letters=letters,
+            replays=replays,
             previews=shown,
+            checks=looks,
             history=history,
             overview=overview.overview,
         )

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from spark_connect_rt.errors import ConnectError
-from spark_connect_rt.management.cluster_topics import kafka_topics
+from spark_connect_rt.kafka.cluster_look import KafkaClusterLook
+from spark_connect_rt.management.checks.checking import ConnectorChecks
 from spark_connect_rt.management.previews.previewing import ConnectorPreviews
 from spark_connect_rt.ports.management.previews import PreviewRunner
 from spark_connect_rt.ports.task_runner import TaskRunner
@@ -13,6 +14,7 @@ from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 
 SPARK_WAIT_S = 60.0
+TOPICS_LIMIT_S = 15.0
 
 
 def previews(deps: HerderDependencies, herder: DistributedHerder, runner: TaskRunner) -> ConnectorPreviews:
@@ -25,7 +27,12 @@ def previews(deps: HerderDependencies, herder: DistributedHerder, runner: TaskRu
         made: PreviewRunner = found.previews()
         return made
 
-    return ConnectorPreviews(deps, herder, runs, kafka_topics)
+    return ConnectorPreviews(deps, herder, runs, lambda given: KafkaClusterLook().topics(given, TOPICS_LIMIT_S))
+
+
+def checks(deps: HerderDependencies, herder: DistributedHerder) -> ConnectorChecks:
+    """Return checks with the worker's view of the network."""
+    return ConnectorChecks(deps, herder, KafkaClusterLook())
 
 
 def real_runner(runner: TaskRunner, limit_s: float) -> Any:

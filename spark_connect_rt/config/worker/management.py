@@ -1,4 +1,4 @@
-"""Settings of the management API: history of changes and offsets, the console. Ours; Java workers ignore them."""
+"""Settings of the management API: history, replays of dead letters, the web console. Ours; Java workers ignore them."""
 
 from __future__ import annotations
 
@@ -14,6 +14,7 @@ HISTORY_TOPIC = "connectrt.history.storage.topic"
 HISTORY_CHANGES_MAX = "connectrt.history.changes.max"
 HISTORY_AGE_MAX = "connectrt.history.age.max.ms"
 COURSE_BYTES_MAX = "connectrt.history.course.max.bytes"
+REPLAYS_TOPIC = "connectrt.replays.storage.topic"
 CONSOLE_ENABLED = "connectrt.console.enabled"
 DAY_MS = 24 * 60 * 60 * 1000
 
@@ -56,6 +57,15 @@ MANAGEMENT = ConfigDef(
             AtLeast(0),
         ),
         ConfigKey(
+            REPLAYS_TOPIC,
+            Type.STRING,
+            None,
+            LOW,
+            "Compacted topic of replays of dead letters: what was asked for, how far they are, which letters were "
+            "replayed; made at the first replay. Not set: that of config.storage.topic with -replays behind it; a "
+            "standalone worker replays nothing then.",
+        ),
+        ConfigKey(
             CONSOLE_ENABLED,
             Type.BOOLEAN,
             True,
@@ -76,4 +86,5 @@ class ManagementSettings(SettingsGroup):
     connectrt_history_changes_max: int
     connectrt_history_age_max_ms: int
     connectrt_history_course_max_bytes: int
+    connectrt_replays_storage_topic: str | None
     connectrt_console_enabled: bool

@@ -14,6 +14,7 @@ from collections.abc import Callable
 
 RECENT_LOOKS = 100  # after data so many looks that find none, then the task settles down
 EAGER_WAIT_MS, CALM_WAIT_MS = 20, 100
+RESTS_AFTER_S = 20.0  # without data; then it looks at the instants that rationed tasks share
 BATCHES_AT_ONCE = 10.0
 BATCHES_PER_S = 2.0  # for long; Java's task looks once a second
 
@@ -27,6 +28,7 @@ class LookPace:
         self._eager_looks = 0  # left
         self._batches_left, self._counted_s = BATCHES_AT_ONCE, now_s()
         self._caught_up = False
+        self._found_s = now_s()
 
     def looked(self, found: bool, caught_up: bool = False) -> None:
         """Take note of a look; ``caught_up``: it took in a little, and that was all there was."""
@@ -35,7 +37,7 @@ class LookPace:
             self._eager_looks = max(0, self._eager_looks - 1)
             return
         self._eager_looks = RECENT_LOOKS
-        now_s = self._now_s()
+        self._found_s = now_s = self._now_s()
         gained = (now_s - self._counted_s) * BATCHES_PER_S
         self._batches_left = max(0.0, min(BATCHES_AT_ONCE, self._batches_left + gained) - 1.0)
         self._counted_s = now_s
@@ -48,7 +50,8 @@ class LookPace:
     def wait_ms(self) -> int:
         """Return how long to wait after a look that found nothing, or a rest."""
         if not self._eager_looks:
-            return CALM_WAIT_MS
+            now_s = self._now_s()
+            return CALM_WAIT_MS if now_s - self._found_s < RESTS_AFTER_S else next_shared_ms(now_s * 1000)
         missing_ms = self._missing_ms()
         if missing_ms <= EAGER_WAIT_MS:
             return EAGER_WAIT_MS
@@ -64,3 +67,9 @@ def shared_wait_ms(now_ms: float, wait_ms: float) -> int:
     """Return the wait that ends nearest to ``wait_ms`` at one of the instants that all tasks share."""
     apart_ms = 1000 / BATCHES_PER_S
     return math.ceil(round((now_ms + wait_ms) / apart_ms) * apart_ms - now_ms)
+
+
+def next_shared_ms(now_ms: float) -> int:
+    """Return the wait to the next of the instants that all tasks share, or the one after if that is close."""
+    apart_ms = 1000 / BATCHES_PER_S
+    return shared_wait_ms(now_ms, apart_ms)

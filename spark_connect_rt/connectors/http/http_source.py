@@ -17,10 +17,12 @@ import orjson
 
 from spark_connect_rt.api.connector import SourceConnector, SourceOffset
 from spark_connect_rt.api.data.schema import OPTIONAL_STRING
+from spark_connect_rt.api.outside_checks import OutsideCheck
 from spark_connect_rt.api.records import SourceRecord, altered
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import REQUIRED, ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.validators import non_empty, one_of
+from spark_connect_rt.connectors.http.http_checks import first_answer
 from spark_connect_rt.connectors.http.http_connection import (
     CONNECTION,
     URL,
@@ -149,6 +151,11 @@ class HttpSourceConnector(SourceConnector):
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
         """Return the problems of the credentials' settings, by setting."""
         return auth_problems(config)
+
+    def outside_checks(self, config: Mapping[str, str]) -> Sequence[OutsideCheck]:
+        """Ask for the first page, as its task would; not where that takes more than a GET."""
+        values = CONFIG.parse(config)
+        return (lambda: first_answer(values),) if values["http.method"].upper() == "GET" else ()
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Sequence[SourceOffset]) -> bool:
         """Check the new offsets. Raises ConnectError."""

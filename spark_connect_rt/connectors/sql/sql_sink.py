@@ -13,10 +13,12 @@ from functools import partial
 from typing import Any, NoReturn, TypeVar
 
 from spark_connect_rt.api.connector import SinkConnector
+from spark_connect_rt.api.outside_checks import OutsideCheck
 from spark_connect_rt.api.records import SinkBatch, SinkRecord
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.connectors.sql.sql_batches import ShapeColumns, runs_of_batch
+from spark_connect_rt.connectors.sql.sql_checks import sink_findings
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
 from spark_connect_rt.connectors.sql.sql_rows import Row, RowReader, Shape, runs_of
 from spark_connect_rt.connectors.sql.sql_settings import problems_of
@@ -53,6 +55,10 @@ class SqlSinkConnector(SinkConnector):
     def validate(self, config: Mapping[str, str]) -> Mapping[str, list[str]]:
         """Check settings against each other, and the URL."""
         return problems_of(config, CONFIG, checked_database)
+
+    def outside_checks(self, config: Mapping[str, str]) -> Sequence[OutsideCheck]:
+        """Log in, and look for the tables unless they may be made."""
+        return (lambda: sink_findings(CONFIG.parse(config), config.get("topics", "")),)
 
     def alter_offsets(self, config: Mapping[str, str], offsets: Mapping[TopicPartition, int | None]) -> bool:
         """Nothing is kept but the group's offsets."""

@@ -17,9 +17,11 @@ import pyarrow as pa
 
 from spark_connect_rt.api.connector import ExactlyOnceSupport, SourceConnector, SourceOffset
 from spark_connect_rt.api.data.schema import Schema
+from spark_connect_rt.api.outside_checks import OutsideCheck
 from spark_connect_rt.api.records import SourceBatch, SourceRecord
 from spark_connect_rt.api.task import SourceTask
 from spark_connect_rt.config.config_def import ConfigDef
+from spark_connect_rt.connectors.sql.sql_checks import source_findings
 from spark_connect_rt.connectors.sql.sql_columns import row_schema
 from spark_connect_rt.connectors.sql.sql_database import SqlDatabase
 from spark_connect_rt.connectors.sql.sql_plans import query_plan, table_plan
@@ -111,6 +113,10 @@ class SqlSourceConnector(SourceConnector):
             SqlDatabase(values)
 
         return problems_of(config, CONFIG, check)
+
+    def outside_checks(self, config: Mapping[str, str]) -> Sequence[OutsideCheck]:
+        """Log in, and list the tables that it would read."""
+        return (lambda: source_findings(CONFIG.parse(config)),)
 
     def exactly_once_support(self, config: Mapping[str, str]) -> ExactlyOnceSupport:
         """Rows that a number identifies are; a time alone, or nothing, does not say which row was the last."""

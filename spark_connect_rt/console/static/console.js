@@ -155,7 +155,7 @@ const connectrt = (() => {
 
   // ---- is this worker there? ---------------------------------------------------------------------------------------
   const state = { failures: 0, workers: [], since: 0, staying: false, going: null };
-  const unsaved = () => Boolean($("form[data-unsaved]"));
+  const unsaved = () => Boolean($("[data-unsaved]"));
 
   function readWorkers() {
     return [...document.querySelectorAll(".worker-link")].map((one) => one.href.replace(/\/console\/$/, ""));

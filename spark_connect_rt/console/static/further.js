@@ -65,10 +65,11 @@
       },
       problem(one) { state.textContent = `Live events stopped: ${one.message}`; },
     });
-    hold.addEventListener("change", () => {
+    hold.onchange = () => {
       if (!hold.checked) { held.forEach(put); held = []; }
       show();
-    });
+    };
+    show();
   }
 
   function finders() {

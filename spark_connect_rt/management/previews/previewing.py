@@ -16,9 +16,8 @@ from spark_connect_rt.api.connector import Connector, SinkConnector, SparkSinkCo
 from spark_connect_rt.api.spark_source import SparkSourceTask
 from spark_connect_rt.api.task import SinkTask
 from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError
-from spark_connect_rt.management.cluster_topics import ListTopics
 from spark_connect_rt.management.previews.planned_tasks import planned_config
-from spark_connect_rt.management.previews.starting_points import StartingPoints
+from spark_connect_rt.management.previews.starting_points import ListTopics, StartingPoints
 from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.java_code import JavaConnector
 from spark_connect_rt.ports.management.previews import (

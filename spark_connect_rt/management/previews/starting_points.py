@@ -5,7 +5,7 @@ Reads only: no group is joined, no topic made.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.config.client_properties import (
@@ -16,7 +16,6 @@ from spark_connect_rt.config.client_properties import (
 from spark_connect_rt.config.config_def import Type, parse_value
 from spark_connect_rt.config.java_regex import java_pattern
 from spark_connect_rt.errors import BadConfigError, BadRequestError, DataError
-from spark_connect_rt.management.cluster_topics import ListTopics
 from spark_connect_rt.planning.offset_changes import check_source_offsets, sink_offsets
 from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.herder_requests import ReadOffsets
@@ -24,6 +23,8 @@ from spark_connect_rt.ports.management.previews import OFFSETS_MAX, From, Previe
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 
+ListTopics = Callable[[Mapping[str, str]], Mapping[str, int]]
+"""Admin properties, resolved -> partitions of each topic. Raises ConnectError. Never makes a topic."""
 BEGINNING, END = -1, -2
 READ_LIMIT_S = 30.0
 Pairs = Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]]

@@ -159,7 +159,14 @@ class DeletedLetters(JsonShape):
 
     topic: str
     deleted: int = field(metadata=described("Offsets that went."))
-    partitions: Sequence[Mapping[str, int]] = field(metadata=described("partition, and first offset that stays."))
+    up_to: Mapping[str, int] = field(metadata=described("Partition -> first offset that stays."))
+
+
+@dataclass(frozen=True, slots=True)
+class ReplayList(JsonShape):
+    """Every replay that is remembered, newest first."""
+
+    replays: Sequence[ReplayInfo]
 
 
 class DeadLetterDesk(Protocol):
@@ -175,7 +182,7 @@ class DeadLetterReplays(Protocol):
     def dry_run(self, wanted: WantedReplay) -> DryRun:
         """Raises as ``DeadLetterDesk.page``, BadConfigError for an edit that cannot be."""
 
-    def start(self, wanted: WantedReplay, who: str) -> ReplayInfo:
+    def start_replay(self, wanted: WantedReplay, who: str) -> ReplayInfo:
         """Raises as ``dry_run``; ConnectError: the topic of replays cannot be written."""
 
     def replays(self) -> Sequence[ReplayInfo]:
@@ -184,10 +191,10 @@ class DeadLetterReplays(Protocol):
     def replay(self, replay_id: str) -> ReplayInfo:
         """Raises NotFoundError."""
 
-    def stop(self, replay_id: str) -> ReplayInfo:
+    def stop_replay(self, replay_id: str) -> ReplayInfo:
         """Raises NotFoundError, BadRequestError: it has ended."""
 
-    def resume(self, replay_id: str) -> ReplayInfo:
+    def resume_replay(self, replay_id: str) -> ReplayInfo:
         """Raises NotFoundError, BadRequestError: it was not stopped and has not failed."""
 
     def delete(self, connector: str | None, topic: str | None) -> DeletedLetters:

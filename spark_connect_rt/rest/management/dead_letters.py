@@ -1,20 +1,38 @@
-"""``/admin/dead-letters``: pages of a connector's dead letters (ours)."""
+"""``/admin/dead-letters``: pages of a connector's dead letters, replays of them (ours)."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from spark_connect_rt.errors import BadRequestError, NotFoundError
-from spark_connect_rt.planning.letters.letter import FILTERS, whole_number
-from spark_connect_rt.ports.management.dead_letters import DeadLetterDesk, LetterPage, LetterQuery
+from spark_connect_rt.errors import BadRequestError, DataError, NotFoundError
+from spark_connect_rt.planning.letters.letter import FILTERS, NUMBER_MAX, whole_number
+from spark_connect_rt.ports.json_shape import JsonShape, described
+from spark_connect_rt.ports.management.dead_letters import (
+    SINK,
+    TOPIC,
+    DeadLetterDesk,
+    DeadLetterReplays,
+    DeletedLetters,
+    DryRun,
+    LetterPage,
+    LetterQuery,
+    ReplayInfo,
+    ReplayList,
+    WantedReplay,
+)
+from spark_connect_rt.protocol.json_text import decode_json
 from spark_connect_rt.rest.context import JsonResponse, RestContext
+from spark_connect_rt.rest.identity import who
+from spark_connect_rt.rest.negotiation import json_body
 from spark_connect_rt.rest.operation import Operation, QueryParameter
+from spark_connect_rt.rest.paths import decoded
 
 LIMIT_DEFAULT, LIMIT_MAX = 100, 2_000
 _PATH = "/admin/dead-letters"
@@ -24,6 +42,9 @@ _REFUSALS = {
     403: "The topic is one of the workers or the brokers.",
     404: "There is no such connector, or this worker does not serve dead letters.",
 }
+_ONE = f"{_PATH}/replays/{{replay}}"
+_NO_REPLAY = {404: "There is no such replay, or this worker does not serve dead letters."}
+_ENDED = {400: "It has ended, or this worker has no topic to remember replays on."}
 _FILTER_PARAMETERS = (
     QueryParameter("connector", "Letters of the dead letter queue that it names.", _TEXT),
     QueryParameter("topic", "Letters of this topic; with a connector: those that it wrote there.", _TEXT),
@@ -36,6 +57,46 @@ _FILTER_PARAMETERS = (
     QueryParameter("to_ms", "Time of the record, less than.", _NUMBER),
     QueryParameter("replayed", "Only letters that were replayed, or were not.", {"type": "boolean"}),
 )
+
+
+@dataclass(frozen=True, slots=True)
+class LetterPlace(JsonShape):
+    """One letter of a queue."""
+
+    partition: int
+    offset: int
+
+
+@dataclass(frozen=True, slots=True)
+class NewReplay(JsonShape):
+    """Letters to replay: of a connector's queue or a topic, all that the filter lets through, or these."""
+
+    connector: str | None = None
+    topic: str | None = None
+    target: str = field(default=TOPIC, metadata=described("Where to.", enum=[TOPIC, SINK]))
+    filter: Mapping[str, Any] = field(default_factory=dict, metadata=described("As the parameters of the pages."))
+    letters: Sequence[LetterPlace] | None = None
+    edit: Mapping[str, Any] = field(
+        default_factory=dict, metadata=described("patch: RFC 6902 over key, value, headers; transforms: a chain.")
+    )
+    rate: float | None = field(default=None, metadata=described("Letters a second, at most."))
+    again: bool = field(default=False, metadata=described("Also letters that were replayed before."))
+    dry_run: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Nothing(JsonShape):
+    """An empty object."""
+
+
+@dataclass(frozen=True, slots=True)
+class LettersToDelete(JsonShape):
+    """Whose replayed letters are to be deleted."""
+
+    connector: str | None = None
+    topic: str | None = None
+
+
 OPERATIONS: Mapping[tuple[str, str], Operation] = {
     ("GET", _PATH): Operation(
         "listDeadLetters",
@@ -46,13 +107,21 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
             QueryParameter("after", "The 'next' of the page before.", _TEXT),
             QueryParameter("limit", "Letters of a page.", {**_NUMBER, "maximum": LIMIT_MAX, "default": LIMIT_DEFAULT}),
         ),
-    )
+    ),
+    ("POST", f"{_PATH}/replays"): Operation("replayDeadLetters", {200: DryRun, 201: ReplayInfo}, _REFUSALS, NewReplay),
+    ("GET", f"{_PATH}/replays"): Operation("listReplays", {200: ReplayList}, _NO_REPLAY),
+    ("GET", _ONE): Operation("getReplay", {200: ReplayInfo}, _NO_REPLAY),
+    ("POST", f"{_ONE}/stop"): Operation("stopReplay", {200: ReplayInfo}, _NO_REPLAY | _ENDED, Nothing),
+    ("POST", f"{_ONE}/resume"): Operation("resumeReplay", {200: ReplayInfo}, _NO_REPLAY | _ENDED, Nothing),
+    ("POST", f"{_PATH}/delete"): Operation("deleteReplayedLetters", {200: DeletedLetters}, _REFUSALS, LettersToDelete),
 }
 T = TypeVar("T")
 
 
-def add_routes(routes: APIRouter, context: RestContext, letters: DeadLetterDesk | None) -> None:
-    """Add the routes; ``letters`` None: this worker serves none."""
+def add_routes(
+    routes: APIRouter, context: RestContext, letters: DeadLetterDesk | None, replays: DeadLetterReplays | None
+) -> None:
+    """Add the routes; None: this worker does not serve that."""
 
     @routes.get(_PATH)
     async def page(request: Request) -> Response:
@@ -61,6 +130,51 @@ def add_routes(routes: APIRouter, context: RestContext, letters: DeadLetterDesk 
         query = read_query(request.query_params)
         await context.started()
         return JsonResponse(await beside(lambda: desk.page(query)))
+
+    @routes.post(f"{_PATH}/replays")
+    async def replay(request: Request) -> Response:
+        """Replay dead letters, edited or as they are; ``dry_run``: show what that would do."""
+        wanted, is_dry = read_replay(await json_body(request))
+        part, asker = served(replays), who(request)
+        await context.started()
+        if is_dry:
+            return JsonResponse(await beside(lambda: part.dry_run(wanted)))
+        return JsonResponse(await beside(lambda: part.start_replay(wanted, asker)), 201)
+
+    @routes.get(f"{_PATH}/replays")
+    async def all_replays() -> Response:
+        """Return every replay that is remembered, newest first."""
+        part = served(replays)
+        return JsonResponse(ReplayList(await beside(part.replays)))
+
+    @routes.get(_ONE)
+    async def one_replay(replay: str) -> Response:
+        """Return one replay, and how far it is."""
+        part, name = served(replays), decoded(replay)
+        return JsonResponse(await beside(lambda: part.replay(name)))
+
+    @routes.post(f"{_ONE}/stop")
+    async def stop(request: Request, replay: str) -> Response:
+        """Stop a replay; what was delivered stays so, and it can be resumed."""
+        read_nothing(await json_body(request))
+        part, name = served(replays), decoded(replay)
+        return JsonResponse(await beside(lambda: part.stop_replay(name)))
+
+    @routes.post(f"{_ONE}/resume")
+    async def resume(request: Request, replay: str) -> Response:
+        """Have a replay go on that was stopped or failed."""
+        read_nothing(await json_body(request))
+        part, name = served(replays), decoded(replay)
+        return JsonResponse(await beside(lambda: part.resume_replay(name)))
+
+    @routes.post(f"{_PATH}/delete")
+    async def delete(request: Request) -> Response:
+        """Delete the letters of a queue before the first that was not replayed."""
+        body = read_object(await json_body(request), ("connector", "topic"))
+        connector, topic = text_of(body, "connector"), text_of(body, "topic")
+        part = served(replays)
+        await context.started()
+        return JsonResponse(await beside(lambda: part.delete(connector, topic)))
 
 
 def served(part: T | None) -> T:
@@ -87,4 +201,83 @@ def read_query(given: Mapping[str, str]) -> LetterQuery:
         {name: given[name] for name in FILTERS if name in given},
         given.get("after") or None,
         whole_number(limit, "limit", 1, LIMIT_MAX) if limit else LIMIT_DEFAULT,
+    )
+
+
+def read_replay(data: bytes) -> tuple[WantedReplay, bool]:
+    """Return what a body asks for, and whether it is a dry run. Raises BadRequestError."""
+    known = ("connector", "topic", "target", "filter", "letters", "edit", "rate", "again", "dry_run")
+    body = read_object(data, known)
+    wanted = WantedReplay(
+        connector=text_of(body, "connector"),
+        topic=text_of(body, "topic"),
+        target=text_of(body, "target") or TOPIC,
+        filter=_object_of(body, "filter"),
+        letters=_places(body.get("letters")),
+        edit=_object_of(body, "edit"),
+        rate=_rate(body.get("rate")),
+        again=_switch(body, "again"),
+    )
+    return wanted, _switch(body, "dry_run")
+
+
+def read_object(data: bytes, known: Sequence[str]) -> dict[str, Any]:
+    """Return a body that is an object of some of these fields. Raises BadRequestError."""
+    try:
+        body = decode_json(data)
+    except DataError as error:
+        raise BadRequestError(f"the body is {error}") from error
+    if not isinstance(body, dict):
+        raise BadRequestError(f"the body is an object of {', '.join(known)}")
+    if unknown := sorted(set(body) - set(known)):
+        raise BadRequestError(f"the body holds {', '.join(known)}; not {', '.join(unknown)}")
+    return body
+
+
+def read_nothing(data: bytes) -> None:
+    """Take the body {}: a page in a browser cannot send even that to a foreign address. Raises BadRequestError."""
+    if not data.strip():
+        raise BadRequestError("the body is {}")
+    read_object(data, ())
+
+
+def text_of(body: Mapping[str, Any], name: str) -> str | None:
+    """Return a field that is a text or left out. Raises BadRequestError."""
+    value = body.get(name)
+    if value is not None and not isinstance(value, str):
+        raise BadRequestError(f"{name} is a text")
+    return value or None
+
+
+def _object_of(body: Mapping[str, Any], name: str) -> dict[str, Any]:
+    value = body.get(name)
+    if value is not None and not isinstance(value, dict):
+        raise BadRequestError(f"{name} is an object")
+    return value or {}
+
+
+def _switch(body: Mapping[str, Any], name: str) -> bool:
+    value = body.get(name, False)
+    if value is not None and not isinstance(value, bool):
+        raise BadRequestError(f"{name} is true or false")
+    return bool(value)
+
+
+def _rate(value: Any) -> float | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float) or value > 1e9):
+        raise BadRequestError("rate is a number of letters a second")
+    return None if value is None else float(value)
+
+
+def _places(value: Any) -> tuple[tuple[int, int], ...] | None:
+    if value is None:
+        return None
+    if not isinstance(value, list) or not all(isinstance(one, dict) for one in value):
+        raise BadRequestError('letters are a list of {"partition": 0, "offset": 1}')
+    return tuple(
+        (
+            whole_number(one.get("partition"), "partition", 0, 2**31 - 1),
+            whole_number(one.get("offset"), "offset", 0, NUMBER_MAX),
+        )
+        for one in value
     )

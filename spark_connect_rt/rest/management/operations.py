@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from spark_connect_rt.rest.management import dead_letters, events, history, overview, previews
+from spark_connect_rt.rest.management import checks, dead_letters, events, history, overview, previews
 from spark_connect_rt.rest.operation import Operation
 
 OPERATIONS: Mapping[tuple[str, str], Operation] = {
@@ -13,4 +13,5 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
     **overview.OPERATIONS,
     **history.OPERATIONS,
     **previews.OPERATIONS,
+    **checks.OPERATIONS,
 }

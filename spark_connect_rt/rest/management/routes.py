@@ -9,14 +9,15 @@ from dataclasses import dataclass, field
 
 from fastapi import APIRouter
 
-from spark_connect_rt.ports.management.dead_letters import DeadLetterDesk
+from spark_connect_rt.ports.management.checks import Checks
+from spark_connect_rt.ports.management.dead_letters import DeadLetterDesk, DeadLetterReplays
 from spark_connect_rt.ports.management.events import EventReads
 from spark_connect_rt.ports.management.group_reads import GroupReads
 from spark_connect_rt.ports.management.history import History
 from spark_connect_rt.ports.management.overview import Overview
 from spark_connect_rt.ports.management.previews import Previews
 from spark_connect_rt.rest.context import RestContext
-from spark_connect_rt.rest.management import dead_letters, events, history, overview, previews
+from spark_connect_rt.rest.management import checks, dead_letters, events, history, overview, previews
 from spark_connect_rt.rest.management.event_streams import EventStreams
 
 
@@ -28,9 +29,11 @@ class Management:
     streams: EventStreams = field(default_factory=EventStreams)  # those of every part: they end with the worker
     events: EventReads | None = None
     letters: DeadLetterDesk | None = None
+    replays: DeadLetterReplays | None = None
     overview: Overview | None = None
     history: History | None = None
     previews: Previews | None = None
+    checks: Checks | None = None
 
 
 NOTHING = Management()
@@ -40,6 +43,7 @@ def add_routes(routes: APIRouter, context: RestContext, management: Management) 
     """Add the routes of every part that is there."""
     events.add_routes(routes, management.events, management.streams)
     overview.add_routes(routes, context, management.overview, management.streams)
-    dead_letters.add_routes(routes, context, management.letters)
+    dead_letters.add_routes(routes, context, management.letters, management.replays)
     history.add_routes(routes, context, management.history)
     previews.add_routes(routes, context, management.previews)
+    checks.add_routes(routes, context, management.checks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -19,23 +19,9 @@ from spark_connect_rt.management.letters.letter_topics import LetterTopics
 from spark_connect_rt.management.letters.queues import QUEUE, Queues
 from spark_connect_rt.ports.hidden_values import forget, remember
 from spark_connect_rt.ports.management.dead_letters import LetterPage, LetterQuery
+from tests.integration.kafka.dead_letter_worker import Views
 
 HOSTILE = "<img src=x onerror=alert(1)>\u202e\u0000"
-
-
-class Views:
-    """The connectors that there are."""
-
-    def __init__(self, configs: Mapping[str, Mapping[str, str]]) -> None:
-        self.configs = configs
-
-    def list_connectors(self) -> list[str]:
-        return sorted(self.configs)
-
-    def connector_config(self, name: str) -> Mapping[str, str]:
-        if name not in self.configs:
-            raise NotFoundError(f"Connector {name} not found")
-        return self.configs[name]
 
 
 class Letters:
@@ -46,7 +32,7 @@ class Letters:
         servers = {"bootstrap.servers": kafka.bootstrap_servers}
         self._producer = Producer(servers)
         self.admin = KafkaAdmin(servers)
-        self.admin.create_topic(TopicSpec(self.topic, 3, 1))
+        self.admin.create_topic(TopicSpec(self.topic, 3, 1, {"retention.ms": "-1"}))
         json = {"value.converter": "JsonConverter", "value.converter.schemas.enable": "false"}
         configs = {
             "orders": {"name": "orders", QUEUE: self.topic, **json},

@@ -29,6 +29,8 @@ from spark_connect_rt.api.data.schema import (
 )
 from spark_connect_rt.api.data.schema import Type as ConnectType
 from spark_connect_rt.api.data.schema_builder import SchemaBuilder
+from spark_connect_rt.api.data.struct import Struct
+from spark_connect_rt.api.outside_checks import Finding
 from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.connectors.sql.sql_sink import SqlSinkConnector, SqlSinkTask
 from spark_connect_rt.errors import BadConfigError, DataError, ExternalError
@@ -442,3 +444,46 @@ def test_after_the_last_retry_the_task_fails_and_no_record_is_to_blame(
         with pytest.raises(ExternalError, match=r"tried 2 times, max\.retries=1"):
             sink.deliver()
         assert sink.dead_letters() == []
+
+
+def record(number: int, word: object) -> SinkRecord:
+    return SinkRecord("orders", 0, number, value=Struct(ORDER, {"id": number, "word": word}), value_schema=ORDER)
+
+
+def test_what_is_put_for_a_preview_is_in_no_table_and_what_does_not_fit_shows(database: Database) -> None:
+    with harness(database, **{"auto.create": "true"}) as sink:
+        send_orders(sink, (1, "a"))
+        assert sink.deliver()
+    task = SqlSinkTask()
+    task.start({"connection.url": database.url, "topics": "orders", "auto.create": "true", "insert.mode": "insert"})
+    try:
+        task.context = NoReporter()  # type: ignore[assignment]
+        task.preview_put([record(2, "b"), record(3, None)])
+        task.preview_put([record(2, "b")])
+        other = SinkRecord("others", 0, 0, value=Struct(ORDER, {"id": 1, "word": "x"}), value_schema=ORDER)
+        with pytest.raises(ExternalError, match="no table others"):
+            task.preview_put([other])
+        wide = struct_of({"id": INT32, "more": STRING})
+        with pytest.raises(DataError, match="no column more"):
+            task.preview_put(
+                [SinkRecord("orders", 0, 4, value=Struct(wide, {"id": 4, "more": "x"}), value_schema=wide)]
+            )
+    finally:
+        task.stop()
+    assert database.rows("SELECT id, word FROM orders ORDER BY id") == [(1, "a")]
+    found = {(one.check, one.level.value) for one in sink_checks(database, "orders,others")}
+    assert found == {("credentials", "ok"), ("table", "ok"), ("table", "problem")}
+    (refused,) = sink_checks(database, "orders", url=f"{database.url}-gone/x")
+    assert (refused.check, refused.level.value) == ("credentials", "problem")
+
+
+class NoReporter:
+    """A context without a dead letter queue."""
+
+    def errant_record_reporter(self) -> None:
+        return None
+
+
+def sink_checks(database: Database, topics: str, url: str | None = None) -> list[Finding]:
+    config = {"connection.url": url or database.url, "topics": topics}
+    return [line for look in SqlSinkConnector().outside_checks(config) for line in look()]

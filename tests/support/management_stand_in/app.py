@@ -104,7 +104,7 @@ class StandIn:
             ("POST", "/admin/preview"): self._preview,
             ("POST", "/admin/check"): self._check,
             ("GET", "/admin/plugins"): lambda _: self.plugins,
-            ("POST", "/admin/plugins"): lambda _, body: (201, self.plugins["installed"][0] | body),
+            ("POST", "/admin/plugins"): lambda _, body: (201, content.plugins()["installed"][0] | body),
             ("DELETE", "/admin/plugins/{plugin}/{version}"): self._uninstall,
             ("GET", "/admin/loggers"): lambda _: self.loggers,
             ("PUT", "/admin/loggers/{logger:path}"): self._set_level,

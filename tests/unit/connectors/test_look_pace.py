@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.connectors.files.look_pace import LookPace, shared_wait_ms
+from spark_connect_rt.connectors.files.look_pace import LookPace, next_shared_ms, shared_wait_ms
 
 
 class Story:
@@ -18,6 +18,10 @@ class Story:
         self.batches = 0
         self.late_s: list[float] = []
         self.found_s: list[float] = []
+        self.looked_s: list[float] = []
+
+    def looks_since(self, began_s: float) -> int:
+        return sum(at > began_s for at in self.looked_s)
 
     def goes_on(self, seconds: float) -> None:
         end_s = self.now_s + seconds
@@ -30,6 +34,7 @@ class Story:
                 self.found_s.append(self.now_s)
                 self._read = written
             self.pace.looked(found)
+            self.looked_s.append(self.now_s)
             self.now_s += 0.001 if found else self.pace.wait_ms() / 1000
 
     def forget(self) -> None:
@@ -74,6 +79,26 @@ def test_who_has_waited_long_is_calm_and_has_its_burst_again() -> None:
     story.now_s += 60.0
     story.pace.looked(found=True)
     assert story.pace.wait_ms() == 20
+
+
+def test_a_file_long_at_rest_is_looked_at_twice_a_second_by_all_tasks_at_once() -> None:
+    stories = [Story(0.0), Story(0.0)]
+    stories[1].now_s = 0.13
+    for story in stories:
+        story.goes_on(30.0)
+        began_s = story.now_s
+        assert story.pace.wait_ms() >= 250
+        story.goes_on(60.0)
+        assert 110 <= story.looks_since(began_s) <= 130
+    ends_ms = [round(1000 * story.now_s) + next_shared_ms(1000 * story.now_s) for story in stories]
+    assert {end % 500 for end in ends_ms} <= {0, 1, 499}
+
+
+def test_a_line_after_a_long_rest_is_found_within_three_quarters_of_a_second() -> None:
+    story = Story(1 / 45.0)
+    story.goes_on(600.0)
+    assert len(story.late_s) == 13
+    assert max(story.late_s) <= 0.76
 
 
 @pytest.mark.parametrize(

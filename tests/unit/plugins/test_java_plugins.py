@@ -94,7 +94,7 @@ def test_the_python_one_runs_unless_java_or_a_version_only_the_jar_has_is_asked_
 
 
 def test_a_name_that_nothing_has_starts_no_jvm(tmp_path: Path) -> None:
-    """A chain's plug-ins are looked up in Python first on every start of a task: 40 Java ones cost six seconds there."""
+    """Every start of a task looks its chain up in Python first: the versions of 40 Java ones cost six seconds there."""
     jar(tmp_path / "orders" / "orders.jar", {SOURCE: ORDERS})
     runtime = Runtime()
     with pytest.raises(NotFoundError, match=f"available connectors are: .*{ORDERS}"):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Sequence
 
+from spark_connect_rt.ports.management.checks import CheckLine, CheckReport, CheckRequest
 from spark_connect_rt.ports.management.events import GroupEvent
 from spark_connect_rt.ports.management.group_reads import Unanswered
 from spark_connect_rt.ports.management.previews import (
@@ -52,4 +53,14 @@ class FakePreviews:
         return Preview((PreviewedRecord(stages),), "records", None, 0.5)
 
 
-EVERY_PART = Management(events=FakeEvents(), previews=FakePreviews(), overview=FakeOverview())
+class FakeChecks:
+    """One line."""
+
+    def check(self, request: CheckRequest) -> CheckReport:
+        line = CheckLine(
+            "host", "bootstrap.servers", False, "problem", "no broker answers", "correct bootstrap.servers"
+        )
+        return CheckReport(False, (line,))
+
+
+EVERY_PART = Management(events=FakeEvents(), previews=FakePreviews(), overview=FakeOverview(), checks=FakeChecks())

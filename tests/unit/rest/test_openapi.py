@@ -129,6 +129,8 @@ TRUE_ANSWERS = [
     ("GET", "/admin/progress", None),
     ("GET", "/admin/plugins", None),
     ("POST", "/admin/preview", b'{"name":"src"}'),
+    ("POST", "/admin/check", b'{"name":"src"}'),
+    ("POST", "/admin/check", b"{}"),
     ("POST", "/admin/preview", b'{"nam":"src"}'),
     ("GET", "/admin/events", None),
     ("GET", "/admin/events?limit=x", None),

@@ -5,24 +5,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
 
-from spark_connect_rt.app.cli import cli
 from spark_connect_rt.app.cluster.session import Surroundings
+from tests.support.command_line import Ended, run_command
 from tests.support.stand_in_cluster import StandInCluster
-
-
-@dataclass(frozen=True)
-class Ended:
-    """How a command ended."""
-
-    code: int
-    out: str
-    err: str
-
-    @property
-    def lines(self) -> list[str]:
-        return self.out.splitlines()
 
 
 @dataclass
@@ -36,15 +22,16 @@ class Commands:
     slept: list[float] = field(default_factory=list)
     sleep: Callable[[float], None] | None = None
 
-    def __call__(self, *words: str, input: str | None = None) -> Ended:
-        ended = CliRunner().invoke(cli, list(words), obj=self.surroundings(), input=input, catch_exceptions=False)
-        return Ended(ended.exit_code, ended.stdout, ended.stderr)
+    def __call__(self, *words: str, input: str = "") -> Ended:
+        return run_command(words, self.surroundings(), input)
 
     def completed(self, line: str) -> list[str]:
         """Return what a bash would offer at the end of a line."""
         shell = {"_CONNECTRT_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
-        ended = CliRunner().invoke(cli, [], obj=self.surroundings(), prog_name="connectrt", env=shell)
-        return ended.stdout.split()
+        with pytest.MonkeyPatch.context() as patch:
+            for name, value in shell.items():
+                patch.setenv(name, value)
+            return run_command([], self.surroundings()).out.split()
 
     def surroundings(self) -> Surroundings:
         environment = {"CONNECTRT_CONFIG": str(self.folder / "config.json"), "TZ": "UTC", **self.environment}

@@ -1,0 +1,41 @@
+"""What only the HTTP service can tell of a configuration: does it answer, and let this worker in."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from spark_connect_rt.api.outside_checks import Finding, Level
+from spark_connect_rt.connectors.http.http_connection import (
+    PassingFailure,
+    RefusedRequestError,
+    http_client,
+    request,
+    shown,
+)
+from spark_connect_rt.connectors.http.http_pages import filled
+
+URL = "http.url"
+
+
+def first_answer(values: Mapping[str, Any]) -> list[Finding]:
+    """Ask for the first page by GET. Raises BadConfigError."""
+    begins = json.loads(values["http.offset.initial"] or "{}")
+    address = filled(values[URL], begins)
+    params = {name: filled(one, begins) for name, one in json.loads(values["http.params"] or "{}").items()}
+    client = http_client(values)
+    try:
+        parts = {"params": {name: one for name, one in params.items() if one}} if params else {}
+        answer = request(client, "GET", address, time.time(), **parts)
+    except PassingFailure as failure:
+        return [Finding("host", URL, Level.PROBLEM, str(failure), f"correct {URL}, or see to the service")]
+    except RefusedRequestError as error:
+        what = f"GET {shown(address)} is answered {error.status}" if error.status else str(error)
+        check, change = ("credentials", "correct http.auth.*") if error.denied else ("host", f"correct {URL}")
+        return [Finding(check, URL, Level.PROBLEM, what, change)]
+    finally:
+        client.close()
+    what = f"GET {shown(address)} is answered {answer.status_code}"
+    return [Finding("credentials", URL, Level.OK, what)]

@@ -1,0 +1,84 @@
+"""What a client may do in a cluster, found out without doing it (port ``ports.management.checks.Clusters``).
+
+Rights are those that brokers tell of a client (KIP-430); a topic that would be made is sent to be validated only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from confluent_kafka import KafkaException, TopicCollection
+from confluent_kafka.admin import AclOperation, NewTopic
+
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.kafka.admin import KafkaAdmin
+from spark_connect_rt.kafka.error_mapping import connect_error, is_code, kafka_error
+from spark_connect_rt.ports.management.checks import NewTopicPlan, TopicRights
+
+
+class KafkaClusterLook:
+    """Port Clusters; a client is made for each question."""
+
+    def reach(self, properties: Mapping[str, str], limit_s: float) -> int:
+        """See Clusters."""
+        admin = KafkaAdmin(properties)
+        try:
+            admin.check_reachable(int(limit_s * 1000))
+            return admin.broker_count(int(limit_s * 1000))
+        finally:
+            admin.close()
+
+    def topics(self, properties: Mapping[str, str], limit_s: float) -> Mapping[str, int]:
+        """See Clusters."""
+        admin = KafkaAdmin(properties)
+        admin.check_reachable(int(limit_s * 1000))  # says what is in the way
+        with admin.client() as client:
+            try:
+                found = client.list_topics(timeout=limit_s)
+            except KafkaException as error:
+                raise connect_error(error, "listing topics") from error
+        return {name: len(one.partitions) for name, one in found.topics.items() if one.error is None}
+
+    def rights(
+        self, properties: Mapping[str, str], topics: Sequence[str], limit_s: float
+    ) -> Mapping[str, TopicRights | None]:
+        """See Clusters."""
+        if not topics:
+            return {}
+        found: dict[str, TopicRights | None] = {}
+        with KafkaAdmin(properties).client() as client:
+            answers = client.describe_topics(
+                TopicCollection(list(topics)), include_authorized_operations=True, request_timeout=limit_s
+            )
+            for topic, answer in answers.items():
+                try:
+                    one = answer.result(limit_s + 5)
+                except KafkaException as error:
+                    if not is_code(error, "UNKNOWN_TOPIC_OR_PART", "TOPIC_AUTHORIZATION_FAILED"):
+                        raise connect_error(error, f"describing topic {topic}") from error
+                    found[topic] = None
+                    continue
+                allowed = set(one.authorized_operations or ())
+                every = AclOperation.ALL in allowed
+                found[topic] = TopicRights(
+                    len(one.partitions),
+                    every or AclOperation.READ in allowed if allowed else None,
+                    every or AclOperation.WRITE in allowed if allowed else None,
+                )
+        return found
+
+    def obstacle(self, properties: Mapping[str, str], plan: NewTopicPlan, limit_s: float) -> str:
+        """See Clusters."""
+        new = NewTopic(plan.name, plan.partitions, plan.replication_factor, config=dict(plan.settings))
+        with KafkaAdmin(properties).client() as client:
+            answers = client.create_topics([new], validate_only=True, request_timeout=limit_s)
+            try:
+                answers[plan.name].result(limit_s + 5)
+            except KafkaException as error:
+                if is_code(error, "TOPIC_ALREADY_EXISTS"):
+                    return ""
+                kind = connect_error(error, "")
+                if isinstance(kind, ConnectError) and kafka_error(error).retriable():
+                    raise kind from error
+                return str(kafka_error(error).str())
+        return ""

@@ -1,0 +1,1 @@
+"""Checks of configurations that reach out: each line by itself, in parallel, within its time."""

@@ -1,0 +1,126 @@
+"""Which hosts a configuration names, and whether they can be reached from here.
+
+Owns the reading of addresses out of settings (pure), and one TCP connection to each. No user, password, path or query
+of an address is shown.
+"""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+
+from spark_connect_rt.api.outside_checks import Finding, Level
+from spark_connect_rt.ports.management.checks import HOST
+
+MOST_ADDRESSES = 50
+CONNECT_S = 5.0
+_PORTS = {
+    "http": 80,
+    "https": 443,
+    "postgresql": 5432,
+    "postgres": 5432,
+    "redshift": 5439,
+    "mysql": 3306,
+    "mariadb": 3306,
+    "sqlserver": 1433,
+    "mssql": 1433,
+    "oracle": 1521,
+    "db2": 50000,
+    "mongodb": 27017,
+    "redis": 6379,
+    "rediss": 6379,
+    "amqp": 5672,
+    "amqps": 5671,
+    "ftp": 21,
+    "sftp": 22,
+    "ssh": 22,
+    "ldap": 389,
+    "ldaps": 636,
+    "ws": 80,
+    "wss": 443,
+    "nats": 4222,
+    "tcp": 0,
+    "ssl": 0,
+    "hdfs": 8020,
+    "thrift": 0,
+}
+_ADDRESS = re.compile(r"(?:jdbc:)?([a-z][a-z0-9+.-]*):(?:thin:)?(?://|@//|@)([^/?;#\s]+)", re.IGNORECASE)
+_NEXT = re.compile(r",(?=(?:jdbc:)?[a-zA-Z][a-zA-Z0-9+.-]*://)")  # not a host of this one
+_SERVER = re.compile(r"^(\[[0-9a-f:]+\]|[a-z0-9](?:[a-z0-9._-]*[a-z0-9])?):([0-9]{1,5})$", re.IGNORECASE)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A place that a setting names."""
+
+    setting: str
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+def addresses_in(config: Mapping[str, str], leave_out: Collection[str] = ()) -> list[Address]:
+    """Return the places that settings name: addresses with a scheme, and lists of host:port. Pure.
+
+    ``leave_out``: settings that are secret or not about hosts. Each place once, the first setting's.
+    """
+    found: dict[tuple[str, int], Address] = {}
+    for setting, value in config.items():
+        if setting in leave_out or len(value) > 10_000:
+            continue
+        for host, port in [*_with_scheme(value), *_servers(setting, value)]:
+            found.setdefault((host, port), Address(setting, host, port))
+    return list(found.values())[:MOST_ADDRESSES]
+
+
+def _with_scheme(value: str) -> list[tuple[str, int]]:
+    places = []
+    for scheme, authority in (found for part in _NEXT.split(value) for found in _ADDRESS.findall(part)):
+        usual = _PORTS.get(scheme.lower().partition("+")[0])
+        for part in authority.rpartition("@")[2].split(","):
+            place = _place(part, usual)
+            if place is not None:
+                places.append(place)
+    return places
+
+
+def _servers(setting: str, value: str) -> list[tuple[str, int]]:
+    """Return the places of a list of host:port, of settings that are named for such lists."""
+    if not setting.endswith(("servers", "brokers", "hosts", ".host", "hostname", "contact.points", "endpoint")):
+        return []
+    parts = [part.strip() for part in value.split(",")]
+    places = [_place(part, None) for part in parts if _SERVER.match(part)]
+    return [one for one in places if one is not None]
+
+
+def _place(text: str, usual: int | None) -> tuple[str, int] | None:
+    if "$" in text or "{" in text:  # a template: what is in its place is known later
+        return None
+    whole = _SERVER.match(text)
+    host, port = (whole[1], int(whole[2])) if whole else (text, usual or 0)
+    if not 0 < port < 65_536 or not re.fullmatch(r"\[[0-9a-fA-F:]+\]|[\w.-]+", host):
+        return None
+    return host.strip("[]"), port
+
+
+def reached(address: Address) -> Sequence[Finding]:
+    """Connect to a place and hang up."""
+    try:
+        socket.create_connection((address.host, address.port), CONNECT_S).close()
+    except (OSError, UnicodeError) as error:
+        what = f"{address} cannot be reached from this worker: {_why(error)}"
+        change = f"correct {address.setting}, or open the way there; executors need it, too"
+        return [Finding(HOST, address.setting, Level.PROBLEM, what, change)]
+    return [Finding(HOST, address.setting, Level.OK, f"{address} can be reached from this worker")]
+
+
+def _why(error: Exception) -> str:
+    if isinstance(error, TimeoutError):
+        return f"no answer within {CONNECT_S:g} s"
+    if isinstance(error, socket.gaierror | UnicodeError):
+        return "no such host is known"
+    return str(getattr(error, "strerror", "") or error)

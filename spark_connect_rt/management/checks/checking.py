@@ -1,0 +1,148 @@
+"""Checks a configuration, line by line: what validation says, then what only reaching out can tell.
+
+Owns the order of the lines and that no secret is in one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+
+from spark_connect_rt.api.connector import Connector, SinkConnector
+from spark_connect_rt.api.outside_checks import Finding, Level
+from spark_connect_rt.config.secret_settings import secrets_in
+from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
+from spark_connect_rt.management.checks import converter_lines
+from spark_connect_rt.management.checks.addresses import addresses_in, reached
+from spark_connect_rt.management.checks.in_parallel import ParallelChecks, Planned
+from spark_connect_rt.management.checks.kafka_lines import KafkaLines
+from spark_connect_rt.management.checks.offset_lines import OffsetLines
+from spark_connect_rt.management.previews.starting_points import StartingPoints
+from spark_connect_rt.ports.herder import HerderApi
+from spark_connect_rt.ports.hidden_values import HIDDEN, without_secrets
+from spark_connect_rt.ports.management.checks import (
+    CHECKS,
+    CREDENTIALS,
+    HOST,
+    NAME,
+    OFFSETS,
+    VALIDATION,
+    CheckLine,
+    CheckReport,
+    CheckRequest,
+    Clusters,
+)
+from spark_connect_rt.protocol.json_text import tellable
+from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
+from spark_connect_rt.runtime.herder.validation.config_validation import validated
+from spark_connect_rt.runtime.worker.launches import new_connector, secret_settings
+
+VALIDATION_LIMIT_S = 30.0  # of a connector's own code, perhaps in a JVM that is to start
+LIMIT_S = 12.0
+_TOPICS_LIMIT_S = 8.0
+_LINE_LIMIT = 2_000
+
+
+class ConnectorChecks:
+    """Implements ports.management.checks.Checks on one worker."""
+
+    def __init__(
+        self,
+        deps: HerderDependencies,
+        herder: HerderApi,
+        clusters: Clusters,
+        limit_s: float = LIMIT_S,
+    ) -> None:
+        """Take what a worker has; ``limit_s`` is of each line."""
+        self._deps, self._clusters = deps, clusters
+        self._starting = StartingPoints(deps, herder, lambda given: clusters.topics(given, _TOPICS_LIMIT_S))
+        self._parallel = ParallelChecks(limit_s)
+
+    def check(self, request: CheckRequest) -> CheckReport:
+        """See Checks."""
+        config, name = self._asked(request)
+        lines = self._parallel.run(
+            [Planned(VALIDATION, "connector.class", lambda: self._validation(config))], VALIDATION_LIMIT_S
+        )
+        secrets: Callable[[], Mapping[str, str]] = lambda: _hidden(config, ())  # noqa: E731 - until its class is known
+        try:
+            resolved = self._deps.resolve(config)
+            connector = new_connector(self._deps.plugins, resolved)
+            names = secret_settings(connector)
+            secrets = lambda: _hidden({**config, **resolved}, names)  # noqa: E731 - as above
+            valid = all(one.level is not Level.PROBLEM for one in lines)
+            lines += self._parallel.run(list(self._outside(connector, name, config, resolved, names, valid=valid)))
+        except BadConfigError as error:
+            lines += _problems(error.problems)
+        except NotFoundError:
+            pass  # said by validation
+        order = {check: at for at, check in enumerate(CHECKS)}
+        shown = secrets()
+        found = tuple(_line(one, shown) for one in sorted(lines, key=lambda line: order.get(line.check, len(order))))
+        return CheckReport(all(one.ok for one in found), found)
+
+    def _asked(self, request: CheckRequest) -> tuple[dict[str, str], str]:
+        """Return the configuration and its name, which may be empty. Raises NotFoundError, BadRequestError."""
+        if request.config is not None:
+            given = dict(request.config)
+            name = request.name or given.get("name") or ""
+            if request.name and given.get("name", request.name) != request.name:
+                raise BadRequestError(f"name is {request.name}, and the configuration's is {given['name']}")
+            return ({**given, "name": name} if name else given), name
+        stored = self._deps.config_store.snapshot().connector_config(request.name or "")
+        if stored is None:
+            raise NotFoundError(f"Connector {request.name} not found")
+        return dict(stored), request.name or ""
+
+    def _validation(self, config: Mapping[str, str]) -> Sequence[Finding]:
+        named = {"name": "check", **config}
+        try:
+            problems = validated(self._deps, named, recommending=False).problems()
+        except BadRequestError as error:
+            return [Finding(VALIDATION, "connector.class", Level.PROBLEM, str(error), "correct connector.class")]
+        if problems:
+            return _problems(problems)
+        return [Finding(VALIDATION, "", Level.OK, f"{len(config)} settings are valid")]
+
+    def _outside(
+        self,
+        connector: Connector,
+        name: str,
+        config: Mapping[str, str],
+        resolved: Mapping[str, str],
+        secret: Sequence[str],
+        *,
+        valid: bool,
+    ) -> Iterator[Planned]:
+        sink = isinstance(connector, SinkConnector)
+        worker = self._deps.resolve(self._deps.settings.worker.raw)
+        yield from converter_lines.planned(resolved, worker, self._deps.plugins)
+        kafka = KafkaLines(self._deps, self._clusters, name or "check", config, sink=sink)
+        yield from kafka.planned()
+        offsets = OffsetLines(self._deps, self._starting, name, config, sink=sink)
+        yield Planned(NAME, "name", offsets.of_name)
+        yield Planned(OFFSETS, "name", offsets.of_offsets)
+        kafkas = [one for one in resolved if ".override." in one]
+        for address in addresses_in(resolved, {*secret, *kafkas}):
+            yield Planned(HOST, address.setting, lambda address=address: reached(address))  # type: ignore[misc]
+        if valid:
+            for look in connector.outside_checks(dict(resolved)):
+                yield Planned(CREDENTIALS, "connector.class", look)
+
+
+def _problems(problems: Mapping[str, Sequence[str]]) -> list[Finding]:
+    return [
+        Finding(VALIDATION, setting, Level.PROBLEM, "; ".join(why), f"correct {setting}")
+        for setting, why in problems.items()
+    ]
+
+
+def _hidden(config: Mapping[str, str], names: Sequence[str]) -> Mapping[str, str]:
+    return dict.fromkeys(secrets_in([config], names), HIDDEN)
+
+
+def _line(found: Finding, secrets: Mapping[str, str]) -> CheckLine:
+    def shown(text: str) -> str:
+        return tellable(without_secrets(text, secrets))[:_LINE_LIMIT]
+
+    ok = found.level is not Level.PROBLEM
+    return CheckLine(found.check, found.setting, ok, found.level.value, shown(found.what), shown(found.change))

@@ -1,0 +1,142 @@
+"""The topic of replays as one worker follows it.
+
+Owns: opening it when it is there or must be, opening it again when its reader ended, and when each replay was last
+written: a replay whose worker is silent is taken over.
+"""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from spark_connect_rt.errors import BadRequestError, ConnectError
+from spark_connect_rt.planning.letters.replay_records import ReplayRecords
+from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
+
+READ_LIMIT_MS = 30_000
+T = TypeVar("T")
+OnEnd = Callable[[str], None]
+
+
+class ReplayTopic:
+    """Its name, whether it is there, and a new log of it."""
+
+    def __init__(self, name: str, exists: Callable[[], bool], open_log: Callable[[OnEnd], CompactedLog]) -> None:
+        """``open_log`` takes what is called when the log's reader ends by an error."""
+        self.name = name
+        self.exists = exists
+        self.open = open_log
+
+
+class ReplayLog:
+    """What is remembered of replays. Any thread."""
+
+    def __init__(self, topic: ReplayTopic | None) -> None:
+        """``topic`` None: this worker has none, nothing can be replayed."""
+        self._topic = topic
+        self._opening = threading.Lock()
+        self._changed = threading.Condition()
+        self._records = ReplayRecords()
+        self._seen_s: dict[str, tuple[int, float]] = {}  # replay -> records of it, monotonic time of the last
+        self._log: CompactedLog | None = None
+        self._ended = ""
+
+    @property
+    def topic(self) -> str:
+        """Return the topic's name. Raises BadRequestError: there is none."""
+        if self._topic is None:
+            raise BadRequestError(
+                "this worker has no topic to remember replays on: set connectrt.replays.storage.topic in its file"
+            )
+        return self._topic.name
+
+    def follow(self) -> bool:
+        """Follow the topic if it is there; return whether it is followed. Raises ConnectError."""
+        if self._topic is None:
+            return False
+        with self._opening:
+            if self._log is not None and not self._ended:
+                return True
+            if not self._topic.exists():
+                return False
+        self._opened()
+        return True
+
+    def append(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
+        """Append records, and read them; the topic is made when it is not there. Raises ConnectError."""
+        log = self._opened()
+        log.append(records)
+        log.read_to_end(READ_LIMIT_MS)
+
+    def catch_up(self, limit_ms: int = READ_LIMIT_MS) -> None:
+        """Read what is there by now. Raises ConnectError."""
+        if self.follow() and self._log is not None:
+            self._log.read_to_end(limit_ms)
+
+    def read(self, work: Callable[[ReplayRecords], T]) -> T:
+        """Return what ``work`` finds, at once."""
+        with self._changed:
+            return work(self._records)
+
+    def silent_s(self, replay_id: str, now_s: float) -> float:
+        """Return for how long nothing of a replay came, seconds."""
+        with self._changed:
+            return now_s - self._seen_s.get(replay_id, (0, now_s))[1]
+
+    def wait(self, limit_s: float) -> None:
+        """Return when something changed, or after the limit."""
+        with self._changed:
+            self._changed.wait(limit_s)
+
+    def wake(self) -> None:
+        """Have ``wait`` return."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def stop(self) -> None:
+        """Close the topic's clients."""
+        with self._opening:
+            log, self._log = self._log, None
+        if log is not None:
+            log.stop()
+
+    def _opened(self) -> CompactedLog:
+        if self._topic is None:
+            raise BadRequestError(self.topic)  # raises by itself
+        with self._opening:
+            if self._log is not None and self._ended:
+                ended, self._log = self._log, None
+                ended.stop()
+            if self._log is None:
+                opened = self._topic.open(self._on_end)
+                with self._changed:
+                    self._records, self._ended = ReplayRecords(), ""
+                opened.start(self._on_records)
+                self._log = opened
+            return self._log
+
+    def _on_records(self, records: Sequence[LogRecord]) -> None:
+        now_s = time.monotonic()
+        with self._changed:
+            for one in records:
+                self._records.take(one.key, one.value)
+            for standing in self._records.all():
+                if self._seen_s.get(standing.replay.id, (0, 0.0))[0] != standing.changes:
+                    self._seen_s[standing.replay.id] = (standing.changes, now_s)
+            self._changed.notify_all()
+
+    def _on_end(self, why: str) -> None:
+        with self._changed:
+            self._ended = why
+            self._changed.notify_all()
+
+    def problem(self) -> str:
+        """Return why the topic is not followed at the moment; empty: it is, or there is none."""
+        return self._ended
+
+
+def no_topic(name: str) -> ConnectError:
+    """Return the error of a queue that is not there."""
+    return BadRequestError(f"topic {name} does not exist: there are no dead letters to replay")

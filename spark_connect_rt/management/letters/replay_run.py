@@ -1,0 +1,278 @@
+"""One worker carrying out one replay: letters read, edited, sent, marked, a transaction after the other.
+
+Owns the exactness. The producer's transactional id is the queue's: claiming it shuts out any worker that replayed the
+queue before and aborts what that left open, and only then is read how far it was. Letters, their marks and the new
+position are one transaction. So a letter is sent by exactly one committed transaction, whichever worker dies when.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from typing import Protocol
+
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
+from spark_connect_rt.management.letters.letter_edit import EditedRecord
+from spark_connect_rt.management.letters.letter_topics import LetterTopics, Reading
+from spark_connect_rt.management.letters.queues import Queue, Queues
+from spark_connect_rt.management.letters.replay_log import ReplayLog, no_topic
+from spark_connect_rt.pipeline.produce_rows import ProduceRow, ProduceRows
+from spark_connect_rt.planning.letters.letter import Letter, LetterFilter
+from spark_connect_rt.planning.letters.marks import NewMarks
+from spark_connect_rt.planning.letters.replay_records import DONE, FAILED, Progress, Replay, Standing, progress_record
+
+CLAIM_MS = COMMIT_MS = 30_000
+BATCH_COUNT, BATCH_BYTES, BATCH_S = 500, 4 * 2**20, 0.5
+SIGN_OF_LIFE_S = 3.0
+_SLICE_S = 0.2
+
+
+class Edit(Protocol):
+    """What makes of a letter what is sent (letter_edit.LetterEdit)."""
+
+    def apply(self, letter: Letter, connector: str | None) -> EditedRecord | None:
+        """Raises DataError, ExternalError."""
+
+    def close(self) -> None:
+        """Close it."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunParts:
+    """What every replay of a worker stands on."""
+
+    worker: str
+    queues: Queues
+    topics: LetterTopics
+    log: ReplayLog
+    new_producer: Callable[[str], KafkaTransactionalProducer]  # of a queue
+    new_edit: Callable[[Replay], Edit]
+    now_ms: Callable[[], int]
+
+
+@dataclass(slots=True)
+class _Entry:
+    """A wanted letter: what is sent for it, None: nothing; or why it cannot be."""
+
+    letter: Letter
+    row: ProduceRow | None = None
+    error: str = ""
+    size: int = 0
+
+
+@dataclass(slots=True)
+class _Batch:
+    entries: list[_Entry] = field(default_factory=list)
+    bytes: int = 0
+    begun_s: float = 0.0
+
+
+class ReplayRun:
+    """One run. ``run`` on a thread of its own; ``must_end`` from any."""
+
+    def __init__(self, parts: RunParts, replay: Replay, must_end: Callable[[], bool]) -> None:
+        """``must_end``: this worker stops, or somebody stopped the replay."""
+        self._parts = parts
+        self._replay = replay
+        self._must_end = must_end
+        self._filter = LetterFilter.of(replay.filter)
+        self._letters = None if replay.letters is None else frozenset(replay.letters)
+        self._producer: KafkaTransactionalProducer | None = None
+        self._progress = Progress()
+        self._marks: NewMarks | None = None
+        self._batch = _Batch()
+        self._partitions: dict[str, int | None] = {}
+        self._committed_s = 0.0
+        self._paid_s = 0.0  # until when the rate allows nothing
+
+    def run(self) -> None:
+        """Carry it out from where it is. Raises FencedError: another worker does; ConnectError: it cannot go on now."""
+        parts, replay = self._parts, self._replay
+        self._producer = parts.new_producer(replay.topic)
+        try:
+            self._producer.claim(CLAIM_MS)
+            parts.log.catch_up()
+            standing = parts.log.read(lambda records: records.standing(replay.id))
+            if standing is not None and standing.state not in (DONE, FAILED) and not self._must_end():
+                self._carry_out(standing)
+        finally:
+            self._producer.close()
+
+    def fail(self, why: str) -> None:
+        """Write that the replay failed, in a transaction of its own. Raises FencedError, ConnectError."""
+        self._producer = self._parts.new_producer(self._replay.topic)
+        try:
+            self._producer.claim(CLAIM_MS)
+            self._parts.log.catch_up()
+            standing = self._parts.log.read(lambda records: records.standing(self._replay.id))
+            if standing is not None:
+                self._progress = standing.progress
+                self._commit([], self._progress.positions, replace(self._progress, state=FAILED, worker="", error=why))
+        finally:
+            self._producer.close()
+
+    @contextmanager
+    def looking(self) -> Iterator[tuple[Queue, Reading]]:
+        """Read the queue as ``run`` does from its beginning, for a dry run: nothing is claimed or sent."""
+        queue, ends, positions = self._span(Progress())
+        with self._parts.topics.reading(self._replay.topic, positions, ends) as reading:
+            yield queue, reading
+
+    def _carry_out(self, standing: Standing) -> None:
+        queue, ends, positions = self._span(standing.progress)
+        edit = self._parts.new_edit(self._replay)
+        try:
+            self._commit([], positions)  # says who carries it out
+            with self._parts.topics.reading(self._replay.topic, positions, ends) as reading:
+                over = self._read(queue, reading, edit)
+                # Held by nobody from now on: if this worker stops, another goes on at once.
+                end = replace(self._progress, state=DONE if over else self._progress.state, worker="")
+                self._commit([], reading.positions if over else self._progress.positions, end)
+        finally:
+            edit.close()
+
+    def _span(self, progress: Progress) -> tuple[Queue, Mapping[int, int], Mapping[int, int]]:
+        """Return the queue, where it ends for this replay, and where to read on. Raises ConnectError."""
+        replay, topics = self._replay, self._parts.topics
+        queue = self._parts.queues.find(replay.connector, replay.topic)
+        found = topics.describe(replay.topic)
+        if queue is None or found is None:
+            raise no_topic(replay.topic)
+        numbers = [one for one in range(len(found.replicas)) if self._reads(one)]
+        span = topics.span(replay.topic, numbers, self._filter.from_ms)
+        if not progress.topic_id:
+            progress = replace(progress, topic_id=found.topic_id, positions=span.begins, ends=span.ends)
+        elif progress.topic_id != found.topic_id:
+            raise DataError(f"topic {replay.topic} was deleted and made again since the replay began")
+        self._progress = replace(progress, worker=self._parts.worker, error=None)
+        known = self._parts.log.read(lambda records: records.marks)
+        self._marks = NewMarks(found.topic_id, replay.id, known)
+        begins = {number: max(span.begins.get(number, 0), at) for number, at in progress.positions.items()}
+        return queue, progress.ends, begins
+
+    def _reads(self, number: int) -> bool:
+        return self._filter.partition in (None, number) and (
+            self._replay.numbers is None or number in self._replay.numbers
+        )
+
+    def _read(self, queue: Queue, reading: Reading, edit: Edit) -> bool:
+        """Read on until the end (True), or until this run must end."""
+        for letter in reading:
+            if letter is not None and self.wants(queue, letter):
+                self._add(letter, edit)
+            if (self._is_due() and not self._send_batch(reading.positions)) or self._must_end():
+                return False
+        return self._send_batch(reading.positions)
+
+    def wants(self, queue: Queue, letter: Letter) -> bool:
+        """Return whether the replay wants a letter: its filter does, and no replay delivered it before."""
+        place = (letter.partition, letter.offset)
+        if not queue.holds(letter) or (self._letters is not None and place not in self._letters):
+            return False
+        topic_id = self._progress.topic_id
+        mark = self._parts.log.read(lambda records: records.marks.of(topic_id, *place))
+        if mark is not None and not self._replay.again and self._filter.replayed is not True:
+            return False
+        return self._filter.lets(letter, mark is not None)
+
+    def _add(self, letter: Letter, edit: Edit) -> None:
+        entry = _Entry(letter)
+        try:
+            record = edit.apply(letter, self._replay.connector)
+            entry.row = None if record is None else self.row(letter, record)
+        except DataError as error:
+            entry.error = str(error)
+        entry.size = letter.size
+        if not self._batch.entries:
+            self._batch.begun_s = time.monotonic()
+        self._batch.entries.append(entry)
+        self._batch.bytes += entry.size
+
+    def row(self, letter: Letter, record: EditedRecord) -> ProduceRow:
+        """Return what is produced. Raises DataError: not to that topic."""
+        topic = record.topic
+        if not self._parts.queues.may_be_written(topic):
+            raise DataError(f"it would go to {topic}, a topic of the workers or the brokers")
+        if topic not in self._partitions:
+            self._partitions[topic] = self._parts.topics.admin.partition_count(topic)
+        count = self._partitions[topic]
+        if count is None:
+            raise DataError(f"topic {topic} does not exist")
+        number = letter.origin_partition
+        keeps = topic == letter.origin_topic and not record.key_changed and number is not None and number < count
+        return topic, number if keeps else None, record.key, record.value, record.headers or None, letter.at_ms
+
+    def _is_due(self) -> bool:
+        entries, now_s, rate = self._batch.entries, time.monotonic(), self._replay.rate
+        most = BATCH_COUNT if rate is None else max(1, min(BATCH_COUNT, int(rate)))
+        if not entries:
+            return now_s - self._committed_s >= SIGN_OF_LIFE_S
+        return len(entries) >= most or self._batch.bytes >= BATCH_BYTES or now_s - self._batch.begun_s >= BATCH_S
+
+    def _send_batch(self, positions: Mapping[int, int]) -> bool:
+        """Send what was gathered, no faster than the rate allows; False: this run must end, nothing of it was sent."""
+        batch, self._batch = self._batch, _Batch()
+        if batch.entries and not self._wait_for_rate():
+            return False
+        if self._replay.rate:
+            self._paid_s = max(self._paid_s, time.monotonic()) + len(batch.entries) / self._replay.rate
+        self._send(batch.entries, dict(positions))
+        return True
+
+    def _wait_for_rate(self) -> bool:
+        """Wait, with signs of life; False: this run must end."""
+        while (left_s := self._paid_s - time.monotonic()) > 0:
+            if self._must_end():
+                return False
+            if time.monotonic() - self._committed_s >= SIGN_OF_LIFE_S:
+                self._commit([], self._progress.positions)
+            time.sleep(min(_SLICE_S, left_s))
+        return True
+
+    def _send(self, entries: Sequence[_Entry], positions: Mapping[int, int]) -> None:
+        """Send entries in one transaction; if Kafka refuses one of them, each in its own."""
+        try:
+            self._commit(entries, positions)
+        except DataError as error:
+            assert self._producer is not None
+            self._producer.abort(COMMIT_MS)
+            if not any(one.row for one in entries):
+                raise
+            if len(entries) == 1:
+                failed = _Entry(entries[0].letter, error=str(error))
+                self._commit([failed], positions)
+                return
+            for one in entries:
+                self._send([one], {**self._progress.positions, one.letter.partition: one.letter.offset + 1})
+            self._commit([], positions)
+
+    def _commit(
+        self, entries: Sequence[_Entry], positions: Mapping[int, int], progress: Progress | None = None
+    ) -> None:
+        """Commit one transaction: letters, marks, progress. Raises DataError, FencedError, ConnectError."""
+        assert self._producer is not None
+        now_ms, log = self._parts.now_ms(), self._parts.log.topic
+        made = replace(progress or self._progress, positions=dict(positions), at_ms=now_ms)
+        rows, done = ProduceRows(), []
+        for one in entries:
+            place = (one.letter.partition, one.letter.offset)
+            made = replace(made, matched=made.matched + 1)
+            if one.error:
+                made = made.failing(*place, one.error)
+                continue
+            done.append(place)
+            if one.row is not None:
+                rows.append(one.row)
+        made = replace(made, done=made.done + len(done))
+        marks = self._marks.records(done, now_ms) if self._marks is not None else []
+        for key, value in [*marks, progress_record(self._replay.id, made)]:
+            rows.append((log, 0, key, value, None, now_ms))
+        self._producer.begin()
+        self._producer.produce(rows.take())
+        self._producer.commit(COMMIT_MS)
+        self._progress, self._committed_s = made, time.monotonic()
+        if self._marks is not None:
+            self._marks.keep(done)

@@ -1,0 +1,249 @@
+"""Replays of a group's dead letters (ports.management.dead_letters.DeadLetterReplays).
+
+The worker that is asked writes the replay to the topic of replays and carries it out. Every worker follows the topic;
+when nothing came of a replay for ``LEASE_S``, or its worker let go of it, another one carries it on; replay_run says
+why that is exact. Owns: the thread that looks after replays, one thread for each queue that is replayed here.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from spark_connect_rt.errors import (
+    BadRequestError,
+    ConnectError,
+    ExternalError,
+    FencedError,
+    NotFoundError,
+    RetriableError,
+    TimedOutError,
+)
+from spark_connect_rt.management.letters.deletion import delete_replayed
+from spark_connect_rt.management.letters.dry_runs import dry_run, wanted_replay
+from spark_connect_rt.management.letters.letter_forms import LetterForms, Plugin
+from spark_connect_rt.management.letters.replay_run import ReplayRun, RunParts
+from spark_connect_rt.planning.letters.replay_records import (
+    DONE,
+    FAILED,
+    RUNNING,
+    STOPPED,
+    Replay,
+    Standing,
+    definition_record,
+    forgetting,
+    may_take,
+    wish_record,
+)
+from spark_connect_rt.ports.hidden_values import without_secrets
+from spark_connect_rt.ports.management.dead_letters import (
+    DeletedLetters,
+    DryRun,
+    FailedLetter,
+    ReplayInfo,
+    WantedReplay,
+)
+
+LEASE_S = 10.0
+LOOK_S = 10.0  # between two looks for a topic that is not there
+TURN_S = 1.0
+RETRY_S = 5.0
+STOP_S = 15.0
+log = logging.getLogger(__name__)
+
+
+@dataclass(slots=True)
+class _Running:
+    thread: threading.Thread
+    replay_id: str
+
+
+class LetterReplays:
+    """The replays of one worker."""
+
+    def __init__(self, parts: RunParts, forms: LetterForms, plugin: Plugin, lease_s: float = LEASE_S) -> None:
+        """``lease_s``: for how long a replay's worker may be silent."""
+        self._parts = parts
+        self._forms = forms
+        self._plugin = plugin
+        self._lease_s = lease_s
+        self._lock = threading.Lock()
+        self._running: dict[str, _Running] = {}  # by queue
+        self._again_s: dict[str, float] = {}  # replay -> monotonic time before which it is not tried again
+        self._problems: dict[str, str] = {}
+        self._stopping = False
+        self._thread: threading.Thread | None = None
+
+    def start(self) -> None:
+        """Look after replays from now on."""
+        self._thread = threading.Thread(target=self._look_after, name="replays", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Let go of every replay: another worker goes on with it."""
+        self._stopping = True
+        self._parts.log.wake()
+        with self._lock:
+            threads = [one.thread for one in self._running.values()]
+        end_s = time.monotonic() + STOP_S
+        for thread in [*threads, *([self._thread] if self._thread else [])]:
+            thread.join(max(0.1, end_s - time.monotonic()))
+        self._parts.log.stop()
+
+    # -- DeadLetterReplays
+
+    def dry_run(self, wanted: WantedReplay) -> DryRun:
+        """See ``DeadLetterReplays.dry_run``."""
+        replay = self._replay(wanted, "")
+        self._parts.log.catch_up()
+        return dry_run(self._parts, self._forms, replay)
+
+    def start_replay(self, wanted: WantedReplay, who: str) -> ReplayInfo:
+        """See ``DeadLetterReplays.start_replay``."""
+        replay = self._replay(wanted, who)
+        self._parts.log.catch_up()
+        old = self._parts.log.read(lambda records: records.forgettable())
+        self._parts.log.append([definition_record(replay), *forgetting(old)])
+        log.info("dead letters of %s: replay %s by %s", replay.topic, replay.id, who)
+        return self.replay(replay.id)
+
+    def replays(self) -> Sequence[ReplayInfo]:
+        """See ``DeadLetterReplays.replays``."""
+        self._parts.log.catch_up()
+        return [self._info(one) for one in reversed(self._parts.log.read(lambda records: records.all()))]
+
+    def replay(self, replay_id: str) -> ReplayInfo:
+        """See ``DeadLetterReplays.replay``."""
+        return self._info(self._standing(replay_id))
+
+    def stop_replay(self, replay_id: str) -> ReplayInfo:
+        """See ``DeadLetterReplays.stop_replay``."""
+        return self._steered(replay_id, {RUNNING, STOPPED}, stopped=True)
+
+    def resume_replay(self, replay_id: str) -> ReplayInfo:
+        """See ``DeadLetterReplays.resume_replay``."""
+        return self._steered(replay_id, {RUNNING, STOPPED, FAILED}, stopped=False)
+
+    def delete(self, connector: str | None, topic: str | None) -> DeletedLetters:
+        """See ``DeadLetterReplays.delete``."""
+        self._parts.log.catch_up()
+        return delete_replayed(self._parts, connector, topic)
+
+    def _replay(self, wanted: WantedReplay, who: str) -> Replay:
+        _ = self._parts.log.topic  # raises where there is none
+        replay = wanted_replay(wanted, self._parts, self._plugin)
+        return replace(replay, id=uuid.uuid4().hex[:12], who=who, worker=self._parts.worker)
+
+    def _standing(self, replay_id: str) -> Standing:
+        self._parts.log.catch_up()
+        found = self._parts.log.read(lambda records: records.standing(replay_id))
+        if found is None:
+            raise NotFoundError(f"there is no replay {replay_id}")
+        return found
+
+    def _steered(self, replay_id: str, states: set[str], *, stopped: bool) -> ReplayInfo:
+        standing = self._standing(replay_id)
+        if standing.state not in states:
+            raise BadRequestError(f"replay {replay_id} is {standing.state}: it can be neither stopped nor resumed")
+        self._again_s.pop(replay_id, None)
+        self._parts.log.append([wish_record(replay_id, stopped=stopped, at_ms=self._parts.now_ms())])
+        return self.replay(replay_id)
+
+    def _info(self, one: Standing) -> ReplayInfo:
+        replay, progress = one.replay, one.progress
+        first = self._parts.log.read(lambda records: {it.replay.topic: it.replay.id for it in records.due()})
+        waits = one.state == RUNNING and first.get(replay.topic) != replay.id
+        waiting = f"waits for replay {first.get(replay.topic)} of the same queue" if waits else None
+        problem = self._problems.get(replay.id) if one.state == RUNNING else None
+        return ReplayInfo(
+            id=replay.id,
+            connector=replay.connector,
+            topic=replay.topic,
+            target=replay.target,
+            state=one.state,
+            matched=progress.matched,
+            done=progress.done,
+            failed=progress.failed,
+            rate=replay.rate,
+            error=progress.error or problem or waiting,
+            delivery="exactly once" if replay.is_exact else "at least once",
+            who=replay.who,
+            worker_id=one.worker if one.state == RUNNING else "",
+            created_ms=replay.created_ms,
+            changed_ms=progress.at_ms or replay.created_ms,
+            filter=dict(replay.filter),
+            letters=None if replay.letters is None else [{"partition": p, "offset": o} for p, o in replay.letters],
+            edit=dict(replay.edit),
+            failures=[FailedLetter(*failure) for failure in progress.failures],
+        )
+
+    # -- the thread that looks after replays
+
+    def _look_after(self) -> None:
+        said = ""
+        while not self._stopping:
+            limit_s = LOOK_S
+            try:
+                if self._parts.log.follow():
+                    self._begin_due()
+                    limit_s = TURN_S
+                said = ""
+            except Exception as error:  # noqa: BLE001 - top of the thread: whatever it is, it is tried again
+                if str(error) != said:
+                    log.warning("replays of dead letters cannot be looked after, tried again: %s", error)
+                said = str(error)
+            self._parts.log.wait(limit_s)
+
+    def _begin_due(self) -> None:
+        now_s = time.monotonic()
+        for one in self._parts.log.read(lambda records: records.due()):
+            replay = one.replay
+            with self._lock:
+                running = self._running.get(replay.topic)
+                if running is not None and running.thread.is_alive():
+                    continue
+                silent_s = self._parts.log.silent_s(replay.id, now_s)
+                if self._stopping or now_s < self._again_s.get(replay.id, 0.0):
+                    continue
+                if not may_take(one, self._parts.worker, silent_s, self._lease_s):
+                    continue
+                thread = threading.Thread(
+                    target=self._carry_out, args=(replay,), name=f"replay-{replay.id}", daemon=True
+                )
+                self._running[replay.topic] = _Running(thread, replay.id)
+                thread.start()
+
+    def _carry_out(self, replay: Replay) -> None:
+        run = ReplayRun(self._parts, replay, lambda: self._must_end(replay.id))
+        try:
+            run.run()
+            self._problems.pop(replay.id, None)
+        except FencedError:
+            log.info("replay %s is carried on by another worker", replay.id)
+            self._again_s[replay.id] = time.monotonic() + self._lease_s
+        except (RetriableError, TimedOutError, ExternalError) as error:
+            log.warning("replay %s is tried again in %.0f s: %s", replay.id, RETRY_S, error)
+            self._problems[replay.id] = without_secrets(str(error))
+            self._again_s[replay.id] = time.monotonic() + RETRY_S
+        except Exception as error:  # whatever it is, the replay says so, and the worker goes on
+            log.warning("replay %s failed", replay.id, exc_info=not isinstance(error, ConnectError))
+            self._fail(run, replay, without_secrets(f"{error}" or type(error).__name__))
+        self._parts.log.wake()
+
+    def _fail(self, run: ReplayRun, replay: Replay, why: str) -> None:
+        try:
+            run.fail(why)
+        except Exception as error:  # noqa: BLE001 - it is tried again, and fails again
+            log.warning("replay %s: its failure could not be written: %s", replay.id, error)
+            self._problems[replay.id] = why
+            self._again_s[replay.id] = time.monotonic() + RETRY_S
+
+    def _must_end(self, replay_id: str) -> bool:
+        if self._stopping:
+            return True
+        found = self._parts.log.read(lambda records: records.standing(replay_id))
+        return found is None or found.state in (STOPPED, DONE)

@@ -1,0 +1,101 @@
+"""A connector's page: live state and course, offsets and configuration with a diff before anything is written."""
+
+from __future__ import annotations
+
+import json
+import re
+
+import pytest
+from playwright.sync_api import expect
+
+from tests.browser.conftest import Tabs
+from tests.browser.tab import Tab
+from tests.support.management_stand_in.app import StandIn
+
+
+@pytest.mark.parametrize("path", ["", "/configuration", "/offsets", "/logs"])
+def test_every_tab_can_be_read_small_and_dark_large_and_light(quick: Tab, tabs: Tabs, path: str) -> None:
+    quick.expects("404")  # the stand-in has no stream of logs
+    for how in ({"width": 360, "dark": True}, {"width": 2560}):
+        tab = tabs(quick.url, **how)
+        tab.expects("404")
+        page = tab.open(f"/connectors/orders-sink{path}")
+        expect(page.get_by_role("heading", level=1)).to_have_text("orders-sink")
+        tab.accessible()
+
+
+def test_state_tasks_and_course_are_live(quick: Tab, stand_in: StandIn) -> None:
+    page = quick.open("/connectors/orders-sink")
+    expect(page.locator("[data-chart] canvas")).to_have_count(3)
+    expect(page.locator('[data-newest="lag"]')).to_have_text("359")
+    trace = page.locator("details.trace")
+    trace.locator("summary").click()
+    kept = stand_in.connectors["orders-sink"]
+    kept["row"]["state"] = "PAUSED"
+    kept["tasks"][1]["records"] = 4321
+    expect(page.locator("#facts")).to_contain_text("PAUSED")
+    expect(page.locator('#tasks > tr[data-key="1"]')).to_contain_text("4,321")
+    expect(trace).to_have_attribute("open", "")  # what one reads stays open
+    expect(page.locator("#announcer")).to_have_text("The connector is PAUSED")
+    page.get_by_text("As a table").click()
+    expect(page.get_by_role("region", name="The last hour as a table").locator("tbody tr")).to_have_count(60)
+
+
+def test_a_task_is_restarted(quick: Tab, stand_in: StandIn) -> None:
+    page = quick.open("/connectors/orders-sink")
+    page.get_by_role("button", name="Restart task 1").click()
+    expect(page.locator("#messages")).to_contain_text("Task 1 of orders-sink is restarted.")
+    assert stand_in.sent("POST", "/connectors/orders-sink/tasks/1/restart") == [None]
+
+
+def test_offsets_are_edited_after_a_diff(quick: Tab, stand_in: StandIn) -> None:
+    page = quick.open("/connectors/halted/offsets")
+    dialog = quick.dialog(lambda: page.get_by_role("button", name="Edit").click())
+    wanted = [{"partition": {"filename": "in.txt"}, "offset": {"position": 7}}]
+    dialog.get_by_label("Offsets, as JSON").fill(json.dumps(wanted))
+    dialog.get_by_role("button", name="Show what changes").click()
+    expect(dialog.locator(".after")).to_have_text('{"position": 7}')
+    quick.accessible()
+    dialog.get_by_role("button", name="Write 1 offset").click()
+    expect(page.locator("#offsets tbody")).to_contain_text('{"position": 7}')
+    assert stand_in.connectors["halted"]["offsets"] == wanted
+
+
+def test_a_setting_is_edited_in_the_form_and_a_second_edit_is_refused_with_the_diff(
+    quick: Tab, tabs: Tabs, stand_in: StandIn
+) -> None:
+    other = tabs(quick.url)
+    first, second = quick.open("/connectors/orders/configuration"), other.open("/connectors/orders/configuration")
+    for tab, page, value in ((quick, first, "mine"), (other, second, "late")):
+        expect(page.locator("#save-bar")).to_be_hidden()
+        page.locator('[data-setting="topic"] [data-input]').fill(value)
+        expect(page.locator("[data-config-json]")).to_have_value(re.compile(value))
+        dialog = tab.dialog(lambda page=page: page.get_by_role("button", name="Review changes").click())  # type: ignore[misc]
+        expect(dialog.locator(".after").last).to_have_text(value)
+    first.get_by_role("button", name="Write 1 change").click()
+    expect(first.locator("#messages")).to_contain_text("is written")
+    expect(first.locator("#save-bar")).to_be_hidden()
+    other.expects("409")
+    second.get_by_role("button", name="Write 1 change").click()
+    expect(second.locator("#dialog")).to_contain_text("changed by somebody else")
+    assert stand_in.connectors["orders"]["config"]["topic"] == "mine"
+    second.get_by_role("button", name="Go on editing").click()
+    dialog = other.dialog(lambda: second.get_by_role("button", name="Review changes").click())
+    expect(dialog).to_contain_text("Somebody else changed it")
+    other.accessible()
+    dialog.get_by_role("link", name="Take theirs").click()
+    expect(second.locator('[data-setting="topic"] [data-input]')).to_have_value("mine")
+
+
+def test_the_json_side_is_the_same_configuration(quick: Tab, stand_in: StandIn) -> None:
+    page = quick.open("/connectors/orders/configuration")
+    text = page.locator("[data-config-json]")
+    config = json.loads(text.input_value())
+    assert "hunter-2" not in page.content()
+    text.fill(json.dumps(config | {"topic": "by-json"}))
+    expect(page.locator('[data-setting="topic"] [data-input]')).to_have_value("by-json")
+    dialog = quick.dialog(lambda: page.get_by_role("button", name="Review changes").click())
+    dialog.get_by_role("button", name="Write 1 change").click()
+    expect(page.locator("#messages")).to_contain_text("is written")
+    written = stand_in.connectors["orders"]["config"]
+    assert (written["topic"], written["db.password"]) == ("by-json", "hunter-2")

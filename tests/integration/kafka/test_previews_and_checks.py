@@ -1,0 +1,177 @@
+"""Previews and checks of a worker on a real broker, its tasks on threads; a preview leaves nothing in the cluster."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from base64 import b64decode
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from confluent_kafka import Producer
+from confluent_kafka.admin import AdminClient
+
+from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.errors import BadConfigError, RetriableError
+from spark_connect_rt.kafka.cluster_look import KafkaClusterLook
+from spark_connect_rt.ports.management.checks import NewTopicPlan
+from tests.e2e.commands import until
+from tests.integration.kafka.secure_kafka import SCRAM, SecureKafka
+from tests.integration.kafka.threads_worker import ThreadsWorkerProcess
+from tests.support.schema_registry import SchemaRegistry
+from tests.topics import count_records
+
+GROUP = f"previews-{uuid.uuid4().hex[:8]}"
+AVRO = {"value.converter": "io.confluent.connect.avro.AvroConverter"}
+
+
+@pytest.fixture(scope="module")
+def worker(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedKafka) -> Iterator[ThreadsWorkerProcess]:
+    with ThreadsWorkerProcess(tmp_path_factory.mktemp("worker"), broker.bootstrap_servers, GROUP) as process:
+        yield process
+
+
+def world(worker: ThreadsWorkerProcess, servers: str) -> Mapping[str, Any]:
+    """Return what a preview might leave behind: topics, groups, records of the internal topics."""
+    admin = AdminClient({"bootstrap.servers": servers})
+    topics = sorted(one for one in admin.list_topics(timeout=10).topics if one != "__consumer_offsets")
+    groups = admin.list_consumer_groups(request_timeout=10).result().valid
+    own = [name for name in topics if name.startswith(GROUP)]
+    assert len(own) == 3
+    return {
+        "topics": topics,
+        "groups": sorted(one.group_id for one in groups),
+        "records": {name: count_records(servers, name) for name in own},
+        "connectors": worker.rest.request("GET", "/connectors").json(),
+    }
+
+
+def asked(worker: ThreadsWorkerProcess, path: str, **body: Any) -> Any:
+    answer = worker.rest.request("POST", f"/admin/{path}", body)
+    assert answer.status == 200, answer.body
+    return answer.json()
+
+
+def test_previews_leave_no_offset_topic_group_schema_or_dead_letter(
+    worker: ThreadsWorkerProcess, broker: EmbeddedKafka, tmp_path: Path
+) -> None:
+    topic = f"read-{uuid.uuid4().hex[:8]}"
+    producer = Producer({"bootstrap.servers": broker.bootstrap_servers})
+    for value in (b'{"id":1}', b"no json", b'{"id":2}'):
+        producer.produce(topic, value, headers=[("h", b"1")])
+    assert producer.flush(30) == 0
+    (tmp_path / "in").write_text("one\ntwo\n")
+    letters = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": f"dead-{topic}"}
+    made = {"topic.creation.default.partitions": "1", "topic.creation.default.replication.factor": "1"}
+    with SchemaRegistry() as registry:
+        before = world(worker, broker.bootstrap_servers)
+        file = {"connector.class": "FileStreamSource", "file": str(tmp_path / "in"), "topic": f"never-{topic}"}
+        avro = {**AVRO, "value.converter.schema.registry.url": registry.url}
+        source = asked(worker, "preview", config={**file, **letters, **made, **avro}, name="never", records=2)
+        assert (source["ended"], source["error"]) == ("records", None), source
+        data = [b64decode(one["stages"][-1]["bytes"]["value"]) for one in source["records"]]
+        assert data == [b"\0\x7f\xff\xff\xff\x06one", b"\0\x7f\xff\xff\xff\x06two"]
+        assert {method for method, path in registry.asked if not path.startswith("/subjects/")} <= {"GET"}
+        assert registry.shelf.subjects == {}
+
+        json_values = {"value.converter": "org.apache.kafka.connect.json.JsonConverter"}
+        plain = {**json_values, "value.converter.schemas.enable": "false"}
+        config = {"connector.class": "FileStreamSink", "file": str(tmp_path / "out"), "topics": topic}
+        sink = asked(worker, "preview", config={**config, **plain, **letters}, name="never-sink", records=100)
+        assert (sink["ended"], sink["error"]) == ("nothing more", None), sink
+        stages = [one["stages"][-1] for one in sink["records"]]
+        assert [one["record"] and one["record"]["value"] for one in stages] == [{"id": 1}, None, {"id": 2}]
+        assert "not JSON" in stages[1]["error"] or "JSON" in stages[1]["error"]
+        assert stages[0]["record"]["headers"] == [{"name": "h", "value": 1}]
+        given = [{"partition": {"kafka_topic": topic, "kafka_partition": 0}, "offset": {"kafka_offset": 2}}]
+        late = asked(worker, "preview", config={**config, **plain}, **{"from": "given", "offsets": given})
+        assert [one["stages"][0]["record"]["offset"] for one in late["records"]] == [2]
+        assert world(worker, broker.bootstrap_servers) == before
+        assert not (tmp_path / "out").exists()
+
+
+def test_a_preview_goes_on_from_where_the_connector_is(
+    worker: ThreadsWorkerProcess, broker: EmbeddedKafka, tmp_path: Path
+) -> None:
+    (tmp_path / "in").write_text("one\ntwo\n")
+    config = {"connector.class": "FileStreamSource", "file": str(tmp_path / "in"), "topic": f"lines-{uuid.uuid4()}"}
+    rest = worker.rest
+    rest.create("lines", config)
+
+    def offset() -> Any:
+        return [one["offset"] for one in rest.request("GET", "/connectors/lines/offsets").json()["offsets"]]
+
+    until(lambda: offset() == [{"position": 8}], 30, "the offset is stored", offset)
+    with (tmp_path / "in").open("a") as file:
+        file.write("three\n")
+    stored = asked(worker, "preview", name="lines", records=1, seconds=10)
+    assert [one["stages"][0]["record"]["value"] for one in stored["records"]] == ["three"]
+    begun = asked(worker, "preview", name="lines", records=1, **{"from": "start"})
+    assert [one["stages"][0]["record"]["value"] for one in begun["records"]] == ["one"]
+    found = asked(worker, "check", name="lines")
+    assert found["ok"], found
+    (line,) = [one for one in found["lines"] if one["check"] == "offsets"]
+    assert "goes on from its stored offsets" in line["what"]
+    rest.delete("lines")
+    (line,) = [one for one in asked(worker, "check", config=config, name="lines")["lines"] if one["check"] == "offsets"]
+    assert line["level"] == "warning"
+    assert "this name has old offsets: it would resume at" in line["what"]
+
+
+def test_a_check_says_what_is_wrong_outside(worker: ThreadsWorkerProcess, tmp_path: Path) -> None:
+    database = f"sqlite:///{tmp_path / 'orders.db'}"
+    config = {
+        "connector.class": "SqlSink",
+        "connection.url": database,
+        "topics": f"absent-{uuid.uuid4().hex[:8]}",
+        "errors.deadletterqueue.topic.name": "dead-check",
+        "consumer.override.bootstrap.servers": "127.0.0.1:1",
+        "value.converter": "io.confluent.connect.avro.AvroConverter",
+        "value.converter.schema.registry.url": "http://127.0.0.1:1",
+        "value.converter.max.retries": "0",
+    }
+    found = asked(worker, "check", config=config, name="orders")
+    lines = {(one["check"], one["setting"]): one for one in found["lines"]}
+    assert not found["ok"]
+    assert lines["validation", ""]["ok"]
+    assert lines["name", "name"]["ok"]
+    assert lines["host", "consumer.override.bootstrap.servers"]["level"] == "problem"
+    assert lines["schema registry", "value.converter.schema.registry.url"]["level"] == "problem"
+    assert lines["converter", "key.converter"]["ok"]
+    assert "3" in lines["dead letters", "errors.deadletterqueue.topic.name"]["change"]
+    assert lines["credentials", "connection.url"]["ok"]
+    assert lines["table", "auto.create"]["level"] == "problem"
+
+
+def test_what_a_cluster_tells_of_topics_and_changes_nothing(broker: EmbeddedKafka) -> None:
+    look, properties = KafkaClusterLook(), {"bootstrap.servers": broker.bootstrap_servers}
+    topic, absent = f"there-{uuid.uuid4().hex[:8]}", f"absent-{uuid.uuid4().hex[:8]}"
+    producer = Producer(properties)
+    producer.produce(topic, b"x")
+    assert producer.flush(30) == 0
+    assert look.reach(properties, 10) == 1
+    rights = look.rights(properties, [topic, absent], 10)
+    one = rights[topic]
+    assert one is not None
+    assert (one.partitions >= 1, one.may_read, one.may_write) == (True, True, True)
+    assert rights[absent] is None
+    assert look.obstacle(properties, NewTopicPlan(absent, 1, 1), 10) == ""
+    assert "replication factor" in look.obstacle(properties, NewTopicPlan(absent, 1, 3), 10).lower()
+    assert look.obstacle(properties, NewTopicPlan(absent, 1, 1, {"no.such": "x"}), 10) != ""
+    topics = look.topics(properties, 10)
+    assert topic in topics
+    assert absent not in topics
+    with pytest.raises(RetriableError):
+        look.reach({"bootstrap.servers": "127.0.0.1:1"}, 1)
+    assert json.dumps(dict(topics))
+
+
+def test_wrong_credentials_are_a_setting(secure: SecureKafka) -> None:
+    jaas = f'{SCRAM} required username="worker" password="wrong";'
+    sasl = {"sasl.mechanism": "SCRAM-SHA-256", "sasl.jaas.config": jaas}
+    properties = secure.settings("SCRAM", **{"security.protocol": "SASL_SSL", **sasl})
+    with pytest.raises(BadConfigError) as refused:
+        KafkaClusterLook().reach(properties, 8)
+    assert "sasl.jaas.config" in refused.value.problems

@@ -1,0 +1,136 @@
+"""Marks and records of replays: what a prefix of the topic, or a damaged one, is read as."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from spark_connect_rt.planning.letters.marks import CHUNK, Mark, Marks, NewMarks, joined, mark_key
+from spark_connect_rt.planning.letters.replay_records import (
+    DONE,
+    FAILED,
+    FAILURES_KEPT,
+    REMEMBERED,
+    Progress,
+    Replay,
+    ReplayRecords,
+    definition_record,
+    forgetting,
+    may_take,
+    progress_record,
+    wish_record,
+)
+
+REPLAY = Replay("a", "orders", "dead", "topic", {"stage": "X"}, ((0, 1),), {"patch": []}, 2.5, False, "ann", "w:1", 7)
+
+
+def fed(*records: tuple[bytes, bytes | None]) -> ReplayRecords:
+    made = ReplayRecords()
+    for key, value in records:
+        made.take(key, value)
+    return made
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3 * CHUNK)), unique=True), st.integers(1, 50))
+def test_exactly_what_was_delivered_is_marked_however_it_was_cut_into_transactions(
+    places: list[tuple[int, int]], size: int
+) -> None:
+    """A worker that dies between two transactions goes on with what is on the topic."""
+    places = sorted(places)
+    marks = Marks()
+    for start in range(0, len(places), size):
+        new = NewMarks("id", "r", marks)  # the next worker knows only the topic
+        for half in (places[start : start + size // 2], places[start + size // 2 : start + size]):
+            for key, value in new.records(half, 5):
+                marks.take(json.loads(key), value)
+            new.keep(half)
+    marked = {(p, o) for p in range(3) for o in range(3 * CHUNK + 1) if marks.of("id", p, o) == Mark("r", 5)}
+    assert marked == set(places)
+    assert marks.of("other", *places[0]) is None if places else True
+
+
+def test_marks_of_two_replays_do_not_touch_each_other() -> None:
+    marks = Marks()
+    for replay, offsets, at_ms in (("a", [1, 2], 10), ("b", [2, 3], 20)):
+        for key, value in NewMarks("id", replay, marks).records([(0, one) for one in offsets], at_ms):
+            marks.take(json.loads(key), value)
+    assert [marks.of("id", 0, one) for one in range(5)] == [None, Mark("a", 10), Mark("b", 20), Mark("b", 20), None]
+    assert len(list(marks.before("id", {0: CHUNK}))) == 2
+    assert list(marks.before("id", {0: CHUNK - 1})) == []
+    marks.take(json.loads(mark_key(next(iter(marks._found)), "b")), None)
+    assert marks.of("id", 0, 3) is None
+    assert joined([(3, 4), (0, 2), (2, 3)]) == [(0, 4)]
+
+
+def test_a_replay_comes_back_as_it_was_written() -> None:
+    progress = Progress("w:2", topic_id="t", positions={0: 5}, ends={0: 9}, matched=3, done=2, at_ms=8)
+    progress = progress.failing(0, 4, "no JSON")
+    found = fed(definition_record(REPLAY), progress_record("a", progress)).standing("a")
+    assert found is not None
+    assert (found.replay, found.progress, found.state, found.worker) == (REPLAY, progress, "running", "w:2")
+    for number in range(30):
+        progress = progress.failing(0, number, "x" * 5_000)
+    assert (progress.failed, len(progress.failures), len(progress.failures[-1][2])) == (31, FAILURES_KEPT, 2_000)
+
+
+def test_states_and_whose_turn_it_is() -> None:
+    second = replace(REPLAY, id="b", created_ms=8)
+    other = replace(REPLAY, id="c", topic="else", created_ms=9)
+    records = fed(*map(definition_record, (other, second, REPLAY)))
+    assert [one.replay.id for one in records.due()] == ["a", "c"]
+    records.take(*wish_record("a", stopped=True, at_ms=1))
+    assert [one.replay.id for one in records.due()] == ["b", "c"]
+    records.take(*wish_record("a", stopped=False, at_ms=2))
+    records.take(*progress_record("a", Progress(state=FAILED, error="away")))
+    assert [one.replay.id for one in records.due()] == ["b", "c"]
+    records.take(*progress_record("b", Progress(state=DONE)))
+    records.take(*wish_record("b", stopped=True, at_ms=3))
+    assert [one.state for one in records.all()] == ["failed", "done", "running"]
+
+
+def test_a_silent_worker_is_relieved_and_a_lively_one_is_not() -> None:
+    found = fed(definition_record(REPLAY)).standing("a")
+    assert found is not None
+    assert may_take(found, "w:1", 0.0, 10.0)
+    assert not may_take(found, "w:2", 9.9, 10.0)
+    assert may_take(found, "w:2", 10.0, 10.0)
+    let_go = fed(definition_record(REPLAY), progress_record("a", Progress(at_ms=1))).standing("a")
+    assert let_go is not None
+    assert may_take(let_go, "w:2", 0.0, 10.0)
+
+
+def test_ended_replays_are_forgotten_the_oldest_first() -> None:
+    records = ReplayRecords()
+    for number in range(REMEMBERED + 3):
+        records.take(*definition_record(replace(REPLAY, id=str(number), created_ms=number)))
+        records.take(*progress_record(str(number), Progress(state=DONE if number else "running")))
+    assert records.forgettable() == ["1", "2"]
+    for key, value in forgetting(["1"]):
+        records.take(key, value)
+    assert records.standing("1") is None
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        (None, b"{}"),
+        (b"", b""),
+        (b"[]", b"{}"),
+        (b'["replay","x"]', b"{"),
+        (b'["replay","x"]', b"[]"),
+        (b'["replay","x"]', b'{"id":"x"}'),
+        (b'["progress","x"]', b"{}"),
+        (b'["marks"]', b"{}"),
+        (b'["marks","t",0,0,"r"]', b'{"ranges":[[1]]}'),
+        (b'["other","x"]', b"{}"),
+        (b"[" * 50_000, b"{}"),
+        (b"\xff", b"\xff"),
+    ],
+)
+def test_a_record_of_somebody_else_is_left_out(key: bytes | None, value: bytes) -> None:
+    records = fed(definition_record(REPLAY), (key or b"", value) if key is not None else (b"", value))
+    assert (records.refused, [one.replay.id for one in records.all()]) == (1, ["a"])
