@@ -36,10 +36,13 @@ from spark_connect_rt.config.worker.storage_config import STORAGE
 from spark_connect_rt.management.event_memory import BYTES_PER_KIND, EVENTS_PER_KIND
 from spark_connect_rt.mirror.maker_config import MAKER
 from spark_connect_rt.ports.management.events import KINDS
+from spark_connect_rt.ports.management.log_lines import BURST, LINES_A_SECOND
+from spark_connect_rt.ports.management.task_logs import BYTES_EACH, BYTES_IN_ALL, KEPT_S, LINES_EACH
 from spark_connect_rt.ports.metric_names import METRICS
 from spark_connect_rt.rest.management.metrics import prometheus_name
 from spark_connect_rt.transforms import settings as transform_settings
 from spark_connect_rt.transforms.columns.by_columns import has_column_form
+from tools.command_reference import command_line
 
 FOLDER = Path("docs/reference")
 _MADE_BY = "<!-- Made by `python -m tools.reference_docs`; change the declaration, not this page. -->"
@@ -233,8 +236,24 @@ def events() -> str:
         "The `details` of a rebalance: `generation`, `leader`, `took_ms` (of the slowest worker, from the\n"
         "first word of it to the adopted assignment), `members`, `joined`, `left` (null: the leader had led\n"
         "no round before), `moved` (`connector`, `task`, `from`, `to`), `released` (given up, assigned in a\n"
-        "later generation), `workers`.\n"
+        "later generation), `workers`.\n\n"
+        "## Log lines of tasks\n\n"
+        "`GET /admin/connectors/{connector}/logs` and `/admin/connectors/{connector}/tasks/{task}/logs` of any\n"
+        "worker answer what was logged on executors and on the driver, oldest first: `tail=` lines at most,\n"
+        "`level=` and above. `/stream` behind the path follows, from now on, or from `tail=` lines before.\n\n"
+        f"Each worker keeps the last {LINES_EACH:,} lines of each task and connector, {BYTES_EACH // 1024} KiB\n"
+        f"of one and {BYTES_IN_ALL // 1024**2} MiB of all, for {KEPT_S / 3600:.0f} h after its last line: also\n"
+        f"where a task ran before it moved. Of one task {LINES_A_SECOND} lines a second below `WARN`, and as\n"
+        f"many from `WARN` on, after {BURST} seconds' worth at once; more are dropped and counted. Lines are\n"
+        "masked as the log is. A line of a thread that a plug-in has started itself stands in the log of every\n"
+        "task of that process, as nothing says whose it is. Java tasks' lines have Connect's context before them.\n"
+        "What a task prints is in Spark's own logs, not here.\n"
     )
+
+
+def cli() -> str:
+    """Return the page of every word of the command line."""
+    return f"# Command line\n\n{_MADE_BY}\n\n{command_line()}"
 
 
 PAGES: dict[str, Callable[[], str]] = {
@@ -245,6 +264,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "exit_codes.md": exit_codes,
     "metrics.md": metrics,
     "events.md": events,
+    "cli.md": cli,
     "transformations.md": transformations,
 }
 

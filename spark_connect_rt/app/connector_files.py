@@ -16,6 +16,7 @@ from spark_connect_rt.config.java_properties import parse_properties
 from spark_connect_rt.errors import BadConfigError, BadRequestError, ConnectError, StartupError
 from spark_connect_rt.ports.herder_requests import CreateConnector
 from spark_connect_rt.rest.request_body import read_create
+from spark_connect_rt.rest.request_offsets import with_initial_offsets
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +51,9 @@ def _request(text: str) -> CreateConnector:
     if fields is None:
         return _from_flat(parse_properties(text))
     if isinstance(fields.get("config"), dict):
-        known = {key: fields[key] for key in ("name", "config", "initial_state") if key in fields}
-        request = read_create(json.dumps(known).encode())
+        known = {key: fields[key] for key in ("name", "config", "initial_state", "initial_offsets") if key in fields}
+        body = json.dumps(known).encode()
+        request = with_initial_offsets(read_create(body), body)
         if not request.name:
             raise BadRequestError("is missing the mandatory 'name' configuration")
         return request

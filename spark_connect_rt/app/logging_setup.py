@@ -6,6 +6,7 @@ import logging
 import sys
 from collections.abc import Mapping
 
+from spark_connect_rt.app.management.driver_logs import DriverLogs
 from spark_connect_rt.config.worker.own_settings import JobSettings
 from spark_connect_rt.ports.hidden_values import MaskingFormatter
 
@@ -19,6 +20,6 @@ def set_up_logging(settings: Mapping[str, str]) -> None:
     level = job.connectrt_log_level or ("WARNING" if job.connectrt_job == "quickstart" else "INFO")
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(MaskingFormatter(logging.Formatter(FORMAT)))
-    logging.basicConfig(handlers=[handler], level=level.upper(), force=True)
+    logging.basicConfig(handlers=[handler, DriverLogs()], level=level.upper(), force=True)
     for name in QUIET:
         logging.getLogger(name).setLevel(logging.WARNING)

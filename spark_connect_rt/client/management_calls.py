@@ -97,14 +97,21 @@ def config_diff(connector: str, before: int, after: int) -> Call[list[SettingCha
     return Call("GET", f"/admin/history/{segment(connector)}/diff", query, field="changes")
 
 
-def rollback(connector: str, number: int, *, dry_run: bool = False) -> Call[Json]:
-    """Make the configuration what it was after a change; ``{"diff": [...], "applied": bool}``."""
-    return Call("POST", f"/admin/history/{segment(connector)}/{number}/rollback", body={"dry_run": dry_run})
+def rollback(
+    connector: str, number: int, *, dry_run: bool = False, secrets: Mapping[str, str] | None = None
+) -> Call[Json]:
+    """Make the configuration what it was after a change; ``{"diff": [...], "applied": bool}``.
+
+    ``secrets``: values of settings that the history hides.
+    """
+    body: Json = {"dry_run": dry_run} | ({"secrets": dict(secrets)} if secrets else {})
+    return Call("POST", f"/admin/history/{segment(connector)}/{number}/rollback", body=body)
 
 
-def undo(connector: str, number: int, *, dry_run: bool = False) -> Call[Json]:
+def undo(connector: str, number: int, *, dry_run: bool = False, force: bool = False) -> Call[Json]:
     """Take back a change of offsets; ``{"offsets": [...], "applied": bool}``; ConflictError: it is not safe."""
-    return Call("POST", f"/admin/history/{segment(connector)}/{number}/undo", body={"dry_run": dry_run})
+    body: Json = {"dry_run": dry_run} | ({"force": True} if force else {})
+    return Call("POST", f"/admin/history/{segment(connector)}/{number}/undo", body=body)
 
 
 def offsets_course(name: str, *, from_ms: int | None = None, to_ms: int | None = None) -> Call[list[Json]]:

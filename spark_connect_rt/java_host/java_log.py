@@ -9,6 +9,8 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from spark_connect_rt.ports.management.log_subjects import ATTRIBUTE, java_subject
+
 _LEVELS = {
     "FATAL": logging.CRITICAL,
     "ERROR": logging.ERROR,
@@ -25,5 +27,6 @@ def take_line(head: Mapping[str, Any]) -> None:
     logger = logging.getLogger(head["logger"] or "java")
     level = _LEVELS.get(head["level"], logging.INFO)
     record = logger.makeRecord(logger.name, level, "java", 0, "%s", (text,), None)
+    setattr(record, ATTRIBUTE, java_subject(head["message"], head.get("thread") or ""))
     record.threadName = head.get("thread", record.threadName)
     logger.handle(record)

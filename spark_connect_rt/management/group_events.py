@@ -16,7 +16,7 @@ from spark_connect_rt.management.event_memory import EventMemory
 from spark_connect_rt.planning.rebalance_facts import merged, sentence
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.management.events import GroupEvent
-from spark_connect_rt.ports.management.group_reads import GroupReads, Unanswered, unanswered
+from spark_connect_rt.ports.management.group_reads import ASK_LIMIT_MS, GroupReads, Unanswered, unanswered
 
 READ = "events"
 FRESH_MS = 900  # what was gathered so recently is not asked for again
@@ -42,8 +42,15 @@ class GroupEvents:
     """Implements ports.management.events.EventReads. Any thread."""
 
     def __init__(
-        self, memory: EventMemory, reads: GroupReads, clock: Clock, leads: Callable[[], bool] = lambda: False
+        self,
+        memory: EventMemory,
+        reads: GroupReads,
+        clock: Clock,
+        leads: Callable[[], bool] = lambda: False,
+        limit_ms: int = ASK_LIMIT_MS,
     ) -> None:
+        """``leads``: whether this worker leads its group; ``limit_ms``: for the answers of the other workers."""
+        self._limit_ms = limit_ms
         self._memory = memory
         self._leads = leads
         self._stopped = threading.Event()
@@ -84,7 +91,7 @@ class GroupEvents:
 
     def _gather(self) -> Sequence[Unanswered]:
         known = {run: seen.number for run, seen in self._seen.items()} | {self._memory.run: _ALL}
-        answers = self._reads.ask(READ, {"known": known})
+        answers = self._reads.ask(READ, {"known": known}, self._limit_ms)
         for one in answers:
             if one.worker.this or one.why:
                 continue

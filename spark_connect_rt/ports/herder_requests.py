@@ -93,11 +93,16 @@ class ModifyOffsets(Request[str]):
 
 @dataclass(frozen=True, slots=True)
 class CreateConnector(Request[ConfigWritten]):
-    """Leader. AlreadyExistsError ``Connector s already exists``, BadConfigError."""
+    """Leader. AlreadyExistsError ``Connector s already exists``, BadConfigError.
+
+    With ``initial_offsets`` (KIP-995) all offsets of the name are replaced by these before the connector is written:
+    BadRequestError (they are none), ConnectError (the connector refuses them).
+    """
 
     name: str
     config: Mapping[str, str]
     initial_state: TargetState | None = None
+    initial_offsets: Sequence[OffsetPair] | None = None
 
 
 @dataclass(frozen=True, slots=True)

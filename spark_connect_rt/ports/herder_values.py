@@ -26,6 +26,9 @@ class ConnectorInfo(JsonShape):
     config: Mapping[str, str]
     tasks: tuple[ConnectorTaskId, ...]
     type: str = field(metadata=one_of(CONNECTOR_TYPES))
+    offsets_status: str | None = field(
+        default=None, metadata=left_out("Of one that was created with initial_offsets (KIP-995).")
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -34,7 +34,7 @@ from spark_connect_rt.rest.negotiation import json_body
 from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, connector_path, decoded
 from spark_connect_rt.rest.read_back import read_back, read_back_offset, read_back_task
 from spark_connect_rt.rest.request_body import read_config, read_create, read_patch
-from spark_connect_rt.rest.request_offsets import read_offsets
+from spark_connect_rt.rest.request_offsets import read_offsets, with_initial_offsets
 from spark_connect_rt.rest.shapes import ConnectorOffsets, Message, Topics
 from spark_connect_rt.state.target_state import TargetState
 
@@ -121,8 +121,9 @@ def _add_offsets(routes: APIRouter, context: RestContext) -> None:
 def _add_configuration(routes: APIRouter, context: RestContext) -> None:
     @routes.post("/connectors", status_code=201)
     async def create(request: Request) -> Response:
-        """Create a connector: ``{"name": ..., "config": {...}, "initial_state": ...}``."""
-        wanted = read_create(await json_body(request))
+        """Create a connector: ``{"name": ..., "config": {...}, "initial_state": ..., "initial_offsets": [...]}``."""
+        body = await json_body(request)
+        wanted = with_initial_offsets(read_create(body), body)
         return _written(request, await context.completed(request, wanted))
 
     @routes.put("/connectors/{connector}/config")

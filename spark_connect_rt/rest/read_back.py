@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 from spark_connect_rt.ports.herder_values import ConnectorInfo, ConnectorOffset, TaskInfo
@@ -11,7 +12,7 @@ from spark_connect_rt.protocol.java_hash_order import in_java_hash_order
 
 def read_back(found: ConnectorInfo) -> ConnectorInfo:
     """Return a connector with its configuration in that order; the answer to a write keeps the writer's."""
-    return ConnectorInfo(found.name, in_java_hash_order(found.config), found.tasks, found.type)
+    return replace(found, config=in_java_hash_order(found.config))
 
 
 def read_back_task(found: TaskInfo) -> TaskInfo:

@@ -17,7 +17,7 @@ from spark_connect_rt.rest.error_mapping import UnreadableBodyError
 from spark_connect_rt.rest.shapes import INITIAL_STATES
 from spark_connect_rt.state.target_state import TargetState
 
-_CREATE_FIELDS = ("config", "name", "initial_state")
+_CREATE_FIELDS = ("config", "name", "initial_state", "initial_offsets")
 
 
 class _Number(str):
@@ -29,6 +29,8 @@ class _Number(str):
 def read_create(body: bytes) -> CreateConnector:
     """Return the body of ``POST /connectors`` as a request; its ``config`` holds the name already.
 
+    Its ``initial_offsets`` are read by request_offsets.py, where numbers stay numbers.
+
     Raises UnreadableBodyError, BadRequestError, BadConfigError.
     """
     fields = _read_json(body)
@@ -39,7 +41,7 @@ def read_create(body: bytes) -> CreateConnector:
     for field in fields:
         if field not in _CREATE_FIELDS:
             known = ", ".join(f'"{name}"' for name in _CREATE_FIELDS)
-            raise UnreadableBodyError(f'Unrecognized field "{field}" (3 known properties: {known})')
+            raise UnreadableBodyError(f'Unrecognized field "{field}" ({len(_CREATE_FIELDS)} known properties: {known})')
     name = java_trim(_text(fields.get("name")) or "")
     if fields.get("config") is None:
         raise UnreadableBodyError("The request has no 'config'")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from spark_connect_rt.errors import BadRequestError
 from spark_connect_rt.planning.offset_changes import OffsetPair
+from spark_connect_rt.ports.herder_requests import CreateConnector
 from spark_connect_rt.rest.error_mapping import UnreadableBodyError
 from spark_connect_rt.rest.request_body import parsed
 
@@ -22,6 +24,22 @@ def read_offsets(body: bytes) -> list[OffsetPair]:
     if not entries:
         raise BadRequestError(NOTHING)
     return [_pair(entry) for entry in entries]
+
+
+def with_initial_offsets(request: CreateConnector, body: bytes) -> CreateConnector:
+    """Return the request with the ``initial_offsets`` of its body (KIP-995). Raises BadRequestError: they are none."""
+    fields = _json(body)
+    entries = fields.get("initial_offsets") if isinstance(fields, dict) else None
+    if entries is None:
+        return request
+    if not isinstance(entries, list) or not entries:
+        raise BadRequestError(
+            '\'initial_offsets\' is a list of {"partition": {...}, "offset": {...}}, not an empty one'
+        )
+    try:
+        return replace(request, initial_offsets=[_pair(entry) for entry in entries])
+    except UnreadableBodyError as error:
+        raise BadRequestError(f"initial_offsets: {error}") from error
 
 
 def _pair(entry: Any) -> OffsetPair:

@@ -50,6 +50,14 @@ class WorkerHealth(JsonShape):
 
 
 @dataclass(frozen=True, slots=True)
+class WantedOffset(JsonShape):
+    """A partition and where to go on; an offset of null forgets the partition."""
+
+    partition: Mapping[str, Any] | None
+    offset: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class NewConnector(JsonShape):
     """A connector to create, with its initial state."""
 
@@ -57,6 +65,9 @@ class NewConnector(JsonShape):
     config: Mapping[str, Setting]
     initial_state: str | None = field(
         default=None, metadata=described("Any case; none: RUNNING.", enum=[*INITIAL_STATES, None])
+    )
+    initial_offsets: Sequence[WantedOffset] | None = field(
+        default=None, metadata=described("Where it is to begin (KIP-995); all other offsets of the name are forgotten.")
     )
 
 
@@ -80,14 +91,6 @@ class ConnectorOffsets(JsonShape):
     """The offsets of a connector, one for each partition."""
 
     offsets: Sequence[ConnectorOffset]
-
-
-@dataclass(frozen=True, slots=True)
-class WantedOffset(JsonShape):
-    """A partition and where to go on; an offset of null forgets the partition."""
-
-    partition: Mapping[str, Any] | None
-    offset: Mapping[str, Any] | None = None
 
 
 @dataclass(frozen=True, slots=True)

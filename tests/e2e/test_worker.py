@@ -24,6 +24,7 @@ from tests.e2e.commands import until
 from tests.e2e.conftest import Times
 from tests.e2e.example_stories import PLUGINS, Examples
 from tests.e2e.java_stories import ON_JAVA, drivers_jvm, java_plugin_path
+from tests.e2e.log_stories import a_task_is_read_without_sparks_pages, chatty_plugin, logged_lines
 from tests.e2e.preview_stories import (
     Previews,
     a_sink_is_previewed,
@@ -50,7 +51,8 @@ JSON = {
 def worker(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedKafka) -> Iterator[SparkWorkerProcess]:
     java = java_plugin_path(tmp_path_factory.mktemp("java-plugins"))
     hanging = hanging_plugin(tmp_path_factory.mktemp("hanging-plugin"))
-    folder, settings = tmp_path_factory.mktemp("worker"), {"plugin.path": f"{PLUGINS},{java},{hanging}"}
+    chatty = chatty_plugin(tmp_path_factory.mktemp("chatty-plugin"))
+    folder, settings = tmp_path_factory.mktemp("worker"), {"plugin.path": f"{PLUGINS},{java},{hanging},{chatty}"}
     process = SparkWorkerProcess(folder, broker.bootstrap_servers, "e2e-worker", properties=settings)
     with process:
         yield process
@@ -122,6 +124,8 @@ def test_javas_file_connectors_live_through_everything_that_pythons_do(
     reads = {"connector.class": "FileStreamSource", "file": str(source), "topic": "java-flow", **ON_JAVA}
     found = rest.settled("POST", "/connectors", {"name": "jin", "config": {**reads, "batch.size": "many"}})
     assert (found.status, "Not a number of type INT" in found.json()["message"]) == (400, True)
+    levels = "/admin/loggers/org.apache.kafka.connect.file"
+    assert rest.request("PUT", levels, {"level": "DEBUG"}).status == 200
     rest.create("jin", reads)
     rest.create("jout", {"connector.class": "FileStreamSink", "file": str(target), "topics": "java-flow", **ON_JAVA})
 
@@ -137,6 +141,9 @@ def test_javas_file_connectors_live_through_everything_that_pythons_do(
     assert rest.request("GET", "/connectors/jin/status").json()["connector"]["version"] == "4.1.1"
     (task,) = rest.request("GET", "/connectors/jin/tasks").json()
     assert task["config"]["task.class"] == "org.apache.kafka.connect.file.FileStreamSourceTask"
+    logged = [one["logger"] for one in logged_lines(worker, "jin/tasks/0/logs") if "[jin|task-0]" in one["message"]]
+    assert "org.apache.kafka.connect.file.FileStreamSourceTask" in logged
+    assert rest.request("PUT", levels, {"level": "INFO"}).status == 200
 
     assert rest.request("PUT", "/connectors/jin/pause").status == 202
     rest.await_states("jin", "PAUSED", ["PAUSED"])
@@ -244,6 +251,10 @@ def test_previews_on_executors_leave_nothing_behind_and_one_that_hangs_is_ended(
     took = one_that_hangs_is_ended(previews, tmp_path)
     assert previews.world() == before
     times.note("preview", "one that hangs, limit 1 s, was ended after", f"{took:.1f} s")
+
+
+def test_what_a_task_logs_on_its_executor_is_read_by_rest(worker: SparkWorkerProcess, times: Times) -> None:
+    times.note("logs", "a task", a_task_is_read_without_sparks_pages(worker, 100_000))
 
 
 def test_an_unknown_connector_class_is_refused_naming_what_there_is(worker: SparkWorkerProcess) -> None:

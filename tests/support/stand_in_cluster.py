@@ -30,9 +30,10 @@ class StandInCluster(httpx.BaseTransport):
         self.java = java
         self.connectors: dict[str, dict[str, Any]] = {}
         self.admin: dict[str, Any] = {}
-        self.loggers = {"root": {"level": "INFO", "last_modified": None}}
+        self.loggers: dict[str, dict[str, Any]] = {"root": {"level": "INFO", "last_modified": None}}
         self.asked: list[str] = []
         self.bodies: list[Any] = []
+        self.headers: list[httpx.Headers] = []
         self.before_answer: Callable[[str], None] = lambda _: None
 
     def add(self, name: str, state: str = "RUNNING", tasks: str = "R", kind: str = "source", **config: str) -> None:
@@ -65,6 +66,7 @@ class StandInCluster(httpx.BaseTransport):
         line = f"{request.method} {path}" + (f"?{query}" if query else "")
         self.asked.append(line)
         self.bodies.append(body)
+        self.headers.append(request.headers)
         self.before_answer(line)
         answer = self._answer(request.method, path, {key: one[-1] for key, one in parse_qs(query).items()}, body)
         if isinstance(answer, httpx.Response):
@@ -175,7 +177,13 @@ class StandInCluster(httpx.BaseTransport):
                 {"class": CLASS, "type": "source", "version": "4.1.1"},
                 {"class": "x.Pred", "type": "predicate"},
             ]
-        key = {"name": "file", "type": "STRING", "required": True, "default_value": None, "importance": "HIGH"}
+        key: dict[str, Any] = {
+            "name": "file",
+            "type": "STRING",
+            "required": True,
+            "default_value": None,
+            "importance": "HIGH",
+        }
         if rest[-1] == "config":
             return 200, [{**key, "documentation": "Source filename."}]
         problems = [] if "file" in body else ['Missing required configuration "file" which has no default value.']

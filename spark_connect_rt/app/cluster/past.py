@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import getpass
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from spark_connect_rt.app.cluster.applying import show_differences
@@ -22,9 +24,19 @@ def config_diff(session: Session, name: str, before: int, after: int) -> int:
     return EXIT_DIFFERENT if differences else 0
 
 
-def rollback(session: Session, name: str, number: int, dry_run: bool, yes: bool) -> int:
-    """Make the configuration what it was after a change; shown first, and asked."""
-    shown = session.ask(management_calls.rollback(name, number, dry_run=True))
+@dataclass(frozen=True, slots=True)
+class How:
+    """How far a way back is taken; ``force``: though the connector has moved on."""
+
+    dry_run: bool = False
+    yes: bool = False
+    force: bool = False
+
+
+def rollback(session: Session, name: str, number: int, words: Sequence[str], how: How) -> int:
+    """Make the configuration what it was after a change; shown first, and asked. ``words``: secrets, name=value."""
+    secrets = _secrets(words)
+    shown = session.ask(management_calls.rollback(name, number, dry_run=True, secrets=secrets))
     differences = of_answer(shown["diff"])
     show_differences(session, f"connector {name}, back to change {number}", differences)
     for setting in shown.get("kept") or ():
@@ -34,9 +46,9 @@ def rollback(session: Session, name: str, number: int, dry_run: bool, yes: bool)
     if not differences:
         session.terminal.line(f"connector {name} unchanged")
         return 0
-    if dry_run or not _sure(session, yes, f"write this configuration of connector {name}?"):
-        return 0 if dry_run else EXIT_PROBLEM
-    session.ask(management_calls.rollback(name, number))
+    if how.dry_run or not _sure(session, how.yes, f"write this configuration of connector {name}?"):
+        return 0 if how.dry_run else EXIT_PROBLEM
+    session.ask(management_calls.rollback(name, number, secrets=secrets))
     session.terminal.line(f"connector {name} rolled back to change {number}")
     return 0
 
@@ -49,7 +61,7 @@ def offsets_diff(session: Session, name: str, before: int, after: int) -> int:
     return EXIT_DIFFERENT if differences else 0
 
 
-def undo_offsets(session: Session, name: str, number: int | None, dry_run: bool, yes: bool) -> int:
+def undo_offsets(session: Session, name: str, number: int | None, how: How) -> int:
     """Take back a change of offsets; the last one unless a number is given."""
     if number is None:
         found = session.ask(management_calls.history(name, kind=["offsets"], limit=1))["changes"]
@@ -58,13 +70,13 @@ def undo_offsets(session: Session, name: str, number: int | None, dry_run: bool,
         number = found[0]["number"]
         when = time_text(found[0]["at_ms"])
         session.terminal.line(f"change {number}: {found[0]['action']}, {when}, by {found[0].get('who') or 'unknown'}")
-    shown = session.ask(management_calls.undo(name, number, dry_run=True))
+    shown = session.ask(management_calls.undo(name, number, dry_run=True, force=how.force))
     code = _show_moves(session, name, f"undo of change {number}", shown)
-    if code is not None or dry_run:
+    if code is not None or how.dry_run:
         return code or 0
-    if not _sure(session, yes, f"stop connector {name}, write these offsets, start it again?"):
+    if not _sure(session, how.yes, f"stop connector {name}, write these offsets, start it again?"):
         return EXIT_PROBLEM
-    session.ask(management_calls.undo(name, number))
+    session.ask(management_calls.undo(name, number, force=how.force))
     session.terminal.line(f"connector {name}: change {number} of its offsets is undone")
     return 0
 
@@ -100,6 +112,16 @@ def _show_moves(session: Session, name: str, title: str, shown: Mapping[str, Any
         session.terminal.line(f"connector {name}: its offsets are as they would be")
         return 0
     return None
+
+
+def _secrets(words: Sequence[str]) -> dict[str, str]:
+    secrets = {}
+    for word in words:
+        name, equals, value = word.partition("=")
+        if not equals or not name:
+            raise BadRequestError("--secret: expected setting=value")
+        secrets[name] = getpass.getpass(f"{name}: ") if value == "-" else value
+    return secrets
 
 
 def _offset(offset: Any) -> str | None:

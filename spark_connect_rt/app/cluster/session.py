@@ -128,6 +128,14 @@ def run(session: Session, act: Callable[[Session], int | None]) -> int:
         for line in more:
             session.terminal.note(line)
         return exit_code_of(error)
+    except (KeyError, TypeError, AttributeError) as error:
+        if session.around.environment.get("CONNECTRT_TRACE"):
+            raise
+        session.terminal.note(
+            f"connectrt: CRT-1192: the answer of the worker is not as expected: {type(error).__name__}: {error}\n"
+            "CONNECTRT_TRACE=1 shows where. Another version of connectrt may fit this worker."
+        )
+        return EXIT_PROBLEM
     except KeyboardInterrupt:
         return 130
     except BrokenPipeError:  # `connectrt get connectors | head`

@@ -76,7 +76,9 @@ def _looked(session: Session, search: str, sort: str, limit: int) -> Screen:
     page = session.ask_if_served(management_calls.overview(search=search, sort=sort, limit=limit))
     if page is None:
         return _of_states(session, search)
-    rows: list[Mapping[str, Any]] = [{**row, "running": _running(row["tasks"])} for row in page["connectors"]]
+    rows: list[Mapping[str, Any]] = [
+        {**row, "running": _running(row["tasks"]), "tasks": ()} for row in page["connectors"]
+    ]
     silent = f"; {len(page['unanswered'])} worker(s) do not answer" if page.get("unanswered") else ""
     counts = {key: value for key, value in page["counts"].items() if value and key in (*_STATES, "abnormal")}
     return _head(session, page["total"], counts, page.get("records_per_second")) + silent, rows

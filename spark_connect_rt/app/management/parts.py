@@ -15,6 +15,7 @@ from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin
 from spark_connect_rt.management.event_memory import EventMemory
 from spark_connect_rt.management.group_events import GroupEvents
+from spark_connect_rt.management.group_logs import GroupLogs
 from spark_connect_rt.management.group_reads import HttpGroupReads
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.rest.management.routes import Management
@@ -79,6 +80,7 @@ class WorkerManagement:
         deps, views = around.dependencies, around.herder.views
         overview = OverviewParts(views, reads, deps.clock, deps.peers, shown_configs(deps))
         self._services.append(overview)
+        logs = GroupLogs(around.herder.views, reads, around.worker_id)
         letters, replays = dead_letters(around.config, around.worker_id, deps, views, around.admin)
         self._services.append(replays)
         history = worker_history(
@@ -86,10 +88,12 @@ class WorkerManagement:
         )
         self._services += [history] if history is not None else []
         shown = previews(around.dependencies, around.herder, around.runner)
+        self._services.append(shown)
         looks = checks(around.dependencies, around.herder)
         self.parts = Management(
             group_reads=reads,
             events=events,
+            logs=logs,
             letters=letters,
             replays=replays,
             previews=shown,

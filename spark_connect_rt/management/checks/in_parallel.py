@@ -41,7 +41,7 @@ class ParallelChecks:
         """Return what was found, in the order of the checks. Raises ConnectError: too many are left behind."""
         with self._lock:
             if self._running + len(checks) > self._most:
-                raise ConnectError(f"{self._running} checks have not returned yet: no more are begun", code="CRT-1171")
+                raise ConnectError(f"{self._running} checks have not returned yet: no more are begun", code="CRT-1181")
             self._running += len(checks)
         limit = limit_s or self._limit_s
         found: list[list[Finding] | None] = [None] * len(checks)

@@ -103,14 +103,12 @@ class Pending:
 
     def answered(self, request: Request[Any], asked: Asked, now_ms: int) -> None:
         """Take that a request was answered, here or by another worker."""
-        described = _described(request)
-        if described is None:
-            return
-        for one in reversed(self.waiting):
-            if one.asked is None and _fits(one, *described):
+        for kind, connector, after in _described(request):
+            found = (one for one in reversed(self.waiting) if _fits(one, kind, connector, after))
+            if (one := next(found, None)) is not None:
                 self._attribute(one, asked, now_ms)
-                return
-        self._answered.append(_Answered(*described, asked, now_ms))
+            else:
+                self._answered.append(_Answered(kind, connector, after, asked, now_ms))
         del self._answered[:-MOST]
 
     def take_due(self, now_ms: int) -> list[Waiting]:
@@ -138,20 +136,22 @@ class Pending:
 _ANY, _SOMETHING = object(), object()
 
 
-def _described(request: Request[Any]) -> tuple[str, str, Any] | None:
-    """Return kind, name and what is there after a request."""
+def _described(request: Request[Any]) -> Sequence[tuple[str, str, Any]]:
+    """Return kind, name and what is there after a request, of each change that it makes."""
     match request:
+        case CreateConnector(name=name, initial_offsets=offsets) if offsets is not None:
+            return [(CONFIG, name, _SOMETHING), (OFFSETS, name, _ANY)]
         case CreateConnector(name=name) | PutConfig(name=name) | PatchConfig(name=name):
-            return CONFIG, name, _SOMETHING
+            return [(CONFIG, name, _SOMETHING)]
         case DeleteConnector(name):
-            return CONFIG, name, None
+            return [(CONFIG, name, None)]
         case SetTargetState(name, target):
-            return STATE, name, {"state": target.value}
+            return [(STATE, name, {"state": target.value})]
         case SetGroupLoggerLevel(namespace, level):
-            return LOGGER, "", {"logger": namespace, "level": level}
+            return [(LOGGER, "", {"logger": namespace, "level": level})]
         case ModifyOffsets(name=name):
-            return OFFSETS, name, _ANY
-    return None
+            return [(OFFSETS, name, _ANY)]
+    return ()
 
 
 def _fits(one: Waiting, kind: str, connector: str, after: Any) -> bool:

@@ -12,10 +12,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any
 
-from spark_connect_rt.api.connector import Connector, SinkConnector, SparkSinkConnector
+from spark_connect_rt.api.connector import Connector, SinkConnector
 from spark_connect_rt.api.spark_source import SparkSourceTask
 from spark_connect_rt.api.task import SinkTask
-from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError
+from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError, ShuttingDownError
 from spark_connect_rt.management.previews.planned_tasks import planned_config
 from spark_connect_rt.management.previews.starting_points import ListTopics, StartingPoints
 from spark_connect_rt.ports.herder import HerderApi
@@ -71,13 +71,27 @@ class ConnectorPreviews:
         self._starting = StartingPoints(deps, herder, list_topics)
         self._room = threading.BoundedSemaphore(side_by_side)
         self._most = side_by_side
+        self._running: set[threading.Event] = set()
+        self._closed = False
+
+    def start(self) -> None:
+        """Nothing: a preview begins when it is asked for."""
+
+    def stop(self) -> None:
+        """End those that run, and begin no more: the worker stops."""
+        self._closed = True
+        for cancelled in tuple(self._running):
+            cancelled.set()
 
     def preview(self, request: PreviewRequest, cancelled: threading.Event) -> Preview:
         """See Previews."""
+        if self._closed:
+            raise ShuttingDownError("the worker stops")
         if not self._room.acquire(blocking=False):
             raise RestError(
-                429, f"{self._most} previews run on this worker already: try again, or ask another", code="CRT-1170"
+                429, f"{self._most} previews run on this worker already: try again, or ask another", code="CRT-1180"
             )
+        self._running.add(cancelled)
         try:
             begun_s = time.monotonic()
             order = self._order(request)
@@ -86,6 +100,7 @@ class ConnectorPreviews:
             seconds = round(time.monotonic() - begun_s, 3)
             return Preview(records, outcome.ended.value, outcome.error, seconds)
         finally:
+            self._running.discard(cancelled)
             self._room.release()
 
     def _order(self, request: PreviewRequest) -> PreviewOrder:
@@ -127,7 +142,7 @@ class ConnectorPreviews:
         worker = self._deps.settings.worker
         facts = connector_facts(connector, java_code(connector, config, worker, self._deps.plugins))
         launch = make_launch(TaskSpec(ConnectorTaskId(name, 0), {}, config), facts, worker, run=0, generation=0)
-        clients = carry_stores(launch.client_config) if launch.kind is TaskKind.SINK else {}
+        clients = {} if launch.kind is TaskKind.SOURCE else carry_stores(launch.client_config)
         return replace(
             launch,
             client_config=clients,
@@ -139,15 +154,13 @@ class ConnectorPreviews:
 
 
 _BY_SPARK = (
-    "this connector cannot be previewed: Spark itself reads or writes for it, on the driver; read the same format with "
-    "Spark to see its rows"
+    "this connector cannot be previewed: Spark itself reads for it, on the driver; read the same format with Spark to "
+    "see its rows"
 )
 
 
 def _refuse(connector: Connector, config: Mapping[str, str], *, put: bool) -> None:
     """Raise BadRequestError when a preview would leave something behind, or cannot do what is asked."""
-    if isinstance(connector, SparkSinkConnector):
-        raise BadRequestError(_BY_SPARK)
     if isinstance(connector, SinkConnector):
         if put and not _takes_back(connector):
             raise BadRequestError(

@@ -14,10 +14,11 @@ from spark_connect_rt.ports.management.dead_letters import DeadLetterDesk, DeadL
 from spark_connect_rt.ports.management.events import EventReads
 from spark_connect_rt.ports.management.group_reads import GroupReads
 from spark_connect_rt.ports.management.history import History
+from spark_connect_rt.ports.management.log_lines import LogReads
 from spark_connect_rt.ports.management.overview import Overview
 from spark_connect_rt.ports.management.previews import Previews
 from spark_connect_rt.rest.context import RestContext
-from spark_connect_rt.rest.management import checks, dead_letters, events, history, overview, previews
+from spark_connect_rt.rest.management import checks, dead_letters, events, history, logs, overview, previews
 from spark_connect_rt.rest.management.event_streams import EventStreams
 
 
@@ -28,6 +29,7 @@ class Management:
     group_reads: GroupReads | None = None  # served to other workers; it has no path of its own
     streams: EventStreams = field(default_factory=EventStreams)  # those of every part: they end with the worker
     events: EventReads | None = None
+    logs: LogReads | None = None
     letters: DeadLetterDesk | None = None
     replays: DeadLetterReplays | None = None
     overview: Overview | None = None
@@ -42,6 +44,7 @@ NOTHING = Management()
 def add_routes(routes: APIRouter, context: RestContext, management: Management) -> None:
     """Add the routes of every part that is there."""
     events.add_routes(routes, management.events, management.streams)
+    logs.add_routes(routes, management.logs, management.streams)
     overview.add_routes(routes, context, management.overview, management.streams)
     dead_letters.add_routes(routes, context, management.letters, management.replays)
     history.add_routes(routes, context, management.history)

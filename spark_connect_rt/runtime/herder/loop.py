@@ -19,6 +19,7 @@ from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.event_log import EventLog
 from spark_connect_rt.runtime.herder.group_state import GroupState, GroupView
 from spark_connect_rt.runtime.herder.requests.connector_requests import ConnectorRequests
+from spark_connect_rt.runtime.herder.requests.initial_offsets import InitialOffsets
 from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
 from spark_connect_rt.runtime.herder.requests.request_queue import RequestQueue
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
@@ -90,6 +91,7 @@ class HerderLoop:
             calls,
             fencing,
             OffsetRequests(deps, state, calls, self.add, offsets, self.add_fencing),
+            InitialOffsets(deps, self.add),
         )
         self._steps: tuple[tuple[str, Step], ...] = (
             ("read group events", self._membership.read_events),

@@ -9,6 +9,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
+from dataclasses import replace
 from typing import Any
 
 from spark_connect_rt.errors import ConnectError, NotFoundError, TimedOutError
@@ -112,7 +113,8 @@ class StandaloneHerder(DistributedHerder):
         """Wait until the tasks are made from this very configuration. Raises ConnectError: the connector failed."""
         name = written.info.name
         self._await(lambda: self._is_settled(name), f"connector {name} did not split its work")
-        return ConfigWritten(written.created, self.views.connector_info(name))
+        info = replace(self.views.connector_info(name), offsets_status=written.info.offsets_status)
+        return ConfigWritten(written.created, info)
 
     def _await(self, condition: Callable[[], bool], otherwise: str) -> None:
         waiting, began_ms = threading.Event(), self._deps.clock.monotonic_ms()

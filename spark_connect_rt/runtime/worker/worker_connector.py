@@ -20,6 +20,7 @@ from spark_connect_rt.config.secret_settings import secrets_in
 from spark_connect_rt.planning.task_configs import checked_count, completed_task_config, enforces, raw_task_config
 from spark_connect_rt.planning.work_plan import Actual, Life
 from spark_connect_rt.ports.hidden_values import remember, without_secrets
+from spark_connect_rt.ports.management.log_subjects import working_for
 from spark_connect_rt.ports.threads import Threads
 from spark_connect_rt.runtime.worker.config_reloads import ConfigReloads
 from spark_connect_rt.runtime.worker.events import (
@@ -175,6 +176,7 @@ class WorkerConnector:
         def run() -> None:
             if self._abandoned or self._life is not Life.ALIVE:
                 return
+            working_for(self.plan.name)
             try:
                 call()
             except Exception:  # noqa: BLE001 - the connector's code: its failure is its status

@@ -15,6 +15,7 @@ from dataclasses import dataclass, replace
 from spark_connect_rt.config.client_settings import client_setting
 from spark_connect_rt.errors import ConnectError, FencedError, RetriableError
 from spark_connect_rt.ports.clock import Clock
+from spark_connect_rt.ports.management.log_subjects import working_for
 from spark_connect_rt.ports.sink_group import GroupGeneration, SinkGroup, SinkGroupFactory
 from spark_connect_rt.ports.task_runner import Assign, NoteGeneration, Revoke, TaskRunner
 from spark_connect_rt.ports.threads import MACHINE_THREADS, RunningThread, Threads
@@ -173,6 +174,7 @@ class SinkTaskMembership:
 
     def _run(self) -> None:
         group: SinkGroup | None = None
+        working_for(self._task)
         try:
             self._settings = self._settings.resolved()  # here: a vault may be slow
             group = self._groups(self._settings.consumer_config)

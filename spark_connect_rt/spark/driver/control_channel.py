@@ -195,6 +195,7 @@ class ControlChannel:
             connection.owner = None
             self._drop(connection)
             return
+        self._queue(connection, encode_message({"op": "log_level", "level": logging.getLogger().level}))
         if levels := JAVA_LOG_LEVELS.current():
             self._queue(connection, encode_message({"op": "levels", "levels": levels}))
         for message in others:

@@ -75,9 +75,9 @@ class PreviewJob:
         error = ""
         try:
             spark = self._launcher.session.get()
-            channel = self._launcher.channel()
-            channel.expect(self.number, self)
             if not self._ending:
+                channel = self._launcher.channel()
+                channel.expect(self.number, self)
                 context = spark.sparkContext
                 context.setJobGroup(self._group, "connectrt preview")
                 context.parallelize([0], 1).foreachPartition(PreviewPart(self._ticket(channel)))

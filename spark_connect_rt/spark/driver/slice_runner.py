@@ -19,10 +19,12 @@ from pathlib import Path
 from py4j.protocol import Py4JError
 from pyspark.errors import PySparkException
 
+from spark_connect_rt.ports.management.task_logs import TASK_LOGS
 from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
 from spark_connect_rt.spark.driver.control_channel import Connection, ControlChannel, listen_tcp, listen_unix
 from spark_connect_rt.spark.driver.planning_gate import FairGate
 from spark_connect_rt.spark.driver.plugin_door import PluginDoor
+from spark_connect_rt.spark.driver.received_lines import take_lines
 from spark_connect_rt.spark.driver.session import BackgroundSession, is_local
 from spark_connect_rt.spark.driver.slices import (
     OnSliceEvent,
@@ -35,6 +37,7 @@ from spark_connect_rt.spark.driver.slices import (
 from spark_connect_rt.spark.executor.control_wire import Message
 from spark_connect_rt.spark.executor.datasource import FORMAT, TICKET_OPTION, ConnectTasks
 from spark_connect_rt.spark.executor.late_plugins import ROLE as PLUGINS
+from spark_connect_rt.spark.executor.task_logs import OP as LINES
 from spark_connect_rt.spark.executor.ticket import SliceTicket
 
 PLANNING_THREADS = 3  # more would start a Python process per planning step and thread
@@ -236,6 +239,9 @@ class SparkSlice:
         """Count a report's totals and pass it on as a SliceMessage; one who asks for plug-ins is answered."""
         if connection.role == PLUGINS:
             self._launcher.channel().send(connection, self._launcher.plugins.answer(message))
+            return
+        if message["op"] == LINES:
+            take_lines(message, TASK_LOGS)
             return
         self._totals.count(message)
         self._launcher.on_event(SliceMessage(self.slice_id, message))

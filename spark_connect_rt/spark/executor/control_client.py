@@ -20,9 +20,11 @@ from spark_connect_rt.errors import FencedError
 from spark_connect_rt.ports.java_log_levels import JAVA_LOG_LEVELS
 from spark_connect_rt.spark.executor.control_cipher import driver_known_by
 from spark_connect_rt.spark.executor.control_wire import Message, MessageSplitter, encode_message
+from spark_connect_rt.spark.executor.task_logs import take_logs
 from spark_connect_rt.spark.executor.ticket import SliceTicket
 
 CONNECT_TIMEOUT_S = 10.0
+TURN_S = 1.0
 log = logging.getLogger(__name__)
 
 
@@ -67,6 +69,23 @@ class Line:
         with self._sending:
             self.sock.sendall(self._cipher.seal(data))
 
+    def send_now(self, data: bytes) -> bool:
+        """Send it if nothing has to be waited for: at most 16 KiB, which a socket that takes anything takes whole.
+
+        Returns False where it would wait, and nothing was sent. Raises OSError.
+        """
+        if not self._sending.acquire(blocking=False):
+            return False
+        try:
+            free = select.poll()
+            free.register(self.sock, select.POLLOUT)
+            if not free.poll(0):
+                return False
+            self.sock.sendall(self._cipher.seal(data))
+            return True
+        finally:
+            self._sending.release()
+
     def receive(self) -> bytes | None:
         """Wait for something to arrive; return the data in it, may be none yet; None: the end. Raises OSError."""
         chunk = self.sock.recv(65536)
@@ -79,6 +98,7 @@ class ControlClient:
     def __init__(self, ticket: SliceTicket, role: str, on_lost: Callable[[str], None]) -> None:
         self._role = role
         self._on_message: Callable[[Message], None] = lambda message: None
+        self._on_turn: Callable[[], None] = lambda: None
         self._on_lost = on_lost
         self._session_s = ticket.session_timeout_ms / 1000
         self._closed = False
@@ -89,9 +109,12 @@ class ControlClient:
         hello = {"op": "hello", "slice": ticket.slice_id, "token": ticket.token, "role": role, "pid": os.getpid()}
         self._line.send(encode_message(hello))
 
-    def listen(self, on_message: Callable[[Message], None]) -> None:
-        """Hand over every message, also those that came since the hello, on a thread of its own."""
-        self._on_message = on_message
+    def listen(self, on_message: Callable[[Message], None], on_turn: Callable[[], None] = lambda: None) -> None:
+        """Hand over every message, also those that came since the hello, on a thread of its own.
+
+        ``on_turn`` is called there each second at least, and once more by ``close``. It must not wait.
+        """
+        self._on_message, self._on_turn = on_message, on_turn
         self._thread = threading.Thread(target=self._run, name=f"control-{self._role}", daemon=True)
         self._thread.start()
 
@@ -102,8 +125,17 @@ class ControlClient:
         except OSError as error:
             self._lost(f"sending failed: {error}")
 
+    def send_now(self, data: bytes) -> bool:
+        """Send an encoded message if nothing has to be waited for; False: nothing was sent. At most 16 KiB."""
+        try:
+            return not self._closed and self._line.send_now(data)
+        except OSError as error:
+            self._lost(f"sending failed: {error}")
+            return False
+
     def close(self) -> None:
         """End in good order: everything sent will arrive, ``on_lost`` is not called."""
+        self._on_turn()
         self._closed = True
         with contextlib.suppress(OSError):
             # Only the sending half: closing with something unread would reset the connection and could
@@ -135,7 +167,7 @@ class ControlClient:
         while True:
             # Not the socket's own time-out: that one is for sending, too.
             silence_left_s = received_s + self._session_s - time.monotonic()
-            if incoming.poll(max(0.0, 1000 * min(self._session_s / 3, silence_left_s))):
+            if incoming.poll(max(0.0, 1000 * min(self._session_s / 3, silence_left_s, TURN_S))):
                 data = self._line.receive()
                 if data is None:
                     self._lost("the driver closed the control channel")
@@ -145,8 +177,11 @@ class ControlClient:
                         received_s = time.monotonic()
                     if message["op"] == "levels":
                         JAVA_LOG_LEVELS.replace(message["levels"])
+                    elif message["op"] == "log_level":
+                        take_logs(message["level"])
                     else:
                         self._on_message(message)
+            self._on_turn()
             now = time.monotonic()
             if now - received_s >= self._session_s:
                 self._lost(f"nothing received from the driver for {self._session_s:.1f} s")

@@ -2,9 +2,10 @@
 
 Owns the bytes; both ends use it. A message is a dict with ``op``. Nothing is unpickled from a socket.
 
+driver -> both: levels log_level
 driver -> reader: start stop pause resume assign revoke generation steer throttle durable claimed offsets end ping
-reader -> driver: hello offsets measures ping
-writer -> driver: hello running paused durable released claimed failed lost ended steer throttle measures ping
+reader -> driver: hello offsets measures lines ping
+writer -> driver: hello running paused durable released claimed failed lost ended steer throttle measures lines ping
 commit -> driver: hello(totals); driver -> commit: totals(error)
 driver -> preview: preview ping; preview -> driver: hello previewed doing over ping
 """

@@ -30,6 +30,7 @@ from spark_connect_rt.spark.executor.hosting import load_clients
 from spark_connect_rt.spark.executor.late_plugins import ask_this_driver
 from spark_connect_rt.spark.executor.log_masking import mask_logs
 from spark_connect_rt.spark.executor.reader_side import ReaderSide
+from spark_connect_rt.spark.executor.task_logs import EXECUTOR_LOGS
 from spark_connect_rt.spark.executor.ticket import SliceTicket
 from spark_connect_rt.spark.executor.writer_side import WriterSide
 
@@ -103,7 +104,9 @@ class _Reader(DataSourceReader):  # type: ignore[misc]
         clients = load_clients(ticket.clients)
         client = ControlClient(ticket, "reader", exit_when_lost)
         side = ReaderSide(clients, client.send)
-        client.listen(side.handle)  # only now: what it starts sends by the client at once
+        EXECUTOR_LOGS.attach(side.tasks)
+        # Only now: what it starts sends by the client at once.
+        client.listen(side.handle, lambda: EXECUTOR_LOGS.flush_to(client.send_now))
         try:
             for row in side.rows():
                 yield to_arrow(row)
@@ -122,8 +125,9 @@ class _Writer(DataSourceArrowWriter):  # type: ignore[misc]
         ask_this_driver(ticket)
         clients = load_clients(ticket.clients)
         client = ControlClient(ticket, "writer", exit_when_lost)
-        client.listen(lambda message: None)
         side = WriterSide(clients, client.send)
+        EXECUTOR_LOGS.attach(side.tasks)
+        client.listen(lambda message: None, lambda: EXECUTOR_LOGS.flush_to(client.send_now))
         try:
             totals = side.run(_rows(iterator))
         finally:

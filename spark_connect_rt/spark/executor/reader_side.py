@@ -21,7 +21,7 @@ from spark_connect_rt.errors import TimedOutError
 from spark_connect_rt.pipeline.delivery_runs import metadata_of
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
-from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.protocol.ids import ConnectorTaskId, TopicPartition
 from spark_connect_rt.spark.executor.control_wire import Message, decode_launch, decode_offsets, encode_launch
 from spark_connect_rt.spark.executor.frames import MARKER_ROW, Row, RowKind
 from spark_connect_rt.spark.executor.hosting import tell_or_log, trace_of
@@ -109,6 +109,10 @@ class ReaderSide:
         news = self._hosts[number].news(time.monotonic(), last=True) if number in self._hosts else None
         if news is not None:
             tell_or_log(self._send, {"op": "measures", "host": number, **news})
+
+    def tasks(self) -> list[ConnectorTaskId]:
+        """Return the tasks that are hosted now. Any thread."""
+        return [host.task for host in list(self._hosts.values())]
 
     def abandon(self) -> None:
         """Stop everything without ceremony: the channel or the job is gone."""

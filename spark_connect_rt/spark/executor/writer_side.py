@@ -13,6 +13,7 @@ import orjson
 from spark_connect_rt.errors import FencedError
 from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.task_runner import TaskKind, TaskLaunch
+from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.executor.control_wire import decode_launch
 from spark_connect_rt.spark.executor.frames import Row, RowKind
 from spark_connect_rt.spark.executor.lane import Lane, Report, Totals
@@ -94,6 +95,10 @@ class WriterSide:
         self._lanes[row.host] = lane
         self._totals[row.host] = lane.totals
         lane.start()
+
+    def tasks(self) -> list[ConnectorTaskId]:
+        """Return the tasks that are hosted now. Any thread."""
+        return [lane.launch.task for lane in list(self._lanes.values()) if lane.is_alive()]
 
     def abandon(self) -> None:
         """The slice is over: no lane may report any more."""

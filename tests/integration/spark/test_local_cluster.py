@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,7 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_connect_rt.ports.management.previews import Ended, PreviewOrder
 from spark_connect_rt.ports.task_runner import Assign, BatchDurable, TaskFailed
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.driver.session import build_session
@@ -57,4 +59,23 @@ def test_tasks_run_on_executors_and_survive_the_loss_of_one(session: SparkSessio
     assert worker.end(sink).drained
     sent = worker.sent("a")
     assert set(sent) == set(range(max(sent) + 1))
+    a_preview_is_run_and_ended(worker)
     worker.runner.close(10_000)
+
+
+def a_preview_is_run_and_ended(worker: Worker) -> None:
+    """On an executor that is reached by TCP and TLS; one that hangs is ended there when it is not wanted any more."""
+    previews = worker.runner.previews()
+    found = previews.run(PreviewOrder(worker.launch("p", "CountingSource", count="9"), 3, 30.0), threading.Event())
+    assert (found.ended, found.error) == (Ended.RECORDS, None)
+    assert [one[0]["record"]["value"] for one in found.records] == ["p-0", "p-1", "p-2"]
+    cancelled = threading.Event()
+    hangs = PreviewOrder(worker.launch("h", "CountingSource", count="1", fail="hang"), 3, 60.0)
+    asking = threading.Thread(target=lambda: previews.run(hangs, cancelled))
+    asking.start()
+    worker.until(lambda: any(line.startswith("hangs") for line in worker.notes("h")))
+    cancelled.set()
+    asking.join(20)
+    (pid,) = pids(worker, "h")
+    worker.until(lambda: not psutil.pid_exists(pid))
+    assert not worker.sent("p")

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import asyncio
-import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -18,14 +16,17 @@ from spark_connect_rt.rest.management import events as rest_events
 from spark_connect_rt.rest.management.routes import Management
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from spark_connect_rt.testing.memory_connectors import faults
+from tests.unit.management.event_stream_client import followed
 from tests.unit.management.managed_workers import ManagedWorkers
 from tests.unit.rest.conftest import ask
 from tests.unit.rest.test_over_herders import QUICK
 from tests.unit.runtime.cluster_stories import source
 
+STREAM = "/admin/events/stream"
+
 
 def with_events(worker: InProcessWorker, reads: HttpGroupReads) -> Management:
-    return Management(group_reads=reads, events=GroupEvents(worker.events, reads, SystemClock()))
+    return Management(group_reads=reads, events=GroupEvents(worker.events, reads, SystemClock(), limit_ms=10_000))
 
 
 @pytest.fixture
@@ -148,62 +149,6 @@ def test_a_parameter_that_cannot_be_read_is_refused(workers: ManagedWorkers, que
     assert words in answer.json()["message"]
 
 
-def frames(text: str) -> list[dict[str, str]]:
-    found = []
-    for frame in text.split("\n\n"):
-        lines = [line.partition(": ") for line in frame.splitlines() if line and not line.startswith((":", "retry"))]
-        if lines:
-            found.append({name: value for name, _, value in lines})
-    return found
-
-
-def followed(workers: ManagedWorkers, of: str, meanwhile: Any, last: str = "", for_s: float = 1.2) -> Sequence[Any]:
-    """Return what a client of the stream got; the application runs by itself, without a socket."""
-    app, got = workers.app(of), bytearray()
-
-    async def follow() -> None:
-        headers = [(b"accept", b"text/event-stream")] + ([(b"last-event-id", last.encode())] if last else [])
-        path = "/admin/events/stream"
-        scope = {
-            "type": "http",
-            "http_version": "1.1",
-            "method": "GET",
-            "scheme": "http",
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": b"",
-            "headers": headers,
-            "server": ("h", 8083),
-            "client": ("c", 1),
-            "app": app,
-        }
-        gone = asyncio.Event()
-        asked = False
-
-        async def receive() -> dict[str, Any]:
-            nonlocal asked
-            if not asked:
-                asked = True
-                return {"type": "http.request", "body": b"", "more_body": False}
-            await gone.wait()
-            return {"type": "http.disconnect"}
-
-        async def send(message: dict[str, Any]) -> None:
-            got.extend(message.get("body", b""))
-            if message["type"] == "http.response.start":
-                assert message["status"] == 200
-
-        running = asyncio.ensure_future(app(scope, receive, send))  # type: ignore[arg-type]
-        await asyncio.sleep(0.5)
-        await asyncio.to_thread(meanwhile)
-        await asyncio.sleep(for_s)
-        gone.set()
-        await asyncio.wait_for(running, 5)
-
-    asyncio.run(follow())
-    return [json.loads(one["data"]) | {"sse": one} for one in frames(got.decode())]
-
-
 def test_a_stream_goes_on_behind_the_last_event_on_another_worker(
     workers: ManagedWorkers, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -214,12 +159,12 @@ def test_a_stream_goes_on_behind_the_last_event_on_another_worker(
     def level(name: str) -> None:
         workers.ask("w1", "PUT", f"/admin/loggers/{name}?scope=cluster", {"level": "DEBUG"})
 
-    first = followed(workers, "w1", lambda: level("one"))
+    first = followed(workers.app("w1"), STREAM, lambda: level("one"))
     assert [one["details"].get("logger") for one in first] == ["one"]
     assert first[0]["sse"]["event"] == "logger"
     assert first[0]["sse"]["id"] == first[0]["id"]
     level("two")  # no one listens
-    rest = followed(workers, "w2", lambda: level("three"), last=first[0]["id"])
+    rest = followed(workers.app("w2"), STREAM, lambda: level("three"), last=first[0]["id"])
     assert [one["details"].get("logger") for one in rest if one["kind"] == "logger"] == ["two", "three"]
 
 
@@ -235,7 +180,7 @@ def test_a_browser_may_accept_event_streams_only_and_they_end_with_the_worker(wo
         time.sleep(0.6)
         left_open.append(streams.open)
 
-    followed(workers, "w1", stop)
+    followed(workers.app("w1"), STREAM, stop)
     assert left_open == [1, 0]
     late = workers.ask("w1", "GET", "/admin/events/stream")
     assert (late.status_code, late.json()["code"]) == (500, "CRT-1070")

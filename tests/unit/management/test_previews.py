@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.connector import SinkConnector, SourceConnector, SparkSinkConnector
-from spark_connect_rt.errors import BadConfigError, BadRequestError, ConnectError, NotFoundError
+from spark_connect_rt.errors import BadConfigError, BadRequestError, ConnectError, NotFoundError, ShuttingDownError
 from spark_connect_rt.management.previews.planned_tasks import planned_config
 from spark_connect_rt.management.previews.previewing import ConnectorPreviews
 from spark_connect_rt.management.previews.starting_points import positions_of, topics_of
@@ -111,7 +111,7 @@ def test_what_cannot_be_previewed_is_refused_with_the_reason(previewing: Preview
         ({"config": source(1) | {"tasks.max": "0"}}, BadConfigError, "tasks.max"),
         ({"config": source(1) | {"connector.class": "Stubborn"}}, BadRequestError, "it writes topics of its own"),
         ({"config": source(1), "put": True}, BadRequestError, "source connector"),
-        ({"config": {"connector.class": "BySpark", "topics": "t"}}, BadRequestError, "Spark itself"),
+        ({"config": {"connector.class": "BySpark", "topics": "t"}, "put": True}, BadRequestError, "preview_put"),
         ({"config": {"connector.class": "MemorySink", "topics": "t"}, "put": True}, BadRequestError, "preview_put"),
         ({"config": {"connector.class": "MemorySink", "topics": "absent"}}, BadRequestError, "absent"),
         (
@@ -139,6 +139,28 @@ def test_a_sink_begins_where_its_group_is_and_the_group_is_not_changed(previewin
     order = previewing.order(config=config, name="out", begin=From.GIVEN, offsets=given)
     assert order.positions == [("t", 0, 3), ("t", 1, -1)]
     assert groups.committed({}, "connect-out") == {place: 4}
+
+
+def test_a_sink_that_spark_writes_is_read_as_others_are(previewing: Previewing) -> None:
+    order = previewing.order(config={"connector.class": "BySpark", "topics": "t"}, begin=From.START)
+    assert order.positions == [("t", 0, -1), ("t", 1, -1)]
+    assert order.launch.client_config["group.id"]
+
+
+def test_previews_end_with_their_worker(previewing: Previewing) -> None:
+    seen: list[threading.Event] = []
+
+    def run(order: PreviewOrder, cancelled: threading.Event) -> PreviewOutcome:
+        seen.append(cancelled)
+        previewing.previews.stop()
+        assert cancelled.is_set()
+        return previewing.runner.outcome
+
+    previewing.runner.run = run  # type: ignore[method-assign]
+    previewing.previews.preview(PreviewRequest("src"), threading.Event())
+    with pytest.raises(ShuttingDownError):
+        previewing.previews.preview(PreviewRequest("src"), threading.Event())
+    assert len(seen) == 1
 
 
 def test_a_third_preview_side_by_side_is_refused_and_leaves_its_place(previewing: Previewing) -> None:

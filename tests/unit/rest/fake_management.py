@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from spark_connect_rt.ports.management.checks import CheckLine, CheckReport, CheckRequest
 from spark_connect_rt.ports.management.events import GroupEvent
 from spark_connect_rt.ports.management.group_reads import Unanswered
+from spark_connect_rt.ports.management.log_lines import LogLine, PlacedLine, WantedLines
 from spark_connect_rt.ports.management.previews import (
     Preview,
     PreviewedRecord,
@@ -31,6 +32,18 @@ class FakeEvents:
 
     def gathered(self) -> tuple[Sequence[GroupEvent], Sequence[Unanswered]]:
         return (EVENT,), (Unanswered("w2:8083", "no answer within 1000 ms"),)
+
+
+LINE = LogLine(5, "INFO", "x", 0, "executor", "w1:8083", "host", "hello")
+
+
+class FakeLogs:
+    """One line, and a worker that did not answer."""
+
+    def lines(
+        self, wanted: WantedLines, after: Mapping[str, int] | None = None, *, everywhere: bool = True
+    ) -> tuple[Sequence[PlacedLine], Sequence[Unanswered]]:
+        return (PlacedLine(LINE, "run", 1),), (Unanswered("w2:8083", "no answer within 1000 ms"),)
 
 
 class FakePreviews:
@@ -63,4 +76,6 @@ class FakeChecks:
         return CheckReport(False, (line,))
 
 
-EVERY_PART = Management(events=FakeEvents(), previews=FakePreviews(), overview=FakeOverview(), checks=FakeChecks())
+EVERY_PART = Management(
+    events=FakeEvents(), logs=FakeLogs(), previews=FakePreviews(), overview=FakeOverview(), checks=FakeChecks()
+)

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from spark_connect_rt.app.cluster.session import Session
-from spark_connect_rt.app.commands.cluster.cluster_command import command
+from spark_connect_rt.app.commands.cluster.cluster_command import changing, command
 from spark_connect_rt.app.commands.cluster.options import DryRun, Files, Name, Selection, SomeNames, Yes
 from spark_connect_rt.app.commands.cluster.reading_words import PANEL
 
@@ -35,7 +35,7 @@ def add_changing_words(cli: typer.Typer) -> None:
 
 def _add_configuring(cli: typer.Typer) -> None:
     @cli.command(rich_help_panel=PANEL)
-    @command
+    @changing
     def apply(
         session: Session,
         files: Files = None,
@@ -71,7 +71,7 @@ def _add_configuring(cli: typer.Typer) -> None:
         return past.config_diff(session, words[0], int(words[1]), int(words[2]))
 
     @cli.command(rich_help_panel=PANEL)
-    @command
+    @changing
     def create(
         session: Session, words: Words = None, file: File = None, state: State = None, dry_run: DryRun = False
     ) -> int:
@@ -81,7 +81,7 @@ def _add_configuring(cli: typer.Typer) -> None:
         return applying.create(session, words or [], file, state, dry_run)
 
     @cli.command(rich_help_panel=PANEL)
-    @command
+    @changing
     def patch(session: Session, name: Name, changes: Changes, dry_run: DryRun = False) -> int:
         """Change some settings of a connector."""
         from spark_connect_rt.app.cluster import applying
@@ -89,7 +89,7 @@ def _add_configuring(cli: typer.Typer) -> None:
         return applying.patch(session, name, changes, dry_run)
 
     @cli.command(rich_help_panel=PANEL)
-    @command
+    @changing
     def edit(session: Session, name: Name) -> int:
         """Open a connector's configuration in $VISUAL or $EDITOR. Exit code 9: somebody changed it meanwhile."""
         from spark_connect_rt.app.cluster import editing
@@ -99,7 +99,7 @@ def _add_configuring(cli: typer.Typer) -> None:
 
 def _add_steering(cli: typer.Typer) -> None:
     @cli.command(rich_help_panel=PANEL)
-    @command
+    @changing
     def pause(
         session: Session,
         names: SomeNames = None,
@@ -112,7 +112,7 @@ def _add_steering(cli: typer.Typer) -> None:
         return _steer(session, "pause", (names, selection, failed, all_), dry_run)
 
     @cli.command(rich_help_panel=PANEL)
-    @command
+    @changing
     def resume(
         session: Session,
         names: SomeNames = None,
@@ -125,7 +125,7 @@ def _add_steering(cli: typer.Typer) -> None:
         return _steer(session, "resume", (names, selection, failed, all_), dry_run)
 
     @cli.command(rich_help_panel=PANEL)
-    @command
+    @changing
     def stop(
         session: Session,
         names: SomeNames = None,
@@ -138,7 +138,7 @@ def _add_steering(cli: typer.Typer) -> None:
         return _steer(session, "stop", (names, selection, failed, all_), dry_run)
 
     @cli.command(rich_help_panel=PANEL)
-    @command
+    @changing
     def restart(
         session: Session,
         names: SomeNames = None,
@@ -155,7 +155,7 @@ def _add_steering(cli: typer.Typer) -> None:
         return steering.restart(session, chosen, connector_only, dry_run)
 
     @cli.command(rich_help_panel=PANEL)
-    @command
+    @changing
     def delete(
         session: Session,
         names: SomeNames = None,

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Annotated, Any
 
 import typer
 
 from spark_connect_rt.app.cluster.session import Session, Surroundings, run
 
+NOTE = "X-Connectrt-Note"
 ContextName = Annotated[
     str | None, typer.Option("--context", help="A context of the file; none: the current one.", show_default=False)
 ]
@@ -23,13 +25,24 @@ Url = Annotated[
     ),
 ]
 
+Note = Annotated[
+    str | None, typer.Option("--note", help="Why: it stands in the history of changes.", show_default=False)
+]
 
-def command(act: Callable[..., int | None]) -> Callable[..., None]:
+
+def changing(act: Callable[..., int | None]) -> Callable[..., None]:
+    """Return what ``command`` does, with ``--note`` beside: for words that change something."""
+    return command(act, notes=True)
+
+
+def command(act: Callable[..., int | None], notes: bool = False) -> Callable[..., None]:
     """Return a function for ``app.command()``: opens the session, ends with the exit code."""
     signature = inspect.signature(act, eval_str=True)
 
-    def run_it(ctx: typer.Context, context: str | None = None, url: str | None = None, **given: Any) -> None:
-        code = run(session_of(ctx, context, url), lambda session: act(session, **given))
+    def run_it(
+        ctx: typer.Context, context: str | None = None, url: str | None = None, note: str | None = None, **given: Any
+    ) -> None:
+        code = run(session_of(ctx, context, url, note), lambda session: act(session, **given))
         if code:
             raise SystemExit(code)
 
@@ -38,6 +51,8 @@ def command(act: Callable[..., int | None]) -> Callable[..., None]:
         inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ContextName),
         inspect.Parameter("url", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Url),
     ]
+    if notes:
+        more.append(inspect.Parameter("note", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Note))
     first = inspect.Parameter("ctx", inspect.Parameter.POSITIONAL_OR_KEYWORD, annotation=typer.Context)
     ordered = [first, *(one.replace(kind=inspect.Parameter.KEYWORD_ONLY) for one in own), *more]
     run_it.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]
@@ -46,16 +61,23 @@ def command(act: Callable[..., int | None]) -> Callable[..., None]:
     return run_it
 
 
-def session_of(ctx: typer.Context, context: str | None, url: str | None) -> Session:
+def session_of(ctx: typer.Context, context: str | None, url: str | None, note: str | None = None) -> Session:
     """Return the session of a command; a test puts its Surroundings into ``ctx.obj``."""
     around = ctx.obj if isinstance(ctx.obj, Surroundings) else Surroundings()
 
     def connection() -> Any:
         from spark_connect_rt.app.cluster.contexts import chosen, contexts_file, load_contexts
 
-        return chosen(load_contexts(contexts_file(around.environment)), around.environment, context, url).connection()
+        contexts = load_contexts(contexts_file(around.environment))
+        found = chosen(contexts, around.environment, context, url).connection()
+        return replace(found, headers={NOTE: _header_text(note)}) if note else found
 
     return Session(around, connection)
+
+
+def _header_text(text: str) -> str:
+    """Return what a header may hold of a text: one line; what is not ASCII is replaced."""
+    return " ".join(text.split()).encode("ascii", "replace").decode()
 
 
 def local(act: Callable[..., int | None]) -> Callable[..., None]:

@@ -13,7 +13,7 @@ import typer
 
 from spark_connect_rt.app.cluster.session import Session, run
 from spark_connect_rt.app.cluster.tables import Output
-from spark_connect_rt.app.commands.cluster.cluster_command import ContextName, Url, command, session_of
+from spark_connect_rt.app.commands.cluster.cluster_command import ContextName, Note, Url, changing, command, session_of
 from spark_connect_rt.app.commands.cluster.options import DryRun, Form, Limit, Name, Names, Yes
 from spark_connect_rt.errors import BadRequestError
 
@@ -30,6 +30,7 @@ Stop = Annotated[bool, typer.Option("--stop", help="Stop the connector for it, a
 First = Annotated[int, typer.Argument(metavar="A", help="Number of a change (connectrt offsets history NAME).")]
 Second = Annotated[int, typer.Argument(metavar="B", help="Number of another.")]
 MaybeNumber = Annotated[int | None, typer.Argument(metavar="[A]", help="Number of the change; none: the last one.")]
+Force = Annotated[bool, typer.Option("--force", help="Though the connector has moved on since the change.")]
 Time = Annotated[str, typer.Option("--time", help="2026-11-21T10:00 (this machine's zone), ms since 1970, or 2h ago.")]
 FileAndName = Annotated[
     list[str], typer.Argument(metavar="[FILE] NAME", help="The connector; before it a worker's properties file.")
@@ -55,7 +56,7 @@ def _add_present(offsets: typer.Typer, file_reset: FileReset) -> None:
         return getting.get(session, kinds.kind_of("offsets"), kinds.Asked(names or []), output)
 
     @offsets.command("set")
-    @command
+    @changing
     def set_offsets(
         session: Session,
         name: Name,
@@ -80,6 +81,7 @@ def _add_present(offsets: typer.Typer, file_reset: FileReset) -> None:
         yes: Yes = False,
         context: ContextName = None,
         url: Url = None,
+        note: Note = None,
         safety: NewFile = None,
         apply: Apply = False,
         override: Override = None,
@@ -99,7 +101,7 @@ def _add_present(offsets: typer.Typer, file_reset: FileReset) -> None:
                 raise BadRequestError("offsets reset NAME, or offsets reset FILE NAME [--backup, --apply, --set]")
             return offset_changes.reset_offsets(session, words[0], (stop, dry_run, yes))
 
-        code = run(session_of(ctx, context, url), act)
+        code = run(session_of(ctx, context, url, note), act)
         if code:
             raise SystemExit(code)
 
@@ -123,17 +125,22 @@ def _add_past(offsets: typer.Typer) -> None:
         return past.offsets_diff(session, name, before, after)
 
     @offsets.command()
-    @command
+    @changing
     def undo(
-        session: Session, name: Name, number: MaybeNumber = None, dry_run: DryRun = False, yes: Yes = False
+        session: Session,
+        name: Name,
+        number: MaybeNumber = None,
+        force: Force = False,
+        dry_run: DryRun = False,
+        yes: Yes = False,
     ) -> int:
         """Take back a change of offsets: stops the connector, writes, starts it. Exit code 9: it is not safe."""
         from spark_connect_rt.app.cluster import past
 
-        return past.undo_offsets(session, name, number, dry_run, yes)
+        return past.undo_offsets(session, name, number, past.How(dry_run, yes, force))
 
     @offsets.command()
-    @command
+    @changing
     def goto(session: Session, name: Name, time: Time, dry_run: DryRun = False, yes: Yes = False) -> int:
         """Set the offsets to where the connector was at a time."""
         from spark_connect_rt.app.cluster import past

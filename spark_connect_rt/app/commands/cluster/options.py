@@ -30,7 +30,7 @@ Name = Annotated[str, typer.Argument(metavar="NAME", help="The connector.", auto
 MaybeName = Annotated[
     str | None, typer.Argument(metavar="[NAME]", help="Only of this connector.", autocompletion=connector_names)
 ]
-Form = Annotated[Output, typer.Option("--output", "-o", help="How it is written.")]
+Form = Annotated[Output, typer.Option("--output", "-o", help="How it is written: table, wide, json, yaml or name.")]
 Selection = Annotated[
     str | None,
     typer.Option(

@@ -8,7 +8,7 @@ import typer
 
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.tables import Output
-from spark_connect_rt.app.commands.cluster.cluster_command import command
+from spark_connect_rt.app.commands.cluster.cluster_command import changing, command
 from spark_connect_rt.app.commands.cluster.completion import connector_names, logger_names
 from spark_connect_rt.app.commands.cluster.options import (
     DryRun,
@@ -48,6 +48,10 @@ Offsets = Annotated[str | None, typer.Option("--offsets", help="Begin at the off
 Put = Annotated[bool, typer.Option("--put", help="Give them to put of a sink that can roll back.")]
 CheckFile = Annotated[str, typer.Argument(metavar="FILE", help="JSON, YAML or .properties; - for standard input.")]
 Number = Annotated[int, typer.Argument(metavar="A", help="Number of the change (connectrt history NAME).")]
+Secrets = Annotated[
+    list[str] | None,
+    typer.Option("--secret", help="setting=value of one that the history hides; value - asks for it; repeatable."),
+]
 Logger = Annotated[str, typer.Argument(metavar="LOGGER", help="Its name.", autocompletion=logger_names)]
 MaybeLogger = Annotated[
     str | None, typer.Argument(metavar="[LOGGER]", help="Its name; none: all.", autocompletion=logger_names)
@@ -163,12 +167,14 @@ def _add_past(cli: typer.Typer) -> None:
         return getting.get(session, known.kind_of("history"), asked, output)
 
     @cli.command(rich_help_panel=PANEL)
-    @command
-    def rollback(session: Session, name: Name, number: Number, dry_run: DryRun = False, yes: Yes = False) -> int:
+    @changing
+    def rollback(
+        session: Session, name: Name, number: Number, secrets: Secrets = None, dry_run: DryRun = False, yes: Yes = False
+    ) -> int:
         """Make a configuration what it was after change A; the difference is shown first."""
         from spark_connect_rt.app.cluster import past
 
-        return past.rollback(session, name, number, dry_run, yes)
+        return past.rollback(session, name, number, secrets or [], past.How(dry_run, yes))
 
 
 def _add_loggers(cli: typer.Typer) -> None:
@@ -184,7 +190,7 @@ def _add_loggers(cli: typer.Typer) -> None:
         return getting.get(session, kinds.kind_of("loggers"), kinds.Asked([name] if name else []), output)
 
     @loggers.command("set")
-    @command
+    @changing
     def set_logger(session: Session, name: Logger, level: LoggerLevel, one_worker: OneWorker = False) -> int:
         """Set a logger and all below it on every worker of the group."""
         from spark_connect_rt.client import calls

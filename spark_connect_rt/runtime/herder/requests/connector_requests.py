@@ -31,6 +31,7 @@ from spark_connect_rt.ports.herder_values import ConfigWritten, ConnectorStateIn
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
+from spark_connect_rt.runtime.herder.requests.initial_offsets import InitialOffsets
 from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
 from spark_connect_rt.runtime.herder.steps.publishing import Publishing
@@ -55,6 +56,7 @@ class ConnectorRequests:
         calls: TopicCalls,
         fencing: ZombieFencing,
         offsets: OffsetRequests,
+        beginnings: InitialOffsets,
     ) -> None:
         self._deps = deps
         self._store = deps.config_store
@@ -65,12 +67,13 @@ class ConnectorRequests:
         self._calls = calls
         self._fencing = fencing
         self._offsets = offsets
+        self._beginnings = beginnings
 
     def serve(self, request: TickRequest) -> Any:  # noqa: C901 - a table: one line for each request
         """Return the answer or a Future of it; raise the error that is the answer."""
         match request:
-            case CreateConnector(name, config, initial_state):
-                return self._create(name, config, initial_state)
+            case CreateConnector():
+                return self._create(request)
             case PutConfig(name, config, expected):
                 return self._put_config(name, config, expected)
             case DeleteConnector(name):
@@ -96,18 +99,28 @@ class ConnectorRequests:
             case _:
                 assert_never(request)
 
-    def _create(self, name: str, config: Mapping[str, str], initial_state: TargetState | None) -> Future[ConfigWritten]:
+    def _create(self, request: CreateConnector) -> Future[ConfigWritten]:
         """Create; the target state is written first, so that nothing starts by mistake."""
+        name, config = request.name, request.config
         self._require_leader(f"create connector {name}")
         if self._store.snapshot().contains(name):
             raise AlreadyExistsError(f"Connector {name} already exists")
-        return self._write_config(name, config, initial_state, created=True)
+        self._beginnings.refuse_under_way(name)
+        if request.initial_offsets is None:
+            return self._write_config(name, config, request.initial_state, created=True)
+
+        def write() -> Future[ConfigWritten]:
+            self._require_leader(f"create connector {name}")
+            return self._write_config(name, config, request.initial_state, created=True)
+
+        return self._beginnings.create(name, config, request.initial_offsets, write)
 
     def _put_config(self, name: str, config: Mapping[str, str], expected: int | None) -> Future[ConfigWritten]:
         """Create or replace."""
         self._require_leader(f"configure connector {name}")
         self.require_version(name, expected)
         created = not self._store.snapshot().contains(name)
+        self._beginnings.refuse_under_way(name)
         return self._write_config(name, config, None, created)
 
     def config_to_patch(self, name: str, expected: int | None = None) -> Mapping[str, str]:

@@ -47,8 +47,13 @@ class OffsetChange:
         offsets: SourceOffsetStores,
         name: str,
         fence: Callable[[str], object] = lambda _: None,
+        config: Mapping[str, str] | None = None,
     ) -> None:
-        """Take what it changes; ``fence`` blocks until the producers of the connector's tasks are shut out."""
+        """Take what it changes; ``fence`` blocks until the producers of the connector's tasks are shut out.
+
+        ``config``: of a connector that is not there yet; None: as it is configured.
+        """
+        self._config = config
         self._deps = deps
         self._offsets = offsets
         self._name = name
@@ -56,7 +61,8 @@ class OffsetChange:
 
     def carry_out(self, offsets: Sequence[OffsetPair] | None) -> str:
         """Alter these, None: reset all. Raises ConnectError in Java's words."""
-        config = self._deps.resolve(self._deps.config_store.snapshot().connector_config(self._name) or {})
+        raw = self._config or self._deps.config_store.snapshot().connector_config(self._name) or {}
+        config = self._deps.resolve(raw)
         try:
             connector = new_connector(self._deps.plugins, config)
         except NotFoundError as error:

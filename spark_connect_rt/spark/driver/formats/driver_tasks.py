@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.errors import DataError
+from spark_connect_rt.ports.management.log_subjects import working_for
 from spark_connect_rt.ports.task_runner import (
     Assign,
     OnTaskEvent,
@@ -91,6 +92,7 @@ class DriverTask(ABC):
 
     def _run(self) -> None:
         drained = True
+        working_for(self.launch.task)
         try:
             self._open()
             self._on_event((TaskPaused if self._paused else TaskRunning)(self.launch.task, self.launch.run))

@@ -18,6 +18,7 @@ import pyarrow as pa
 
 from spark_connect_rt.errors import RetriableError, ShuttingDownError
 from spark_connect_rt.ports.executor_clients import BatchConsumer, ExecutorClients
+from spark_connect_rt.ports.management.log_subjects import working_for
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.control_wire import encode_offsets
@@ -43,6 +44,7 @@ class SinkFeed(threading.Thread):
         self._looked_s = 0.0
         self._host = host
         self._launch = launch
+        self.task = launch.task
         self._rows = rows
         self._clients = clients
         self._changes: deque[Callable[[], None]] = deque()  # from the channel's thread, run on this one
@@ -78,6 +80,7 @@ class SinkFeed(threading.Thread):
 
     def run(self) -> None:
         """Thread body: nothing escapes but rows."""
+        working_for(self.task)
         try:
             try:
                 self._feed_until_stopped()

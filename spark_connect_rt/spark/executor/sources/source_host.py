@@ -18,6 +18,7 @@ from spark_connect_rt.errors import ConnectError, ShuttingDownError
 from spark_connect_rt.pipeline.source_pipeline import ConvertedBatch
 from spark_connect_rt.pipeline.transaction_boundaries import End, TransactionBoundaries
 from spark_connect_rt.ports.executor_clients import DeliveryReports, ExecutorClients
+from spark_connect_rt.ports.management.log_subjects import working_for
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.frames import EXACT, BatchHead, Row, RowKind, encode_records
 from spark_connect_rt.spark.executor.hosting import HostLostError, Switches, load_class, monotonic_ms, text_of, trace_of
@@ -47,6 +48,7 @@ class SourceHost(threading.Thread):
         self._parts = SourceParts(host, launch, clients, driver, self.switches, self.meter, self)
         self._host = host
         self._launch = launch
+        self.task = launch.task
         self._rows = rows
         self._durable: deque[Durable] = deque()  # not reported yet
         self._delivery_reports = DeliveryReports.NOTHING
@@ -66,6 +68,7 @@ class SourceHost(threading.Thread):
 
     def run(self) -> None:
         """Thread body: nothing escapes but rows."""
+        working_for(self.task)
         try:
             try:
                 self._run_task()

@@ -189,6 +189,13 @@ def test_two_thousand_connectors_are_one_request_and_a_moment(cluster: StandInCl
     assert len(cluster.asked) == 1
 
 
+def test_an_answer_of_another_shape_is_no_trace(three: StandInCluster, connectrt: Commands) -> None:
+    three.admin["/admin/group"] = {"members": []}
+    ended = connectrt("get", "workers")
+    assert ended.code == 1
+    assert "not as expected: KeyError: 'workers'" in ended.err
+
+
 def test_nobody_answers(connectrt: Commands, cluster: StandInCluster) -> None:
     def down(_: str) -> None:
         raise httpx.ConnectError("connection refused")

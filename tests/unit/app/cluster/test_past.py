@@ -83,6 +83,10 @@ def test_rollback_shows_asks_and_applies(cluster: StandInCluster, connectrt: Com
     assert connectrt("rollback", "x", "7", "--dry-run").code == 0
     assert connectrt("rollback", "x", "7", "--yes").out.endswith("connector x rolled back to change 7\n")
     assert cluster.bodies[-1] == {"dry_run": False}
+    words = ("--secret", "password=p=q", "--note", "OPS-7\nwhy é", "--yes")
+    assert connectrt("rollback", "x", "7", *words).code == 0
+    assert cluster.bodies[-1] == {"dry_run": False, "secrets": {"password": "p=q"}}
+    assert cluster.headers[-1]["x-connectrt-note"] == "OPS-7 why ?"
     diff.clear()
     assert connectrt("rollback", "x", "7").out == "connector x unchanged\n"
 
@@ -106,6 +110,8 @@ def test_undo_of_the_last_change_of_offsets(cluster: StandInCluster, connectrt: 
     ended = connectrt("offsets", "undo", "x", "9", "--yes")
     assert (ended.code, ended.err) == (9, "connectrt: the connector has moved since change 9\n")
     assert cluster.bodies[-1] == {"dry_run": True}
+    connectrt("offsets", "undo", "x", "9", "--force")
+    assert cluster.bodies[-1] == {"dry_run": True, "force": True}
     cluster.admin["POST /admin/history/x/9/undo"] = refused(409, "not safe: it runs elsewhere")
     assert connectrt("offsets", "undo", "x", "9").code == 9
 

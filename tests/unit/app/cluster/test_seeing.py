@@ -145,7 +145,9 @@ def test_top_writes_once_where_nobody_looks(cluster: StandInCluster, connectrt: 
         "records_per_second": 1000.0,
         "unanswered": [{"worker_id": "w2", "why": "away"}],
     }
-    head, header, row = connectrt("top").lines
+    cluster.admin["/admin/overview"]["connectors"].append({"name": "good", "state": "RUNNING", "tasks": {"RUNNING": 1}})
+    head, header, row, good = connectrt("top").lines
+    assert good.split() == ["good", "-", "RUNNING", "1/1", "-", "-", "-", "-"]
     assert head.endswith("40 connectors, 39 RUNNING, 1 FAILED, 1 abnormal, 1,000 records/s; 1 worker(s) do not answer")
     assert header.split() == ["NAME", "TYPE", "STATE", "TASKS", "RECORDS/S", "LAG", "ERRORS", "WHY"]
     assert row == "bad    sink   RUNNING   1/2 (1 failed)   12          7     1        task 1 failed"
