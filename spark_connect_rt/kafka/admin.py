@@ -239,6 +239,16 @@ class KafkaAdmin:
         for future in answers.values():
             self._result(future, f"deleting records of {topic}", timeout_ms)
 
+    def delete_topics(self, topics: Iterable[str], timeout_ms: int = DEFAULT_TIMEOUT_MS) -> None:
+        """Delete topics; what is gone or may not be deleted is left as it is, and named in the log."""
+        answers = self._admin.delete_topics(list(topics), operation_timeout=timeout_ms / 1000)
+        for name, future in answers.items():
+            try:
+                future.result(timeout_ms / 1000 + 5)
+            except KafkaException as error:
+                if not is_code(error, "UNKNOWN_TOPIC_OR_PART"):
+                    _log.warning("topic %s was not deleted: %s", name, error)
+
     def group_is_active(self, group: str, timeout_ms: int = DEFAULT_TIMEOUT_MS) -> bool:
         """Return whether a group, of whatever protocol type, has members now."""
         return bool(self.members_metadata(group, timeout_ms))

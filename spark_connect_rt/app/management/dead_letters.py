@@ -6,11 +6,13 @@ from spark_connect_rt.config.client_properties import (
     log_client_properties,
     replay_log_properties,
     replay_producer_properties,
+    shared_admin_properties,
 )
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
+from spark_connect_rt.management.letters.connector_feed import HerderFeed
 from spark_connect_rt.management.letters.desk import LetterDesk, Marks
 from spark_connect_rt.management.letters.letter_edit import LetterEdit
 from spark_connect_rt.management.letters.letter_forms import LetterForms
@@ -20,7 +22,7 @@ from spark_connect_rt.management.letters.queues import Queues
 from spark_connect_rt.management.letters.replay_log import OnEnd, ReplayLog, ReplayTopic
 from spark_connect_rt.management.letters.replay_run import RunParts
 from spark_connect_rt.management.letters.replays import LetterReplays
-from spark_connect_rt.ports.herder import HerderViews
+from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.supervision import Part
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 
@@ -28,10 +30,10 @@ SHORT_SEGMENTS = {"segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"
 
 
 def dead_letters(
-    config: WorkerConfig, worker: str, deps: HerderDependencies, views: HerderViews, admin: KafkaAdmin
+    config: WorkerConfig, worker: str, deps: HerderDependencies, herder: HerderApi, admin: KafkaAdmin
 ) -> tuple[LetterDesk, LetterReplays]:
     """Return what answers with pages of dead letters, and what replays them; nothing is started."""
-    queues = Queues(views, deps.resolve, own_topics(config))
+    queues = Queues(herder.views, deps.resolve, own_topics(config))
     topics = LetterTopics(admin, log_client_properties(config, "dead-letters").consumer)
     plugin = deps.plugins.class_of
     forms = LetterForms(queues.config_of, config.raw, plugin)
@@ -48,6 +50,7 @@ def dead_letters(
         new_producer=lambda queue: KafkaTransactionalProducer(replay_producer_properties(config, queue)),
         new_edit=lambda replay: LetterEdit(replay.edit, forms, queues.config_of, plugin, deps.resolve),
         now_ms=deps.clock.now_ms,
+        feed=HerderFeed(herder, deps.group_offsets, lambda: shared_admin_properties(config)),
     )
     return LetterDesk(queues, topics, forms, marks), LetterReplays(parts, forms, plugin)
 

@@ -81,7 +81,7 @@ class WorkerManagement:
         overview = OverviewParts(views, reads, deps.clock, deps.peers, shown_configs(deps))
         self._services.append(overview)
         logs = GroupLogs(around.herder.views, reads, around.worker_id)
-        letters, replays = dead_letters(around.config, around.worker_id, deps, views, around.admin)
+        letters, replays = dead_letters(around.config, around.worker_id, deps, around.herder, around.admin)
         self._services.append(replays)
         history = worker_history(
             around.config, around.worker_id, around.dependencies, around.herder.views, around.admin

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 from spark_connect_rt.errors import BadRequestError, DataError
@@ -10,6 +11,7 @@ from spark_connect_rt.management.letters.letter_edit import check_edit, shown_le
 from spark_connect_rt.management.letters.letter_forms import LetterForms, Plugin
 from spark_connect_rt.management.letters.replay_log import no_topic
 from spark_connect_rt.management.letters.replay_run import Edit, ReplayRun, RunParts
+from spark_connect_rt.management.letters.sink_run import SinkRun
 from spark_connect_rt.planning.letters.letter import Letter, LetterFilter
 from spark_connect_rt.planning.letters.replay_records import Replay
 from spark_connect_rt.ports.management.dead_letters import SINK, TOPIC, DryRun, EditedLetter, WantedReplay
@@ -29,6 +31,8 @@ def wanted_replay(wanted: WantedReplay, parts: RunParts, plugin: Plugin) -> Repl
         raise BadRequestError(f"target is {TOPIC} or {SINK}")
     if wanted.rate is not None and not 0 < wanted.rate <= RATE_MAX:
         raise BadRequestError(f"rate is a number of letters a second above 0, at most {RATE_MAX:.0f}")
+    if wanted.target == SINK:
+        _check_sink(wanted.connector, parts)
     if wanted.letters is not None and not 0 < len(wanted.letters) <= LETTERS_MAX:
         raise BadRequestError(f"letters are 1 to {LETTERS_MAX} of partition and offset; more by a filter")
     wanted_filter = LetterFilter.of(wanted.filter)
@@ -54,9 +58,22 @@ def wanted_replay(wanted: WantedReplay, parts: RunParts, plugin: Plugin) -> Repl
     )
 
 
+def _check_sink(connector: str | None, parts: RunParts) -> None:
+    if parts.feed is None:
+        raise BadRequestError("this worker replays to topics only")
+    config = parts.feed.config_of(connector) if connector else {}
+    if not config.get("topics") and not config.get("topics.regex"):
+        raise BadRequestError(f"target {SINK} needs the connector, a sink; letters of a topic alone go to {TOPIC}")
+
+
+def new_run(parts: RunParts, replay: Replay, must_end: Callable[[], bool]) -> ReplayRun:
+    """Return what carries a replay out."""
+    return (SinkRun if replay.target == SINK else ReplayRun)(parts, replay, must_end)
+
+
 def dry_run(parts: RunParts, forms: LetterForms, replay: Replay) -> DryRun:
     """Return what a replay would do with the first letters, and how many there are. Raises ConnectError."""
-    run = ReplayRun(parts, replay, lambda: False)
+    run = new_run(parts, replay, lambda: False)
     edit = parts.new_edit(replay)
     matched, scanned, complete, sample = 0, 0, False, list[EditedLetter]()
     try:

@@ -22,7 +22,15 @@ from spark_connect_rt.management.letters.replay_log import ReplayLog, no_topic
 from spark_connect_rt.pipeline.produce_rows import ProduceRow, ProduceRows
 from spark_connect_rt.planning.letters.letter import Letter, LetterFilter
 from spark_connect_rt.planning.letters.marks import NewMarks
-from spark_connect_rt.planning.letters.replay_records import DONE, FAILED, Progress, Replay, Standing, progress_record
+from spark_connect_rt.planning.letters.replay_records import (
+    DONE,
+    FAILED,
+    RUNNING,
+    Progress,
+    Replay,
+    Standing,
+    progress_record,
+)
 
 CLAIM_MS = COMMIT_MS = 30_000
 BATCH_COUNT, BATCH_BYTES, BATCH_S = 500, 4 * 2**20, 0.5
@@ -40,6 +48,31 @@ class Edit(Protocol):
         """Close it."""
 
 
+class ConnectorFeed(Protocol):
+    """A connector of a replay's own, which feeds a sink (connector_feed)."""
+
+    def can_begin(self) -> bool:
+        """Return whether this worker may make connectors now: it leads the group."""
+
+    def begin(self, name: str, config: Mapping[str, str]) -> None:
+        """Make the connector, or leave it as it is. Raises RetriableError, BadConfigError, ConnectError."""
+
+    def config_of(self, connector: str) -> Mapping[str, str]:
+        """Return a connector's configuration, references unresolved. Raises NotFoundError."""
+
+    def trouble(self, name: str) -> str:
+        """Return why it FAILED; empty: it did not."""
+
+    def committed(self, name: str) -> Mapping[str, int]:
+        """Return topic -> offset that its group committed in partition 0. Raises ConnectError."""
+
+    def end(self, name: str) -> None:
+        """Delete the connector. Raises ConnectError."""
+
+    def forget(self, name: str) -> None:
+        """Delete what its group committed. Raises ConnectError."""
+
+
 @dataclass(frozen=True, slots=True)
 class RunParts:
     """What every replay of a worker stands on."""
@@ -51,10 +84,11 @@ class RunParts:
     new_producer: Callable[[str], KafkaTransactionalProducer]  # of a queue
     new_edit: Callable[[Replay], Edit]
     now_ms: Callable[[], int]
+    feed: ConnectorFeed | None = None  # of target sink; None: this worker cannot
 
 
 @dataclass(slots=True)
-class _Entry:
+class Entry:
     """A wanted letter: what is sent for it, None: nothing; or why it cannot be."""
 
     letter: Letter
@@ -65,7 +99,7 @@ class _Entry:
 
 @dataclass(slots=True)
 class _Batch:
-    entries: list[_Entry] = field(default_factory=list)
+    entries: list[Entry] = field(default_factory=list)
     bytes: int = 0
     begun_s: float = 0.0
 
@@ -128,11 +162,13 @@ class ReplayRun:
             self._commit([], positions)  # says who carries it out
             with self._parts.topics.reading(self._replay.topic, positions, ends) as reading:
                 over = self._read(queue, reading, edit)
-                # Held by nobody from now on: if this worker stops, another goes on at once.
-                end = replace(self._progress, state=DONE if over else self._progress.state, worker="")
-                self._commit([], reading.positions if over else self._progress.positions, end)
+                self._end(over, dict(reading.positions) if over else self._progress.positions)
         finally:
             edit.close()
+
+    def _end(self, over: bool, positions: Mapping[int, int]) -> None:
+        """Say that the queue was read to its end, or that this run ends before; nobody holds the replay then."""
+        self._commit([], positions, replace(self._progress, state=DONE if over else RUNNING, worker=""))
 
     def _span(self, progress: Progress) -> tuple[Queue, Mapping[int, int], Mapping[int, int]]:
         """Return the queue, where it ends for this replay, and where to read on. Raises ConnectError."""
@@ -179,7 +215,7 @@ class ReplayRun:
         return self._filter.lets(letter, mark is not None)
 
     def _add(self, letter: Letter, edit: Edit) -> None:
-        entry = _Entry(letter)
+        entry = Entry(letter)
         try:
             record = edit.apply(letter, self._replay.connector)
             entry.row = None if record is None else self.row(letter, record)
@@ -232,7 +268,7 @@ class ReplayRun:
             time.sleep(min(_SLICE_S, left_s))
         return True
 
-    def _send(self, entries: Sequence[_Entry], positions: Mapping[int, int]) -> None:
+    def _send(self, entries: Sequence[Entry], positions: Mapping[int, int]) -> None:
         """Send entries in one transaction; if Kafka refuses one of them, each in its own."""
         try:
             self._commit(entries, positions)
@@ -242,32 +278,40 @@ class ReplayRun:
             if not any(one.row for one in entries):
                 raise
             if len(entries) == 1:
-                failed = _Entry(entries[0].letter, error=str(error))
+                failed = Entry(entries[0].letter, error=str(error))
                 self._commit([failed], positions)
                 return
             for one in entries:
                 self._send([one], {**self._progress.positions, one.letter.partition: one.letter.offset + 1})
             self._commit([], positions)
 
-    def _commit(
-        self, entries: Sequence[_Entry], positions: Mapping[int, int], progress: Progress | None = None
-    ) -> None:
+    def _commit(self, entries: Sequence[Entry], positions: Mapping[int, int], progress: Progress | None = None) -> None:
         """Commit one transaction: letters, marks, progress. Raises DataError, FencedError, ConnectError."""
+        made = replace(progress or self._progress, positions=dict(positions))
+        made = replace(made, matched=made.matched + len(entries))
+        for one in entries:
+            if one.error:
+                made = made.failing(one.letter.partition, one.letter.offset, one.error)
+        sent = [one.row for one in entries if one.row is not None and not one.error]
+        self._write(sent, self._delivered(entries), self._with_sent(made, entries))
+
+    def _delivered(self, entries: Sequence[Entry]) -> list[tuple[int, int]]:
+        """Return the letters that are where they belong once these entries are committed."""
+        return [(one.letter.partition, one.letter.offset) for one in entries if not one.error]
+
+    def _with_sent(self, progress: Progress, _entries: Sequence[Entry]) -> Progress:
+        """Return the progress with what else it must say of entries that are being sent."""
+        return progress
+
+    def _write(self, sent: Sequence[ProduceRow], done: list[tuple[int, int]], made: Progress) -> None:
+        """Commit records, the marks of letters that are done, and the progress; all or nothing."""
         assert self._producer is not None
         now_ms, log = self._parts.now_ms(), self._parts.log.topic
-        made = replace(progress or self._progress, positions=dict(positions), at_ms=now_ms)
-        rows, done = ProduceRows(), []
-        for one in entries:
-            place = (one.letter.partition, one.letter.offset)
-            made = replace(made, matched=made.matched + 1)
-            if one.error:
-                made = made.failing(*place, one.error)
-                continue
-            done.append(place)
-            if one.row is not None:
-                rows.append(one.row)
-        made = replace(made, done=made.done + len(done))
+        made = replace(made, done=made.done + len(done), at_ms=now_ms)
         marks = self._marks.records(done, now_ms) if self._marks is not None else []
+        rows = ProduceRows()
+        for row in sent:
+            rows.append(row)
         for key, value in [*marks, progress_record(self._replay.id, made)]:
             rows.append((log, 0, key, value, None, now_ms))
         self._producer.begin()

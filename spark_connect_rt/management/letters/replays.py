@@ -24,7 +24,7 @@ from spark_connect_rt.errors import (
     TimedOutError,
 )
 from spark_connect_rt.management.letters.deletion import delete_replayed
-from spark_connect_rt.management.letters.dry_runs import dry_run, wanted_replay
+from spark_connect_rt.management.letters.dry_runs import dry_run, new_run, wanted_replay
 from spark_connect_rt.management.letters.letter_forms import LetterForms, Plugin
 from spark_connect_rt.management.letters.replay_run import ReplayRun, RunParts
 from spark_connect_rt.planning.letters.replay_records import (
@@ -136,7 +136,9 @@ class LetterReplays:
     def _replay(self, wanted: WantedReplay, who: str) -> Replay:
         _ = self._parts.log.topic  # raises where there is none
         replay = wanted_replay(wanted, self._parts, self._plugin)
-        return replace(replay, id=uuid.uuid4().hex[:12], who=who, worker=self._parts.worker)
+        # What feeds a sink is the leader's to make: it finds the replay on the topic.
+        worker = self._parts.worker if replay.is_exact else ""
+        return replace(replay, id=uuid.uuid4().hex[:12], who=who, worker=worker)
 
     def _standing(self, replay_id: str) -> Standing:
         self._parts.log.catch_up()
@@ -158,6 +160,8 @@ class LetterReplays:
         first = self._parts.log.read(lambda records: {it.replay.topic: it.replay.id for it in records.due()})
         waits = one.state == RUNNING and first.get(replay.topic) != replay.id
         waiting = f"waits for replay {first.get(replay.topic)} of the same queue" if waits else None
+        if one.state == RUNNING and not waits and not replay.is_exact and not one.worker:
+            waiting = "waits for the leader of the group, which must be a worker of this kind"
         problem = self._problems.get(replay.id) if one.state == RUNNING else None
         return ReplayInfo(
             id=replay.id,
@@ -209,7 +213,7 @@ class LetterReplays:
                 silent_s = self._parts.log.silent_s(replay.id, now_s)
                 if self._stopping or now_s < self._again_s.get(replay.id, 0.0):
                     continue
-                if not may_take(one, self._parts.worker, silent_s, self._lease_s):
+                if not may_take(one, self._parts.worker, silent_s, self._lease_s) or not self._can(replay):
                     continue
                 thread = threading.Thread(
                     target=self._carry_out, args=(replay,), name=f"replay-{replay.id}", daemon=True
@@ -217,8 +221,13 @@ class LetterReplays:
                 self._running[replay.topic] = _Running(thread, replay.id)
                 thread.start()
 
+    def _can(self, replay: Replay) -> bool:
+        """Return whether this worker can carry out a replay at all: into a sink only the leader of the group."""
+        feed = self._parts.feed
+        return replay.is_exact or (feed is not None and feed.can_begin())
+
     def _carry_out(self, replay: Replay) -> None:
-        run = ReplayRun(self._parts, replay, lambda: self._must_end(replay.id))
+        run = new_run(self._parts, replay, lambda: self._must_end(replay.id))
         try:
             run.run()
             self._problems.pop(replay.id, None)

@@ -113,18 +113,17 @@ class NewMarks:
         self._topic_id = topic_id
         self._replay = replay
         self._known = known
-        self._last: dict[int, tuple[Place, Ranges]] = {}  # of each partition: the thousand that is being replayed
+        self._made: dict[Place, Ranges] = {}  # what was committed; ``known`` may not have it yet
 
     def records(self, offsets: list[tuple[int, int]], at_ms: int) -> list[tuple[bytes, bytes]]:
-        """Return the records that add letters (partition, offset) to what was marked; a partition's come in order."""
+        """Return the records that add letters (partition, offset) to what was marked."""
         return [
             (mark_key(place, self._replay), mark_value(at_ms, ranges)) for place, ranges in self._with(offsets).items()
         ]
 
     def keep(self, offsets: list[tuple[int, int]]) -> None:
         """Remember that the records of these letters were committed."""
-        for place, ranges in self._with(offsets).items():
-            self._last[place.partition] = (place, ranges)
+        self._made.update(self._with(offsets))
 
     def _with(self, offsets: list[tuple[int, int]]) -> dict[Place, Ranges]:
         changed: dict[Place, Ranges] = {}
@@ -135,5 +134,5 @@ class NewMarks:
         return changed
 
     def _before(self, place: Place) -> Ranges:
-        last = self._last.get(place.partition)
-        return last[1] if last is not None and last[0] == place else self._known.ranges(place, self._replay)
+        made = self._made.get(place)
+        return made if made is not None else joined(self._known.ranges(place, self._replay))

@@ -58,9 +58,9 @@ class DeadLetterWorker:
         }
         self.views = Views({"orders": orders})
         self.admin = KafkaAdmin({"bootstrap.servers": bootstrap_servers})
-        deps: Any = SimpleNamespace(resolve=dict, plugins=bundled_plugins(), clock=SystemClock())
-        views: Any = self.views
-        self.desk, self.replays = dead_letters(self.config, worker, deps, views, self.admin)
+        deps: Any = SimpleNamespace(resolve=dict, plugins=bundled_plugins(), clock=SystemClock(), group_offsets=None)
+        herder: Any = SimpleNamespace(views=self.views)
+        self.desk, self.replays = dead_letters(self.config, worker, deps, herder, self.admin)
 
     def close(self) -> None:
         self.replays.stop()

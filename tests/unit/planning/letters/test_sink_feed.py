@@ -1,0 +1,64 @@
+"""The connector that feeds a sink with letters: the real one's settings, its own name, topics and queue."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_connect_rt.errors import DataError
+from spark_connect_rt.planning.letters.sink_feed import (
+    PLACE_HEADER,
+    feed_config,
+    feed_name,
+    place_header,
+    place_of,
+    refused_topic,
+    side_topic,
+)
+from tests.unit.planning.letters.test_letter import letter
+
+CONFIG = {
+    "name": "orders",
+    "connector.class": "JdbcSink",
+    "topics.regex": "shop[.].*",
+    "tasks.max": "7",
+    "connection.password": "${file:/secrets:p}",
+    "consumer.override.group.id": "mine",
+    "transforms": "cast",
+    "transforms.cast.type": "Cast",
+    "errors.tolerance": "none",
+}
+
+
+def test_it_reads_the_side_topics_and_gives_records_their_own_names_before_anything_else() -> None:
+    made = feed_config(CONFIG, "orders-replay-r", [("q.dead-replay-r-0", "shop.a"), ("s1", "shop.b")], "refused")
+    assert made["transforms"].split(",") == [
+        "connectrt_replay_0",
+        "connectrt_replay_1",
+        "connectrt_replay_place",
+        "cast",
+    ]
+    assert made["transforms.connectrt_replay_0.regex"] == "q[.]dead-replay-r-0"
+    assert made["transforms.connectrt_replay_1.replacement"] == "shop.b"
+    assert made["transforms.connectrt_replay_place.headers"] == PLACE_HEADER
+    assert made["topics"] == "q.dead-replay-r-0,s1"
+    assert not {"topics.regex", "consumer.override.group.id"} & made.keys()
+    assert (made["name"], made["tasks.max"], made["errors.tolerance"]) == ("orders-replay-r", "1", "all")
+    assert (made["connection.password"], made["connector.class"]) == ("${file:/secrets:p}", "JdbcSink")
+    assert made["consumer.override.isolation.level"] == "read_committed"
+    assert made["errors.deadletterqueue.topic.name"] == "refused"
+
+
+def test_a_copy_is_known_by_its_last_header_of_that_name() -> None:
+    one = letter()
+    assert place_of([(PLACE_HEADER, b'"9-9"'), ("h", None), place_header(one)]) == (one.partition, one.offset)
+    for data in (b"", b'"1"', b'"a-b"', b'"-1-2"', b"\xff", None):
+        with pytest.raises(DataError, match="copy"):
+            place_of([(PLACE_HEADER, data)])
+    with pytest.raises(DataError, match="copy"):
+        place_of([])
+
+
+def test_names_fit_into_what_kafka_allows() -> None:
+    assert len(side_topic("q" * 249, "0123456789ab", 49)) <= 249
+    assert len(refused_topic("q" * 249, "0123456789ab")) <= 249
+    assert feed_name("orders", "r") == "orders-replay-r"
