@@ -31,7 +31,7 @@ PAGES: tuple[tuple[str, str], ...] = (
     ("configuration", "/connectors/orders/configuration"),
     ("offsets", "/connectors/orders-archive/offsets"),
     ("history", "/connectors/orders/history"),
-    ("dead_letters", "/connectors/orders-archive/dead-letters"),
+    ("dead_letters", "/connectors/prices-archive/dead-letters"),
     ("logs", "/connectors/orders/logs"),
     ("new", "/new?plugin=FileStreamSink"),
     ("group", "/group"),
@@ -50,7 +50,14 @@ def fill(group: RealGroup) -> None:
     for topic in ("orders", "clicks"):
         group.sink(f"{topic}-archive", topic, **{"tasks.max": "2", "errors.tolerance": "all", **JSON})
     group.source("price-list", 300)
+    group.source("prices", 300)  # lines that are no JSON: letters for the next one
+    letters = {"errors.tolerance": "all", "errors.deadletterqueue.topic.name": "prices-letters"}
+    letters |= {"errors.deadletterqueue.topic.replication.factor": "1"}
+    letters |= {"errors.deadletterqueue.context.headers.enable": "true", **JSON}
+    group.sink("prices-archive", "prices", **letters)
     group.failing("payments-archive", "orders")
+    config = group.first.rest.request("GET", "/connectors/orders/config").json()
+    group.first.rest.request("PUT", "/connectors/orders/config", config | {"datagen.rate": "45"})
     group.first.rest.request("PUT", "/connectors/returns/pause")
     group.first.rest.request("PUT", "/connectors/price-list/stop")
 
