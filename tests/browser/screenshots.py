@@ -23,7 +23,7 @@ from tests.browser.real_group import JSON, RealGroup, real_group
 from tests.browser.tab import Tab
 
 FOLDER = Path(__file__).parents[2] / "docs" / "images" / "console"
-RUNS_S = 90.0
+RUNS_S = 60.0
 PAGES: tuple[tuple[str, str], ...] = (
     ("connectors", "/"),
     ("connector", "/connectors/orders"),
@@ -58,6 +58,8 @@ def fill(group: RealGroup) -> None:
     group.failing("payments-archive", "orders")
     config = group.first.rest.request("GET", "/connectors/orders/config").json()
     group.first.rest.request("PUT", "/connectors/orders/config", config | {"datagen.rate": "45"})
+    for name, tasks in (("orders", ["RUNNING"] * 2), ("payments-archive", ["FAILED"]), ("prices-archive", ["RUNNING"])):
+        group.first.rest.await_states(name, "RUNNING", tasks)
     group.first.rest.request("PUT", "/connectors/returns/pause")
     group.first.rest.request("PUT", "/connectors/price-list/stop")
 
