@@ -18,6 +18,7 @@ from spark_connect_rt.planning.letters.replay_records import (
     Progress,
     Replay,
     ReplayRecords,
+    Standing,
     definition_record,
     forgetting,
     may_take,
@@ -33,6 +34,12 @@ def fed(*records: tuple[bytes, bytes | None]) -> ReplayRecords:
     for key, value in records:
         made.take(key, value)
     return made
+
+
+def now(records: ReplayRecords, replay_id: str) -> Standing:
+    found = records.standing(replay_id)
+    assert found is not None
+    return found
 
 
 @given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3 * CHUNK)), unique=True), st.integers(1, 50))
@@ -82,14 +89,18 @@ def test_states_and_whose_turn_it_is() -> None:
     other = replace(REPLAY, id="c", topic="else", created_ms=9)
     records = fed(*map(definition_record, (other, second, REPLAY)))
     assert [one.replay.id for one in records.due()] == ["a", "c"]
-    records.take(*wish_record("a", stopped=True, at_ms=1))
+    records.take(*wish_record(now(records, "a"), stopped=True))
     assert [one.replay.id for one in records.due()] == ["b", "c"]
-    records.take(*wish_record("a", stopped=False, at_ms=2))
-    records.take(*progress_record("a", Progress(state=FAILED, error="away")))
+    records.take(*wish_record(now(records, "a"), stopped=False))
+    records.take(*progress_record("a", Progress(state=FAILED, error="away", at_ms=5)))
     assert [one.replay.id for one in records.due()] == ["b", "c"]
     records.take(*progress_record("b", Progress(state=DONE)))
-    records.take(*wish_record("b", stopped=True, at_ms=3))
+    records.take(*wish_record(now(records, "b"), stopped=True))
     assert [one.state for one in records.all()] == ["failed", "done", "running"]
+    records.take(*wish_record(now(records, "a"), stopped=False))
+    assert [one.state for one in records.all()] == ["running", "done", "running"]
+    records.take(*progress_record("a", Progress(state=FAILED, error="away again", at_ms=6)))
+    assert now(records, "a").state == "failed"
 
 
 def test_a_silent_worker_is_relieved_and_a_lively_one_is_not() -> None:
