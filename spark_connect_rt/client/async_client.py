@@ -33,8 +33,7 @@ class AsyncClient:
 
     def __init__(self, connection: Connection, transport: httpx.AsyncBaseTransport | None = None) -> None:
         self._connection = connection
-        self._addresses = connection.bases()
-        self._first = 0
+        self._first: dict[tuple[str, ...], int] = {}  # addresses -> which of them answered last
         limits = httpx.Timeout(connection.request_limit_s, connect=connection.connect_limit_s)
         self._http = httpx.AsyncClient(
             headers=connection.all_headers(), verify=connection.tls(), timeout=limits, transport=transport
@@ -55,14 +54,15 @@ class AsyncClient:
 
         Raises RefusedError and its kinds, UnreachableError, TimedOutError, NoAnswerError.
         """
-        steps = exchange(call, self._addresses, self._first, self._connection.rebalance_limit_s)
+        addresses = self._connection.bases(call.path)
+        steps = exchange(call, addresses, self._first.get(addresses, 0), self._connection.rebalance_limit_s)
         outcome: Outcome = None
         while True:
             try:
                 step = steps.send(outcome)
             except StopIteration as end:
                 value: T
-                value, self._first = end.value
+                value, self._first[addresses] = end.value
                 return value
             outcome = await self._act(step, call, headers or {})
 

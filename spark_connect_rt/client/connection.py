@@ -36,17 +36,20 @@ class Connection:
     connect_limit_s: float = 5.0
     rebalance_limit_s: float = 30.0
     """How long a refusal that a rebalance explains is asked again; 0: never."""
+    admin_urls: tuple[str, ...] = ()
+    """Where ``/admin`` is served, if not at ``urls`` (the workers' ``admin.listeners``)."""
 
     def __post_init__(self) -> None:
         if not self.urls:
             raise BadConfigError({"url": ["no address of a worker"]})
-        for url in self.urls:
+        for url in (*self.urls, *self.admin_urls):
             if problem := _problem_of(url):
                 raise BadConfigError({"url": [f"{problem}: {_without_credentials(url)}"]})
 
-    def bases(self) -> tuple[str, ...]:
-        """Return the addresses as requests use them: without credentials, query and last slash."""
-        return tuple(_without_credentials(url).partition("?")[0].rstrip("/") for url in self.urls)
+    def bases(self, path: str = "/") -> tuple[str, ...]:
+        """Return the addresses for a path, as requests use them: without credentials, query and last slash."""
+        urls = self.admin_urls if self.admin_urls and path.startswith("/admin") else self.urls
+        return tuple(_without_credentials(url).partition("?")[0].rstrip("/") for url in urls)
 
     def all_headers(self) -> dict[str, str]:
         """Return the headers of every request, credentials among them."""
@@ -63,7 +66,7 @@ class Connection:
 
         Raises BadConfigError for a file that cannot be read.
         """
-        if not any(url.lower().startswith("https:") for url in self.urls):
+        if not any(url.lower().startswith("https:") for url in (*self.urls, *self.admin_urls)):
             return False
         try:
             context = ssl.create_default_context(cafile=str(self.ca_file) if self.ca_file else None)

@@ -41,8 +41,7 @@ class Client:
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
         self._connection = connection
-        self._addresses = connection.bases()
-        self._first = 0
+        self._first: dict[tuple[str, ...], int] = {}  # addresses -> which of them answered last
         self._sleep = sleep
         limits = httpx.Timeout(connection.request_limit_s, connect=connection.connect_limit_s)
         self._http = httpx.Client(
@@ -61,14 +60,15 @@ class Client:
 
     def send(self, call: Call[T]) -> T:
         """Return what the call gives. Raises RefusedError, UnreachableError, TimedOutError, NoAnswerError."""
-        steps = exchange(call, self._addresses, self._first, self._connection.rebalance_limit_s)
+        addresses = self._connection.bases(call.path)
+        steps = exchange(call, addresses, self._first.get(addresses, 0), self._connection.rebalance_limit_s)
         outcome: Outcome = None
         while True:
             try:
                 step = steps.send(outcome)
             except StopIteration as end:
                 value: T
-                value, self._first = end.value
+                value, self._first[addresses] = end.value
                 return value
             outcome = self._act(step, call)
 
@@ -79,15 +79,15 @@ class Client:
         """
         headers = {"Accept": "application/json, text/event-stream"} | ({"Last-Event-ID": last_id} if last_id else {})
         limits = httpx.Timeout(self._connection.connect_limit_s, read=60.0)  # a heartbeat comes every 10 s
-        failures = []
-        for turn in range(len(self._addresses)):
-            index = (self._first + turn) % len(self._addresses)
-            address, opened = self._addresses[index], False
+        failures, addresses = [], self._connection.bases(call.path)
+        for turn in range(len(addresses)):
+            index = (self._first.get(addresses, 0) + turn) % len(addresses)
+            address, opened = addresses[index], False
             try:
                 with self._http.stream(
                     "GET", address + call.path, params=dict(call.query), headers=headers, timeout=limits
                 ) as answer:
-                    opened, self._first = True, index
+                    opened, self._first[addresses] = True, index
                     if answer.status_code >= 400:
                         raise refusal_of(Answer(answer.status_code, answer.read()), address, call)
                     yield from _events(answer, address)

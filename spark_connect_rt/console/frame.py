@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
@@ -41,6 +41,7 @@ from spark_connect_rt.api.rest_extension import Asgi
 from spark_connect_rt.console import assets
 from spark_connect_rt.console.api import Api, ApiError, at
 from spark_connect_rt.console.protection import Protection, content_policy, origin_of
+from spark_connect_rt.console.shared_reads import who_asks
 from spark_connect_rt.console.words import FILTERS
 
 LINKS: tuple[tuple[str, str], ...] = (
@@ -52,6 +53,7 @@ LINKS: tuple[tuple[str, str], ...] = (
 GROUP_KEPT_S = 5.0
 HEARTBEAT_S = 10.0
 _GROUP_LIMIT_S = 2.0
+_ASKS = 'Basic realm="Kafka Connect", charset="UTF-8"'
 _GROUPS_MAX = 256  # logins whose view of the group is kept
 
 
@@ -71,7 +73,7 @@ class Frame:
     def __init__(self, api: Asgi, protection: Protection) -> None:
         """``api`` is the REST API with all that stands around it."""
         self._app, self._protection = api, protection
-        self._groups: dict[tuple[str, str], tuple[float, Mapping[str, Any]]] = {}
+        self._groups: dict[Hashable, tuple[float, Mapping[str, Any]]] = {}
         self._closing: set[asyncio.Event] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
@@ -105,6 +107,11 @@ class Frame:
         """Return a part of a page as text, for what a stream sends."""
         return self._text(request, template, values)
 
+    def macro(self, request: Request, template: str, name: str) -> Callable[..., str]:
+        """Return a macro of a template: for many of the same, a tenth of what ``text`` costs."""
+        module = self.templates.get_template(template).make_module(self._surroundings(request))
+        return lambda *values: str(getattr(module, name)(*values)).strip()
+
     def done(
         self,
         request: Request,
@@ -135,13 +142,13 @@ class Frame:
             response = HTMLResponse(self._text(request, "problem.html", {"group": {}, "workers": [], **values}), 401)
         else:
             response = await self.page(request, "problem.html", error.status, **values)
-        if error.status == 401 and error.challenge:
-            response.headers["WWW-Authenticate"] = error.challenge
+        if error.status == 401:  # Connect's login asks nobody: a browser then shows no place to type a password
+            response.headers["WWW-Authenticate"] = error.challenge or _ASKS
         return response
 
     async def group(self, request: Request) -> Mapping[str, Any]:
         """Return ``/admin/group`` as it was up to 5 s ago, empty where it is not served."""
-        key = (request.headers.get("authorization", ""), request.headers.get("cookie", ""))
+        key = who_asks(request)
         kept = self._groups.get(key)
         if kept is not None and time.monotonic() - kept[0] < GROUP_KEPT_S:
             return kept[1]
@@ -203,20 +210,22 @@ class Frame:
             one.set()
 
     def _text(self, request: Request, template: str, values: Mapping[str, Any]) -> str:
+        return self.templates.get_template(template).render({**self._surroundings(request), **values})
+
+    def _surroundings(self, request: Request) -> dict[str, Any]:
         base = request.scope["console"]["root"] + "/console"
         theme = request.cookies.get("connectrt_theme", "")
-        return self.templates.get_template(template).render(
-            base=base,
-            here=request.scope["path"].removeprefix("/console").strip("/"),
-            links=LINKS,
-            asset=lambda name: base + assets.address(name),
-            url=lambda *segments: base + at(*segments),
-            token=self._protection.token(request),
-            theme=theme if theme in ("light", "dark") else "auto",
-            version=__version__,
-            now_ms=int(time.time() * 1000),
-            **values,
-        )
+        return {
+            "base": base,
+            "here": request.scope["path"].removeprefix("/console").strip("/"),
+            "links": LINKS,
+            "asset": lambda name: base + assets.address(name),
+            "url": lambda *segments: base + at(*segments),
+            "token": self._protection.token(request),
+            "theme": theme if theme in ("light", "dark") else "auto",
+            "version": __version__,
+            "now_ms": int(time.time() * 1000),
+        }
 
 
 def neighbours(group: Mapping[str, Any]) -> list[Neighbour]:

@@ -66,6 +66,11 @@ class EventMemory:
             while len(kept) > EVENTS_PER_KIND or self._bytes[kind] > BYTES_PER_KIND:
                 self._bytes[kind] -= kept.popleft()[2]
 
+    def last_number(self) -> int:
+        """Return how many events were recorded so far."""
+        with self._lock:
+            return self._number
+
     def events(self) -> Sequence[GroupEvent]:
         """Return a copy of what is kept, in no particular order."""
         with self._lock:

@@ -35,6 +35,7 @@ class _Seen:
 
     worker_id: str
     number: int = 0  # of its last event that is known here
+    last_ms: int = 0
     events: dict[str, GroupEvent] = field(default_factory=dict)
 
 
@@ -59,6 +60,7 @@ class GroupEvents:
         self._lock = threading.Lock()  # of what is gathered: one asks, the others wait for its answer
         self._seen: dict[str, _Seen] = {}  # run (a process of a worker) -> its events
         self._gathered_ms: int | None = None
+        self._mark: object = None
         self._answer: tuple[Sequence[GroupEvent], Sequence[Unanswered]] = ((), ())
         reads.serve(READ, self._serve)
 
@@ -84,8 +86,12 @@ class GroupEvents:
             now_ms = self._clock.monotonic_ms()
             if self._gathered_ms is None or now_ms - self._gathered_ms >= FRESH_MS:
                 missing = self._gather()
-                others = [event for seen in self._seen.values() for event in seen.events.values()]
-                self._answer = (in_order([*self._memory.events(), *others]), missing)
+                mark = (self._memory.last_number(), *((run, seen.number) for run, seen in self._seen.items()))
+                if mark != self._mark:  # else it is the very list of before, and readers see that nothing is new
+                    self._mark = mark
+                    others = [event for seen in self._seen.values() for event in seen.events.values()]
+                    self._answer = (in_order([*self._memory.events(), *others]), missing)
+                self._answer = (self._answer[0], missing)
                 self._gathered_ms = self._clock.monotonic_ms()
             return self._answer
 
@@ -101,18 +107,20 @@ class GroupEvents:
             except (LookupError, TypeError, ValueError) as error:
                 log.warning("worker=%s: its events cannot be read: %s", one.worker.worker_id, error)
         while len(self._seen) > KEPT_WORKERS:
-            del self._seen[next(iter(self._seen))]
+            del self._seen[min(self._seen, key=lambda run: self._seen[run].last_ms)]
         return unanswered(answers)
 
     def _take(self, said: Mapping[str, Any]) -> None:
         run = str(said["run"])
         if run == self._memory.run:
             return
-        seen = self._seen.pop(run, None) or _Seen(str(said["worker_id"]))
-        self._seen[run] = seen  # behind those that say nothing any more
+        seen = self._seen.get(run)
+        if seen is None:
+            seen = self._seen[run] = _Seen(str(said["worker_id"]))
         for shape in said["events"]:
             event = event_of(shape)
             seen.events[event.id] = event
+            seen.last_ms = max(seen.last_ms, event.at_ms)
         seen.number = max(seen.number, int(said["number"]))
         while len(seen.events) > KEPT_EACH:
             del seen.events[next(iter(seen.events))]
@@ -124,7 +132,7 @@ class GroupEvents:
         after = numbers.get(self._memory.run, 0)
         number, events = self._memory.after(after if isinstance(after, int) else 0, SENT_AT_ONCE)
         said = [_said(self._memory.run, self._memory.worker_id, number, events)]
-        present = {worker.worker_id for worker in self._reads.workers()}
+        present = {worker.worker_id for worker in self._reads.workers()} if self._seen else set()
         for run, seen in list(self._seen.items()):
             if seen.worker_id not in present and run not in numbers:
                 events = list(seen.events.values())[-SENT_AT_ONCE:]

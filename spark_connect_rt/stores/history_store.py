@@ -30,6 +30,7 @@ from spark_connect_rt.stores.lazy_log import LazyLog, LogSource
 
 RECORD_MAX_BYTES = 900_000  # a broker takes 1 MB unless it is configured otherwise
 TRIES_MAX = 5
+REFRESH_LIMIT_MS = 5_000  # a topic that was deleted meanwhile is found out by that
 TOTAL_MAX = 100_000  # changes of all connectors together
 
 log = logging.getLogger(__name__)
@@ -203,7 +204,7 @@ class HistoryStore:
     def _append(self, draft: Draft) -> int:
         value = _fitted(draft)
         for _ in range(TRIES_MAX):
-            self._log.refresh(30_000)
+            self._log.refresh(REFRESH_LIMIT_MS)
             with self._lock:
                 key = ChangeKey(self._fold.highest + 1, uuid.uuid4().hex[:12])
             self._log.append([(change_key(key), value)])

@@ -14,7 +14,7 @@ from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
 
 OnEnd = Callable[[str], None]
-APPEND_LIMIT_MS = 30_000
+APPEND_LIMIT_MS = 15_000
 
 log = logging.getLogger(__name__)
 

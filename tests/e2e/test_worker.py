@@ -38,6 +38,7 @@ from tests.e2e.rest_clients import RestClients
 from tests.integration.http_service import HttpService
 from tests.integration.kafka.http_and_kafka import NO_JSON, REFUSED, FourConnectors, Inbox, Items
 from tests.integration.programs.program_runs import KINDS
+from tests.support.command_line import commands_at, lead_through_its_life
 from tests.support.schema_registry import SchemaRegistry
 from tests.support.worker_process import SparkWorkerProcess
 from tests.topics import count_records, read_values
@@ -247,7 +248,8 @@ def test_previews_on_executors_leave_nothing_behind_and_one_that_hangs_is_ended(
     assert producer.flush(30) == 0
     previews = Previews(worker, broker.bootstrap_servers)
     before = previews.world()
-    a_source_is_previewed(previews, tmp_path)
+    for kind, seconds in a_source_is_previewed(previews, tmp_path).items():
+        times.note("preview", f"two records of a {kind} source took", f"{seconds:.1f} s")
     a_sink_is_previewed(previews, topic, [1, 2, 3])
     took = one_that_hangs_is_ended(previews, tmp_path)
     assert previews.world() == before
@@ -419,6 +421,17 @@ def test_the_command_line_of_kafka_connect_py_leads_a_connector_through_its_life
     assert "org.apache.kafka.connect.file.FileStreamSourceConnector" in classes
     clients.kc(url, "delete", "by-client")
     assert "by-client" not in clients.kc(url, "list")
+
+
+def test_our_command_line_leads_a_connector_through_its_life(worker: SparkWorkerProcess, tmp_path: Path) -> None:
+    folder = tmp_path / "files"
+    folder.mkdir()
+    connectrt = commands_at(worker.rest.url, tmp_path)
+    lead_through_its_life(connectrt, folder, java=False)
+    history = connectrt("history", "cli-lines").out
+    assert "alter" in history
+    assert "delete" in history
+    assert "connector cli-lines is created" in connectrt("events", "cli-lines").out
 
 
 def test_health_check_and_watcher_see_a_failed_task_and_the_watcher_mends_it(

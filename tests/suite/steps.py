@@ -72,6 +72,11 @@ REAL_PROCESSES: Lane = (
 )
 # Singer taps and Airbyte sources from packages of hundreds of MB, each killed in mid-flow.
 REAL_PROGRAMS: Lane = (_pytest("real programs", "tests/programs", tries_again=True),)
+# The console in a real Chromium, on two workers. The first step gets one where there is none and root may.
+BROWSER: Lane = (
+    _python("a Chromium", "tests.browser.chromium"),
+    _pytest("browser", "tests/browser", tries_again=True),
+)
 # What another Spark could break: a worker's stories and a cluster's, the format, the engine, Spark's sinks and sources.
 SPARK_GROUPS = ("tests/e2e/test_spark_cluster.py",)
 SPARK_STORIES = (
@@ -102,7 +107,7 @@ class Run:
 
 
 RUNS: Mapping[str, Run] = {
-    "all": Run((((*STATIC, *SIMULATION, *OLDEST_SPARK), UNIT), (GROUPS, REAL_PROCESSES)), JVM),
+    "all": Run((((*STATIC, *SIMULATION, *OLDEST_SPARK, *BROWSER), UNIT), (GROUPS, REAL_PROCESSES)), JVM),
     "quick": Run(((STATIC, UNIT),), JVM),
     "long": Run((((*SIMULATION, *REAL_PROGRAMS),),), {**JVM, SCHEDULES: LONG_SCHEDULES}),
     "java": Run(((JAVA_PROOFS,),), {JAVA_SIZES: "whole"}),

@@ -18,6 +18,8 @@ import typer
 from spark_connect_rt.app.cli import cli
 from spark_connect_rt.app.cluster.session import Surroundings
 
+NAME = "cli-lines"
+
 
 @dataclass(frozen=True)
 class Ended:
@@ -67,43 +69,43 @@ def lead_through_its_life(connectrt: Callable[..., Ended], folder: Path, *, java
     lines, config = folder / "in.txt", folder / "lines.yaml"
     lines.write_text("one\ntwo\n")
     config.write_text(
-        "name: lines\nconfig:\n  connector.class: FileStreamSource\n  tasks.max: 1\n"
+        "name: cli-lines\nconfig:\n  connector.class: FileStreamSource\n  tasks.max: 1\n"
         f"  file: {lines}\n  topic: cli-lines\n  db.password: geheim\n"
     )
     difference = connectrt("diff", "-f", str(config))
     assert (difference.code, "geheim" in difference.out) == (6, False)
-    assert "connector lines created" in done("apply", "-f", str(config)).out
-    done("wait", "lines", "--timeout", "120")
-    assert done("apply", "-f", str(config)).out == "connector lines unchanged\n"
-    assert done("get", "connectors", "-l", "state=RUNNING,type=source", "-o", "name").out == "lines\n"
-    assert done("get", "tasks", "-o", "name").out == "lines/0\n"
-    assert "lines" in json.dumps(json.loads(done("get", "workers", "-o", "json").out))
+    assert "connector cli-lines created" in done("apply", "-f", str(config)).out
+    done("wait", NAME, "--timeout", "120")
+    assert done("apply", "-f", str(config)).out == "connector cli-lines unchanged\n"
+    assert done("get", "connectors", "-l", f"state=RUNNING,type=source,name={NAME}", "-o", "name").out == "cli-lines\n"
+    assert done("get", "tasks", NAME, "-o", "name").out == "cli-lines/0\n"
+    assert NAME in json.dumps(json.loads(done("get", "workers", "-o", "json").out))
     assert "FileStreamSource" in done("get", "plugins").out
     assert "file (string, high" in done("describe", "plugin", "FileStreamSource").out
-    described = done("describe", "connector", "lines").out
+    described = done("describe", "connector", NAME).out
     assert "State:      RUNNING" in described
     assert "geheim" not in described
     _offsets(connectrt, done, lines)
-    assert done("patch", "lines", "batch.size=10").lines[1] == "  + batch.size = 10"
+    assert done("patch", NAME, "batch.size=10").lines[1] == "  + batch.size = 10"
     assert connectrt("diff", "-f", str(config)).code == 6
-    done("pause", "li*")
-    done("wait", "lines", "--for", "state=PAUSED", "--timeout", "60")
-    done("resume", "--all")
-    done("wait", "lines", "--timeout", "120")
-    done("restart", "lines")
-    done("wait", "lines", "--timeout", "120")
+    done("pause", "cli-l*")
+    done("wait", NAME, "--for", "state=PAUSED", "--timeout", "60")
+    done("resume", "-l", "state=PAUSED,name=cli-*")
+    done("wait", NAME, "--timeout", "120")
+    done("restart", NAME)
+    done("wait", NAME, "--timeout", "120")
     done("loggers", "set", "org.apache.kafka.connect.file", "WARN")
     _until(lambda: "WARN" in connectrt("loggers", "get", "org.apache.kafka.connect.file").out)  # by the config topic
-    assert connectrt("get", "connectors", "line").code == 4
-    assert connectrt("get", "history", "lines").code == (8 if java else 0)
-    assert connectrt("create", "lines", "connector.class=FileStreamSource", f"file={lines}", "topic=t").code == 9
+    assert connectrt("get", "connectors", "cli-line").code == 4
+    assert connectrt("get", "history", NAME).code == (8 if java else 0)
+    assert connectrt("create", NAME, "connector.class=FileStreamSource", f"file={lines}", "topic=t").code == 9
     refused = connectrt("create", "bad", "connector.class=FileStreamSource", "tasks.max=x", "--dry-run")
     assert refused.code == 1
     assert "tasks.max" in refused.err
     assert "topic" in refused.err
-    assert connectrt("delete", "lines").code == 1
-    done("delete", "lines", "--yes")
-    done("wait", "lines", "--for", "delete", "--timeout", "30")
+    assert connectrt("delete", NAME).code == 1
+    done("delete", NAME, "--yes")
+    done("wait", NAME, "--for", "delete", "--timeout", "30")
 
 
 def _until(holds: Callable[[], bool], limit_s: float = 30.0) -> None:
@@ -114,13 +116,13 @@ def _until(holds: Callable[[], bool], limit_s: float = 30.0) -> None:
 
 
 def _offsets(connectrt: Callable[..., Ended], done: Callable[..., Ended], lines: Path) -> None:
-    done("stop", "lines")
-    done("wait", "lines", "--for", "state=STOPPED", "--timeout", "60")
+    done("stop", NAME)
+    done("wait", NAME, "--for", "state=STOPPED", "--timeout", "60")
     wanted = ["--partition", json.dumps({"filename": str(lines)}), "--offset", '{"position": 4}']
-    done("offsets", "set", "lines", *wanted, "--yes")
-    assert json.loads(done("offsets", "get", "lines", "-o", "json").out)[0]["offset"] == {"position": 4}
-    assert "geheim" not in done("offsets", "reset", "lines", "--yes").out
-    assert json.loads(done("offsets", "get", "lines", "-o", "json").out) == []
-    done("resume", "lines")
-    done("wait", "lines", "--timeout", "120")
-    assert connectrt("offsets", "set", "lines", *wanted, "--yes").code == 1
+    done("offsets", "set", NAME, *wanted, "--yes")
+    assert json.loads(done("offsets", "get", NAME, "-o", "json").out)[0]["offset"] == {"position": 4}
+    assert "geheim" not in done("offsets", "reset", NAME, "--yes").out
+    assert json.loads(done("offsets", "get", NAME, "-o", "json").out) == []
+    done("resume", NAME)
+    done("wait", NAME, "--timeout", "120")
+    assert connectrt("offsets", "set", NAME, *wanted, "--yes").code == 1

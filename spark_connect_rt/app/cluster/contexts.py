@@ -37,6 +37,7 @@ class Context:
     key_password: str | None = field(default=None, repr=False)
     insecure: bool = False
     timeout_s: float | None = None
+    admin_urls: tuple[str, ...] = ()
 
     def connection(self) -> Connection:
         """Return how to reach it. Raises BadConfigError: an address is none, a file cannot be read."""
@@ -52,6 +53,7 @@ class Context:
             key_password=self.key_password,
             insecure=self.insecure,
             request_limit_s=self.timeout_s or REQUEST_LIMIT_S,
+            admin_urls=connection_to(",".join(self.admin_urls)).urls if self.admin_urls else (),
         )
 
     def shown(self) -> dict[str, Any]:
@@ -141,7 +143,7 @@ def chosen(contexts: Contexts, environment: Mapping[str, str], name: str | None,
     """
     if name:
         context = contexts.named(name)
-        return replace(context, urls=_urls(url)) if url else context
+        return replace(context, urls=_urls(url), admin_urls=()) if url else context
     if url or environment.get("CONNECTRT_URL"):
         return Context(_urls(url or environment["CONNECTRT_URL"]))
     if contexts.current:
@@ -156,7 +158,7 @@ def _urls(text: str) -> tuple[str, ...]:
 def _context(raw: Mapping[str, Any]) -> Context:
     known = {one.name for one in fields(Context)}
     given = {key: value for key, value in raw.items() if key in known}  # a newer version's stay unread
-    return Context(**{**given, "urls": tuple(raw["urls"]) if "urls" in raw else ()})
+    return Context(**{**given, **{key: tuple(raw.get(key, ())) for key in ("urls", "admin_urls")}})
 
 
 def _content(file: str | None) -> str | None:

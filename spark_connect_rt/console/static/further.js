@@ -20,19 +20,35 @@
     }
   }, 1000);
 
-  // What somebody unfolded stays unfolded when a part is read again.
-  const openOnes = new Map();
-  const keyOf = (one) => one.querySelector("summary")?.textContent.replace(/[\d,.]+/g, "").trim();
+  // What was just done reaches this worker by way of Kafka: what it changed is read a second and a third time.
+  document.addEventListener("console:changed", () => {
+    for (const wait of [1500, 5000]) {
+      setTimeout(() => document.querySelectorAll("[data-refresh]").forEach((part) => htmx.trigger(part, "refresh")), wait);
+    }
+  });
+
+  // What somebody unfolded, ticked or typed stays so when a part is read again.
+  const kept = new Map();
+  const rowOf = (one) => one.closest("tr, li")?.querySelector("th, b, a")?.textContent ?? "";
+  const keyOf = (one) => `${rowOf(one)} ${one.querySelector("summary")?.textContent}`.replace(/\d[\d,.]*|now/g, "").replace(/\s+/g, " ");
+  const nameOf = (one) => `${one.name} ${["checkbox", "radio"].includes(one.type) ? one.value : ""}`;
+  const inputs = (part) => [...part.querySelectorAll("input:not([type=hidden]), select, textarea")].filter((one) => one.name);
   document.addEventListener("htmx:beforeSwap", (event) => {
     const { target } = event.detail;
     if (!target?.matches?.("[data-refresh]")) return;
-    openOnes.set(target.id, new Map([...target.querySelectorAll("details")].map((one) => [keyOf(one), one.open])));
+    kept.set(target.id, {
+      open: new Map([...target.querySelectorAll("details")].map((one) => [keyOf(one), one.open])),
+      typed: new Map(inputs(target).filter((one) => one.checked !== one.defaultChecked || (one.defaultValue ?? one.value) !== one.value)
+        .map((one) => [nameOf(one), [one.checked, one.value]])),
+    });
   });
   document.addEventListener("htmx:afterSettle", (event) => {
     const part = event.detail.elt;
-    const kept = part && openOnes.get(part.id);
-    if (!kept) return;
-    for (const one of part.querySelectorAll("details")) if (kept.has(keyOf(one))) one.open = kept.get(keyOf(one));
+    const before = part && kept.get(part.id);
+    if (!before) return;
+    kept.delete(part.id);
+    for (const one of part.querySelectorAll("details")) if (before.open.has(keyOf(one))) one.open = before.open.get(keyOf(one));
+    for (const one of inputs(part)) if (before.typed.has(nameOf(one))) [one.checked, one.value] = before.typed.get(nameOf(one));
   });
 
   // Events: the newest on top; 500 are kept; those held back come in when they are let in.
@@ -101,6 +117,7 @@
   document.addEventListener("DOMContentLoaded", start);
   document.addEventListener("htmx:afterSettle", (event) => {
     finders();
+    for (const input of document.querySelectorAll("[data-find-in]")) if (input.value) input.dispatchEvent(new Event("input"));
     if (event.detail.elt?.id === "events-page" || event.detail.elt?.querySelector?.("[data-live-events]")) events();
   });
 })();

@@ -82,10 +82,14 @@ class _Following:
         self._from_start = from_start
         self._sent: set[str] | None = None  # ids that went out, or lie before where the stream begins
         self._seen_s: dict[str, float] = {}
+        self._found: Sequence[GroupEvent] | None = None
 
     async def look(self) -> Sequence[Sent]:
         """Return what is new and settled."""
         found, _ = await asyncio.to_thread(self._events.gathered)
+        if found is self._found and not self._seen_s:
+            return ()
+        self._found = found
         known = {one.id for one in found}
         if self._sent is None:
             due = behind(found, self._last) if self._from_start else []
@@ -94,6 +98,8 @@ class _Following:
         self._seen_s = {one.id: self._seen_s.get(one.id, now_s) for one in found if one.id not in self._sent}
         ready = [one for one in found if now_s - self._seen_s.get(one.id, now_s) >= SETTLE_S]
         self._sent = (self._sent | {one.id for one in ready}) & known
+        for one in ready:
+            del self._seen_s[one.id]
         return [Sent(one.kind, one, one.id) for one in self._asked.of(ready)]
 
 

@@ -31,7 +31,9 @@ def mask_logs() -> None:
     """Hide secrets in every log line of this process, and in the error that ends a thread of a plug-in's."""
     root = logging.getLogger()
     if not root.handlers:  # Python's last resort would write warnings as they are
-        root.addHandler(logging.StreamHandler(sys.stderr))
+        handler = logging.StreamHandler(sys.stderr)
+        handler.setLevel(logging.WARNING)  # what is below goes to the driver alone (task_logs)
+        root.addHandler(handler)
     for handler in root.handlers:
         if not isinstance(handler.formatter, hidden_values.MaskingFormatter):
             handler.setFormatter(hidden_values.MaskingFormatter(handler.formatter))

@@ -11,6 +11,7 @@ import httpx
 import pytest
 import trustme
 
+from spark_connect_rt.app.cluster.session import Surroundings
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.app.rest_api import RestApi
 from spark_connect_rt.app.rest_tls import client_tls
@@ -19,6 +20,7 @@ from spark_connect_rt.errors import BadConfigError, NotLeaderError, RetriableErr
 from spark_connect_rt.ports.herder_requests import DeleteConnector
 from spark_connect_rt.rest.peer_client import HttpPeerClient
 from spark_connect_rt.testing.worker_settings import worker_settings
+from tests.support.command_line import Ended, run_command
 from tests.unit.rest.fake_herder import FakeHerder
 from tests.unit.rest.test_around_the_api import Hello
 
@@ -102,6 +104,29 @@ def test_a_client_without_a_certificate_is_turned_away(apis: Apis, certificates:
         with pytest.raises(httpx.HTTPError):
             certificates.get(url, key)
     assert certificates.get(url, certificates.worker).status_code == 200
+
+
+def test_the_command_line_shows_its_certificate_and_finds_admin_elsewhere(
+    apis: Apis, certificates: Certificates, tmp_path: Path
+) -> None:
+    port, admin = free_ports(2)
+    listeners = {"listeners": f"https://127.0.0.1:{port}", "admin.listeners": f"http://127.0.0.1:{admin}"}
+    apis.start({**listeners, **certificates.settings(auth="required")}, FakeHerder())
+    around = Surroundings({"CONNECTRT_CONFIG": str(tmp_path / "config.json")}, interactive=False)
+
+    def connectrt(*words: str) -> Ended:
+        return run_command(words, around)
+
+    urls = ("--url", f"https://127.0.0.1:{port}", "--admin-url", f"http://127.0.0.1:{admin}")
+    made = connectrt("config", "set-context", "x", *urls, "--ca", str(certificates.authority))
+    assert made.code == 0
+    assert connectrt("get", "connectors").code == 7
+    connectrt("config", "set-context", "x", "--cert", str(certificates.worker))
+    assert connectrt("get", "connectors", "-o", "name").out == "src\n"
+    assert connectrt("get", "loggers", "-o", "name").out == "root\norg.x\n"
+    assert connectrt("get", "connectors", "--url", f"https://localhost:{port}").code == 7  # a name it is not made for
+    assert connectrt("config", "set-context", "x", "--insecure").code == 0
+    assert connectrt("get", "connectors", "--context", "x", "--url", f"https://localhost:{port}").code == 0
 
 
 def test_a_certificate_that_is_only_requested_may_be_left_out(apis: Apis, certificates: Certificates) -> None:

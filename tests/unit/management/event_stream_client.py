@@ -20,7 +20,7 @@ def frames(text: str) -> list[dict[str, str]]:
 
 
 def followed(
-    app: FastAPI, path: str, meanwhile: Callable[[], object], *, last: str = "", query: str = "", for_s: float = 1.2
+    app: FastAPI, path: str, meanwhile: Callable[[], object], *, last: str = "", query: str = "", for_s: float = 1.0
 ) -> list[Any]:
     """Return what a client of the stream got; the application runs by itself, without a socket."""
     got = bytearray()
@@ -57,7 +57,7 @@ def followed(
                 assert message["status"] == 200
 
         running = asyncio.ensure_future(app(scope, receive, send))  # type: ignore[arg-type]
-        await asyncio.sleep(0.5)
+        await asyncio.sleep(0.3)
         await asyncio.to_thread(meanwhile)
         await asyncio.sleep(for_s)
         gone.set()

@@ -14,6 +14,9 @@ from spark_connect_rt.app.commands.cluster.options import Form
 
 Name = Annotated[str, typer.Argument(metavar="NAME", help="The context.", autocompletion=context_names)]
 Urls = Annotated[list[str] | None, typer.Option("--url", help="A worker's address; repeatable, tried in turn.")]
+AdminUrls = Annotated[
+    list[str] | None, typer.Option("--admin-url", help="Where /admin is, if elsewhere (admin.listeners); repeatable.")
+]
 Username = Annotated[str | None, typer.Option("--username", help="For basic authentication.")]
 Password = Annotated[str | None, typer.Option("--password", help="Kept in the file; - asks for it.")]
 PasswordFile = Annotated[str | None, typer.Option("--password-file", help="Read whenever it is used.")]
@@ -70,6 +73,7 @@ def add_context_words(cli: typer.Typer) -> None:
         session: Session,
         name: Name,
         urls: Urls = None,
+        admin_urls: AdminUrls = None,
         username: Username = None,
         password: Password = None,
         password_file: PasswordFile = None,
@@ -86,7 +90,8 @@ def add_context_words(cli: typer.Typer) -> None:
         from spark_connect_rt.app.cluster import context_actions
 
         given = {
-            "urls": tuple(part for url in urls for part in url.split(",")) if urls else None,
+            "urls": _split(urls),
+            "admin_urls": _split(admin_urls),
             "username": username,
             "password": password,
             "password_file": password_file,
@@ -100,3 +105,7 @@ def add_context_words(cli: typer.Typer) -> None:
             "timeout_s": timeout,
         }
         return context_actions.changed(session, name, given)
+
+
+def _split(urls: list[str] | None) -> tuple[str, ...] | None:
+    return tuple(part for url in urls for part in url.split(",")) if urls else None

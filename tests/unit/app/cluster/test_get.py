@@ -1,6 +1,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import httpx
 import pytest
@@ -204,3 +206,31 @@ def test_nobody_answers(connectrt: Commands, cluster: StandInCluster) -> None:
     ended = connectrt("get", "connectors", "--url", "http://a:1,http://b:2")
     assert ended.code == 7
     assert "http://a:1: connection refused; http://b:2: connection refused" in ended.err
+
+
+HEAVY = {
+    "pyspark",
+    "fastapi",
+    "starlette",
+    "uvicorn",
+    "confluent_kafka",
+    "aiokafka",
+    "pyarrow",
+    "numpy",
+    "pandas",
+    "sqlalchemy",
+}
+
+
+def test_a_command_on_a_cluster_imports_nothing_of_a_worker() -> None:
+    # three tenths of a second on an idle machine; with pyspark or fastapi it would be several times that
+    script = (
+        "import sys\nsys.argv = ['connectrt', 'get', 'connectors', '--url', 'http://127.0.0.1:1']\n"
+        "from spark_connect_rt.app.cli import main\n"
+        "try:\n    main()\nexcept SystemExit as end:\n    print(end.code)\n"
+        "print(*sorted({name.split('.')[0] for name in sys.modules}))\n"
+    )
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    code, loaded = ended.stdout.splitlines()
+    assert code == "7"
+    assert HEAVY & set(loaded.split()) == set()

@@ -110,3 +110,23 @@ def test_an_append_that_fails_is_repeated(group: HistoryWorkers) -> None:
 )
 def test_odd_parameters_are_refused(group: HistoryWorkers, path: str) -> None:
     assert group.asked("GET", f"/admin/history{path}").status_code == 400
+
+
+def test_what_was_changed_while_no_worker_ran_is_recorded_by_the_next_leader(group: HistoryWorkers) -> None:
+    group.ok("POST", "/connectors", {"name": "a", "config": CONFIG})
+    group.ok("POST", "/connectors", {"name": "b", "config": CONFIG})
+    for name in ("a", "b"):
+        assert len(group.changes(name)) == 1
+    for name in ("w1", "w2"):
+        group.cluster.stop_worker(name)
+        group.histories.pop(name).stop()
+    new = {**CONFIG, "name": "a", "records": "7"}
+    group.cluster.config_topic.write([(records.connector_key("a"), records.encode_properties(new))])
+    group.cluster.config_topic.write([(records.connector_key("b"), None), (records.target_state_key("b"), None)])
+    group.cluster.config_topic.compact()
+    group.cluster.add_worker("w3")
+    group.cluster.until(lambda: len(group.changes("a", worker="w3")) == 2 and len(group.changes("b", worker="w3")) == 2)
+    update, create = group.changes("a", worker="w3")
+    assert (update["action"], update["who"], update["before"]) == ("update", None, create["after"])
+    assert update["after"]["records"] == "7"
+    assert [one["action"] for one in group.changes("b", worker="w3")] == ["delete", "create"]

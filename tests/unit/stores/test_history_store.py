@@ -1,0 +1,88 @@
+"""The stores of the history over memory and over a standalone worker's file, and what damage does to them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from spark_connect_rt.errors import ConnectError, RetriableError
+from spark_connect_rt.ports.management.history import ChangeQuery
+from spark_connect_rt.stores.course_store import CourseStore
+from spark_connect_rt.stores.history_store import HistoryStore
+from spark_connect_rt.stores.lazy_log import LogSource
+from spark_connect_rt.stores.local_log import LocalCompactedLog
+from spark_connect_rt.stores.offset_file import OffsetFile
+from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
+from tests.contract.history_store_contract import NOW_MS, READ_MS, HistoryStoreContract, draft
+
+
+class TestHistoryInMemory(HistoryStoreContract):
+    @pytest.fixture(autouse=True)
+    def _topics(self) -> None:
+        self.topics: dict[str, MemoryLogTopic] = {}
+
+    def source(self, topic: str) -> LogSource:
+        held = self.topics.setdefault(topic, MemoryLogTopic(topic))
+        return LogSource(lambda: held.ends() != [0], lambda _: MemoryCompactedLog(held))
+
+
+def store_over(topic: MemoryLogTopic) -> HistoryStore:
+    source = LogSource(lambda: topic.reachable, lambda _: MemoryCompactedLog(topic))
+    return HistoryStore(source, 10, 10**9, lambda: NOW_MS)
+
+
+def test_a_file_keeps_the_numbers(tmp_path: Path) -> None:
+    for numbers in ([1, 2], [3, 4]):
+        kept = OffsetFile(tmp_path / "offsets.history")
+        source = LogSource(lambda: True, lambda _, kept=kept: LocalCompactedLog("history", kept))
+        store = HistoryStore(source, 10, 10**9, lambda: NOW_MS)
+        assert store.append([draft("a"), draft("b")]) == numbers
+        store.close()
+
+
+def test_a_file_that_is_damaged_is_said(tmp_path: Path) -> None:
+    (tmp_path / "offsets.history").write_bytes(b"garbage")
+    kept = OffsetFile(tmp_path / "offsets.history")
+    store = HistoryStore(LogSource(lambda: True, lambda _: LocalCompactedLog("h", kept)), 10, 10**9, lambda: NOW_MS)
+    with pytest.raises(ConnectError):
+        store.append([draft("a")])
+    assert "cannot be read" in store.problem
+
+
+def test_two_that_take_one_number_at_once_get_two() -> None:
+    topic = MemoryLogTopic()
+    store = store_over(topic)
+    store.append([draft("a")])
+    topic.write([(b"change-2-aaaa", topic.records()[0].value), (b"change-2-bbbb", topic.records()[0].value)])
+    store.refresh(READ_MS)
+    assert [one.number for one in store.changes(ChangeQuery())] == [2, 1]
+    assert store.forget_excess() == 1
+    assert [one.number for one in store.changes(ChangeQuery())] == [2, 1]
+    assert store.append([draft("b")]) == [3]
+    store.close()
+
+
+def test_what_is_away_is_said_and_comes_back() -> None:
+    topic = MemoryLogTopic()
+    store = store_over(topic)
+    store.append([draft("a")])
+    topic.reachable = False
+    with pytest.raises(RetriableError):
+        store.append([draft("a")])
+    assert "not reachable" in store.problem
+    topic.reachable = True
+    assert store.append([draft("a")]) == [2]
+    assert store.problem == ""
+    store.close()
+
+
+@pytest.mark.parametrize("value", [b"", b"x", b"x\x9c", b"x\x9c\xab\x56\x52\xb2\x52\xa8\x05\x00\x06\x98\x01\xc1"])
+def test_a_damaged_part_of_a_course_is_said(value: bytes) -> None:
+    topic = MemoryLogTopic()
+    topic.write([(b"course-minute-3-a", value), (b"course-x", b"")])
+    store = CourseStore(LogSource(lambda: True, lambda _: MemoryCompactedLog(topic)))
+    store.refresh(READ_MS)
+    assert store.parts("a") == []
+    assert store.problem.startswith("2 parts of the course cannot be read")
+    store.close()
