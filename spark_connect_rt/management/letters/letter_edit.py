@@ -45,7 +45,11 @@ def check_edit(edit: Mapping[str, Any], plugin: Plugin) -> None:
     """Raise BadRequestError or BadConfigError for an edit that cannot be: nothing is looked up, nothing is started."""
     if unknown := sorted(set(edit) - {PATCH, TRANSFORMS}):
         raise BadRequestError(f"edit holds {PATCH} and {TRANSFORMS}; not {', '.join(map(str, unknown))}")
-    if len(encoded(dict(edit))) > EDIT_BYTES_MAX:
+    try:
+        size = len(encoded(dict(edit)))
+    except DataError as error:
+        raise BadRequestError(f"edit: {error}") from error
+    if size > EDIT_BYTES_MAX:
         raise BadRequestError(f"an edit is at most {EDIT_BYTES_MAX} bytes of JSON: it is kept on a topic")
     if edit.get(PATCH) is not None:
         LetterPatch(edit[PATCH])

@@ -82,7 +82,7 @@ class ReplayLog:
             self._log.read_to_end(limit_ms)
 
     def look(self) -> None:
-        """Read what is there by now, or what can be read soon: a transaction that a dead worker left open ends later."""
+        """Read what is there by now, or can be soon: a transaction that a dead worker left open ends later."""
         try:
             self.catch_up(LOOK_LIMIT_MS)
         except TimedOutError as error:

@@ -183,9 +183,7 @@ class LetterReplays:
             created_ms=replay.created_ms,
             changed_ms=progress.at_ms or replay.created_ms,
             filter=dict(replay.filter),
-            letters=None
-            if replay.letters is None
-            else [{"partition": p, "offset": o} for p, o in replay.letters[:LETTERS_SHOWN]],
+            letters=_shown(replay),
             edit=dict(replay.edit),
             failures=[FailedLetter(*failure) for failure in progress.failures],
         )
@@ -261,3 +259,9 @@ class LetterReplays:
             return True
         found = self._parts.log.read(lambda records: records.standing(replay_id))
         return found is None or found.state in (STOPPED, DONE)
+
+
+def _shown(replay: Replay) -> list[dict[str, int]] | None:
+    if replay.letters is None:
+        return None
+    return [{"partition": partition, "offset": offset} for partition, offset in replay.letters[:LETTERS_SHOWN]]
