@@ -147,7 +147,7 @@ class Odd(SourceTask):
     def poll(self) -> Sequence[SourceRecord]:
         if self.says:
             return [SourceRecord({}, {}, "t", self.says)]
-        headers = (Header("h", float("nan")),)
+        headers = (Header("h\ud800", float("nan")),)
         values: list[Any] = [2**70, "\ud800", "x" * 100_000, object(), "has s3cr3t-value inside", b"\x00\xff"]
         return [SourceRecord({}, {}, "t", value, headers=headers) for value in values]
 
@@ -185,7 +185,8 @@ def test_what_json_has_no_word_for_is_shown_all_the_same_and_secrets_are_not() -
         assert "object" in values[3]
         assert values[4] == "has [hidden] inside"
         assert b64decode(records[4][-1]["bytes"]["value"]) == b'"has [hidden] inside"'
-        assert records[0][0]["record"]["headers"] == [{"name": "h", "value": "NaN"}]
+        assert records[0][0]["record"]["headers"] == [{"name": "h\\ud800", "value": "NaN"}]
+        assert str(values[0]) == str(2**70)
         jaas = 'x required username="u" password="of-the-broker";'
         records, _ = shown(odd(says="of-the-broker", **{"producer.override.sasl.jaas.config": jaas}))
         assert records[0][0]["record"]["value"] == "[hidden]"
@@ -277,6 +278,16 @@ def test_unreadable_bytes_are_shown_with_the_error() -> None:
     assert read["record"] is None
     assert read["bytes"]["value"] == "ew=="
     assert read["error"]
+
+
+def test_a_record_that_is_too_large_as_a_whole_says_so() -> None:
+    took: list[str] = []
+    collected = Collected(3, 10, took.append)
+    collected.add([{"stage": "polled", "record": {"headers": ["x" * 1_000] * 9_000}}])
+    (shown,) = json.loads(took[0])
+    assert (shown["stage"], shown["record"]) == ("polled", None)
+    assert "too large" in shown["error"]
+    assert collected.full is None
 
 
 def test_limits_of_records_bytes_and_time() -> None:
