@@ -18,6 +18,7 @@ from spark_connect_rt.app.cluster.rows import (
 from spark_connect_rt.app.cluster.selecting import Term, chosen_names, matching_rows, selector
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.tables import Column, Item, compact, count_text, rate_text, time_text
+from spark_connect_rt.app.cluster.terminal import state_style
 from spark_connect_rt.client import calls, management_calls
 from spark_connect_rt.errors import BadRequestError, NotFoundError
 
@@ -183,8 +184,8 @@ KINDS = (
         (
             Column("NAME", lambda one: one["name"]),
             Column("TYPE", lambda one: one["type"]),
-            Column("STATE", lambda one: one["state"], is_state=True),
-            Column("TASKS", running_tasks),
+            Column("STATE", lambda one: one["state"], style=state_style),
+            Column("TASKS", running_tasks, style=lambda text: "red" if "failed" in text else None),
             Column("WORKER", lambda one: one["worker_id"]),
             Column("CLASS", lambda one: one["class"].rpartition(".")[2], wide=True),
             Column("RECORDS/S", lambda one: rate_text(one.get("records_per_second")), wide=True),
@@ -200,7 +201,7 @@ KINDS = (
         _tasks,
         (
             Column("TASK", lambda one: one["name"]),
-            Column("STATE", lambda one: one["state"], is_state=True),
+            Column("STATE", lambda one: one["state"], style=state_style),
             Column("WORKER", lambda one: one["worker_id"]),
             Column("TYPE", lambda one: one["type"], wide=True),
             Column("TRACE", lambda one: error_line(one.get("trace")), limit=60),

@@ -120,7 +120,9 @@ def lines_of(error: ConnectError) -> list[str]:
 def run(session: Session, act: Callable[[Session], int | None]) -> int:
     """Return the exit code of a command; what it refuses stands on standard error."""
     try:
-        return act(session) or 0
+        code = act(session) or 0
+        session.terminal.out.flush()  # a pipe that nobody reads any more is noticed here, not at the end of Python
+        return code
     except ConnectError as error:
         session.terminal.out.flush()
         first, *more = lines_of(error)
