@@ -72,6 +72,8 @@ def _overview(session: Session) -> list[Any]:
     while True:
         page = session.ask_if_served(management_calls.overview(sort="name", offset=len(found), limit=OVERVIEW_PAGE))
         rows = page["connectors"] if page else []
+        if page and not found:
+            session.note_unanswered(page)
         found += rows
         if not page or not rows or len(found) >= page.get("matching", 0):
             return found
@@ -156,7 +158,11 @@ def _letters(session: Session, asked: Asked) -> Sequence[Item]:
 
 def _events(session: Session, asked: Asked) -> Sequence[Item]:
     names: Sequence[str] = asked.words or [""]
-    found = [one for name in names for one in session.ask(management_calls.events(connector=name, limit=asked.limit))]
+    found: list[Item] = []
+    for name in names:
+        answer = session.ask(management_calls.events(connector=name, limit=asked.limit))
+        session.note_unanswered(answer)
+        found += answer["events"]
     return sorted(found, key=lambda one: one["at_ms"])
 
 

@@ -83,6 +83,11 @@ class Session:
         except NotServedError:
             return None
 
+    def note_unanswered(self, answer: Mapping[str, Any]) -> None:
+        """Say which workers' part is missing in an answer."""
+        for one in answer.get("unanswered") or ():
+            self.terminal.note(f"worker {one['worker_id']} does not answer, its part is missing: {one['why']}")
+
     def close(self) -> None:
         """Close the client."""
         if self._client is not None:
