@@ -68,7 +68,7 @@ class LetterReplays:
     """The replays of one worker."""
 
     def __init__(self, parts: RunParts, forms: Sequence[LetterForms], plugin: Plugin, lease_s: float = LEASE_S) -> None:
-        """``forms``: that of dry runs first; all are closed at the end. ``lease_s``: how long a worker may be silent."""
+        """``forms``: that of dry runs first; all are closed at the end. ``lease_s``: how long a worker may be still."""
         self._parts = parts
         self._forms = forms
         self._plugin = plugin
