@@ -9,7 +9,7 @@ from typing import Any
 from spark_connect_rt.app.cluster.rows import (
     connector_rows,
     enriched,
-    first_line,
+    error_line,
     running_tasks,
     task_rows,
     why,
@@ -18,6 +18,7 @@ from spark_connect_rt.app.cluster.rows import (
 from spark_connect_rt.app.cluster.selecting import Term, chosen_names, matching_rows, selector
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.tables import Column, Item, compact, count_text, rate_text, time_text
+from spark_connect_rt.app.cluster.terminal import state_style
 from spark_connect_rt.client import calls, management_calls
 from spark_connect_rt.errors import BadRequestError, NotFoundError
 
@@ -71,20 +72,27 @@ def _overview(session: Session) -> list[Any]:
     while True:
         page = session.ask_if_served(management_calls.overview(sort="name", offset=len(found), limit=OVERVIEW_PAGE))
         rows = page["connectors"] if page else []
+        if page and not found:
+            session.note_unanswered(page)
         found += rows
         if not page or not rows or len(found) >= page.get("matching", 0):
             return found
 
 
 def _tasks(session: Session, asked: Asked) -> Sequence[Item]:
-    wanted: dict[str, set[str]] = {}
+    everything = connector_rows(session.ask(calls.connectors()))
+    names = {row["name"] for row in everything}
+    wanted: dict[str, set[str]] = {}  # connector, or pattern -> numbers of tasks; "": all
     for word in asked.words:
         name, slash, task = word.rpartition("/")
-        name, task = (name, task) if slash and task.isdigit() else (word, "")
-        wanted.setdefault(name, set()).add(task)
-    rows = task_rows(rows_of(session, list(wanted), asked.terms))
+        one_task = bool(name and slash) and task.isdigit() and word not in names  # a name may look like a task
+        wanted.setdefault(name if one_task else word, set()).add(task if one_task else "")
+    rows = task_rows(matching_rows(everything, list(wanted), asked.terms))
+    whole = {""}
     only = [
-        one for one in rows if "" in wanted.get(one["connector"], {""}) or str(one["task"]) in wanted[one["connector"]]
+        one
+        for one in rows
+        if not whole.isdisjoint(wanted.get(one["connector"], whole)) or str(one["task"]) in wanted[one["connector"]]
     ]
     if asked.words and not only:
         raise NotFoundError(f"no task {', '.join(asked.words)}")
@@ -150,7 +158,11 @@ def _letters(session: Session, asked: Asked) -> Sequence[Item]:
 
 def _events(session: Session, asked: Asked) -> Sequence[Item]:
     names: Sequence[str] = asked.words or [""]
-    found = [one for name in names for one in session.ask(management_calls.events(connector=name, limit=asked.limit))]
+    found: list[Item] = []
+    for name in names:
+        answer = session.ask(management_calls.events(connector=name, limit=asked.limit))
+        session.note_unanswered(answer)
+        found += answer["events"]
     return sorted(found, key=lambda one: one["at_ms"])
 
 
@@ -178,8 +190,8 @@ KINDS = (
         (
             Column("NAME", lambda one: one["name"]),
             Column("TYPE", lambda one: one["type"]),
-            Column("STATE", lambda one: one["state"], is_state=True),
-            Column("TASKS", running_tasks),
+            Column("STATE", lambda one: one["state"], style=state_style),
+            Column("TASKS", running_tasks, style=lambda text: "red" if "failed" in text else None),
             Column("WORKER", lambda one: one["worker_id"]),
             Column("CLASS", lambda one: one["class"].rpartition(".")[2], wide=True),
             Column("RECORDS/S", lambda one: rate_text(one.get("records_per_second")), wide=True),
@@ -195,10 +207,10 @@ KINDS = (
         _tasks,
         (
             Column("TASK", lambda one: one["name"]),
-            Column("STATE", lambda one: one["state"], is_state=True),
+            Column("STATE", lambda one: one["state"], style=state_style),
             Column("WORKER", lambda one: one["worker_id"]),
             Column("TYPE", lambda one: one["type"], wide=True),
-            Column("TRACE", lambda one: first_line(one.get("trace")), limit=60),
+            Column("TRACE", lambda one: error_line(one.get("trace")), limit=60),
         ),
         aliases=("task", "t"),
     ),
