@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from spark_connect_rt.api.data.struct import Struct
@@ -21,11 +22,12 @@ from spark_connect_rt.pipeline.errant_records import StageError
 from spark_connect_rt.pipeline.transformation_chain import TransformationChain
 from spark_connect_rt.planning.letters.destination import Origins, check_encoding
 from spark_connect_rt.planning.letters.letter import Letter
-from spark_connect_rt.planning.letters.letter_values import Part, same, shown_error
+from spark_connect_rt.planning.letters.letter_values import Part, encoded, same, shown_error
 from spark_connect_rt.planning.letters.patch import LetterPatch
 from spark_connect_rt.ports.hidden_values import without_secrets
 
 PATCH, TRANSFORMS = "patch", "transforms"
+EDIT_BYTES_MAX = 262_144
 Headers = list[tuple[str, bytes | None]]
 
 
@@ -44,6 +46,12 @@ def check_edit(edit: Mapping[str, Any], plugin: Plugin) -> None:
     """Raise BadRequestError or BadConfigError for an edit that cannot be: nothing is looked up, nothing is started."""
     if unknown := sorted(set(edit) - {PATCH, TRANSFORMS}):
         raise BadRequestError(f"edit holds {PATCH} and {TRANSFORMS}; not {', '.join(map(str, unknown))}")
+    try:
+        size = len(encoded(dict(edit)))
+    except DataError as error:
+        raise BadRequestError(f"edit: {error}") from error
+    if size > EDIT_BYTES_MAX:
+        raise BadRequestError(f"an edit is at most {EDIT_BYTES_MAX} bytes of JSON: it is kept on a topic")
     if edit.get(PATCH) is not None:
         LetterPatch(edit[PATCH])
     chain = edit.get(TRANSFORMS)
@@ -120,11 +128,10 @@ class LetterEdit:
             raise DataError(f"no converters to read it for the transformations {form.problem}".rstrip())
         assert self._chain is not None
         try:
-            given = _as_record(letter, form, record)
-            found = self._chain.apply(given)
-            if found is None:
-                return None
-            return _as_bytes(form, record, given, found)
+            with form.lock:
+                given = _as_record(letter, form, record)
+                found = self._chain.apply(given)
+                return None if found is None else _as_bytes(form, record, given, found)
         except (ExternalError, DataError):
             raise
         except StageError as error:
@@ -159,9 +166,8 @@ def shown_record(letter: Letter, form: LetterForm, record: EditedRecord, most: i
 def _converted(letter: Letter, form: LetterForm, name: str) -> Part:
     if form.converters is None:
         return Part(hide=without_secrets)
-    topic = letter.origin_topic or letter.topic
     converter = form.converters.key if name == "key" else form.converters.value
-    return Part(lambda data: converter.to_connect_data(topic, data), hide=without_secrets)
+    return form.locked(partial(converter.to_connect_data, letter.origin_topic or letter.topic))
 
 
 def _headers(letter: Letter, form: LetterForm, before: list[Any], after: list[Any]) -> Headers:

@@ -83,6 +83,7 @@ class RunParts:
     log: ReplayLog
     new_producer: Callable[[str], KafkaTransactionalProducer]  # of a queue
     new_edit: Callable[[Replay], Edit]
+    try_edit: Callable[[Replay], Edit]  # for a dry run: nothing is registered anywhere
     now_ms: Callable[[], int]
     feed: ConnectorFeed | None = None  # of target sink; None: this worker cannot
 
@@ -183,7 +184,7 @@ class ReplayRun:
             progress = replace(progress, topic_id=found.topic_id, positions=span.begins, ends=span.ends)
         elif progress.topic_id != found.topic_id:
             raise DataError(f"topic {replay.topic} was deleted and made again since the replay began")
-        self._progress = replace(progress, worker=self._parts.worker, error=None)
+        self._progress = replace(progress, worker=self._parts.worker, state=RUNNING, error=None)
         known = self._parts.log.read(lambda records: records.marks)
         self._marks = NewMarks(found.topic_id, replay.id, known)
         begins = {number: max(span.begins.get(number, 0), at) for number, at in progress.positions.items()}
