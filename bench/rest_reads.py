@@ -13,6 +13,7 @@ from starlette.responses import Response
 
 from spark_connect_rt.connectors.samples.mock import MockSourceConnector
 from spark_connect_rt.ports.clock import SystemClock
+from spark_connect_rt.ports.peer_client import PeerClient
 from spark_connect_rt.protocol import config_records, status_records
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.status_records import ConnectorStatusKey, TaskStatusKey
@@ -54,7 +55,7 @@ def running_connectors(count: int, config: dict[str, str]) -> Iterator[str]:
         )
         statuses.write([(status_records.encode_key(ConnectorStatusKey(name)), status)])
         statuses.write([(status_records.encode_key(TaskStatusKey(task)), status)])
-    deps = _dependencies(configs, statuses)
+    deps = memory_dependencies(configs, statuses)
     deps.config_store.start(lambda _: None)
     deps.status_store.start()
     herder = DistributedHerder(deps)
@@ -85,11 +86,17 @@ def those_bytes(content: bytes) -> Iterator[str]:
         server.stop()
 
 
-def _dependencies(configs: MemoryLogTopic, statuses: MemoryLogTopic) -> HerderDependencies:
+def memory_dependencies(
+    configs: MemoryLogTopic,
+    statuses: MemoryLogTopic,
+    worker_id: str = "h:8083",
+    peers: PeerClient | None = None,
+) -> HerderDependencies:
+    """Return what a herder stands on where the topics are in memory and nothing runs; ``peers`` None: it is alone."""
     clock, groups = SystemClock(), MemoryConsumerGroups()
     plugins = MemoryPlugins({MOCK: MockSourceConnector})
     return HerderDependencies(
-        settings=HerderSettings.of("h:8083", "http://h:8083/", worker_settings()),
+        settings=HerderSettings.of(worker_id, f"http://{worker_id}/", worker_settings()),
         clock=clock,
         member=MemoryGroup().member("w"),
         config_store=ConfigStore(MemoryCompactedLog(configs), clock),
@@ -98,7 +105,7 @@ def _dependencies(configs: MemoryLogTopic, statuses: MemoryLogTopic) -> HerderDe
         runner=MemoryTaskRunner(MemoryExecutorClients(MemoryTopics(), plugins.class_of)),
         sink_groups=groups.member,
         plugins=plugins,
-        peers=InProcessPeers({}),
+        peers=peers or InProcessPeers({}),
         group_offsets=MemoryGroupOffsets(groups),
         new_key=lambda size: bytes(size),
     )

@@ -25,7 +25,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import parse_qs
@@ -41,6 +41,7 @@ from spark_connect_rt.api.rest_extension import Asgi
 from spark_connect_rt.console import assets
 from spark_connect_rt.console.api import Api, ApiError, at
 from spark_connect_rt.console.protection import Protection, content_policy, origin_of
+from spark_connect_rt.console.shared_reads import who_asks
 from spark_connect_rt.console.words import FILTERS
 
 LINKS: tuple[tuple[str, str], ...] = (
@@ -72,7 +73,7 @@ class Frame:
     def __init__(self, api: Asgi, protection: Protection) -> None:
         """``api`` is the REST API with all that stands around it."""
         self._app, self._protection = api, protection
-        self._groups: dict[tuple[str, str], tuple[float, Mapping[str, Any]]] = {}
+        self._groups: dict[Hashable, tuple[float, Mapping[str, Any]]] = {}
         self._closing: set[asyncio.Event] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._closed = False
@@ -105,6 +106,11 @@ class Frame:
     def text(self, request: Request, template: str, /, **values: Any) -> str:
         """Return a part of a page as text, for what a stream sends."""
         return self._text(request, template, values)
+
+    def macro(self, request: Request, template: str, name: str) -> Callable[..., str]:
+        """Return a macro of a template: for many of the same, a tenth of what ``text`` costs."""
+        module = self.templates.get_template(template).make_module(self._surroundings(request))
+        return lambda *values: str(getattr(module, name)(*values)).strip()
 
     def done(
         self,
@@ -142,7 +148,7 @@ class Frame:
 
     async def group(self, request: Request) -> Mapping[str, Any]:
         """Return ``/admin/group`` as it was up to 5 s ago, empty where it is not served."""
-        key = (request.headers.get("authorization", ""), request.headers.get("cookie", ""))
+        key = who_asks(request)
         kept = self._groups.get(key)
         if kept is not None and time.monotonic() - kept[0] < GROUP_KEPT_S:
             return kept[1]
@@ -204,20 +210,22 @@ class Frame:
             one.set()
 
     def _text(self, request: Request, template: str, values: Mapping[str, Any]) -> str:
+        return self.templates.get_template(template).render({**self._surroundings(request), **values})
+
+    def _surroundings(self, request: Request) -> dict[str, Any]:
         base = request.scope["console"]["root"] + "/console"
         theme = request.cookies.get("connectrt_theme", "")
-        return self.templates.get_template(template).render(
-            base=base,
-            here=request.scope["path"].removeprefix("/console").strip("/"),
-            links=LINKS,
-            asset=lambda name: base + assets.address(name),
-            url=lambda *segments: base + at(*segments),
-            token=self._protection.token(request),
-            theme=theme if theme in ("light", "dark") else "auto",
-            version=__version__,
-            now_ms=int(time.time() * 1000),
-            **values,
-        )
+        return {
+            "base": base,
+            "here": request.scope["path"].removeprefix("/console").strip("/"),
+            "links": LINKS,
+            "asset": lambda name: base + assets.address(name),
+            "url": lambda *segments: base + at(*segments),
+            "token": self._protection.token(request),
+            "theme": theme if theme in ("light", "dark") else "auto",
+            "version": __version__,
+            "now_ms": int(time.time() * 1000),
+        }
 
 
 def neighbours(group: Mapping[str, Any]) -> list[Neighbour]:

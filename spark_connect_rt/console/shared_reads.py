@@ -9,7 +9,29 @@ import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Hashable
 from typing import Any, Generic, TypeVar
 
+from starlette.requests import Request
+
 T = TypeVar("T")
+_SAYS_NOTHING = {
+    *(b"accept", b"accept-encoding", b"accept-language", b"cache-control", b"connection", b"content-length"),
+    *(b"content-type", b"dnt", b"last-event-id", b"origin", b"pragma", b"priority", b"referer", b"user-agent"),
+    *(b"x-csrf-token", b"cookie", b"upgrade-insecure-requests"),
+}
+_OWN_COOKIES = ("connectrt_console", "connectrt_theme")
+
+
+def who_asks(request: Request) -> Hashable:
+    """Return what two requests have in common that may see the same: address, cookies and headers of a login.
+
+    Whatever an extension may decide by is in it; what only tells one browser from another is not.
+    """
+    cookies = tuple(sorted(one for one in request.cookies.items() if one[0] not in _OWN_COOKIES))
+    headers = tuple(
+        (name, value)
+        for name, value in request.scope["headers"]
+        if name not in _SAYS_NOTHING and not name.startswith((b"sec-", b"hx-"))
+    )
+    return request.client.host if request.client else "", request.scope["console"]["root"], cookies, headers
 
 
 class SharedReads(Generic[T]):

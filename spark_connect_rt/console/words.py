@@ -69,6 +69,20 @@ def one_line(text: Any, length: int = 240) -> str:
     return line if len(line) <= length else line[: length - 1] + "…"
 
 
+def trace_line(trace: Any) -> str:
+    """Return what a trace says: the first line of Java's, of Python's the last that is not indented."""
+    lines = [line for line in str(trace or "").splitlines() if line.strip()]
+    if lines and lines[0].startswith("Traceback"):
+        return one_line(next((line for line in reversed(lines) if not line[0].isspace()), lines[-1]))
+    return one_line(trace)
+
+
+def said_in(error: Any, why: Any) -> bool:
+    """Return whether a reason says what an error says already, be it of "task 0" or of "task 0 FAILED"."""
+    text = str(error or "").strip()
+    return text in str(why or "") or (text.partition(": ")[2] or text) in str(why or "")
+
+
 def json_text(value: Any) -> str:
     """Return a value as JSON to read, keys in their order."""
     return json.dumps(value, ensure_ascii=False, indent=2, default=str)
@@ -107,6 +121,8 @@ FILTERS = {
     "one_line": one_line,
     "json_text": json_text,
     "short_json": short_json,
+    "trace_line": trace_line,
+    "said_in": said_in,
     "states_in_order": states_in_order,
     "task_states": task_states,
 }

@@ -35,6 +35,8 @@ def group(tmp_path_factory: pytest.TempPathFactory, broker: EmbeddedKafka) -> It
         started.source("lines")
         started.sink("lines-out", "lines")
         started.failing("broken", "lines")
+        started.first.rest.await_states("lines", "RUNNING", ["RUNNING"])
+        started.first.rest.await_states("broken", "RUNNING", ["FAILED"])
         yield started
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from playwright.sync_api import Browser, ConsoleMessage, Locator, Page, expect
 
 AXE = Path(__file__).parent / "vendor" / "axe.min.js"
-expect.set_options(timeout=10_000)
+expect.set_options(timeout=20_000)
 
 
 @cache

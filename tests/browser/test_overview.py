@@ -15,8 +15,7 @@ from tests.support.management_stand_in.app import StandIn
 HOSTILE = "\"><img src=x onerror=alert(1)>'\u202e"
 
 
-@pytest.mark.parametrize("width", [360, 1280, 2560])
-@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize(("width", "dark"), [(360, True), (1280, False), (2560, True)])
 def test_it_can_be_read_in_every_size_and_colour(quick: Tab, tabs: Tabs, width: int, dark: bool) -> None:
     tab = tabs(quick.url, width=width, dark=dark)
     tab.open()

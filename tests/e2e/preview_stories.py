@@ -108,11 +108,12 @@ def values(answer: Any, stage: int) -> list[Any]:
     return [one["stages"][stage]["record"]["value"] for one in answer["records"]]
 
 
-def a_source_is_previewed(previews: Previews, folder: Path) -> None:
-    """Python's file source and Java's, each with a transformation and the JSON converter."""
+def a_source_is_previewed(previews: Previews, folder: Path) -> dict[str, float]:
+    """Have Python's file source and Java's previewed, each with a transformation; return the seconds of each."""
+    took = {}
     (folder / "in.txt").write_text("one\ntwo\nthree\n")
     config = {"connector.class": "FileStreamSource", "file": str(folder / "in.txt"), "topic": "previewed", **CHAIN}
-    for more in ({}, ON_JAVA):
+    for kind, more in (("Python", {}), ("Java", ON_JAVA)):
         found = previews.ask(config={**config, **more}, records=2, seconds=60)
         assert (found["ended"], found["error"]) == ("records", None), found
         assert values(found, 0) == ["one", "two"]
@@ -120,6 +121,8 @@ def a_source_is_previewed(previews: Previews, folder: Path) -> None:
         converted = found["records"][1]["stages"][-1]
         assert converted["stage"] == "converted"
         assert json.loads(b64decode(converted["bytes"]["value"])) == {"line": "two"}
+        took[kind] = found["seconds"]
+    return took
 
 
 def a_sink_is_previewed(previews: Previews, topic: str, expected: list[Any]) -> None:

@@ -248,7 +248,8 @@ def test_previews_on_executors_leave_nothing_behind_and_one_that_hangs_is_ended(
     assert producer.flush(30) == 0
     previews = Previews(worker, broker.bootstrap_servers)
     before = previews.world()
-    a_source_is_previewed(previews, tmp_path)
+    for kind, seconds in a_source_is_previewed(previews, tmp_path).items():
+        times.note("preview", f"two records of a {kind} source took", f"{seconds:.1f} s")
     a_sink_is_previewed(previews, topic, [1, 2, 3])
     took = one_that_hangs_is_ended(previews, tmp_path)
     assert previews.world() == before

@@ -15,7 +15,7 @@ from bench.__main__ import NAMES
 ROOT = Path(__file__).resolve().parents[2]
 LIMIT_S = 560
 pytestmark = pytest.mark.timeout(LIMIT_S + 40)  # whoever comes first waits for all of them
-WITHOUT_JAVA = ("sql",)  # Kafka brings no JDBC connector to run beside
+WITHOUT_JAVA = ("sql", "console")  # Java has nothing to run beside them
 NUMBER = r"(?:\d+\.\d+|n/a)"
 
 

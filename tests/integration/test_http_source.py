@@ -230,3 +230,22 @@ def test_settings_that_are_wrong_are_refused() -> None:
     with pytest.raises(ConnectError):
         connector.alter_offsets({}, [({"url": "http://x"}, {"page": "{"})])
     assert connector.alter_offsets({}, [({"url": "http://x"}, {"since": "2026"})])
+
+
+def test_a_check_asks_for_the_first_page_and_shows_no_secret() -> None:
+    answers = [JSONResponse([]), Response("no: t0ken", status_code=401), Response(status_code=503)]
+    with HttpService(lambda asked: answers[len(service.asked) - 1]) as service:
+        config = {
+            "topic": "t",
+            "http.url": f"{service.url}/items?key=t0ken",
+            "http.auth.type": "bearer",
+            "http.auth.token": "t0ken",
+        }
+        found = [line for _ in answers for look in HttpSourceConnector().outside_checks(config) for line in look()]
+        assert [(one.check, one.level.value) for one in found] == [
+            ("credentials", "ok"),
+            ("credentials", "problem"),
+            ("host", "problem"),
+        ]
+        assert "t0ken" not in repr(found)
+        assert HttpSourceConnector().outside_checks({**config, "http.method": "POST"}) == ()

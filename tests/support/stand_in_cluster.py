@@ -43,7 +43,9 @@ class StandInCluster(httpx.BaseTransport):
             {"id": index, "state": words[one], "worker_id": f"w{index % 2 + 1}:8083"} for index, one in enumerate(tasks)
         ]
         for one in states:
-            if one["state"] == "FAILED":
+            if one["state"] == "FAILED" and kind == "sink":
+                one["trace"] = 'Traceback (most recent call last):\n  File "x.py", line 1\nx.DataError: no such table\n'
+            elif one["state"] == "FAILED":
                 one["trace"] = "org.apache.kafka.connect.errors.ConnectException: no route to host\n\tat x.y(Z.java:1)"
         self.connectors[name] = {
             "config": {

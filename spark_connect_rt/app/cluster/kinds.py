@@ -9,7 +9,7 @@ from typing import Any
 from spark_connect_rt.app.cluster.rows import (
     connector_rows,
     enriched,
-    first_line,
+    error_line,
     running_tasks,
     task_rows,
     why,
@@ -77,14 +77,19 @@ def _overview(session: Session) -> list[Any]:
 
 
 def _tasks(session: Session, asked: Asked) -> Sequence[Item]:
-    wanted: dict[str, set[str]] = {}
+    everything = connector_rows(session.ask(calls.connectors()))
+    names = {row["name"] for row in everything}
+    wanted: dict[str, set[str]] = {}  # connector, or pattern -> numbers of tasks; "": all
     for word in asked.words:
         name, slash, task = word.rpartition("/")
-        name, task = (name, task) if slash and task.isdigit() else (word, "")
-        wanted.setdefault(name, set()).add(task)
-    rows = task_rows(rows_of(session, list(wanted), asked.terms))
+        one_task = bool(name and slash) and task.isdigit() and word not in names  # a name may look like a task
+        wanted.setdefault(name if one_task else word, set()).add(task if one_task else "")
+    rows = task_rows(matching_rows(everything, list(wanted), asked.terms))
+    whole = {""}
     only = [
-        one for one in rows if "" in wanted.get(one["connector"], {""}) or str(one["task"]) in wanted[one["connector"]]
+        one
+        for one in rows
+        if not whole.isdisjoint(wanted.get(one["connector"], whole)) or str(one["task"]) in wanted[one["connector"]]
     ]
     if asked.words and not only:
         raise NotFoundError(f"no task {', '.join(asked.words)}")
@@ -198,7 +203,7 @@ KINDS = (
             Column("STATE", lambda one: one["state"], is_state=True),
             Column("WORKER", lambda one: one["worker_id"]),
             Column("TYPE", lambda one: one["type"], wide=True),
-            Column("TRACE", lambda one: first_line(one.get("trace")), limit=60),
+            Column("TRACE", lambda one: error_line(one.get("trace")), limit=60),
         ),
         aliases=("task", "t"),
     ),

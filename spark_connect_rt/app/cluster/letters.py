@@ -190,7 +190,9 @@ def _show_sample(session: Session, sample: Mapping[str, Any]) -> None:
             line(f"  {one_line(one['error'])}", "red")
         before, after = one.get("before") or {}, one.get("after") or {}
         for part in ("key", "value"):
-            if before.get(part) != after.get(part):
+            if one.get("after") is None or before.get(part) == after.get(part):
+                line(f"    {part}: {value_text(before.get(part))}")
+            else:
                 line(f"  - {part}: {value_text(before.get(part))}", "red")
                 line(f"  + {part}: {value_text(after.get(part))}", "green")
     line(f"{sample.get('matched', 0)} letter(s)" + ("" if sample.get("complete", True) else " and perhaps more"))

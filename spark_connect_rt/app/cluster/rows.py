@@ -6,6 +6,8 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from spark_connect_rt.planning.overview.verdict import last_line
+
 Row = dict[str, Any]
 
 
@@ -49,15 +51,15 @@ def running_tasks(row: Mapping[str, Any]) -> str:
 
 
 def why(row: Mapping[str, Any]) -> str | None:
-    """Return in one line what is wrong with a connector: the worker's words, else the first trace."""
+    """Return in one line what is wrong with a connector: the worker's words, else the first error."""
     if row.get("why"):
         return str(row["why"])
-    return next((first_line(one["trace"]) for one in (row, *row["tasks"]) if one.get("trace")), None)
+    return next((error_line(one["trace"]) for one in (row, *row["tasks"]) if one.get("trace")), None)
 
 
-def first_line(text: str | None) -> str | None:
-    """Return the first line of a trace."""
-    return text.strip().partition("\n")[0] if text else None
+def error_line(trace: str | None) -> str | None:
+    """Return the line of a trace, Java's or Python's, that says what went wrong."""
+    return last_line(trace).removeprefix("Caused by: ") or None
 
 
 def task_rows(rows: Iterable[Mapping[str, Any]]) -> list[Row]:

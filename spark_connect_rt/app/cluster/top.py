@@ -64,7 +64,8 @@ def drawn(head: str, rows: Sequence[Mapping[str, Any]], width: int, height: int)
 
     table = Table(_COLUMNS, False, plain)
     lines = table.rows(rows[: max(0, height - 3)])
-    screen = Text(f"{head[:width]}\n", style="bold", no_wrap=True)
+    screen = Text(no_wrap=True)
+    screen.append(f"{head[:width]}\n", style="bold")
     screen.append(f"{table.header()[:width]}\n", style="reverse")
     for row, line in zip(rows, lines, strict=False):
         screen.append(f"{line[:width]}\n", style="red" if row["abnormal"] else "")

@@ -55,7 +55,7 @@ def worker_history(
     if topics is None:
         sources = _local_sources(config)
     else:
-        sources = (_topic_source(config, admin, topics[0]), _topic_source(config, admin, topics[1]))
+        sources = (topic_source(config, admin, topics[0]), topic_source(config, admin, topics[1]))
     return history_over(sources, worker_id, deps, views, is_alone=topics is None, range_problems=SinkRanges(deps))
 
 
@@ -91,7 +91,9 @@ def history_over(
     return WorkerHistory(store, recorder, course, declared, now_ms, range_problems)
 
 
-def _topic_source(config: WorkerConfig, admin: KafkaAdmin, topic: TopicSpec) -> LogSource:
+def topic_source(config: WorkerConfig, admin: KafkaAdmin, topic: TopicSpec) -> LogSource:
+    """Return where the log of one topic comes from; it is made when something is written."""
+
     def open_log(on_end: OnEnd) -> CompactedLog:
         def ended(part: Part, error: BaseException | str) -> None:  # the worker goes on: no connector needs it
             on_end(f"{part.title} ended: {error}")

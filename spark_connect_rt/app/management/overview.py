@@ -16,7 +16,6 @@ from spark_connect_rt.ports.herder import HerderViews
 from spark_connect_rt.ports.hidden_values import without_secrets
 from spark_connect_rt.ports.management.group_reads import GroupReads
 from spark_connect_rt.ports.peer_client import PeerClient
-from spark_connect_rt.rest.json_values import as_json
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 
 ASK_AGAIN_S = 60.0  # what a plug-in declares, after it did not say all of it
@@ -60,7 +59,7 @@ class OverviewParts:
         self, views: HerderViews, reads: GroupReads, clock: Clock, peers: PeerClient | None, hide: Hide
     ) -> None:
         self.courses = TaskCourses(views.task_paces, clock)
-        self.rows = GroupRows(views, reads, clock, as_json)
+        self.rows = GroupRows(views, reads, clock)
         self.courses.beside = self.rows.look_beside
         WorkerShares(views, self.courses, clock).serve(reads)
         self.overview = GroupOverview(views, reads, self.rows, clock, hide, peers)

@@ -17,6 +17,7 @@ from urllib.parse import quote
 
 from spark_connect_rt.app.deferred_runner import DeferredRunner
 from spark_connect_rt.app.rest_tls import client_tls
+from spark_connect_rt.app.stores.command_history import record_offsets
 from spark_connect_rt.app.stores.internal_topics import InternalTopics
 from spark_connect_rt.app.stores.store_actions import keep_backup, print_table, say
 from spark_connect_rt.app.stores.store_words import change_rows
@@ -28,6 +29,7 @@ from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
 from spark_connect_rt.planning.offset_changes import OffsetPair
+from spark_connect_rt.ports.management.offset_notes import OffsetNotes, OffsetsChanged
 from spark_connect_rt.ports.peer_client import PeerAnswer, PeerClient
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.rest.peer_client import HttpPeerClient
@@ -101,6 +103,11 @@ class OwnStores:
         self._offsets = offsets
         self._name = name
 
+    @property
+    def notes(self) -> OffsetNotes:
+        """Return what tells of the changes made here."""
+        return self._deps.offset_notes
+
     def offsets(self) -> list[OffsetPair]:
         """See Place."""
         return [(one.partition, one.offset) for one in ConnectorViews(self._deps, self._offsets).offsets(self._name)]
@@ -156,7 +163,11 @@ def _modify(settings: Mapping[str, str], name: str, wanted: Sequence[OffsetPair]
             keep_backup(topics, options.safety)
             if topics.group_runs():
                 raise BadRequestError("a worker of the group was started meanwhile: nothing was written, repeat it")
+        made: list[OffsetsChanged] = []
+        if isinstance(place, OwnStores):
+            place.notes.listen(made.append)
         say(place.change(wanted))
+        record_offsets(topics.config, made, say)
     return 0
 
 

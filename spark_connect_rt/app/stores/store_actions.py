@@ -13,11 +13,14 @@ from rich.markup import escape
 from rich.table import Table
 
 from spark_connect_rt.app.exit_codes import EXIT_BAD_BACKUP, EXIT_DAMAGE
+from spark_connect_rt.app.stores.command_history import record_offsets
 from spark_connect_rt.app.stores.internal_topics import InternalTopics, Refusals
 from spark_connect_rt.app.stores.store_words import finding_rows, offsets_of, prunable, repairs, report
 from spark_connect_rt.errors import BadRequestError, DataError, StartupError
+from spark_connect_rt.planning.offset_changes import OffsetPair
 from spark_connect_rt.planning.store_findings import Severity
 from spark_connect_rt.ports.clock import SystemClock
+from spark_connect_rt.ports.management.offset_notes import PRUNE, OffsetsChanged
 from spark_connect_rt.protocol.store_backup import StoreBackup, decode_backup, encode_backup
 
 
@@ -86,10 +89,21 @@ def prune_offsets(settings: Mapping[str, str], safety: Path, connector: str | No
     with InternalTopics(settings) as topics:
         changes = prunable(topics.stored(), connector)
         if apply and changes:
+            before = offsets_of(topics.stored(), connector)
             keep_backup(topics, safety)
             topics.append("offsets", changes, SystemClock().now_ms())
+            record_offsets(topics.config, _pruned(before), say)
     say(_outcome(len(changes), apply, safety))
     return 0
+
+
+def _pruned(before: Sequence[Mapping[str, Any]]) -> list[OffsetsChanged]:
+    """Return the change of each connector that is deleted: all its offsets are gone."""
+    found: dict[str, list[OffsetPair]] = {}
+    for one in before:
+        if one["state"] == "deleted":
+            found.setdefault(one["connector"], []).append((one["partition"], one["offset"]))
+    return [OffsetsChanged(name, PRUNE, pairs, []) for name, pairs in found.items()]
 
 
 def keep_backup(topics: InternalTopics, target: Path) -> StoreBackup:

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from spark_connect_rt.console.api import at
 from spark_connect_rt.console.connector_page import connector_page, values_of
 from spark_connect_rt.console.frame import Frame
-from spark_connect_rt.console.shared_reads import SharedReads
+from spark_connect_rt.console.shared_reads import SharedReads, who_asks
 from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, decoded
 
 EVERY_S = 2.0
@@ -46,8 +46,7 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
             facts = frame.text(request, "_connector_facts.html", **values)
             return Snapshot(facts, tasks, found.get("course") or (), str(found.get("state") or ""))
 
-        login = (request.headers.get("authorization", ""), request.headers.get("cookie", ""))
-        return frame.stream(changes(reads.follow((login, request.scope["console"]["root"], name), read)))
+        return frame.stream(changes(reads.follow((who_asks(request), name), read)))
 
     @routes.post("/connectors/{connector}/tasks/{task}/restart")
     async def restart(request: Request, connector: ConnectorName, task: TaskNumber) -> Response:

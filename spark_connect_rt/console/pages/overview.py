@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from spark_connect_rt.console.api import Api, ApiError, at
 from spark_connect_rt.console.frame import Frame, form
-from spark_connect_rt.console.shared_reads import SharedReads
+from spark_connect_rt.console.shared_reads import SharedReads, who_asks
 
 PAGE = 100
 EVERY_S = 2.0
@@ -79,13 +79,11 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
         async def read() -> Snapshot:
             found = await api.get(at("admin", "overview"), query)
             values = view(found, query)
-            rows = kept.rows(found["connectors"], lambda row: frame.text(request, "_overview_row.html", row=row))
+            rows = kept.rows(found["connectors"], frame.macro(request, "_overview_row.html", "one"))
             summary = frame.text(request, "_overview_summary.html", **values)
             return Snapshot(rows, summary, int(values["counts"].get("abnormal") or 0))
 
-        login = (request.headers.get("authorization", ""), request.headers.get("cookie", ""))
-        place = (request.scope["console"]["root"], request.headers.get("host", ""))
-        return frame.stream(changes(reads.follow((login, place, tuple(query.items())), read)))
+        return frame.stream(changes(reads.follow((who_asks(request), tuple(query.items())), read)))
 
     @routes.post("/selection/{action}/confirm")
     async def confirm(request: Request, action: str) -> Response:

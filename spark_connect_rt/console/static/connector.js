@@ -10,7 +10,8 @@ document.addEventListener("DOMContentLoaded", () => {
 
   const figures = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
   const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
-  const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+  const minute = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit" });
+  const clock = new Intl.DateTimeFormat("en-GB", { hour: "2-digit", minute: "2-digit", second: "2-digit" });
   const colour = (name) => {
     const probe = document.createElement("span"); // light-dark() is resolved where it is used
     probe.style.color = `var(${name})`;
@@ -30,7 +31,7 @@ document.addEventListener("DOMContentLoaded", () => {
         width: place.clientWidth || 300, height: 150,
         legend: { show: false }, cursor: { y: false },
         scales: { y: { range: (_, least, most) => [0, Math.max(most ?? 0, 1) * 1.08] } },
-        axes: [{ ...axis, space: 70, values: (_, all) => all.map((one) => clock.format(one * 1000)) }, { ...axis, size: 48, values: (_, all) => all.map((one) => short.format(one)) }],
+        axes: [{ ...axis, space: 70, size: 30, values: (_, all, _axis, _space, step) => all.map((one) => (step < 60 ? clock : minute).format(one * 1000)) }, { ...axis, size: 48, values: (_, all) => all.map((one) => short.format(one)) }],
         series: [{}, { stroke: colour(tones[key]), width: 1.75, fill: undefined, points: { show: false }, spanGaps: false }],
       }, [course.at_s, course[key]], place));
     }

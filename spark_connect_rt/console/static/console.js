@@ -15,6 +15,7 @@ const connectrt = (() => {
   }
 
   function message(text, kind = "ok") {
+    if ([...document.querySelectorAll("#messages p")].some((one) => one.textContent === text)) return; // it stands there
     const box = document.createElement("div");
     box.className = `message ${kind}`;
     const words = document.createElement("p");
@@ -62,6 +63,7 @@ const connectrt = (() => {
       for (const [name, handler] of Object.entries(handlers)) {
         source.addEventListener(name, (event) => handler(JSON.parse(event.data), event));
       }
+      source.addEventListener("problem", () => { shut(); setTimeout(open, 10000); }); // the worker has ended it
       source.addEventListener("error", () => { // a refusal ends it: the browser tries again only by itself after a break
         if (source && source.readyState === EventSource.CLOSED) { shut(); setTimeout(open, 4000); }
       });

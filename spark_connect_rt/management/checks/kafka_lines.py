@@ -155,7 +155,8 @@ def read_lines(topic: str, rights: TopicRights | None, setting: str) -> list[Fin
     if rights.may_read is False:
         change = "give the consumer's principal READ on it, or other credentials in consumer.override.*"
         return [Finding(TOPIC, setting, Level.PROBLEM, f"topic {topic}: the consumer may not read it", change)]
-    what = f"topic {topic} has {rights.partitions} partitions and may be read"
+    known = " and may be read" if rights.may_read else ""  # an old broker does not say
+    what = f"topic {topic} has {rights.partitions} partitions{known}"
     return [Finding(TOPIC, setting, Level.OK, what)]
 
 
@@ -164,4 +165,5 @@ def write_lines(check: str, setting: str, topic: str, rights: TopicRights) -> li
     if rights.may_write is False:
         change = "give the producer's principal WRITE on it, or other credentials in producer.override.*"
         return [Finding(check, setting, Level.PROBLEM, f"topic {topic}: the producer may not write it", change)]
-    return [Finding(check, setting, Level.OK, f"topic {topic} has {rights.partitions} partitions and may be written")]
+    known = " and may be written" if rights.may_write else ""
+    return [Finding(check, setting, Level.OK, f"topic {topic} has {rights.partitions} partitions{known}")]

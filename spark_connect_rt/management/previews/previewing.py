@@ -15,10 +15,12 @@ from typing import Any
 from spark_connect_rt.api.connector import Connector, SinkConnector
 from spark_connect_rt.api.spark_source import SparkSourceTask
 from spark_connect_rt.api.task import SinkTask
+from spark_connect_rt.config.secret_settings import secrets_in
 from spark_connect_rt.errors import BadRequestError, ConnectError, NotFoundError, ShuttingDownError
 from spark_connect_rt.management.previews.planned_tasks import planned_config
 from spark_connect_rt.management.previews.starting_points import ListTopics, StartingPoints
 from spark_connect_rt.ports.herder import HerderApi
+from spark_connect_rt.ports.hidden_values import remember
 from spark_connect_rt.ports.java_code import JavaConnector
 from spark_connect_rt.ports.management.previews import (
     Preview,
@@ -44,6 +46,7 @@ from spark_connect_rt.runtime.worker.launches import (
     executor_name,
     make_launch,
     new_connector,
+    secret_settings,
 )
 from spark_connect_rt.security.carried_stores import carry_stores
 
@@ -106,14 +109,16 @@ class ConnectorPreviews:
     def _order(self, request: PreviewRequest) -> PreviewOrder:
         config = self._config(request)
         name = config["name"]
-        connector = new_connector(self._deps.plugins, self._deps.resolve(config))
-        _refuse(connector, self._deps.resolve(config), put=request.put)
+        resolved = self._deps.resolve(config)
+        connector = new_connector(self._deps.plugins, resolved)
+        remember(secrets_in([config], secret_settings(connector)))  # what its code says is shown
+        _refuse(connector, resolved, put=request.put)
         launch = self._launch(connector, name, config)
         if launch.task_class == executor_name(SparkSourceTask):
             raise BadRequestError(_BY_SPARK)
         is_source = launch.kind is TaskKind.SOURCE
         if isinstance(connector, JavaConnector) and is_source:
-            task = planned_config(connector, self._deps.resolve(config), min(request.seconds, PLANNING_S))
+            task = planned_config(connector, resolved, min(request.seconds, PLANNING_S))
             launch = replace(launch, config={**task, "task.class": connector.java_task_class})
         named = request.name or (request.config or {}).get("name") or ""
         return PreviewOrder(

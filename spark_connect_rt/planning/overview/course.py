@@ -27,13 +27,13 @@ class Point(NamedTuple):
 
 
 class TaskCourse:
-    """A ring of points: 24 bytes each, made as they come. Not thread-safe."""
+    """A ring of points: 28 bytes each, made as they come. Not thread-safe."""
 
     __slots__ = ("_at_ms", "_errors", "_errors_before", "_lags", "_next", "_rates", "_records_before", "last_ms")
 
     def __init__(self) -> None:
         self._at_ms, self._rates = array("q"), array("f")
-        self._lags, self._errors = array("q"), array("l")
+        self._lags, self._errors = array("q"), array("q")
         self._next = 0
         self._records_before = self._errors_before = 0
         self.last_ms = 0  # of its newest point

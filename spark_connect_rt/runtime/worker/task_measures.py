@@ -101,7 +101,7 @@ class TaskMeasures:
 
     def errors(self, skipped: int) -> int:
         """Return how many attempts at records failed; ``skipped``: records that the driver knows to be skipped."""
-        return max(int(self._totals["errors.failures"]), skipped)
+        return max(int(self._totals.get("errors.failures", 0)), skipped)
 
     def shown(self, skipped: int) -> dict[str, Any]:
         """Return what a task's progress shows of what executors counted; ``skipped``: records, by the driver."""

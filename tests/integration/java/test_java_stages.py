@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import signal
 from collections.abc import Mapping
@@ -27,6 +28,7 @@ from spark_connect_rt.pipeline.sink_pipeline import SinkPipeline
 from spark_connect_rt.pipeline.source_pipeline import SourcePipeline
 from spark_connect_rt.pipeline.transformation_chain import TransformationChain
 from spark_connect_rt.ports.java_code import JavaCode
+from spark_connect_rt.spark.executor.previews.stage_walk import StageWalk
 from tests.support.java_test_plugins import LABEL, MARKED, TABLE, TOPIC_IS
 
 FAST = ("-XX:TieredStopAtLevel=1",)
@@ -238,6 +240,32 @@ def test_a_sink_reads_with_javas_converter_and_skips_what_it_cannot_read(find: F
     assert converted.skipped == 1
     assert "without its mark" in str(converted.errants[0].error)
     pipeline.close()
+
+
+def test_a_preview_shows_each_record_behind_each_of_javas_stages(find: Finder) -> None:
+    config = {
+        "key.converter": f"v:{MARKED}",
+        "value.converter": f"v:{MARKED}",
+        "header.converter": f"header:{MARKED}",
+        "transforms": "label,route",
+        "transforms.label.type": f"transform:{LABEL}",
+        "transforms.label.label": "l",
+        "transforms.route.type": "RegexRouter",
+        "transforms.route.regex": "(.*)",
+        "transforms.route.replacement": "to-$1",
+    }
+    walk = StageWalk(config, {}, find)
+    shown, dropped, refused = (walk.of_source(source_record(0, text)).stages for text in ("one", "drop", "refuse"))
+    assert [one["stage"] for one in shown] == ["polled", "transforms.label", "transforms.route", "converted"]
+    assert [one["record"]["topic"] for one in shown] == ["orders", "orders", "to-orders", "to-orders"]
+    assert [one["name"] for one in shown[1]["record"]["headers"]] == ["h", "labelled"]
+    assert base64.b64decode(shown[-1]["bytes"]["value"]) == b"M\xfeone"
+    assert dropped[-1] == {"stage": "transforms.label", "record": None}
+    assert "refused on purpose" in refused[-1]["error"]
+    read = walk.of_sink(("t", 0, 5, None, None, b"M\xfea", None)).stages
+    assert [one["record"]["value"] for one in read] == ["a"] * 3
+    assert "without its mark" in walk.of_sink(("t", 0, 6, None, None, b"unmarked", None)).stages[0]["error"]
+    walk.close()
 
 
 def test_what_java_declares_and_refuses_is_told_with_the_setting(find: Finder) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from spark_connect_rt.app.management.overview import OverviewParts
 from spark_connect_rt.app.plugin_scan import bundled_plugins
 from spark_connect_rt.app.rest_tls import server_tls
 from spark_connect_rt.app.wiring import ClusterId, admin_of, herder_dependencies
@@ -17,7 +18,9 @@ from spark_connect_rt.config.worker.distributed_config import parse_distributed
 from spark_connect_rt.config.worker.listeners import advertised, parse_listeners
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
+from spark_connect_rt.management.group_reads import HttpGroupReads
 from spark_connect_rt.rest.app import create_app
+from spark_connect_rt.rest.management.routes import Management
 from spark_connect_rt.rest.server import RestServer
 from spark_connect_rt.runtime.herder.herder import DistributedHerder
 from spark_connect_rt.testing.memory_executor_clients import MemoryExecutorClients, MemoryTopics
@@ -51,7 +54,11 @@ class OurWorker:
         runner = MemoryTaskRunner(MemoryExecutorClients(self.topics, bundled_plugins().class_of))
         deps = herder_dependencies(config, address, admin_of(config), runner, ClusterId())
         self.herder = DistributedHerder(deps)
-        app = create_app(self.herder, deps.peers)
+        self.reads = HttpGroupReads(self.herder.views, deps.peers, deps.settings.signature_algorithm)
+        overview = OverviewParts(self.herder.views, self.reads, deps.clock, deps.peers, dict)
+        app = create_app(
+            self.herder, deps.peers, management=Management(group_reads=self.reads, overview=overview.overview)
+        )
         self.rest_servers = [
             RestServer(app, "127.0.0.1", one.port, server_tls(config.raw) if one.scheme == "https" else None)
             for one in listeners
@@ -65,6 +72,7 @@ class OurWorker:
         return {str(task.task) for task in self.herder.views.progress().tasks if task.state == "RUNNING"}
 
     def stop(self) -> None:
+        self.reads.stop()
         assert self.herder.stop(40)
         for server in self.rest_servers:
             server.stop()
@@ -110,6 +118,22 @@ def a_level_for_the_cluster_is_heard(asked: ConnectRest, other: ConnectRest, lev
         rest.until(lambda rest=rest: rest.request("GET", path).json().get("level"), level, 60, path)
 
 
+def the_group_is_shown(rest: ConnectRest, java_worker: JavaConnect, ours: OurWorker, java_leads: bool) -> None:
+    """Ours with what it knows of itself, Java's with what its version and the statuses say; nothing fails by it."""
+    mine = ours.herder.views.standing().worker_id
+    workers = {one["worker_id"]: one for one in rest.request("GET", "/admin/group").json()["workers"]}
+    (java,) = (one for name, one in workers.items() if name != mine)
+    kinds = (workers[mine]["runtime"], java["runtime"], java["reachable"], java["leader"])
+    assert kinds == ("spark-connect-rt", "java", True, java_leads), workers
+    assert java["version"] == java_worker.rest.request("GET", "/").json()["version"]
+    assert len(java["tasks"]) == len(workers[mine]["tasks"]) == 2
+    page = rest.request("GET", "/admin/overview").json()
+    assert [one["worker_id"] for one in page["unanswered"]] == [java["worker_id"]]
+    assert (page["total"], page["counts"]) == (4, {"RUNNING": 4, "abnormal": 0})
+    known = [row["records_per_second"] is not None for row in page["connectors"]]
+    assert known.count(True) == 2  # what runs on the Java worker is not known, and not 0
+
+
 def topics_are_not_tracked(rest: ConnectRest, name: str) -> list[tuple[int, str]]:
     calls = (("GET", f"/connectors/{name}/topics"), ("PUT", f"/connectors/{name}/topics/reset"))
     answers = [rest.request(method, path) for method, path in calls]
@@ -132,6 +156,7 @@ def test_work_is_shared_with_a_java_worker_and_each_leads_in_turn(
         assert not ours.herder.views.is_leader()
         assert ours.topics.values("lines") == []
         rest = ConnectRest(ours.url.rstrip("/"))
+        the_group_is_shown(rest, java_worker, ours, java_leads=True)
         a_level_for_the_cluster_is_heard(java_worker.rest, rest, "ERROR")
         a_level_for_the_cluster_is_heard(rest, java_worker.rest, "DEBUG")
         theirs_and_ours = [topics_are_not_tracked(one, "a") for one in (java_worker.rest, rest)]
@@ -160,6 +185,7 @@ def test_work_is_shared_with_a_java_worker_and_each_leads_in_turn(
         until(lambda: len(ours.tasks()) == 2, ours, 90)
         for name in names:
             java_worker.rest.await_states(name, "RUNNING", ["RUNNING"])
+        the_group_is_shown(rest, java_worker, ours, java_leads=False)
         theirs = next(name for name in names if name not in ours.herder.views.progress().connectors)
         changed = {**source(tmp_path / theirs), "batch.size": "60"}
         assert java_worker.rest.settled("PUT", f"/connectors/{theirs}/config", changed).status == 200

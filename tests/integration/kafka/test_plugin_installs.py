@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import hashlib
+import json
 import shutil
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
@@ -105,6 +107,53 @@ def test_installed_into_a_group_while_a_connector_runs(
     for one in workers:
         one.rest.until(lambda one=one: listed(one, "com.example.Orders"), ["2.0"], 30.0, "the removed one is gone")
     a.rest.await_states("lines", "RUNNING", ["RUNNING"])
+
+
+@pytest.mark.timeout(300)
+def test_either_worker_shows_the_whole_group_and_a_change_reaches_who_follows(
+    tmp_path: Path, workers: tuple[ThreadsWorkerProcess, ThreadsWorkerProcess]
+) -> None:
+    (tmp_path / "in.txt").write_text("one\n" * 500)
+    reading = {"connector.class": "FileStreamSource", "file": str(tmp_path / "in.txt"), "topic": "shown-lines"}
+    secret = {"some.password": "correct-horse", "some.token": "${file:/x:y}"}
+    workers[0].rest.create("shown-in", {**reading, **secret})
+    writing = {"connector.class": "FileStreamSink", "file": str(tmp_path / "out.txt"), "topics": "shown-lines"}
+    workers[0].rest.create("shown-out", {**writing, "tasks.max": "2"})
+    for one in workers:
+        one.rest.await_states("shown-out", "RUNNING", ["RUNNING", "RUNNING"])
+        counted = lambda one=one: [shown(one, name) for name in ("shown-in", "shown-out")]  # noqa: E731
+        one.rest.until(counted, [("source", None, 500, True), ("sink", 0, 500, True)], 60.0, "lag and records of both")
+        group = one.rest.request("GET", "/admin/group").json()
+        assert [worker["reachable"] for worker in group["workers"]] == [True, True], group
+        assert sum(worker["leader"] for worker in group["workers"]) == 1
+        names = [task for worker in group["workers"] for task in worker["tasks"]]
+        assert {"shown-in-0", "shown-out-0", "shown-out-1"} <= set(names)
+        detail = one.rest.request("GET", "/admin/connectors/shown-in").json()
+        assert detail["config"]["some.password"] == "[hidden]"
+        assert detail["config"]["some.token"] == "${file:/x:y}"
+
+    a, b = workers
+    at_ms = b.rest.request("GET", "/admin/overview").json()["at_ms"]
+    headers = {"Accept": "text/event-stream"}
+    with (
+        httpx.Client(timeout=15.0, trust_env=False) as client,
+        client.stream("GET", f"{b.rest.url}/admin/overview/stream?since_ms={at_ms}", headers=headers) as stream,
+    ):
+        assert stream.headers["content-type"].startswith("text/event-stream")
+        a.rest.request("PUT", "/connectors/shown-in/pause")
+        for line in stream.iter_lines():
+            changed = json.loads(line[6:])["changed"] if line.startswith("data: ") else []
+            if ("shown-in", "PAUSED") in [(row["name"], row["state"]) for row in changed]:
+                break
+    for name in ("shown-in", "shown-out"):
+        assert a.rest.request("DELETE", f"/connectors/{name}").status == 204
+
+
+def shown(worker: ThreadsWorkerProcess, name: str) -> tuple[str, int | None, int, bool]:
+    """Return type, lag and records of a connector as a worker shows them, and whether it says where its tasks are."""
+    detail = worker.rest.request("GET", f"/admin/connectors/{name}").json()
+    records = sum(task["records"] or 0 for task in detail["tasks"])
+    return detail["type"], detail["lag"], records, all(task["executor"] for task in detail["tasks"])
 
 
 @pytest.mark.timeout(300)

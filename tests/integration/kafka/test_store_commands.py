@@ -13,6 +13,7 @@ from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.protocol.checked_lines import RawRecord
 from tests.integration.kafka.stored_group import Group
 from tests.support.java_connect import JavaConnect
+from tests.topics import read_values
 
 
 @pytest.fixture
@@ -77,6 +78,9 @@ def test_offsets_of_deleted_connectors_are_listed_and_pruned(
     assert "offsets-of-deleted" not in codes(0)
     assert group.run("offsets", "list", "--connector", "gone", "--json") == 0
     assert json.loads(capsys.readouterr().out) == []
+    [recorded] = read_values(group.servers, f"{group.group}-configs-history", 1)
+    pruned = json.loads(recorded or b"{}")
+    assert (pruned["connector"], pruned["action"], len(pruned["before"]["offsets"])) == ("gone", "prune", 5)
 
 
 def test_offsets_are_altered_and_reset_while_no_worker_runs(group: Group, capsys: pytest.CaptureFixture[str]) -> None:

@@ -16,7 +16,7 @@ from spark_connect_rt.console.api import Api, ApiError, at
 from spark_connect_rt.console.app import Console
 from spark_connect_rt.console.frame import Frame, neighbours
 from spark_connect_rt.console.protection import Protection, content_policy, origin_of
-from spark_connect_rt.console.shared_reads import SharedReads
+from spark_connect_rt.console.shared_reads import SharedReads, who_asks
 from tests.support.management_stand_in import content
 from tests.support.management_stand_in.app import StandIn
 from tests.unit.console.conftest import Browser
@@ -270,3 +270,10 @@ def test_pages_that_follow_the_same_thing_share_one_reader_which_ends_with_them(
 def test_no_console_no_path() -> None:
     console = Console()
     console.close()  # before anything was asked: nothing to end
+
+
+def test_only_requests_that_may_see_the_same_share_a_reader() -> None:
+    one = who_asks(request_of(authorization="Basic eA==", host="h", user_agent="a", cookie="connectrt_console=a"))
+    assert who_asks(request_of(authorization="Basic eA==", host="h", user_agent="b", cookie="connectrt_theme=x")) == one
+    for other in ({"authorization": "Basic eQ=="}, {"x_remote_user": "eve"}, {"cookie": "session=2"}, {}):
+        assert who_asks(request_of(host="h", **({"authorization": "Basic eA=="} | other if other else {}))) != one

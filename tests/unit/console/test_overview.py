@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator
 from typing import Any
 
@@ -109,3 +110,26 @@ def test_a_row_with_nothing_known_is_shown(browser: Browser, group: StandIn) -> 
     bare = {"name": "bare", "type": None, "class": None, "state": None, "worker_id": None, "tasks": None}
     group.connectors["bare"] = {**group.connectors["orders"], "row": content.row("bare") | bare}
     assert "bare" in order_of(browser.get("/").text)
+
+
+def test_a_page_of_two_thousand_connectors_takes_far_less_than_200_ms_of_a_core(
+    browser: Browser, group: StandIn
+) -> None:
+    kept = group.connectors["orders"]
+    for number in range(2000):
+        name, broken = f"c{number:04}", number % 40 == 0
+        made = content.row(name, state="FAILED" if broken else "RUNNING", abnormal=broken, why="boom" if broken else "")
+        group.connectors[name] = {**kept, "row": made | {"tasks": {"RUNNING": 5}}}
+    browser.get("/")  # templates are compiled
+    began = time.process_time()
+    text = browser.get("/").text
+    spent_ms = (time.process_time() - began) * 1000
+    assert len(order_of(text)) == 100
+    assert spent_ms < 200, f"{spent_ms:.0f} ms"
+
+
+def test_a_row_says_when_it_is_tried_again_or_why_not(browser: Browser, group: StandIn) -> None:
+    group.connectors["orders"]["row"] |= {"restart": {"attempts": 3, "next_attempt_ms": content.NOW_MS}}
+    group.connectors["halted"]["row"] |= {"restart": {"attempts": 8, "stopped": "the same record <x>"}}
+    text = browser.get("/").text
+    assert all(words in text for words in ("try 3", "2026-11-23 08:00:00", "stopped: the same record &lt;x&gt;"))

@@ -103,7 +103,7 @@ def test_a_source_is_shown_polled_after_each_transformation_and_as_bytes(tmp_pat
 def test_it_begins_where_the_offsets_say_that_came_with_the_order(tmp_path: Path) -> None:
     (tmp_path / "in").write_text("one\ntwo\nthree\nfour\n")
     order = lines(tmp_path / "in")
-    order = replace(order, offsets=[({"filename": str(tmp_path / "in")}, {"position": 8})])
+    order = replace(order, records=2, offsets=[({"filename": str(tmp_path / "in")}, {"position": 8})])
     records, _ = shown(order)
     assert [stages[0]["record"]["value"] for stages in records][:2] == ["three", "four"]
 
@@ -142,8 +142,12 @@ class Odd(SourceTask):
         if config.get("fails") == "start":
             raise ValueError("no such thing as s3cr3t-value")
 
+        self.says = config.get("says")
+
     def poll(self) -> Sequence[SourceRecord]:
-        headers = (Header("h", float("nan")),)
+        if self.says:
+            return [SourceRecord({}, {}, "t", self.says)]
+        headers = (Header("h\ud800", float("nan")),)
         values: list[Any] = [2**70, "\ud800", "x" * 100_000, object(), "has s3cr3t-value inside", b"\x00\xff"]
         return [SourceRecord({}, {}, "t", value, headers=headers) for value in values]
 
@@ -181,7 +185,11 @@ def test_what_json_has_no_word_for_is_shown_all_the_same_and_secrets_are_not() -
         assert "object" in values[3]
         assert values[4] == "has [hidden] inside"
         assert b64decode(records[4][-1]["bytes"]["value"]) == b'"has [hidden] inside"'
-        assert records[0][0]["record"]["headers"] == [{"name": "h", "value": "NaN"}]
+        assert records[0][0]["record"]["headers"] == [{"name": "h\\ud800", "value": "NaN"}]
+        assert str(values[0]) == str(2**70)
+        jaas = 'x required username="u" password="of-the-broker";'
+        records, _ = shown(odd(says="of-the-broker", **{"producer.override.sasl.jaas.config": jaas}))
+        assert records[0][0]["record"]["value"] == "[hidden]"
         _, outcome = shown(odd(fails="start"))
         assert outcome == {"ended": "error", "error": "ValueError: no such thing as [hidden]"}
     finally:
@@ -270,6 +278,16 @@ def test_unreadable_bytes_are_shown_with_the_error() -> None:
     assert read["record"] is None
     assert read["bytes"]["value"] == "ew=="
     assert read["error"]
+
+
+def test_a_record_that_is_too_large_as_a_whole_says_so() -> None:
+    took: list[str] = []
+    collected = Collected(3, 10, took.append)
+    collected.add([{"stage": "polled", "record": {"headers": ["x" * 1_000] * 9_000}}])
+    (shown,) = json.loads(took[0])
+    assert (shown["stage"], shown["record"]) == ("polled", None)
+    assert "too large" in shown["error"]
+    assert collected.full is None
 
 
 def test_limits_of_records_bytes_and_time() -> None:

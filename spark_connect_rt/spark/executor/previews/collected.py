@@ -56,6 +56,9 @@ class Collected:
         """Hand on one record's stages; ignored once a limit is reached, but for the time."""
         if self._records_left > 0 and self._bytes_left > 0:
             text = encode_json(list(stages)).decode()
+            if len(text) > BYTES_MAX:  # by its headers: keys and values are cut
+                why = f"too large to be shown: {len(text)} bytes of JSON"
+                text = encode_json([{"stage": stages[0]["stage"], "record": None, "error": why}]).decode()
             self._records_left -= 1
             self._bytes_left -= len(text)
             self._report(text)

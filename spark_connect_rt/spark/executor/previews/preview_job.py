@@ -24,7 +24,7 @@ from spark_connect_rt.spark.executor.control_wire import Message, decode_launch,
 from spark_connect_rt.spark.executor.datasource import exit_when_lost
 from spark_connect_rt.spark.executor.hosting import load_clients
 from spark_connect_rt.spark.executor.late_plugins import ask_this_driver
-from spark_connect_rt.spark.executor.log_masking import mask_logs
+from spark_connect_rt.spark.executor.log_masking import hide_secrets, mask_logs
 from spark_connect_rt.spark.executor.previews.collected import Collected, Report
 from spark_connect_rt.spark.executor.previews.sink_preview import preview_sink
 from spark_connect_rt.spark.executor.previews.source_preview import preview_source
@@ -103,9 +103,11 @@ def carry_out(
     collected = Collected(order.records, order.seconds, report)
     try:
         launch = order.launch
+        hide_secrets(launch)
         if not order.planned and (launch.kind is TaskKind.SOURCE or order.put):
             say("starting the connector")
             launch = planned(launch, clients)
+            hide_secrets(launch)
         if launch.kind is TaskKind.SOURCE:
             ended = preview_source(launch, order.offsets, clients, collected, say)
         else:

@@ -16,6 +16,7 @@ from spark_connect_rt.ports.management.previews import VALUE_BYTES_MAX
 from spark_connect_rt.protocol.json_text import encode_json, tellable
 
 _CUT_CHARACTERS = 4_096  # that are shown of what is too long
+_MARGIN_BYTES = 16 << 10  # that are looked through for secrets behind a cut
 Tree = dict[str, Any]
 
 
@@ -36,11 +37,13 @@ class RecordShower:
     def record(self, record: SourceRecord | SinkRecord) -> Tree:
         """Return a ShownRecord as JSON."""
         return {
-            "topic": record.topic,
+            "topic": sendable(record.topic),
             "partition": record.partition,
             "key": self._value(record.key_schema, record.key),
             "value": self._value(record.value_schema, record.value),
-            "headers": [{"name": one.key, "value": self._value(one.schema, one.value)} for one in record.headers],
+            "headers": [
+                {"name": sendable(one.key), "value": self._value(one.schema, one.value)} for one in record.headers
+            ],
             "timestamp": record.timestamp_ms,
             "key_schema": self._schema(record.key_schema),
             "value_schema": self._schema(record.value_schema),
@@ -84,15 +87,16 @@ def shown_bytes(key: bytes | None, value: bytes | None, headers: Sequence[tuple[
 def _base64(data: bytes | None) -> str | None:
     if data is None:
         return None
-    text = bytes(data).decode("utf-8", errors="surrogateescape")
+    seen = bytes(data[: VALUE_BYTES_MAX + _MARGIN_BYTES])
+    text = seen.decode("utf-8", errors="surrogateescape")
     hidden = without_secrets(text)
-    shown = bytes(data) if hidden == text else hidden.encode("utf-8", errors="surrogateescape")
+    shown = seen if hidden == text else hidden.encode("utf-8", errors="surrogateescape")
     return b64encode(shown[:VALUE_BYTES_MAX]).decode()
 
 
 def _cut(data: bytes) -> Tree:
-    text = data[:_CUT_CHARACTERS].decode(errors="replace")
-    return {"cut": True, "size_bytes": len(data), "text": sendable(text)}
+    text = sendable(data[: _CUT_CHARACTERS + _MARGIN_BYTES].decode(errors="replace"))
+    return {"cut": True, "size_bytes": len(data), "text": text[:_CUT_CHARACTERS]}
 
 
 def sendable(tree: Any) -> Any:

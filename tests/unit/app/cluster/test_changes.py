@@ -250,6 +250,7 @@ def test_a_rebalance_is_waited_for(several: StandInCluster, connectrt: Commands)
 
 def test_wait_for_states_and_ends(several: StandInCluster, connectrt: Commands) -> None:
     assert connectrt("wait", "a-1", "b").out == "connector a-1 condition met\nconnector b condition met\n"
+    assert several.asked == ["GET /connectors/a-1/status", "GET /connectors/b/status"]
     ended = connectrt("wait", "a-*", "--timeout", "3")
     assert ended.code == 5
     assert ended.err == "connectrt: after 3 s: connector a-2 is RUNNING, tasks: 0 RUNNING, 1 FAILED\n"

@@ -107,6 +107,10 @@ def test_tasks_by_connector_and_by_number(three: StandInCluster, connectrt: Comm
         "orders-in/2",
     ]
     assert connectrt("get", "tasks", "orders-in/9").code == 4
+    three.add("a/1", tasks="RR")
+    assert connectrt("get", "tasks", "a/1", "-o", "name").lines == ["a/1/0", "a/1/1"]
+    three.add("python", kind="sink", tasks="F")
+    assert connectrt("get", "tasks", "python").lines[1].endswith("x.DataError: no such table")
 
 
 def test_workers_of_ours_and_those_a_java_group_names(three: StandInCluster, connectrt: Commands) -> None:

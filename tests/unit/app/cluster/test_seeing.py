@@ -300,7 +300,7 @@ def test_replays_are_tried_asked_for_and_waited_for(cluster: StandInCluster, con
     patch.write_text('[{"op": "replace", "path": "/value", "value": 1}]')
     ended = connectrt("dlq", "replay", "orders", "0/1", "0/2", "--patch", str(patch), "--stage", "PUT", "--rate", "5")
     assert ended.code == 1
-    assert ended.out == 'dlq-0@1 -> t\n  - value: "a"\n  + value: {"a":1}\n2 letter(s)\n'
+    assert ended.out == 'dlq-0@1 -> t\n    key: null\n  - value: "a"\n  + value: {"a":1}\n2 letter(s)\n'
     assert cluster.bodies[-1] == {
         "connector": "orders",
         "target": "topic",

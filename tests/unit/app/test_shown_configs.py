@@ -1,0 +1,53 @@
+"""A connector's configuration as pages show it: no secret, whatever its class declares or does not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from spark_connect_rt.app.management import overview
+from spark_connect_rt.app.management.overview import ShownConfigs
+from spark_connect_rt.planning.history.hidden_settings import DeclaredSettings
+from spark_connect_rt.ports import hidden_values
+
+CONFIG = {
+    "connector.class": "C",
+    "plain": "x",
+    "pin": "4711",
+    "of": "${vault:a:b}",
+    "url": "jdbc:x://ann:horse@h/d",
+    "consumer.override.sasl.jaas.config": 'x required username="u" password="battery";',
+    "note": "says staple-secret aloud",
+}
+KNOWN = DeclaredSettings({"plain": False, "pin": True, "of": True, "url": False, "note": False}, complete=True)
+
+
+def test_what_holds_a_secret_is_hidden_and_references_stay() -> None:
+    hidden_values.remember(["staple-secret"])
+    try:
+        shown = ShownConfigs(lambda _: KNOWN)(CONFIG)
+    finally:
+        hidden_values.forget()
+    assert (shown["plain"], shown["of"]) == ("x", "${vault:a:b}")
+    assert shown["pin"] == shown["url"] == shown["consumer.override.sasl.jaas.config"] == "[hidden]"
+    assert shown["note"] == "says [hidden] aloud"
+    assert list(shown) == list(CONFIG)
+
+
+def test_what_nobody_can_say_of_is_hidden_and_the_plug_in_is_not_asked_with_every_page(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+
+    def declared(config: Mapping[str, str]) -> DeclaredSettings:
+        asked.append(config["connector.class"])
+        return DeclaredSettings() if len(asked) == 1 else KNOWN
+
+    shown = ShownConfigs(declared)
+    for _ in range(5):
+        assert shown(CONFIG)["plain"] == "[hidden]"
+    assert asked == ["C"]
+    assert shown({**CONFIG, "connector.class": "D"})["plain"] == "x"
+    monkeypatch.setattr(overview, "ASK_AGAIN_S", 0.0)
+    assert ShownConfigs(lambda _: DeclaredSettings())(CONFIG)["plain"] == "[hidden]"

@@ -1,0 +1,56 @@
+"""Values as people read them."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_connect_rt.console import words
+
+PYTHON = "Traceback (most recent call last):\n  File 'x', line 1\nValueError: it <broke>\n"
+
+
+def test_numbers_sizes_and_moments_of_any_form() -> None:
+    assert [words.rate(it) for it in (0, 0.25, 12.44, 3120.4, None, "x")] == ["0", "0.25", "12.4", "3,120", "–", "–"]
+    assert [words.number(it) for it in (None, 1204, 1.6, 2**65, "x")] == ["–", "1,204", "2", f"{2**65:,.0f}", "x"]
+    assert [words.size(it) for it in (0, 1536, 2**31, 2**65, None)] == [
+        "0 B",
+        "1.5 KiB",
+        "2.0 GiB",
+        "33554432.0 TiB",
+        "–",
+    ]
+    assert words.moment(1_795_420_800_000) == "2026-11-23 08:00:00"
+    assert [words.moment(it) for it in (None, -1, 10**18, "x", float("nan"))] == ["–"] * 5
+    assert words.iso(None) == ""
+
+
+def test_states_of_tomorrow_are_shown_as_they_are() -> None:
+    assert [words.tone(it) for it in ("FAILED", "RUNNING", "NEW", None)] == ["bad", "ok", "idle", "idle"]
+    assert words.states_in_order({"RUNNING": 2, "NEW": 1, "FAILED": 1, "PAUSED": 0}) == [
+        ("FAILED", 1),
+        ("RUNNING", 2),
+        ("NEW", 1),
+    ]
+    assert words.states_in_order(None) == []
+    assert words.task_states([{"state": "RUNNING"}, {"state": "RUNNING"}, {}]) == {"RUNNING": 2, "None": 1}
+
+
+@pytest.mark.parametrize(
+    ("trace", "line"),
+    [
+        (PYTHON, "ValueError: it <broke>"),
+        ("org.x.ConnectException: boom\n\tat x\nCaused by: y", "org.x.ConnectException: boom"),
+        ("Traceback", "Traceback"),
+        ("", ""),
+        (None, ""),
+    ],
+)
+def test_a_trace_in_one_line(trace: str | None, line: str) -> None:
+    assert words.trace_line(trace) == line
+
+
+def test_an_error_is_not_said_twice() -> None:
+    assert words.said_in("task 0: boom", "task 0 FAILED: boom")
+    assert not words.said_in("task 0: other", "task 0 FAILED: boom")
+    assert words.one_line("\n\n a\nb") == "a"
+    assert len(words.one_line("x" * 5000)) == 240
