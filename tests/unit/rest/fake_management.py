@@ -19,6 +19,7 @@ from spark_connect_rt.ports.management.previews import (
     ShownRecord,
 )
 from spark_connect_rt.rest.management.routes import Management
+from tests.unit.rest.fake_letters import FakeLetters
 from tests.unit.rest.fake_overview import FakeOverview
 
 SHOWN = ShownRecord("flights", None, None, {"id": 1}, (ShownHeader("h", 1),), 5, None, {"type": "struct"})
@@ -77,5 +78,11 @@ class FakeChecks:
 
 
 EVERY_PART = Management(
-    events=FakeEvents(), logs=FakeLogs(), previews=FakePreviews(), overview=FakeOverview(), checks=FakeChecks()
+    events=FakeEvents(),
+    logs=FakeLogs(),
+    previews=FakePreviews(),
+    overview=FakeOverview(),
+    checks=FakeChecks(),
+    letters=FakeLetters(),
+    replays=FakeLetters(),
 )
