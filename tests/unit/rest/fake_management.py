@@ -19,6 +19,7 @@ from spark_connect_rt.ports.management.previews import (
     ShownRecord,
 )
 from spark_connect_rt.rest.management.routes import Management
+from tests.unit.rest.fake_history import FakeHistory
 from tests.unit.rest.fake_letters import FakeLetters
 from tests.unit.rest.fake_overview import FakeOverview
 
@@ -78,6 +79,7 @@ class FakeChecks:
 
 
 EVERY_PART = Management(
+    history=FakeHistory(),
     events=FakeEvents(),
     logs=FakeLogs(),
     previews=FakePreviews(),
