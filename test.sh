@@ -20,5 +20,8 @@ case "${1:-all}" in
     if [ $# -gt 2 ]; then exec "$python" -m tests.suite.other_spark "$line" "${@:3}"; fi
     exec "$python" -m tests.suite spark "$line"
     ;;
-  *) exec "$python" -m pytest "$@" ;;
+  *)
+    case "$*" in *tests/browser*) "$python" -m tests.browser.chromium ;; esac
+    exec "$python" -m pytest "$@"
+    ;;
 esac

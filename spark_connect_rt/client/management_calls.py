@@ -14,9 +14,11 @@ from spark_connect_rt.client.shapes import (
     CheckLine,
     ConnectorPage,
     Event,
+    EventList,
     Group,
     LetterPage,
     LogLine,
+    LogList,
     Overview,
     Preview,
     Replay,
@@ -58,10 +60,10 @@ def group() -> Call[Group]:
 
 def events(
     *, kind: Sequence[str] = (), connector: str = "", since_ms: int | None = None, limit: int = 100
-) -> Call[list[Event]]:
+) -> Call[EventList]:
     """Ask for the group's story, newest first."""
     query = query_of(kind=list(kind), connector=connector, since_ms=since_ms, limit=limit)
-    return Call("GET", "/admin/events", query, field="events")
+    return Call("GET", "/admin/events", query)
 
 
 def events_stream(*, kind: Sequence[str] = (), connector: str = "") -> Call[Event]:
@@ -69,14 +71,14 @@ def events_stream(*, kind: Sequence[str] = (), connector: str = "") -> Call[Even
     return Call("GET", "/admin/events/stream", query_of(kind=list(kind), connector=connector))
 
 
-def logs(name: str, task: int | None = None, *, tail: int = 1_000, level: str = "") -> Call[list[LogLine]]:
+def logs(name: str, task: int | None = None, *, tail: int = 1_000, level: str = "") -> Call[LogList]:
     """Ask for the last log lines of a connector and its tasks, or of one task."""
-    return Call("GET", _logs(name, task), query_of(tail=tail, level=level), field="lines")
+    return Call("GET", _logs(name, task), query_of(tail=tail, level=level))
 
 
-def logs_stream(name: str, task: int | None = None, *, level: str = "") -> Call[LogLine]:
-    """Follow the log lines."""
-    return Call("GET", f"{_logs(name, task)}/stream", query_of(level=level))
+def logs_stream(name: str, task: int | None = None, *, tail: int = 0, level: str = "") -> Call[LogLine]:
+    """Follow the log lines; ``tail``: so many of those before come first."""
+    return Call("GET", f"{_logs(name, task)}/stream", query_of(tail=tail, level=level))
 
 
 def history(

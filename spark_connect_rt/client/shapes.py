@@ -183,6 +183,13 @@ class Event(TypedDict, total=False):
     details: dict[str, Any]
 
 
+class EventList(TypedDict, total=False):
+    """``GET /admin/events``, newest first; ``unanswered``: workers whose last events may be missing."""
+
+    events: list[Event]
+    unanswered: list[dict[str, str]]
+
+
 class LogLine(TypedDict, total=False):
     """One line of a task's log; ``where``: driver or executor."""
 
@@ -194,6 +201,13 @@ class LogLine(TypedDict, total=False):
     worker_id: str
     host: str
     message: str
+
+
+class LogList(TypedDict, total=False):
+    """``GET /admin/connectors/NAME/logs``, oldest first; ``unanswered``: workers whose lines may be missing."""
+
+    lines: list[LogLine]
+    unanswered: list[dict[str, str]]
 
 
 class Change(TypedDict, total=False):

@@ -14,7 +14,7 @@ from urllib.parse import quote, urlencode
 from starlette.requests import Request
 
 from spark_connect_rt.api.rest_extension import Asgi
-from spark_connect_rt.console.in_process import Answer, ask, opened
+from spark_connect_rt.console.in_process import JSON, Answer, Own, ask, opened
 from spark_connect_rt.protocol.json_text import decode_json, encode_finite_json
 
 READ_LIMIT_S = 20.0
@@ -61,6 +61,11 @@ class Api:
         """Return the JSON value at a path of ``at``. Raises ApiError."""
         return await self._value("GET", path, query, None, READ_LIMIT_S)
 
+    async def get_version(self, path: str) -> tuple[Any, str]:
+        """Return the value at a path and its ETag, empty where it has none. Raises ApiError."""
+        answer = await self._answer("GET", path, None, None, READ_LIMIT_S)
+        return decode_json(answer.body), answer.headers.get("etag", "")
+
     async def get_or(self, default: Any, path: str, query: Query | None = None) -> Any:
         """Return the value at a path, ``default`` where it cannot be read: for what a page can do without."""
         try:
@@ -70,15 +75,27 @@ class Api:
                 raise
             return default
 
-    async def send(self, method: str, path: str, body: Any = None, query: Query | None = None) -> Any:
-        """Change something; return the answer's JSON value, None if it has none. Raises ApiError."""
-        return await self._value(method, path, query, None if body is None else encode_finite_json(body), None)
+    async def send(
+        self, method: str, path: str, body: Any = None, query: Query | None = None, version: str = ""
+    ) -> Any:
+        """Change something; return the answer's JSON value, None if it has none.
+
+        ``version``: an ETag; if it is not that any more, nothing is changed. Raises ApiError (then of status 412).
+        """
+        data = None if body is None else encode_finite_json(body)
+        return await self._value(
+            method, path, query, data, None, {**JSON, **({"if-match": version} if version else {})}
+        )
 
     async def stream(self, path: str, query: Query | None = None, last_id: str = "") -> AsyncIterator[tuple[str, str]]:
         """Yield (event, data) of a path that serves server-sent events, until it ends. Raises ApiError."""
         browser = _with_last_id(self._browser, last_id) if last_id else self._browser
         target = _target(path, query)
-        async with opened(self._app, browser, "GET", target, accept="text/event-stream") as (status, headers, chunks):
+        async with opened(self._app, browser, "GET", target, own={"accept": "text/event-stream"}) as (
+            status,
+            headers,
+            chunks,
+        ):
             if status != 200:
                 raise _refusal(Answer(status, headers, b"".join([chunk async for chunk in chunks])))
             event, data, pending = "message", [], b""
@@ -96,18 +113,24 @@ class Api:
                         event, data = "message", []
 
     async def _value(
-        self, method: str, path: str, query: Query | None, body: bytes | None, limit_s: float | None
+        self, method: str, path: str, query: Query | None, body: bytes | None, limit_s: float | None, own: Own = JSON
     ) -> Any:
+        answer = await self._answer(method, path, query, body, limit_s, own)
+        return decode_json(answer.body) if answer.body else None
+
+    async def _answer(
+        self, method: str, path: str, query: Query | None, body: bytes | None, limit_s: float | None, own: Own = JSON
+    ) -> Answer:
         target = _target(path, query)
         try:
-            answer = await asyncio.wait_for(ask(self._app, self._browser, method, target, body), limit_s)
+            answer = await asyncio.wait_for(ask(self._app, self._browser, method, target, body, own), limit_s)
         except TimeoutError:
             raise ApiError(504, f"{method} {path} was not answered within {limit_s:.0f} s") from None
         except Exception as error:
             raise ApiError(500, f"{method} {path} failed: {error}") from error
         if answer.status >= 400:
             raise _refusal(answer)
-        return decode_json(answer.body) if answer.body else None
+        return answer
 
 
 def _target(path: str, query: Query | None) -> str:

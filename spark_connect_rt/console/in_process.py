@@ -18,9 +18,20 @@ from spark_connect_rt.api.rest_extension import Asgi
 
 _NOT_HANDED_ON = {
     *(b"accept", b"accept-encoding", b"connection", b"content-encoding", b"content-length", b"content-type"),
-    *(b"expect", b"if-modified-since", b"if-none-match", b"range", b"te", b"transfer-encoding", b"upgrade"),
+    *(
+        b"expect",
+        b"if-match",
+        b"if-modified-since",
+        b"if-none-match",
+        b"range",
+        b"te",
+        b"transfer-encoding",
+        b"upgrade",
+    ),
 }
-_WAITING_BYTES = 64  # chunks of a stream that is read slowly
+_WAITING = 64  # chunks of a stream that is read slowly
+Own = Mapping[str, str]
+JSON: Own = {"accept": "application/json"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +44,7 @@ class Answer:
 
 
 async def ask(
-    app: Asgi, browser: Request, method: str, target: str, body: bytes | None = None, accept: str = "application/json"
+    app: Asgi, browser: Request, method: str, target: str, body: bytes | None = None, own: Own = JSON
 ) -> Answer:
     """Send one request and return the whole answer.
 
@@ -43,19 +54,19 @@ async def ask(
         method: of HTTP.
         target: path, percent-encoded, with its query.
         body: JSON; None: none.
-        accept: the type wanted back.
+        own: headers of this request, names in lower case.
     """
-    async with opened(app, browser, method, target, body, accept) as (status, headers, chunks):
+    async with opened(app, browser, method, target, body, own) as (status, headers, chunks):
         parts = [chunk async for chunk in chunks]
     return Answer(status, headers, b"".join(parts))
 
 
 @asynccontextmanager
 async def opened(
-    app: Asgi, browser: Request, method: str, target: str, body: bytes | None = None, accept: str = "application/json"
+    app: Asgi, browser: Request, method: str, target: str, body: bytes | None = None, own: Own = JSON
 ) -> AsyncIterator[tuple[int, Mapping[str, str], AsyncIterator[bytes]]]:
     """Send one request; give status, headers and the body as it comes. Leaving hangs up: the API sees a disconnect."""
-    messages: asyncio.Queue[Any] = asyncio.Queue(_WAITING_BYTES)
+    messages: asyncio.Queue[Any] = asyncio.Queue(_WAITING)
     gone = asyncio.Event()
     sent = False
 
@@ -69,7 +80,7 @@ async def opened(
 
     async def run() -> None:
         try:
-            await app(_scope(browser, method, target, body, accept), receive, messages.put)
+            await app(_scope(browser, method, target, body, own), receive, messages.put)
             await messages.put(None)
         except Exception as error:  # noqa: BLE001 - the reader raises it
             await messages.put(error)
@@ -96,10 +107,10 @@ async def _chunks(messages: asyncio.Queue[Any]) -> AsyncIterator[bytes]:
         raise message
 
 
-def _scope(browser: Request, method: str, target: str, body: bytes | None, accept: str) -> dict[str, Any]:
+def _scope(browser: Request, method: str, target: str, body: bytes | None, own: Own) -> dict[str, Any]:
     path, _, query = target.partition("?")
     headers = [(name, value) for name, value in browser.scope["headers"] if name.lower() not in _NOT_HANDED_ON]
-    headers.append((b"accept", accept.encode()))
+    headers += [(name.encode(), value.encode()) for name, value in own.items()]
     if body is not None:
         headers += [(b"content-type", b"application/json"), (b"content-length", str(len(body)).encode())]
     return {

@@ -22,6 +22,7 @@ from spark_connect_rt.ports.herder_values import (
     PluginInfo,
     TaskInfo,
     TaskPace,
+    TaskProgress,
     TaskState,
     WorkerProgress,
     WorkerStanding,
@@ -54,6 +55,12 @@ class HerderViews(Protocol):
 
     def task_paces(self) -> Sequence[TaskPace]:
         """Return the pace of each task of this worker."""
+
+    def tasks_of(self, connector: str) -> Sequence[TaskProgress]:
+        """Return the counters of one connector's tasks on this worker, by task."""
+
+    def connector_states(self) -> Mapping[str, str]:
+        """Return the states of the connectors of this worker."""
 
     def progress(self) -> WorkerProgress:
         """Return what this worker does now, with counters."""

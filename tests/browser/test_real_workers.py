@@ -29,6 +29,47 @@ def test_pause_and_resume_reach_the_connector(tab: Tab) -> None:
         expect(row.locator("td[data-label=State]")).to_have_text(state)
 
 
+def test_the_life_of_a_connector_from_its_page(tab: Tab, group: RealGroup) -> None:
+    group.source("life")
+    group.first.rest.await_states("life", "RUNNING", ["RUNNING"])
+    page = tab.open("/connectors/life")
+    expect(page.locator("#tasks")).to_contain_text("RUNNING")
+    page.get_by_role("button", name="Restart task 0").click()
+    expect(page.locator("#messages")).to_contain_text("Task 0 of life is restarted.")
+    tab.accessible()
+
+    page = tab.open("/connectors/life/configuration")
+    page.locator('[data-setting="topic"] [data-input]').fill("life-two")
+    expect(page.locator("[data-config-status]")).to_have_text("Nothing is wrong with these settings.")
+    dialog = tab.dialog(lambda: page.get_by_role("button", name="Review changes").click())
+    expect(dialog.locator("tbody tr")).to_have_count(1)
+    dialog.get_by_role("button", name="Write 1 change").click()
+    expect(page.locator("#messages")).to_contain_text("is written")
+    assert group.first.rest.request("GET", "/connectors/life/config").json()["topic"] == "life-two"
+
+    page = tab.open("/connectors/life/offsets")
+    dialog = tab.dialog(lambda: page.get_by_role("button", name="Stop", exact=True).click())
+    dialog.get_by_role("button", name="Stop 1 connector").click()
+    group.first.rest.await_states("life", "STOPPED", [])
+    page = tab.open("/connectors/life/offsets")
+    dialog = tab.dialog(lambda: page.get_by_role("button", name="Edit").click())
+    editor = dialog.get_by_label("Offsets, as JSON")
+    editor.fill(re.sub(r'"position": \d+', '"position": 7', editor.input_value()))
+    dialog.get_by_role("button", name="Show what changes").click()
+    dialog.get_by_role("button", name="Write 1 offset").click()
+    expect(page.locator("#offsets tbody")).to_contain_text('{"position": 7}')
+
+    page = tab.open("/connectors/life/logs")
+    expect(page.locator("#log, .note").first).to_be_visible()
+    tab.accessible()
+    page = tab.open("/connectors/life")
+    dialog = tab.dialog(lambda: page.get_by_role("button", name="Delete …").click())
+    dialog.get_by_role("button", name="Delete 1 connector").click()
+    expect(page).to_have_url(re.compile("/console/$"))
+    expect(page.locator('#rows > tr[data-key="lines"]')).to_be_visible()
+    expect(page.locator('#rows > tr[data-key="life"]')).to_have_count(0)
+
+
 def test_a_worker_that_dies_is_said_and_another_one_goes_on(tabs: Tabs, group: RealGroup) -> None:
     lost = tabs(group.second.rest.url)
     lost.expects("ERR_CONNECTION_REFUSED|ERR_INCOMPLETE_CHUNKED_ENCODING|ERR_CONNECTION_RESET|ERR_EMPTY_RESPONSE")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.tables import Output, compact, json_text, time_text, yaml_text
@@ -29,7 +29,8 @@ def events(
 ) -> int:
     """Write the group's story, oldest first."""
     found = session.ask(management_calls.events(kind=kinds, connector=name or "", since_ms=since_ms, limit=limit))
-    ordered = sorted(found, key=lambda one: one["at_ms"])
+    session.note_unanswered(found)
+    ordered = sorted(found["events"], key=lambda one: one["at_ms"])
     last = ordered[-1]["id"] if ordered else ""
     show = _show_event if output in (Output.TABLE, Output.WIDE) else _show_json
     if not follow and show is _show_json:
@@ -46,16 +47,17 @@ def logs(session: Session, word: str, tail: int, level: str, follow: bool, outpu
     """Write the last log lines of a connector (all its tasks), or of one task: NAME/0."""
     name, slash, number = word.rpartition("/")
     name, task = (name, int(number)) if slash and name and number.isdigit() else (word, None)
-    found = session.ask(management_calls.logs(name, task, tail=tail, level=level.upper()))
     show = _log_line(task is None) if output in (Output.TABLE, Output.WIDE) else _show_json
-    for one in found:
+    if follow:  # the stream begins with what was: nothing falls between two questions
+        _follow(session, management_calls.logs_stream(name, task, tail=tail, level=level.upper()), "", show)
+    found = session.ask(management_calls.logs(name, task, tail=tail, level=level.upper()))
+    session.note_unanswered(found)
+    for one in found["lines"]:
         show(session, one)
-    if follow:
-        _follow(session, management_calls.logs_stream(name, task, level=level.upper()), "", show)
     return 0
 
 
-def _follow(session: Session, call: Call[Any], last: str, show: Show) -> None:
+def _follow(session: Session, call: Call[Any], last: str, show: Show) -> NoReturn:
     """Show what a stream brings, until Ctrl-C; one that breaks off is asked for again behind its last event."""
     away = False
     while True:

@@ -18,6 +18,7 @@ from spark_connect_rt.app.cluster.rows import (
 from spark_connect_rt.app.cluster.selecting import Term, chosen_names, matching_rows, selector
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.tables import Column, Item, compact, count_text, rate_text, time_text
+from spark_connect_rt.app.cluster.terminal import state_style
 from spark_connect_rt.client import calls, management_calls
 from spark_connect_rt.errors import BadRequestError, NotFoundError
 
@@ -71,6 +72,8 @@ def _overview(session: Session) -> list[Any]:
     while True:
         page = session.ask_if_served(management_calls.overview(sort="name", offset=len(found), limit=OVERVIEW_PAGE))
         rows = page["connectors"] if page else []
+        if page and not found:
+            session.note_unanswered(page)
         found += rows
         if not page or not rows or len(found) >= page.get("matching", 0):
             return found
@@ -155,7 +158,11 @@ def _letters(session: Session, asked: Asked) -> Sequence[Item]:
 
 def _events(session: Session, asked: Asked) -> Sequence[Item]:
     names: Sequence[str] = asked.words or [""]
-    found = [one for name in names for one in session.ask(management_calls.events(connector=name, limit=asked.limit))]
+    found: list[Item] = []
+    for name in names:
+        answer = session.ask(management_calls.events(connector=name, limit=asked.limit))
+        session.note_unanswered(answer)
+        found += answer["events"]
     return sorted(found, key=lambda one: one["at_ms"])
 
 
@@ -183,8 +190,8 @@ KINDS = (
         (
             Column("NAME", lambda one: one["name"]),
             Column("TYPE", lambda one: one["type"]),
-            Column("STATE", lambda one: one["state"], is_state=True),
-            Column("TASKS", running_tasks),
+            Column("STATE", lambda one: one["state"], style=state_style),
+            Column("TASKS", running_tasks, style=lambda text: "red" if "failed" in text else None),
             Column("WORKER", lambda one: one["worker_id"]),
             Column("CLASS", lambda one: one["class"].rpartition(".")[2], wide=True),
             Column("RECORDS/S", lambda one: rate_text(one.get("records_per_second")), wide=True),
@@ -200,7 +207,7 @@ KINDS = (
         _tasks,
         (
             Column("TASK", lambda one: one["name"]),
-            Column("STATE", lambda one: one["state"], is_state=True),
+            Column("STATE", lambda one: one["state"], style=state_style),
             Column("WORKER", lambda one: one["worker_id"]),
             Column("TYPE", lambda one: one["type"], wide=True),
             Column("TRACE", lambda one: error_line(one.get("trace")), limit=60),

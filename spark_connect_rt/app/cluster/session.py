@@ -83,6 +83,11 @@ class Session:
         except NotServedError:
             return None
 
+    def note_unanswered(self, answer: Mapping[str, Any]) -> None:
+        """Say which workers' part is missing in an answer."""
+        for one in answer.get("unanswered") or ():
+            self.terminal.note(f"worker {one['worker_id']} does not answer, its part is missing: {one['why']}")
+
     def close(self) -> None:
         """Close the client."""
         if self._client is not None:
@@ -120,7 +125,9 @@ def lines_of(error: ConnectError) -> list[str]:
 def run(session: Session, act: Callable[[Session], int | None]) -> int:
     """Return the exit code of a command; what it refuses stands on standard error."""
     try:
-        return act(session) or 0
+        code = act(session) or 0
+        session.terminal.out.flush()  # a pipe that nobody reads any more is noticed here, not at the end of Python
+        return code
     except ConnectError as error:
         session.terminal.out.flush()
         first, *more = lines_of(error)

@@ -9,7 +9,7 @@ from datetime import datetime
 from enum import Enum
 from typing import Any
 
-from spark_connect_rt.app.cluster.terminal import one_line, state_style
+from spark_connect_rt.app.cluster.terminal import one_line
 
 Item = Mapping[str, Any]
 GAP = "   "
@@ -27,13 +27,13 @@ class Output(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Column:
-    """One column: its header, and what an item has there; ``wide``: only with ``-o wide``."""
+    """One column: its header, what an item has there, its style; ``wide``: only with ``-o wide``."""
 
     header: str
     cell: Callable[[Item], Any]
     wide: bool = False
     limit: int | None = None
-    is_state: bool = False
+    style: Callable[[str], str | None] | None = None
 
 
 Styled = Callable[[str, str | None], str]
@@ -81,7 +81,7 @@ class Table:
     def _line(self, cells: Sequence[str]) -> str:
         padded = [cell.ljust(width) for cell, width in zip(cells, self._widths, strict=True)]
         styled = [
-            self._styled(text, state_style(cell)) if column.is_state else text
+            self._styled(text, column.style(cell)) if column.style else text
             for text, cell, column in zip(padded, cells, self._columns, strict=True)
         ]
         return GAP.join(styled).rstrip()

@@ -11,6 +11,7 @@ from spark_connect_rt.app.cluster.rows import running_tasks, why
 from spark_connect_rt.app.cluster.selecting import failed
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.tables import Column, Table, count_text, plain, rate_text, time_text
+from spark_connect_rt.app.cluster.terminal import harmless
 from spark_connect_rt.client import management_calls
 from spark_connect_rt.errors import RetriableError
 
@@ -36,8 +37,11 @@ def top(session: Session, search: str, sort: str, every_s: float, once: bool) ->
     """Draw until Ctrl-C; where nobody looks, or with ``once``, write what is there now and end."""
     if once or not session.terminal.is_interactive():
         head, rows = _looked(session, search, sort, MOST_ROWS)
-        session.terminal.line(head)
-        session.terminal.write(Table(_COLUMNS, False).text(rows))
+        table, styled = Table(_COLUMNS, False), session.terminal.styled
+        lines = table.rows(rows)
+        session.terminal.write(f"{styled(harmless(head), 'bold')}\n{table.header()}\n")
+        for row, line in zip(rows, lines, strict=True):
+            session.terminal.write(styled(line, "red" if row.get("abnormal") else None) + "\n")
         return 0
     from rich.console import Console
     from rich.live import Live
@@ -68,7 +72,7 @@ def drawn(head: str, rows: Sequence[Mapping[str, Any]], width: int, height: int)
     screen.append(f"{head[:width]}\n", style="bold")
     screen.append(f"{table.header()[:width]}\n", style="reverse")
     for row, line in zip(rows, lines, strict=False):
-        screen.append(f"{line[:width]}\n", style="red" if row["abnormal"] else "")
+        screen.append(f"{line[:width]}\n", style="red" if row.get("abnormal") else "")
     return screen
 
 

@@ -82,6 +82,7 @@ def history_over(
     course = CourseKeeper(
         CourseStore(sources[1]),
         views.list_connectors,
+        lambda name: views.connector_type(name) == "sink",
         views.offsets_as_read,
         views.is_leader,
         now_ms,

@@ -6,11 +6,9 @@ the stored configuration under this process's key. So a change of a secret alone
 
 from __future__ import annotations
 
-import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from typing import Any
-from weakref import WeakValueDictionary
 
 from fastapi import APIRouter
 from starlette.requests import Request
@@ -30,7 +28,6 @@ Fields = Mapping[str, Sequence[str]]
 
 def add_routes(routes: APIRouter, frame: Frame) -> None:
     """Add the tab, the diff, the writing."""
-    turns: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
 
     @routes.get("/connectors/{connector}/configuration")
     async def configuration(request: Request, connector: ConnectorName) -> Response:
@@ -67,17 +64,25 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
     async def write(request: Request, connector: ConnectorName) -> Response:
         name, api, fields = decoded(connector), frame.api(request), await form(request)
         wanted = await posted_config(api, {**fields, "connector": [name]})
-        async with turns.setdefault(name, asyncio.Lock()):
-            stored = await stored_config(api, name)
-            shown = await _shown(api, name, stored)
-            if _theirs(fields, stored, shown, frame.seal(stored)) is not None:
-                raise ApiError(
-                    409,
-                    f"{name} was changed by somebody else since you looked: nothing was written. Close this and review "
-                    "again: it shows their change beside yours.",
-                )
-            await api.send("PUT", at("connectors", name, "config"), wanted)
+        path = at("connectors", name, "config")
+        stored, version = await api.get_version(path)
+        if _theirs(fields, stored, await _shown(api, name, stored), frame.seal(stored)) is not None:
+            raise _changed_meanwhile(name)
+        try:
+            await api.send("PUT", path, wanted, version=version)
+        except ApiError as error:
+            if error.status == 412:  # in this very moment
+                raise _changed_meanwhile(name) from error
+            raise
         return frame.done(request, f"The configuration of {name} is written.", events=("console:saved",))
+
+
+def _changed_meanwhile(name: str) -> ApiError:
+    return ApiError(
+        409,
+        f"{name} was changed by somebody else since you looked: nothing was written. Close this and review again: it "
+        "shows their change beside yours.",
+    )
 
 
 def _theirs(fields: Fields, stored: Mapping[str, str], shown: Mapping[str, str], seal: str) -> tuple[Any, ...] | None:

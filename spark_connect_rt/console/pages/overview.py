@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import urlencode
+from urllib.parse import urlencode, urlsplit
 
 from fastapi import APIRouter, HTTPException
 from starlette.requests import Request
@@ -99,7 +99,12 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
         words = f"{count} {'connector' if count == 1 else 'connectors'} {wanted.done}."
         if len(names) == 1 and not problems:
             words = f"{names[0]} {wanted.done}."
-        return frame.done(request, words, problems)
+        response = frame.done(request, words, problems)
+        if action == "delete" and not problems and len(names) == 1:
+            where = urlsplit(request.headers.get("hx-current-url", "")).path
+            if at("connectors", names[0]) in where:  # its own page is nothing any more
+                response.headers["HX-Redirect"] = f"{request.scope['console']['root']}/console/"
+        return response
 
 
 def query_of(request: Request) -> dict[str, Any]:

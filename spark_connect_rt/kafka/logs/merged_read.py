@@ -15,7 +15,8 @@ from spark_connect_rt.kafka.client_factory import make_consumer
 from spark_connect_rt.kafka.logs.topic_records import end_of_read
 
 _BATCH_COUNT, _WAIT_S = 500, 0.1
-_AHEAD_COUNT, _AHEAD_BYTES = 1_000, 8 * 2**20  # of one partition, while another has none; then it is paused
+_AHEAD_COUNT = 1_000  # of one partition, while another has none; then it is paused
+_AHEAD_BYTES, _AHEAD_BYTES_LEAST = 32 * 2**20, 2**18  # of all partitions, and of one at least
 _SETTINGS = {
     "enable.partition.eof": "true",
     "isolation.level": "read_committed",
@@ -41,6 +42,7 @@ class MergedRead:
         self._reached: dict[int, int] = {}  # read to their ends, or to where open transactions begin
         self._bytes = dict.fromkeys(self._ahead, 0)
         self._paused: set[int] = set()
+        self._most = max(_AHEAD_BYTES_LEAST, _AHEAD_BYTES // max(1, len(self._ahead)))
         self._client: Any = make_consumer({"group.id": topic, **consumer}, _SETTINGS) if self._ahead else None
         if self._client is not None:
             self._client.assign([self._place(number, positions[number]) for number in self._ahead])
@@ -84,7 +86,7 @@ class MergedRead:
         for message in messages:
             self._take(message)
         for number, ahead in self._ahead.items():
-            is_much = len(ahead) > _AHEAD_COUNT or self._bytes[number] > _AHEAD_BYTES
+            is_much = len(ahead) > _AHEAD_COUNT or self._bytes[number] > self._most
             if is_much and number not in self._paused and number not in missing:
                 self._paused.add(number)
                 self._client.pause([self._place(number)])

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from spark_connect_rt.errors import ConnectError, NotFoundError
-from spark_connect_rt.planning.history.course import MINUTES, TIERS, merged, packed, state_of, with_point
+from spark_connect_rt.planning.history.course import HOURS, MINUTES, TIERS, merged, packed, state_of, with_point
 from spark_connect_rt.planning.offset_changes import OffsetPair
 from spark_connect_rt.ports.herder_values import ConnectorOffset
 from spark_connect_rt.ports.management.history import Course, CoursePoint
@@ -21,7 +21,8 @@ from spark_connect_rt.protocol.history_records import CourseKey
 from spark_connect_rt.stores.course_store import CourseStore
 
 PERIOD_S = 60.0
-ROUND_S = 25.0  # of each period, at most, for looking
+ROUND_S = 10.0  # of each period, at most, for asking Kafka about sinks
+LEFT_ALONE_S = 600.0  # a sink whose cluster did not answer
 READ_LIMIT_MS = 5_000
 FORGET_EVERY_S = 3600.0
 STALLED_ROUNDS = 5
@@ -36,6 +37,7 @@ class CourseKeeper:
         self,
         store: CourseStore,
         connectors: Callable[[], Sequence[str]],
+        is_sink: Callable[[str], bool],
         offsets_of: Callable[[str], Sequence[OffsetPair]],
         is_leader: Callable[[], bool],
         now_ms: Callable[[], int],
@@ -45,6 +47,7 @@ class CourseKeeper:
         """``offsets_of`` may block, and raises ConnectError; ``bytes_max`` 0: nothing is kept."""
         self._store = store
         self._connectors = connectors
+        self._is_sink = is_sink
         self._offsets_of = offsets_of
         self._is_leader = is_leader
         self._now_ms = now_ms
@@ -53,7 +56,9 @@ class CourseKeeper:
         self._stopped = threading.Event()
         self._last: dict[str, object] = {}  # connector -> what its offsets were when they were last written
         self._led = False
-        self._first = 0  # connector to begin the next round with
+        self._first = 0  # sink to begin the next round with
+        self._left_alone: dict[str, float] = {}  # sinks that could not be asked -> monotonic s until when
+        self._hours: dict[str, int] = {}  # connector -> hour that has its point
         self._problem = ""
         self._too_large: set[str] = set()
         self._round_at = time.monotonic()
@@ -98,40 +103,55 @@ class CourseKeeper:
             state = state_of(pairs)
             if (self._last.get(name) == state) or (name not in self._last and not pairs):
                 continue
-            states[name] = state
-            moved |= self._parts_with(name, at_ms, pairs)
+            parts = self._parts_with(name, at_ms, pairs)
+            if any(key.tier == MINUTES.name for key in parts) or name in self._too_large:
+                states[name] = (
+                    state  # else its step has a point already: where it came to rest is written with the next
+                )
+            moved |= parts
         self._store.write(moved)
         self._last |= states
         if time.monotonic() >= self._forget_at:
             self._forget_at = time.monotonic() + FORGET_EVERY_S
             self._store.forget_old(at_ms)
-            self._last = {name: state for name, state in self._last.items() if name in set(self._connectors())}
+            there = set(self._connectors())
+            self._last = {name: state for name, state in self._last.items() if name in there}
+            self._hours = {name: hour for name, hour in self._hours.items() if name in there}
         return len(states)
 
     def _looked_at(self) -> Sequence[tuple[str, Sequence[OffsetPair]]]:
         names = list(self._connectors())
-        end_s, found, failed = time.monotonic() + min(ROUND_S, self._period_s), [], ""
-        start = self._first % max(1, len(names))
-        for name in [*names[start:], *names[:start]]:
-            if time.monotonic() > end_s or self._stopped.is_set():
+        sinks = [name for name in names if self._is_sink(name)]
+        found, failed = [], ""
+        start, end_s = self._first % max(1, len(sinks)), time.monotonic() + min(ROUND_S, self._period_s)
+        self._left_alone = {name: until for name, until in self._left_alone.items() if until > time.monotonic()}
+        for name in [*(set(names) - set(sinks)), *sinks[start:], *sinks[:start]]:
+            is_sink = self._is_sink(name)
+            if self._stopped.is_set() or (is_sink and time.monotonic() > end_s):
                 break
-            self._first += 1
+            self._first += is_sink
+            if name in self._left_alone:
+                continue
             try:
                 found.append((name, self._offsets_of(name)))
             except NotFoundError:
                 continue  # it was deleted meanwhile
             except ConnectError as error:
                 failed = failed or f"{name}: {error}"
+                self._left_alone |= {name: time.monotonic() + LEFT_ALONE_S} if is_sink else {}
         self._problem = f"offsets were not read, of {failed}" if failed else ""
         return found
 
     def _parts_with(self, name: str, at_ms: int, pairs: Sequence[OffsetPair]) -> dict[CourseKey, bytes]:
         written: dict[CourseKey, bytes] = {}
         for tier in TIERS.values():
+            if tier is HOURS and self._hours.get(name) == at_ms // tier.step_ms:
+                continue
             part = with_point(self._store.part(name, tier, at_ms), tier, (at_ms, pairs))
             value = None if part is None else packed(part, tier, tier.bytes_max(self._bytes_max))
             if value is not None:
                 written[CourseKey(tier.name, tier.slot(at_ms), name)] = value
+                self._hours |= {name: at_ms // tier.step_ms} if tier is HOURS else {}
             elif part is not None and tier is MINUTES:
                 self._too_large.add(name)
         return written
@@ -156,7 +176,7 @@ class CourseKeeper:
                 if self._is_leader():
                     self.look()
                 else:
-                    self._led, self._last = False, {}
+                    self._led, self._last, self._hours = False, {}, {}
             except ConnectError as error:
                 self._problem = f"the course was not written: {error}"
                 log.warning("%s", self._problem)

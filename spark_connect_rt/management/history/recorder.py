@@ -64,7 +64,8 @@ class Recorder:
         self._changed = threading.Condition()
         extra_ms = zlib.crc32(worker_id.encode()) % 10_000 if delays_ms is None else delays_ms
         self._pending = Pending(extra_ms)
-        self._unread: list[Seen] = []  # read at the start: which of them are new, the history says
+        # Read at the start, the last of each kind: which of them are new, the history says.
+        self._unread: dict[tuple[str, str], Seen] = {}
         self._stopping = False
         self._busy_since: float | None = None
         self._retry_s = RETRY_FIRST_S
@@ -106,7 +107,7 @@ class Recorder:
                 self._pending.see(seen, _monotonic_ms(), self._is_leader())
                 self._changed.notify_all()
             elif not self._alone and change.kind != LOGGER:
-                self._unread.append(seen)
+                self._unread[seen.connector, seen.kind] = seen
 
     def offsets_changed(self, change: OffsetsChanged) -> None:
         """Take a change of offsets that this worker carried out; returns at once."""
@@ -190,17 +191,17 @@ class Recorder:
     def _missed(self) -> list[Waiting]:
         """Return what was changed since the last change that the history has, while no worker of ours looked."""
         with self._changed:
-            unread, self._unread = self._unread, []
+            unread, self._unread = self._unread, {}
         try:
             if not self._store.refresh(READ_LIMIT_MS):
                 return []  # there is no history yet: it begins with the next change
         except ConnectError:
             with self._changed:
-                self._unread = [*unread, *self._unread]
+                self._unread = unread | self._unread
             raise
         first = self._store.first_position()
         missed = []
-        for seen in unread:
+        for seen in sorted(unread.values(), key=lambda one: one.position or 0):
             last = self._store.last(seen.connector, seen.kind)
             since = last[1] if last is not None and last[1] is not None else first
             if since is None or seen.position is None or seen.position <= since:
@@ -210,7 +211,7 @@ class Recorder:
 
     def _write(self, one: Waiting) -> None:
         seen = one.seen
-        if one.asked is None or not one.asked.here:
+        if one.asked is None or not one.asked.here or self._alone:
             self._store.refresh(READ_LIMIT_MS)
             if seen.position is not None and self._store.is_recorded(seen.connector, seen.kind, seen.position):
                 return
@@ -227,7 +228,7 @@ class Recorder:
             before, after, unseen = self._without_secrets(before, after)
         if not seen.is_live or self._alone:
             last = self._store.last(seen.connector, seen.kind)
-            before = last[0].after if last is not None and before is None else before
+            before = last[0].after if last is not None else before
             if before == after and not unseen:
                 return None
             action = _config_action(before, after) if seen.kind == CONFIG else action

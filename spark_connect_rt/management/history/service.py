@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ from spark_connect_rt.stores.history_store import HistoryStore
 
 READ_LIMIT_MS = 5_000
 WRITTEN_LIMIT_S = 2.0
+AGAIN_S = 1.0
 ONLY_HERE = "of this worker only"
 
 RangeProblems = Callable[[str, Sequence[OffsetPair]], Sequence[str]]
@@ -43,6 +45,7 @@ class WorkerHistory:
         self._declared = declared
         self._now_ms = now_ms
         self._range_problems = range_problems
+        self._again_at = 0.0  # monotonic s: when the topic is read again after it was away
 
     def start(self) -> None:
         """Begin to record and to follow."""
@@ -104,10 +107,13 @@ class WorkerHistory:
         return self._range_problems(connector, pairs)
 
     def _catch_up(self) -> None:
+        if time.monotonic() < self._again_at:  # a topic that is away must not hold many readers at once
+            return
         self._recorder.await_written(WRITTEN_LIMIT_S)
         try:
             self._store.refresh(READ_LIMIT_MS)
         except ConnectError as error:
+            self._again_at = time.monotonic() + AGAIN_S
             log.debug("the history is answered as far as it was read: %s", error)
 
     def _problem(self) -> str:

@@ -21,11 +21,12 @@ from spark_connect_rt.pipeline.errant_records import StageError
 from spark_connect_rt.pipeline.transformation_chain import TransformationChain
 from spark_connect_rt.planning.letters.destination import Origins, check_encoding
 from spark_connect_rt.planning.letters.letter import Letter
-from spark_connect_rt.planning.letters.letter_values import Part, same, shown_error
+from spark_connect_rt.planning.letters.letter_values import Part, encoded, same, shown_error
 from spark_connect_rt.planning.letters.patch import LetterPatch
 from spark_connect_rt.ports.hidden_values import without_secrets
 
 PATCH, TRANSFORMS = "patch", "transforms"
+EDIT_BYTES_MAX = 262_144
 Headers = list[tuple[str, bytes | None]]
 
 
@@ -44,6 +45,12 @@ def check_edit(edit: Mapping[str, Any], plugin: Plugin) -> None:
     """Raise BadRequestError or BadConfigError for an edit that cannot be: nothing is looked up, nothing is started."""
     if unknown := sorted(set(edit) - {PATCH, TRANSFORMS}):
         raise BadRequestError(f"edit holds {PATCH} and {TRANSFORMS}; not {', '.join(map(str, unknown))}")
+    try:
+        size = len(encoded(dict(edit)))
+    except DataError as error:
+        raise BadRequestError(f"edit: {error}") from error
+    if size > EDIT_BYTES_MAX:
+        raise BadRequestError(f"an edit is at most {EDIT_BYTES_MAX} bytes of JSON: it is kept on a topic")
     if edit.get(PATCH) is not None:
         LetterPatch(edit[PATCH])
     chain = edit.get(TRANSFORMS)

@@ -6,16 +6,18 @@ written: a replay whose worker is silent is taken over.
 
 from __future__ import annotations
 
+import logging
 import threading
 import time
 from collections.abc import Callable, Sequence
 from typing import TypeVar
 
-from spark_connect_rt.errors import BadRequestError, ConnectError
+from spark_connect_rt.errors import BadRequestError, ConnectError, TimedOutError
 from spark_connect_rt.planning.letters.replay_records import ReplayRecords
 from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
 
-READ_LIMIT_MS = 30_000
+READ_LIMIT_MS, LOOK_LIMIT_MS = 30_000, 3_000
+log = logging.getLogger(__name__)
 T = TypeVar("T")
 OnEnd = Callable[[str], None]
 
@@ -65,15 +67,26 @@ class ReplayLog:
         return True
 
     def append(self, records: Sequence[tuple[bytes, bytes | None]]) -> None:
-        """Append records, and read them; the topic is made when it is not there. Raises ConnectError."""
-        log = self._opened()
-        log.append(records)
-        log.read_to_end(READ_LIMIT_MS)
+        """Append records, and read them if that is possible now; the topic is made when it is not there.
+
+        Raises ConnectError: they may not be there.
+        """
+        opened = self._opened()
+        opened.append(records)
+        opened.flush(READ_LIMIT_MS)
+        self.look()
 
     def catch_up(self, limit_ms: int = READ_LIMIT_MS) -> None:
         """Read what is there by now. Raises ConnectError."""
         if self.follow() and self._log is not None:
             self._log.read_to_end(limit_ms)
+
+    def look(self) -> None:
+        """Read what is there by now, or can be soon: a transaction that a dead worker left open ends later."""
+        try:
+            self.catch_up(LOOK_LIMIT_MS)
+        except TimedOutError as error:
+            log.warning("replays are shown as they were known before: %s", error)
 
     def read(self, work: Callable[[ReplayRecords], T]) -> T:
         """Return what ``work`` finds, at once."""
@@ -98,9 +111,9 @@ class ReplayLog:
     def stop(self) -> None:
         """Close the topic's clients."""
         with self._opening:
-            log, self._log = self._log, None
-        if log is not None:
-            log.stop()
+            opened, self._log = self._log, None
+        if opened is not None:
+            opened.stop()
 
     def _opened(self) -> CompactedLog:
         if self._topic is None:

@@ -183,7 +183,7 @@ class ReplayRun:
             progress = replace(progress, topic_id=found.topic_id, positions=span.begins, ends=span.ends)
         elif progress.topic_id != found.topic_id:
             raise DataError(f"topic {replay.topic} was deleted and made again since the replay began")
-        self._progress = replace(progress, worker=self._parts.worker, error=None)
+        self._progress = replace(progress, worker=self._parts.worker, state=RUNNING, error=None)
         known = self._parts.log.read(lambda records: records.marks)
         self._marks = NewMarks(found.topic_id, replay.id, known)
         begins = {number: max(span.begins.get(number, 0), at) for number, at in progress.positions.items()}

@@ -32,6 +32,7 @@ from spark_connect_rt.planning.letters.replay_records import (
     FAILED,
     RUNNING,
     STOPPED,
+    Progress,
     Replay,
     Standing,
     definition_record,
@@ -53,6 +54,7 @@ LOOK_S = 10.0  # between two looks for a topic that is not there
 TURN_S = 1.0
 RETRY_S = 5.0
 STOP_S = 15.0
+LETTERS_SHOWN = 100
 log = logging.getLogger(__name__)
 
 
@@ -109,11 +111,12 @@ class LetterReplays:
         old = self._parts.log.read(lambda records: records.forgettable())
         self._parts.log.append([definition_record(replay), *forgetting(old)])
         log.info("dead letters of %s: replay %s by %s", replay.topic, replay.id, who)
-        return self.replay(replay.id)
+        found = self._parts.log.read(lambda records: records.standing(replay.id))
+        return self._info(found or Standing(replay, Progress(), is_stopped=False, changes=0))
 
     def replays(self) -> Sequence[ReplayInfo]:
         """See ``DeadLetterReplays.replays``."""
-        self._parts.log.catch_up()
+        self._parts.log.look()
         return [self._info(one) for one in reversed(self._parts.log.read(lambda records: records.all()))]
 
     def replay(self, replay_id: str) -> ReplayInfo:
@@ -141,7 +144,7 @@ class LetterReplays:
         return replace(replay, id=uuid.uuid4().hex[:12], who=who, worker=worker)
 
     def _standing(self, replay_id: str) -> Standing:
-        self._parts.log.catch_up()
+        self._parts.log.look()
         found = self._parts.log.read(lambda records: records.standing(replay_id))
         if found is None:
             raise NotFoundError(f"there is no replay {replay_id}")
@@ -152,7 +155,7 @@ class LetterReplays:
         if standing.state not in states:
             raise BadRequestError(f"replay {replay_id} is {standing.state}: it can be neither stopped nor resumed")
         self._again_s.pop(replay_id, None)
-        self._parts.log.append([wish_record(replay_id, stopped=stopped, at_ms=self._parts.now_ms())])
+        self._parts.log.append([wish_record(standing, stopped=stopped)])
         return self.replay(replay_id)
 
     def _info(self, one: Standing) -> ReplayInfo:
@@ -180,7 +183,7 @@ class LetterReplays:
             created_ms=replay.created_ms,
             changed_ms=progress.at_ms or replay.created_ms,
             filter=dict(replay.filter),
-            letters=None if replay.letters is None else [{"partition": p, "offset": o} for p, o in replay.letters],
+            letters=_shown(replay),
             edit=dict(replay.edit),
             failures=[FailedLetter(*failure) for failure in progress.failures],
         )
@@ -256,3 +259,9 @@ class LetterReplays:
             return True
         found = self._parts.log.read(lambda records: records.standing(replay_id))
         return found is None or found.state in (STOPPED, DONE)
+
+
+def _shown(replay: Replay) -> list[dict[str, int]] | None:
+    if replay.letters is None:
+        return None
+    return [{"partition": partition, "offset": offset} for partition, offset in replay.letters[:LETTERS_SHOWN]]

@@ -17,6 +17,7 @@ from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.herder import HerderViews
 from spark_connect_rt.ports.management.group_reads import GroupReads, WorkerAnswer
 
+SHARES_KEPT_MS = 800  # less than a gathering is used again for
 SHARES, CONNECTOR, WORKER = "overview.shares", "overview.connector", "overview.worker"
 
 
@@ -40,7 +41,9 @@ class WorkerShares:
         self._views = views
         self._courses = courses
         self._memory = memory or resident_bytes
+        self._clock = clock
         self._started_ms = clock.now_ms()
+        self._made: tuple[int | None, dict[str, list[Any]]] = (None, {})  # when, and what
 
     def serve(self, reads: GroupReads) -> None:
         """Answer the reads."""
@@ -49,7 +52,18 @@ class WorkerShares:
         reads.serve(WORKER, lambda _: self.worker())
 
     def shares(self) -> dict[str, list[Any]]:
-        """Return connector -> [records a second, lag, errors, whether the lag grows] of what runs here."""
+        """Return connector -> [records a second, lag, errors, whether the lag grows] of what runs here.
+
+        Added up once a second at most, however many workers ask.
+        """
+        made_ms, found = self._made
+        now_ms = self._clock.monotonic_ms()
+        if made_ms is None or now_ms - made_ms >= SHARES_KEPT_MS:
+            found = self._added_up()
+            self._made = (now_ms, found)
+        return found
+
+    def _added_up(self) -> dict[str, list[Any]]:
         growing, found = self._courses.growing(), dict[str, list[Any]]()
         for pace in self._views.task_paces():
             name = pace.task.connector
@@ -64,25 +78,24 @@ class WorkerShares:
 
     def connector(self, name: str) -> dict[str, Any]:
         """Return the counters of a connector's tasks here, by number, and the course of the last hour."""
-        tasks = [one for one in self._views.progress().tasks if one.task.connector == name]
         fields = ("executor", "records", "errors", "lag", "cpu_seconds")
         counted = {
             str(one.task.task): {field: getattr(one, field) for field in fields}
             | {"records_per_second": one.records_per_s}
-            for one in tasks
+            for one in self._views.tasks_of(name)
         }
         return {"tasks": counted, "course": [list(point) for point in self._courses.of_connector(name)]}
 
     def worker(self) -> dict[str, Any]:
         """Return what this worker runs and how it is."""
-        progress, health = self._views.progress(), self._views.health()
+        paces, health = self._views.task_paces(), self._views.health()
         detail = f": {health.detail}" if health.status != "healthy" and health.detail else ""
         return {
             "version": __version__,
             "health": f"{health.status}{detail}" + (f" ({health.note})" if health.note else ""),
-            "connectors": sorted(progress.connectors),
-            "tasks": [str(one.task) for one in progress.tasks],
-            "records_per_second": round(sum(one.records_per_s for one in progress.tasks), 1),
+            "connectors": sorted(self._views.connector_states()),
+            "tasks": [str(task) for task in sorted(pace.task for pace in paces)],
+            "records_per_second": round(sum(pace.records_per_s for pace in paces), 1),
             "memory_bytes": self._memory(),
             "started_ms": self._started_ms,
         }

@@ -81,6 +81,7 @@ class Standing:
     progress: Progress
     is_stopped: bool  # by a request
     changes: int  # grows with each record
+    forgiven_ms: int = -1  # the failure of that time is to be tried again
 
     @property
     def state(self) -> str:
@@ -89,7 +90,8 @@ class Standing:
             return DONE
         if self.is_stopped:
             return STOPPED
-        return self.progress.state
+        is_forgiven = self.progress.state == FAILED and self.progress.at_ms == self.forgiven_ms
+        return RUNNING if is_forgiven else self.progress.state
 
     @property
     def worker(self) -> str:
@@ -107,9 +109,10 @@ def progress_record(replay_id: str, progress: Progress) -> tuple[bytes, bytes]:
     return _key(PROGRESS, replay_id), json.dumps(asdict(progress)).encode()
 
 
-def wish_record(replay_id: str, *, stopped: bool, at_ms: int) -> tuple[bytes, bytes]:
-    """Return the record of a request to stop or go on."""
-    return _key(WISH, replay_id), json.dumps({"stopped": stopped, "at_ms": at_ms}).encode()
+def wish_record(one: Standing, *, stopped: bool) -> tuple[bytes, bytes]:
+    """Return the record of a request to stop or go on, also after the failure that is seen now."""
+    forgiven_ms = -1 if stopped or one.progress.state != FAILED else one.progress.at_ms
+    return _key(WISH, one.replay.id), json.dumps({"stopped": stopped, "forgiven_ms": forgiven_ms}).encode()
 
 
 def forgetting(replay_ids: Sequence[str]) -> list[tuple[bytes, None]]:
@@ -129,7 +132,7 @@ class ReplayRecords:
         self.refused = 0  # records that are none of ours
         self._defined: dict[str, Replay] = {}
         self._progress: dict[str, Progress] = {}
-        self._stopped: dict[str, bool] = {}
+        self._wishes: dict[str, tuple[bool, int]] = {}  # stopped, forgiven_ms
         self._changes: dict[str, int] = {}
 
     def take(self, key: bytes | None, value: bytes | None) -> None:
@@ -144,7 +147,7 @@ class ReplayRecords:
             self.refused += 1
 
     def _take(self, kind: str, replay_id: str, data: Any) -> None:
-        known: Any = {DEFINED: self._defined, PROGRESS: self._progress, WISH: self._stopped}[kind]
+        known: Any = {DEFINED: self._defined, PROGRESS: self._progress, WISH: self._wishes}[kind]
         read: Any = {DEFINED: _replay, PROGRESS: _progress, WISH: _wish}[kind]
         if data is None:
             known.pop(replay_id, None)
@@ -158,7 +161,8 @@ class ReplayRecords:
         if replay is None:
             return None
         progress = self._progress.get(replay_id, Progress())
-        return Standing(replay, progress, self._stopped.get(replay_id, False), self._changes[replay_id])
+        stopped, forgiven_ms = self._wishes.get(replay_id, (False, -1))
+        return Standing(replay, progress, stopped, self._changes[replay_id], forgiven_ms)
 
     def all(self) -> list[Standing]:
         """Return every replay, oldest first."""
@@ -196,8 +200,8 @@ def _replay(data: dict[str, Any]) -> Replay:
     return Replay(**{**data, "letters": pairs})
 
 
-def _wish(data: dict[str, Any]) -> bool:
-    return bool(data["stopped"])
+def _wish(data: dict[str, Any]) -> tuple[bool, int]:
+    return bool(data["stopped"]), int(data["forgiven_ms"])
 
 
 def _progress(data: dict[str, Any]) -> Progress:

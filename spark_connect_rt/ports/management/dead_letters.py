@@ -134,7 +134,7 @@ class ReplayInfo(JsonShape):
     created_ms: int
     changed_ms: int
     filter: Mapping[str, Any]
-    letters: Sequence[Mapping[str, int]] | None
+    letters: Sequence[Mapping[str, int]] | None = field(metadata=described("The first of those that were named."))
     edit: Mapping[str, Any]
     failures: Sequence[FailedLetter] = field(metadata=described("The first of them."))
 

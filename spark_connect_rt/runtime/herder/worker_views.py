@@ -10,6 +10,7 @@ from spark_connect_rt.ports.herder_values import (
     HerderEvent,
     InternalKey,
     TaskPace,
+    TaskProgress,
     WorkerProgress,
     WorkerStanding,
 )
@@ -77,6 +78,15 @@ class WorkerViews(ConnectorViews):
         """Return the pace of each task of this worker."""
         now_ms = self._deps.clock.monotonic_ms()
         return [task.pace(now_ms) for task in self._loop.worker.every_task()]
+
+    def tasks_of(self, connector: str) -> Sequence[TaskProgress]:
+        """Return the counters of one connector's tasks on this worker, by task."""
+        tasks = [task for task in self._loop.worker.every_task() if task.id.connector == connector]
+        return [task.progress() for task in sorted(tasks, key=lambda task: task.id)]
+
+    def connector_states(self) -> Mapping[str, str]:
+        """Return the states of the connectors of this worker."""
+        return self._loop.worker.connector_states()
 
     def metrics(self) -> Sequence[Measured]:
         """Return every metric of this worker that has a value."""

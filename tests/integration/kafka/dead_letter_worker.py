@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Mapping
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -40,6 +41,38 @@ class Views:
         return self.configs[name]
 
 
+class FakeFeed:
+    """A connector of a replay's own that only pretends: a test says what it has committed, and how it is."""
+
+    def __init__(self, views: Views) -> None:
+        self.views = views
+        self.running: dict[str, Mapping[str, str]] = {}
+        self.taken: dict[str, int] = {}  # topic -> offset
+        self.why = ""
+        self.leads = True
+
+    def can_begin(self) -> bool:
+        return self.leads
+
+    def begin(self, name: str, config: Mapping[str, str]) -> None:
+        self.running[name] = config
+
+    def config_of(self, connector: str) -> Mapping[str, str]:
+        return self.views.connector_config(connector)
+
+    def trouble(self, name: str) -> str:
+        return self.why
+
+    def committed(self, name: str) -> Mapping[str, int]:
+        return dict(self.taken)
+
+    def end(self, name: str) -> None:
+        self.running.pop(name, None)
+
+    def forget(self, name: str) -> None:
+        self.taken.clear()
+
+
 class DeadLetterWorker:
     """One worker's desk and replays; ``name`` makes group, topics and the one connector, ``orders``."""
 
@@ -61,6 +94,12 @@ class DeadLetterWorker:
         deps: Any = SimpleNamespace(resolve=dict, plugins=bundled_plugins(), clock=SystemClock(), group_offsets=None)
         herder: Any = SimpleNamespace(views=self.views)
         self.desk, self.replays = dead_letters(self.config, worker, deps, herder, self.admin)
+
+    def fake_feed(self) -> FakeFeed:
+        """Put a pretending connector where a sink would be fed."""
+        made = FakeFeed(self.views)
+        self.replays._parts = replace(self.replays._parts, feed=made)
+        return made
 
     def close(self) -> None:
         self.replays.stop()

@@ -7,6 +7,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -162,7 +163,7 @@ def test_a_worker_that_hangs_is_shut_out_by_the_one_that_takes_over(story: Story
         def close(self) -> None:
             self.edit.close()
 
-    object.__setattr__(slow.replays._parts, "new_edit", lambda replay: Hanging(new_edit(replay)))
+    slow.replays._parts = replace(slow.replays._parts, new_edit=lambda replay: Hanging(new_edit(replay)))
     quick.replays._lease_s = 0.5
     slow.replays.start()
     replay = story.start()
@@ -229,6 +230,10 @@ def test_a_chain_of_transformations_and_stopping(story: Story) -> None:
         story.start(edit={"transforms": {"transforms": "x"}})
     with pytest.raises(BadConfigError, match="operation 0"):
         story.start(edit={"patch": [{"op": "replace", "path": "/topic", "value": 1}]})
+    with pytest.raises(BadRequestError, match="at most 262144 bytes"):
+        story.start(edit={"patch": [{"op": "replace", "path": "/value", "value": {"text": "x" * 300_000}}]})
+    with pytest.raises(BadRequestError, match="JSON form"):
+        story.start(edit={"patch": [{"op": "replace", "path": "/value", "value": float("inf")}]})
     with pytest.raises(BadRequestError, match="rate"):
         story.start(rate=0.0)
     with pytest.raises(NotFoundError):
@@ -247,3 +252,46 @@ def test_a_chain_of_transformations_and_stopping(story: Story) -> None:
     found = story.delivered()
     assert [json.loads(one.value() or b"")["by"] for one in found] == ["hand"] * len(found)
     assert numbers(found) == [number for number in range(40) if number % 4]
+
+
+def test_a_sink_that_fails_or_is_stopped_goes_on_behind_what_it_has_taken(story: Story) -> None:
+    for number in range(20):
+        story.put(number, b'{"id":%d}' % number)
+    story.put(20, b"{}", topic="elsewhere")
+    story.written()
+    feed, worker = story.worker.fake_feed(), story.worker
+    feed.leads = False
+    worker.replays.start()
+    replay = story.start(target="sink")
+    name, side = f"orders-replay-{replay}", f"{worker.queue}-replay-{replay}-0"
+    assert "leader" in (story.info(replay).error or "")
+    feed.leads = True
+    story.until(replay, lambda info: info.failed == 1)  # that of another topic
+    feed.taken[side] = 5  # of the copies, which lie in the order of the letters' times
+    taken = story.until(replay, lambda info: info.done == 5)
+    assert (taken.state, taken.delivery) == ("running", "at least once")
+    assert feed.running[name]["topics"] == side
+    feed.why = "disk full"
+    failed = story.until(replay, lambda info: info.state == "failed")
+    assert (failed.done, feed.running) == (5, {})
+    assert "disk full" in (failed.error or "")
+
+    feed.why = ""
+    worker.replays.resume_replay(replay)
+    feed.taken[side] = 12
+    story.until(replay, lambda info: info.done == 12)
+    worker.replays.stop_replay(replay)
+    end_s = time.monotonic() + LIMIT_S
+    while feed.running:
+        assert time.monotonic() < end_s
+        time.sleep(0.01)
+    refused = [("__connect.errors.topic", side.encode()), ("__connect.errors.offset", b"13")]
+    story._producer.produce(f"{worker.queue}-replay-{replay}-refused", b"{}", headers=refused)
+    story.written()
+    worker.replays.resume_replay(replay)
+    feed.taken[side] = 21  # behind the transaction's marker
+    ended = story.until(replay, lambda info: info.state == "done")
+    assert (ended.matched, ended.done, ended.failed) == (21, 19, 2)
+    left = worker.desk.page(LetterQuery("orders", filter={"replayed": "false"})).letters
+    assert [one.origin.offset for one in left] == [13, 20]
+    assert (feed.running, worker.admin.partition_count(side), story.delivered()) == ({}, None, [])

@@ -7,13 +7,18 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import httpx
 import pytest
 
+from spark_connect_rt.app.executor_clients import executor_clients
+from spark_connect_rt.app.standalone import StandaloneWorker
 from spark_connect_rt.config.client_properties import log_client_properties
-from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.embedded.kafka import EmbeddedKafka, free_ports
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.stores.lazy_log import LogSource
+from spark_connect_rt.testing.memory_task_runner import MemoryTaskRunner
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.history_store_contract import HistoryStoreContract
 from tests.integration.kafka.threads_worker import ThreadsWorkerProcess
@@ -97,6 +102,40 @@ def test_a_worker_records_undoes_and_goes_on_without_its_topic(broker: EmbeddedK
         asked("PUT", "/connectors/lines/resume")
     assert b"s3cret" not in b"".join(filter(None, read_values(broker.bootstrap_servers, topic, 2)))
     admin.close()
+
+
+class StandaloneThreads(StandaloneWorker):
+    """A standalone worker whose tasks are threads."""
+
+    def _new_runner(self) -> TaskRunner:
+        return MemoryTaskRunner(executor_clients(""))
+
+
+def test_a_standalone_worker_keeps_its_changes_in_a_file(broker: EmbeddedKafka, tmp_path: Path) -> None:
+    [port] = free_ports(1)
+    lines = tmp_path / "lines.txt"
+    lines.write_text("one\n")
+    settings = {
+        "bootstrap.servers": broker.bootstrap_servers,
+        "key.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "value.converter": "org.apache.kafka.connect.storage.StringConverter",
+        "offset.storage.file.filename": str(tmp_path / "offsets"),
+        "listeners": f"http://127.0.0.1:{port}",
+    }
+    config = {"connector.class": "FileStreamSource", "file": str(lines), "topic": "history-alone"}
+    for expected in (["create"], ["stop", "create"]):
+        worker = StandaloneThreads(settings)
+        worker.start()
+        try:
+            worker.await_started()
+            with httpx.Client(base_url=f"http://127.0.0.1:{port}") as client:
+                assert client.post("/connectors", json={"name": "a", "config": config}).status_code == 201
+                page = client.get("/admin/history?connector=a").json()
+                assert ([one["action"] for one in page["changes"]], page["problem"]) == (expected, "")
+                assert client.put("/connectors/a/stop").status_code == 204
+        finally:
+            worker.stop()
+    assert (tmp_path / "offsets.history").exists()
 
 
 def _delete(broker: EmbeddedKafka, topic: str) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import pytest
@@ -13,6 +13,9 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from spark_connect_rt.embedded.java import Java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
+from spark_connect_rt.management.letters.queues import QUEUE
+from spark_connect_rt.ports.management.dead_letters import LetterQuery
+from tests.integration.kafka.dead_letter_worker import DeadLetterWorker
 from tests.support.consumed import consumed
 from tests.support.java_connect import JavaConnect
 from tests.support.worker_process import SparkWorkerProcess, WorkerProcess
@@ -155,3 +158,23 @@ def test_the_dead_letters_are_javas(seen: list[Seen]) -> None:
 
 def _context(dead: dict[str, Any]) -> dict[str, bytes]:
     return {name.removeprefix(PREFIX): value for name, value in dead["headers"]}
+
+
+def test_both_are_shown_alike(seen: list[Seen], broker: EmbeddedKafka) -> None:
+    """Java Connect's letters by our pages: what they were, decoded by the connector's converters."""
+    desk = DeadLetterWorker(broker.bootstrap_servers, "dead-pages")
+    shown = []
+    for who in ("java", "ours"):
+        queue = f"queue-of-dead-{who}"
+        desk.views.configs = {"dead": SINK | {"name": "dead", QUEUE: queue}}
+        letters = desk.desk.page(LetterQuery("dead")).letters
+        ordered = sorted(letters, key=lambda one: (one.origin.partition or 0, one.origin.offset or 0))
+        shown.append([replace(one, topic="", offset=0, message="", stacktrace="") for one in ordered])
+        values = [one.value for one in ordered]
+    desk.close()
+    assert shown[0] == shown[1]
+    assert len(shown[0]) == len(seen[0].dead) == BAD
+    assert {"json": {"n": "no number"}} in values
+    broken = next(one for one in shown[0] if one.value is not None and one.value.get("text") == "{oops")
+    assert (broken.stage, broken.connector_name, broken.task) == ("VALUE_CONVERTER", "dead", 0)
+    assert (broken.key, [one.value for one in broken.headers]) == ({"json": 7}, [{"json": "kept"}])

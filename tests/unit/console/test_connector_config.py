@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import asyncio
 import html
 import json
 import re
 from typing import Any
 
+from spark_connect_rt.console.api import Api
 from spark_connect_rt.console.config_changes import Change, changes, secrets_of
 from tests.support.management_stand_in.app import StandIn
 from tests.unit.console.conftest import Browser
+from tests.unit.console.test_frame import request_of
 
 PAGE = "/connectors/orders/configuration"
 
@@ -108,3 +111,29 @@ def test_a_class_that_nobody_knows_leaves_the_configuration_editable(browser: Br
     group.answers["PUT", path] = 404, {"error_code": 404, "message": "no such class"}
     page = browser.get(PAGE)
     assert (page.status_code, "no such class" in page.text, "hunter-2" in page.text) == (200, True, False)
+
+
+def test_a_change_between_the_last_look_and_the_write_is_refused_by_its_version(
+    browser: Browser, group: StandIn
+) -> None:
+    sent = edited(fields(browser.get(PAGE).text), topic="mine")
+    group.answers["PUT", "/connectors/orders/config"] = 412, {"error_code": 412, "message": "not of version 3"}
+    refused = browser.post(PAGE, sent)
+    assert (refused.status_code, "changed by somebody else" in refused.text) == (409, True)
+
+
+def test_a_write_names_the_version_it_was_made_of() -> None:
+    seen: list[tuple[str, bytes]] = []
+
+    async def app(scope: Any, _: Any, send: Any) -> None:
+        seen.append((scope["method"], dict(scope["headers"]).get(b"if-match", b"")))
+        await send({"type": "http.response.start", "status": 200, "headers": [(b"ETag", b'"config-7"')]})
+        await send({"type": "http.response.body", "body": b"{}"})
+
+    async def written() -> None:
+        api = Api(app, request_of(if_match="the browser's"))
+        _, version = await api.get_version("/connectors/x/config")
+        await api.send("PUT", "/connectors/x/config", {}, version=version)
+
+    asyncio.run(written())
+    assert seen == [("GET", b""), ("PUT", b'"config-7"')]

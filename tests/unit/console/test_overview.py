@@ -70,7 +70,10 @@ def test_an_action_on_many_says_which_refused(browser: Browser, group: StandIn) 
     assert "gone&lt;b&gt;: Connector gone&lt;b&gt; not found" in answer.text
     assert "console:changed" in answer.headers["hx-trigger"]
     assert group.connectors["orders"]["row"]["state"] == "PAUSED"
-    browser.post("/selection/delete", {"name": "orders"})
+    on_list = browser.post("/selection/delete", {"name": "orders"}, **{"HX-Current-URL": "http://one:8083/console/"})
+    assert "hx-redirect" not in on_list.headers
+    own = {"HX-Current-URL": "http://one:8083/console/connectors/resting/logs?task=1"}
+    assert browser.post("/selection/delete", {"name": "resting"}, **own).headers["hx-redirect"] == "/console/"
     assert "orders" not in group.connectors
     browser.post("/selection/restart-failed", {"name": "orders-sink"})
     assert group.requests[-1][:2] == ("POST", "/connectors/orders-sink/restart?includeTasks=true&onlyFailed=true")

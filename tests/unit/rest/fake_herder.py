@@ -99,6 +99,12 @@ class FakeHerder:
     def task_paces(self) -> Sequence[TaskPace]:
         return [TaskPace(TASK, 5, 1.5, None, 0)]
 
+    def tasks_of(self, connector: str) -> Sequence[TaskProgress]:
+        return [one for one in self.progress().tasks if one.task.connector == connector]
+
+    def connector_states(self) -> Mapping[str, str]:
+        return self.progress().connectors
+
     def progress(self) -> WorkerProgress:
         task = TaskProgress(TASK, "RUNNING", "source", records=5, topics=("lines",))
         return WorkerProgress("h:8083", "http://h:8083/", True, None, 2, "sessioned", {"src": "RUNNING"}, (task,))

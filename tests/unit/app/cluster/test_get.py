@@ -1,8 +1,10 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
+from pathlib import Path
 
 import httpx
 import pytest
@@ -210,6 +212,22 @@ def test_nobody_answers(connectrt: Commands, cluster: StandInCluster) -> None:
     ended = connectrt("get", "connectors", "--url", "http://a:1,http://b:2")
     assert ended.code == 7
     assert "http://a:1: connection refused; http://b:2: connection refused" in ended.err
+
+
+def test_a_reader_that_goes_away_is_no_error(tmp_path: Path) -> None:
+    config = tmp_path / "config.json"
+    config.write_text('{"contexts": {"a": {"urls": ["http://a"]}}}')
+    ended = subprocess.run(
+        f"{sys.executable} -m spark_connect_rt config get-contexts | (exec <&-; sleep 1); exit ${{PIPESTATUS[0]}}",
+        shell=True,
+        executable="/bin/bash",
+        env=os.environ | {"CONNECTRT_CONFIG": str(config)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert ended.returncode == 0
+    assert "BrokenPipe" not in ended.stderr
 
 
 HEAVY = {

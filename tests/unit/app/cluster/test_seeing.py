@@ -124,11 +124,26 @@ def test_logs_of_a_connector_and_of_a_task(cluster: StandInCluster, connectrt: C
     line = {"at_ms": AT_MS, "level": "ERROR", "logger": "a.b", "task": 0, "where": "executor", "host": "h"}
     cluster.admin["/admin/connectors/orders/logs"] = {"lines": [line | {"message": "boom\x1b[2J"}]}
     cluster.admin["/admin/connectors/a/b/tasks/0/logs"] = {"lines": []}
+    cluster.admin["/admin/connectors/orders/logs"]["unanswered"] = [{"worker_id": "w9:1", "why": "it hangs"}]
     ended = connectrt("logs", "orders", "--tail", "5")
+    assert ended.err == "worker w9:1 does not answer, its part is missing: it hangs\n"
     assert ended.out.endswith(" ERROR task 0 executor@h a.b: boom\\x1b[2J\n")
     assert cluster.asked[-1] == "GET /admin/connectors/orders/logs?tail=5"
     connectrt("logs", "a/b/0", "--level", "warn")
     assert cluster.asked[-1] == "GET /admin/connectors/a%2Fb/tasks/0/logs?tail=1000&level=WARN"
+    streams = iter([f"id: 1\ndata: {json.dumps(line | {'message': 'one'})}\n\n".encode()])
+
+    def stream(*_: Any) -> httpx.Response:
+        found = next(streams, None)
+        if found is None:
+            raise KeyboardInterrupt
+        return httpx.Response(200, content=found)
+
+    cluster.admin["/admin/connectors/orders/logs/stream"] = stream
+    ended = connectrt("logs", "orders", "--follow", "--tail", "7")
+    assert (ended.code, ended.out.split()[-1]) == (130, "one")
+    assert cluster.asked[-2] == "GET /admin/connectors/orders/logs/stream?tail=7"
+    assert cluster.headers[-1]["last-event-id"] == "1"
     cluster.java = True
     assert connectrt("logs", "orders").code == 8
 

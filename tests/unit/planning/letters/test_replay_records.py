@@ -6,7 +6,7 @@ import json
 from dataclasses import replace
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from spark_connect_rt.planning.letters.marks import CHUNK, Mark, Marks, NewMarks, joined, mark_key
@@ -18,6 +18,7 @@ from spark_connect_rt.planning.letters.replay_records import (
     Progress,
     Replay,
     ReplayRecords,
+    Standing,
     definition_record,
     forgetting,
     may_take,
@@ -35,7 +36,14 @@ def fed(*records: tuple[bytes, bytes | None]) -> ReplayRecords:
     return made
 
 
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 3 * CHUNK)), unique=True), st.integers(1, 50))
+def now(records: ReplayRecords, replay_id: str) -> Standing:
+    found = records.standing(replay_id)
+    assert found is not None
+    return found
+
+
+@settings(max_examples=30)
+@given(st.lists(st.tuples(st.integers(0, 1), st.integers(CHUNK - 30, CHUNK + 30)), unique=True), st.integers(1, 50))
 def test_exactly_what_was_delivered_is_marked_however_it_was_cut_into_transactions(
     places: list[tuple[int, int]], size: int
 ) -> None:
@@ -48,7 +56,7 @@ def test_exactly_what_was_delivered_is_marked_however_it_was_cut_into_transactio
             for key, value in new.records(half, 5):
                 marks.take(json.loads(key), value)
             new.keep(half)
-    marked = {(p, o) for p in range(3) for o in range(3 * CHUNK + 1) if marks.of("id", p, o) == Mark("r", 5)}
+    marked = {(p, o) for p in (0, 1) for o in range(CHUNK - 40, CHUNK + 40) if marks.of("id", p, o) == Mark("r", 5)}
     assert marked == set(places)
     assert marks.of("other", *places[0]) is None if places else True
 
@@ -82,14 +90,18 @@ def test_states_and_whose_turn_it_is() -> None:
     other = replace(REPLAY, id="c", topic="else", created_ms=9)
     records = fed(*map(definition_record, (other, second, REPLAY)))
     assert [one.replay.id for one in records.due()] == ["a", "c"]
-    records.take(*wish_record("a", stopped=True, at_ms=1))
+    records.take(*wish_record(now(records, "a"), stopped=True))
     assert [one.replay.id for one in records.due()] == ["b", "c"]
-    records.take(*wish_record("a", stopped=False, at_ms=2))
-    records.take(*progress_record("a", Progress(state=FAILED, error="away")))
+    records.take(*wish_record(now(records, "a"), stopped=False))
+    records.take(*progress_record("a", Progress(state=FAILED, error="away", at_ms=5)))
     assert [one.replay.id for one in records.due()] == ["b", "c"]
     records.take(*progress_record("b", Progress(state=DONE)))
-    records.take(*wish_record("b", stopped=True, at_ms=3))
+    records.take(*wish_record(now(records, "b"), stopped=True))
     assert [one.state for one in records.all()] == ["failed", "done", "running"]
+    records.take(*wish_record(now(records, "a"), stopped=False))
+    assert [one.state for one in records.all()] == ["running", "done", "running"]
+    records.take(*progress_record("a", Progress(state=FAILED, error="away again", at_ms=6)))
+    assert now(records, "a").state == "failed"
 
 
 def test_a_silent_worker_is_relieved_and_a_lively_one_is_not() -> None:
