@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from playwright.sync_api import Browser, sync_playwright
+from playwright.sync_api import Browser, Page, sync_playwright
 
 from spark_connect_rt.embedded.java import find_java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
@@ -24,6 +24,13 @@ from tests.browser.tab import Tab
 
 FOLDER = Path(__file__).parents[2] / "docs" / "images" / "console"
 RUNS_S = 90.0
+STRINGS = "org.apache.kafka.connect.storage.StringConverter"
+QUEUE = {
+    "errors.tolerance": "all",
+    "errors.deadletterqueue.topic.name": "notes-dead",
+    "errors.deadletterqueue.topic.replication.factor": "1",
+    "errors.deadletterqueue.context.headers.enable": "true",
+}
 PAGES: tuple[tuple[str, str], ...] = (
     ("connectors", "/"),
     ("connector", "/connectors/orders"),
@@ -31,9 +38,10 @@ PAGES: tuple[tuple[str, str], ...] = (
     ("configuration", "/connectors/orders/configuration"),
     ("offsets", "/connectors/orders-archive/offsets"),
     ("history", "/connectors/orders/history"),
-    ("dead_letters", "/connectors/orders-archive/dead-letters"),
+    ("dead_letters", "/connectors/notes-archive/dead-letters"),
     ("logs", "/connectors/orders/logs"),
     ("new", "/new?plugin=FileStreamSink"),
+    ("preview", "/new?copy=orders"),
     ("group", "/group"),
     ("events", "/events"),
     ("plugins", "/plugins"),
@@ -50,9 +58,21 @@ def fill(group: RealGroup) -> None:
     for topic in ("orders", "clicks"):
         group.sink(f"{topic}-archive", topic, **{"tasks.max": "2", "errors.tolerance": "all", **JSON})
     group.source("price-list", 300)
+    notes = group.source("notes", 0, **{"value.converter": STRINGS})
+    notes.write_text('{"note": 1}\n{"note": 2, "by": ann}\nlate again\n{"note": 4}\n')
+    group.sink("notes-archive", "notes", **JSON, **QUEUE)
     group.failing("payments-archive", "orders")
     group.first.rest.request("PUT", "/connectors/returns/pause")
     group.first.rest.request("PUT", "/connectors/price-list/stop")
+
+
+def preview(page: Page) -> None:
+    """Have a preview of a copy of ``orders`` shown."""
+    page.locator('[data-setting="name"] [data-input]').fill("orders-of-old")
+    page.locator("#preview-form button").click()
+    page.locator(".previewed").wait_for(timeout=90_000)
+    page.locator("#preview-title").scroll_into_view_if_needed()
+    page.locator("#preview-title").evaluate("one => one.scrollIntoView()")
 
 
 def take(browser: Browser, url: str, names: Sequence[str] = ()) -> None:
@@ -63,6 +83,8 @@ def take(browser: Browser, url: str, names: Sequence[str] = ()) -> None:
             tab = Tab(browser, url, width=1280, height=800, dark=dark)
             page = tab.open(path)
             page.wait_for_timeout(2500)  # live values have come
+            if name == "preview":
+                preview(page)
             answer = page.context.new_cdp_session(page).send(
                 "Page.captureScreenshot", {"format": "webp", "quality": 82}
             )

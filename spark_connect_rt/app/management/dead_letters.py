@@ -36,7 +36,8 @@ def dead_letters(
     queues = Queues(herder.views, deps.resolve, own_topics(config))
     topics = LetterTopics(admin, log_client_properties(config, "dead-letters").consumer)
     plugin = deps.plugins.class_of
-    forms = LetterForms(queues.config_of, config.raw, plugin)
+    shown = LetterForms(queues.config_of, config.raw, plugin, leaves_nothing=True)
+    sent = LetterForms(queues.config_of, config.raw, plugin)
     replay_log = ReplayLog(_replay_topic(config, admin))
 
     def marks(_topic: str, topic_id: str) -> Marks:
@@ -48,11 +49,12 @@ def dead_letters(
         topics=topics,
         log=replay_log,
         new_producer=lambda queue: KafkaTransactionalProducer(replay_producer_properties(config, queue)),
-        new_edit=lambda replay: LetterEdit(replay.edit, forms, queues.config_of, plugin, deps.resolve),
+        new_edit=lambda replay: LetterEdit(replay.edit, sent, queues.config_of, plugin, deps.resolve),
+        try_edit=lambda replay: LetterEdit(replay.edit, shown, queues.config_of, plugin, deps.resolve),
         now_ms=deps.clock.now_ms,
         feed=HerderFeed(herder, deps.group_offsets, lambda: shared_admin_properties(config)),
     )
-    return LetterDesk(queues, topics, forms, marks), LetterReplays(parts, forms, plugin)
+    return LetterDesk(queues, topics, shown, marks), LetterReplays(parts, (shown, sent), plugin)
 
 
 def replays_topic(config: WorkerConfig) -> TopicSpec | None:

@@ -45,8 +45,9 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
     async def check(request: Request) -> Response:
         fields, api = await form(request), frame.api(request)
         config = await posted_config(api, fields)
-        answer = await api.send("POST", at("admin", "check"), {"name": config.get("name"), "config": config})
-        return frame.fragment(request, "_check.html", lines=check_lines(mapping(answer)), ok=answer.get("ok"))
+        name = {"name": config["name"]} if config.get("name") else {}
+        answer = mapping(await api.send("POST", at("admin", "check"), {**name, "config": config}))
+        return frame.fragment(request, "_check.html", lines=check_lines(answer), ok=answer.get("ok"))
 
     @routes.post("/new/preview")
     async def preview(request: Request) -> Response:

@@ -51,6 +51,16 @@
     for (const one of inputs(part)) if (before.typed.has(nameOf(one))) [one.checked, one.value] = before.typed.get(nameOf(one));
   });
 
+  // A replay that has ended has marked letters.
+  let states = null;
+  document.addEventListener("htmx:afterSettle", (event) => {
+    if (event.detail.elt?.id !== "replays") return;
+    const now = $("[data-states]", event.detail.elt)?.dataset.states ?? "";
+    const letters = $("#letters");
+    if (states !== null && states !== now && letters) htmx.trigger(letters, "refresh");
+    states = now;
+  });
+
   // Events: the newest on top; 500 are kept; those held back come in when they are let in.
   const MOST = 500;
   let stream = null;

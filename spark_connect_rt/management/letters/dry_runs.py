@@ -74,7 +74,7 @@ def new_run(parts: RunParts, replay: Replay, must_end: Callable[[], bool]) -> Re
 def dry_run(parts: RunParts, forms: LetterForms, replay: Replay) -> DryRun:
     """Return what a replay would do with the first letters, and how many there are. Raises ConnectError."""
     run = new_run(parts, replay, lambda: False)
-    edit = parts.new_edit(replay)
+    edit = parts.try_edit(replay)
     matched, scanned, complete, sample = 0, 0, False, list[EditedLetter]()
     try:
         with run.looking() as (queue, reading):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from spark_connect_rt.api.data.struct import Struct
@@ -127,11 +128,10 @@ class LetterEdit:
             raise DataError(f"no converters to read it for the transformations {form.problem}".rstrip())
         assert self._chain is not None
         try:
-            given = _as_record(letter, form, record)
-            found = self._chain.apply(given)
-            if found is None:
-                return None
-            return _as_bytes(form, record, given, found)
+            with form.lock:
+                given = _as_record(letter, form, record)
+                found = self._chain.apply(given)
+                return None if found is None else _as_bytes(form, record, given, found)
         except (ExternalError, DataError):
             raise
         except StageError as error:
@@ -166,9 +166,8 @@ def shown_record(letter: Letter, form: LetterForm, record: EditedRecord, most: i
 def _converted(letter: Letter, form: LetterForm, name: str) -> Part:
     if form.converters is None:
         return Part(hide=without_secrets)
-    topic = letter.origin_topic or letter.topic
     converter = form.converters.key if name == "key" else form.converters.value
-    return Part(lambda data: converter.to_connect_data(topic, data), hide=without_secrets)
+    return form.locked(partial(converter.to_connect_data, letter.origin_topic or letter.topic))
 
 
 def _headers(letter: Letter, form: LetterForm, before: list[Any], after: list[Any]) -> Headers:

@@ -83,6 +83,7 @@ class RunParts:
     log: ReplayLog
     new_producer: Callable[[str], KafkaTransactionalProducer]  # of a queue
     new_edit: Callable[[Replay], Edit]
+    try_edit: Callable[[Replay], Edit]  # for a dry run: nothing is registered anywhere
     now_ms: Callable[[], int]
     feed: ConnectorFeed | None = None  # of target sink; None: this worker cannot
 

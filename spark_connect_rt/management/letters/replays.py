@@ -67,8 +67,8 @@ class _Running:
 class LetterReplays:
     """The replays of one worker."""
 
-    def __init__(self, parts: RunParts, forms: LetterForms, plugin: Plugin, lease_s: float = LEASE_S) -> None:
-        """``lease_s``: for how long a replay's worker may be silent."""
+    def __init__(self, parts: RunParts, forms: Sequence[LetterForms], plugin: Plugin, lease_s: float = LEASE_S) -> None:
+        """``forms``: that of dry runs first; all are closed at the end. ``lease_s``: how long a worker may be still."""
         self._parts = parts
         self._forms = forms
         self._plugin = plugin
@@ -95,6 +95,8 @@ class LetterReplays:
         for thread in [*threads, *([self._thread] if self._thread else [])]:
             thread.join(max(0.1, end_s - time.monotonic()))
         self._parts.log.stop()
+        for forms in self._forms:
+            forms.close()
 
     # -- DeadLetterReplays
 
@@ -102,7 +104,7 @@ class LetterReplays:
         """See ``DeadLetterReplays.dry_run``."""
         replay = self._replay(wanted, "")
         self._parts.log.catch_up()
-        return dry_run(self._parts, self._forms, replay)
+        return dry_run(self._parts, self._forms[0], replay)
 
     def start_replay(self, wanted: WantedReplay, who: str) -> ReplayInfo:
         """See ``DeadLetterReplays.start_replay``."""

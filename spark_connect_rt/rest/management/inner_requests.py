@@ -14,7 +14,7 @@ from starlette.requests import Request
 from spark_connect_rt.ports.herder_requests import Request as HerderRequest
 from spark_connect_rt.protocol.json_text import encode_json
 from spark_connect_rt.rest.context import Forwarded, RestContext
-from spark_connect_rt.rest.identity import NOTE_HEADER
+from spark_connect_rt.rest.identity import NOTE_HEADER, note_of
 from spark_connect_rt.rest.paths import connector_path
 
 T = TypeVar("T")
@@ -27,7 +27,7 @@ class InnerRequests:
     def __init__(self, context: RestContext, request: Request, note: str) -> None:
         self._context = context
         self._request = request
-        self._note = note
+        self._note = "; ".join(filter(None, (note, note_of(request))))
 
     async def done(
         self,

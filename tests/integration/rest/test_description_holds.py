@@ -27,6 +27,7 @@ from spark_connect_rt.rest.description.openapi_operations import OPERATIONS
 from spark_connect_rt.rest.management.plugin_installs import InstallRights
 from spark_connect_rt.state.target_state import TargetState
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster
+from tests.unit.rest.fake_history import KNOWN_MS
 from tests.unit.rest.fake_management import EVERY_PART
 from tests.unit.rest.test_plugin_installs import FakeInstalls
 from tests.unit.runtime.cluster_stories import source
@@ -38,7 +39,7 @@ CHECKS = [
     response_schema_conformance,
     response_headers_conformance,
 ]
-KNOWN: dict[str, Any] = {"connector": "src", "task": 0, "logger": "root", "plugin": "MemorySource"}
+KNOWN: dict[str, Any] = {"connector": "src", "task": 0, "logger": "root", "plugin": "MemorySource", "number": 1}
 INSTALLS = InstallRights(FakeInstalls(KNOWN["plugin"]), "allow")  # nothing is fetched from anywhere
 LIMIT_S = 60.0
 NO_RESOURCE = "HTTP 404 Not Found"
@@ -129,6 +130,12 @@ def make_it_work(case: Case) -> None:
         case.body = {"offsets": [{"partition": {"task": "src-0"}, "offset": {"position": 1}}]}
     elif path.startswith("/admin/loggers/") and case.method == "PUT":
         case.body = {"level": "WARN"}
+    elif path.startswith("/admin/history/") and path.endswith("/diff"):
+        case.query = {"from": "1", "to": "1"}
+    elif path.endswith(("/rollback", "/undo")):
+        case.body = {"dry_run": True}
+    elif path.endswith("/offsets/goto"):
+        case.body = {"time_ms": KNOWN_MS, "dry_run": True}
     elif path.endswith("/plugins/{plugin}/config"):
         case.query = {}
 

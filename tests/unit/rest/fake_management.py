@@ -19,6 +19,8 @@ from spark_connect_rt.ports.management.previews import (
     ShownRecord,
 )
 from spark_connect_rt.rest.management.routes import Management
+from tests.unit.rest.fake_history import FakeHistory
+from tests.unit.rest.fake_letters import FakeLetters
 from tests.unit.rest.fake_overview import FakeOverview
 
 SHOWN = ShownRecord("flights", None, None, {"id": 1}, (ShownHeader("h", 1),), 5, None, {"type": "struct"})
@@ -77,5 +79,12 @@ class FakeChecks:
 
 
 EVERY_PART = Management(
-    events=FakeEvents(), logs=FakeLogs(), previews=FakePreviews(), overview=FakeOverview(), checks=FakeChecks()
+    history=FakeHistory(),
+    events=FakeEvents(),
+    logs=FakeLogs(),
+    previews=FakePreviews(),
+    overview=FakeOverview(),
+    checks=FakeChecks(),
+    letters=FakeLetters(),
+    replays=FakeLetters(),
 )
