@@ -88,12 +88,13 @@ class LetterReplays:
     def stop(self) -> None:
         """Let go of every replay: another worker goes on with it."""
         self._stopping = True
-        self._parts.log.wake()
         with self._lock:
             threads = [one.thread for one in self._running.values()]
         end_s = time.monotonic() + STOP_S
         for thread in [*threads, *([self._thread] if self._thread else [])]:
-            thread.join(max(0.1, end_s - time.monotonic()))
+            while thread.is_alive() and time.monotonic() < end_s:
+                self._parts.log.wake()  # again: it may just have begun to wait
+                thread.join(0.1)
         self._parts.log.stop()
         for forms in self._forms:
             forms.close()

@@ -94,7 +94,7 @@ class KnownStates:
         earlier = {one.task: one for one in before.instances} if before else {}
 
         def facts(task: int | None, one: InstanceState) -> InstanceFacts:
-            known = earlier.get(task)
+            known, written_ms = earlier.get(task), times.get(task) or 0
             same = known is not None and known.state == one.state
             seen_ms = known.since_ms if known is not None and same and known.since_ms else now_ms
             return InstanceFacts(
@@ -102,14 +102,24 @@ class KnownStates:
                 one.state,
                 one.worker_id,
                 last_line(one.trace),
-                # A status that says the same once more, with a note, is no new state.
-                min(times.get(task) or now_ms, seen_ms) if _is_loud(one) else 0,
+                _since_ms(one.state, written_ms, seen_ms),
                 one.restart.next_attempt_ms if one.restart else None,
                 (one.restart.stopped or "") if one.restart else "",
                 one.progress.reason if one.progress else "",
             )
 
         return (facts(None, connector), *(facts(task.id, task) for task in tasks))
+
+
+def _since_ms(state: str, written_ms: int, seen_ms: int) -> int:
+    """Return since when an instance is in its state; 0: that is of no interest.
+
+    A failure counts from its last status: it may have been restarted, and failed again. Of the others a status that
+    says the same once more is no new state.
+    """
+    if state == "FAILED":
+        return written_ms or seen_ms
+    return min(written_ms or seen_ms, seen_ms) if state in ("UNASSIGNED", "RESTARTING") else 0
 
 
 def _is_loud(one: InstanceState) -> bool:

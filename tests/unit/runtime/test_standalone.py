@@ -10,10 +10,13 @@ from typing import Any
 import pytest
 
 from spark_connect_rt.api.connector import SourceConnector
+from spark_connect_rt.app.management.overview import OverviewParts
 from spark_connect_rt.config.config_def import ConfigDef
 from spark_connect_rt.converters.simple_header import SimpleHeaderConverter
 from spark_connect_rt.converters.string import StringConverter
 from spark_connect_rt.errors import AlreadyExistsError, ConnectError, NotFoundError
+from spark_connect_rt.management.group_reads import HttpGroupReads
+from spark_connect_rt.planning.overview.selection import Wanted
 from spark_connect_rt.ports.clock import SystemClock
 from spark_connect_rt.ports.herder_requests import (
     CreateConnector,
@@ -122,6 +125,19 @@ def test_a_created_connector_is_answered_with_its_tasks(herder: StandaloneHerder
         assert states(herder, name)[0] == state.value
     herder.submit(DeleteConnector("a")).result(LIMIT_S)
     assert herder.views.list_connectors() == ["b", "c"]
+
+
+def test_it_is_a_group_of_one_and_shows_its_own_overview(herder: StandaloneHerder) -> None:
+    herder.submit(CreateConnector("a", SOURCE, None)).result(LIMIT_S)
+    reads, clock = HttpGroupReads(herder.views, herder._deps.peers), SystemClock()
+    parts = OverviewParts(herder.views, reads, clock, herder._deps.peers, dict)
+    until(lambda: [one.worker_id for one in reads.workers()], ["w:8083"])
+    group, page = parts.overview.group(), parts.overview.page(Wanted())
+    assert [(one.worker_id, one.this, one.leader) for one in group.workers] == [("w:8083", True, True)]
+    assert ([row.name for row in page.connectors], page.unanswered) == (["a"], ())
+    assert len(parts.overview.connector("a").tasks) == 2
+    parts.stop()
+    reads.stop()
 
 
 def test_a_connector_that_does_not_start_is_its_creation_s_failure(herder: StandaloneHerder) -> None:

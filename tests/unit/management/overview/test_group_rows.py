@@ -72,12 +72,13 @@ class States(FakeHerder):
         self.connector = InstanceState("RUNNING", "h:8083")
         self.task = TaskState(0, "RUNNING", "h:8083")
         self.made = 0
+        self.times: dict[int | None, int] = {}
 
     def become(self, task: TaskState) -> None:
         self.task, self.version = task, self.version + 1
 
     def status_times(self, name: str) -> Mapping[int | None, int]:
-        return {}
+        return self.times
 
     def states_mark(self) -> object:
         return self.version
@@ -231,3 +232,23 @@ def test_a_row_is_written_as_the_rest_api_writes_it() -> None:
         one = replace(row, restart=restart)
         assert row_json(one) == as_json(one)
         assert list(row_json(one)) == list(as_json(one))
+
+
+def test_a_task_that_failed_again_has_its_newest_error_and_a_note_makes_no_new_state(made: Made) -> None:
+    rows, states, _, clock = made
+    written: dict[int | None, int] = {}
+    states.times = written
+    for number in (1, 2):
+        written[0] = clock.ms + number
+        states.become(TaskState(0, "FAILED", "h:8083", trace=f"ValueError: {number}"))
+        row = only_row(rows)
+        assert (row.last_error, row.last_error_at_ms) == (f"task 0: ValueError: {number}", written[0])
+    written[0] = clock.ms
+    states.become(TaskState(0, "UNASSIGNED", "h:8083"))
+    only_row(rows)
+    clock.ms += 61_000
+    written[0] = clock.ms
+    states.become(TaskState(0, "UNASSIGNED", "h:8083", version="2"))
+    row = only_row(rows)
+    assert row.why == "task 0 UNASSIGNED for 61 s"
+    assert row.last_error == "task 0: ValueError: 2"
