@@ -31,7 +31,10 @@ class MemoryPreviews:
         over: list[Any] = []
 
         def carry() -> None:
-            over.append(carry_out(order, self._clients, lambda text: records.append(json.loads(text)), doing.append))
+            def say(what: str, ended: Ended | None = None) -> None:
+                doing.append(what)
+
+            over.append(carry_out(order, self._clients, lambda text: records.append(json.loads(text)), say))
 
         thread = threading.Thread(target=carry, name="preview", daemon=True)
         thread.start()

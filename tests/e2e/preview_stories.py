@@ -113,6 +113,15 @@ def a_source_is_previewed(previews: Previews, folder: Path) -> dict[str, float]:
     took = {}
     (folder / "in.txt").write_text("one\ntwo\nthree\n")
     config = {"connector.class": "FileStreamSource", "file": str(folder / "in.txt"), "topic": "previewed", **CHAIN}
+
+    def warm() -> bool:  # Spark is up: a worker that was just started may take a minute for it
+        try:
+            answer = previews.worker.rest.request("POST", "/admin/preview", {"config": config, "records": 1})
+        except httpx.TimeoutException:
+            return False
+        return answer.status == 200 and answer.json()["error"] is None
+
+    until(warm, 240, "a first preview")
     for kind, more in (("Python", {}), ("Java", ON_JAVA)):
         found = previews.ask(config={**config, **more}, records=2, seconds=60)
         assert (found["ended"], found["error"]) == ("records", None), found
@@ -140,14 +149,14 @@ def one_that_hangs_is_ended(previews: Previews, folder: Path) -> float:
     pids = folder / "pids"
     config = {"connector.class": "hanging_source.HangingSource", "pids": str(pids)}
     begun = time.monotonic()
-    found = previews.ask(config=config, records=5, seconds=1)
+    found = previews.ask(config=config, records=5, seconds=5)
     took = time.monotonic() - begun
     assert (found["ended"], values(found, 0)) == ("time", ["one"]), found
     assert "polling" in found["error"]
     until(lambda: not psutil.pid_exists(int(pids.read_text())), 10, "the hung process is gone")
 
     body = {"config": config, "records": 5, "seconds": 60}
-    with httpx.Client(timeout=httpx.Timeout(30, read=2.5), trust_env=False) as client, pytest.raises(httpx.ReadTimeout):
+    with httpx.Client(timeout=httpx.Timeout(30, read=8), trust_env=False) as client, pytest.raises(httpx.ReadTimeout):
         client.post(f"{previews.worker.rest.url}/admin/preview", json=body)
     second = pids.read_text().split()[-1]
     until(lambda: not psutil.pid_exists(int(second)), 15, "so is the one of a client that left")

@@ -26,7 +26,8 @@ from spark_connect_rt.spark.executor.late_plugins import ROLE as PLUGINS
 from spark_connect_rt.spark.executor.previews.preview_job import ROLE, PreviewPart, encode_order
 from spark_connect_rt.spark.executor.ticket import SliceTicket
 
-CORE_WAIT_S = 60.0  # for a free core of an executor, and for Spark itself
+SPARK_WAIT_S = 120.0  # for a session that is being built
+CORE_WAIT_S = 60.0  # for a free core of an executor
 GRACE_S = 4.0  # behind a preview's own limit: for the task's stop
 _DEATH_WAIT_S = 10.0
 _ERROR_LIMIT = 2_000
@@ -64,9 +65,10 @@ class PreviewJob:
         self._changed = threading.Condition()
         self._records: list[Sequence[Mapping[str, Any]]] = []
         self._doing = ""
+        self._stopping: tuple[Ended, float] | None = None  # why no more comes, and since when its task is to stop
         self._over: tuple[Ended, str | None] | None = None
         self._connection: Connection | None = None
-        self._begun = self._dead = self._job_done = self._ending = False
+        self._up = self._begun = self._dead = self._job_done = self._ending = self._said_goodbye = False
 
     # -- the job's thread
 
@@ -78,6 +80,9 @@ class PreviewJob:
             if not self._ending:
                 channel = self._launcher.channel()
                 channel.expect(self.number, self)
+                with self._changed:
+                    self._up = True
+                    self._changed.notify_all()
                 context = spark.sparkContext
                 context.setJobGroup(self._group, "connectrt preview")
                 context.parallelize([0], 1).foreachPartition(PreviewPart(self._ticket(channel)))
@@ -126,8 +131,10 @@ class PreviewJob:
                         self._records.append(decode_json(message["stages"].encode()))
                 case "doing":
                     self._doing = message["what"]
+                    if message["ended"] is not None:
+                        self._stopping = Ended(message["ended"]), time.monotonic()
                 case "over":
-                    self._over = Ended(message["ended"]), message["error"]
+                    self._over, self._said_goodbye = (Ended(message["ended"]), message["error"]), True
             self._changed.notify_all()
 
     def on_dead(self, connection: Connection) -> None:
@@ -142,28 +149,34 @@ class PreviewJob:
     def outcome(self, cancelled: threading.Event, core_wait_s: float) -> PreviewOutcome:
         """Wait until it is over, its time is up, or ``cancelled``; return what there is."""
         with self._changed:
-            began = self._await(cancelled, core_wait_s, lambda: self._begun)
+            up = self._await(cancelled, SPARK_WAIT_S, lambda: self._up)
+            began = up and self._await(cancelled, core_wait_s, lambda: self._begun)
             if not began and self._over is None:
-                why = f"no executor had a core free for it in {core_wait_s:.0f} s" if not cancelled.is_set() else None
-                return PreviewOutcome((), Ended.TIME if why is None else Ended.ERROR, why)
+                if cancelled.is_set():
+                    return PreviewOutcome((), Ended.TIME)
+                why = f"no executor had a core free for it in {core_wait_s:.0f} s"
+                return PreviewOutcome((), Ended.ERROR, why if up else f"Spark was not up in {SPARK_WAIT_S:.0f} s")
             self._await(cancelled, self._order.seconds + GRACE_S, lambda: self._dead)
             if self._over is None and self._dead:
                 self._over = Ended.ERROR, f"its process died while {self._doing or 'it began'}"
             if self._over is None:
-                self._over = Ended.TIME, self._overdue(cancelled)
+                reached = Ended.TIME if self._stopping is None else self._stopping[0]
+                self._over = reached, self._overdue(cancelled)
             ended, error = self._over
             return PreviewOutcome(tuple(self._records), ended, error)
 
     def _overdue(self, cancelled: threading.Event) -> str | None:
         if cancelled.is_set():
             return None
+        if self._stopping is not None:
+            return f"its task did not stop within {GRACE_S:g} s: its process was ended"
         return f"its time was over while {self._doing or 'it began'}, which did not return: its process was ended"
 
     def _await(self, cancelled: threading.Event, limit_s: float, happened: Any) -> bool:
         end_s = time.monotonic() + limit_s
         while not happened() and self._over is None and not cancelled.is_set():
             left_s = end_s - time.monotonic()
-            if left_s <= 0:
+            if left_s <= 0 or (self._stopping is not None and time.monotonic() - self._stopping[1] > GRACE_S):
                 break
             self._changed.wait(min(left_s, 0.1))
         return bool(happened())
@@ -172,10 +185,11 @@ class PreviewJob:
         """End whatever is left of it; returns when its process is dead, as far as that is known in some seconds."""
         with self._changed:
             self._ending = True
-            connection, over = self._connection, self._over
+            connection = self._connection
+            hurry = not self._said_goodbye
         if self._launcher.session.ready():
             with contextlib.suppress(Exception):  # a session that could not be made, a JVM that is gone
-                self._end(connection, hurry=over is None or over[0] is Ended.TIME)
+                self._end(connection, hurry=hurry)
 
     def _end(self, connection: Connection | None, *, hurry: bool) -> None:
         channel = self._launcher.channel()

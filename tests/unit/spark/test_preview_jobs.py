@@ -6,7 +6,7 @@ import json
 import threading
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -115,7 +115,7 @@ def test_records_come_one_by_one_and_the_end_says_why() -> None:
 def test_one_that_hangs_is_cut_off_and_cancelled_and_keeps_what_it_showed() -> None:
     def body(job: PreviewJob, process: Process) -> None:
         says(job, process, op="previewed", stages="[]")
-        says(job, process, op="doing", what="polling")
+        says(job, process, op="doing", what="polling", ended=None)
         assert world.cut_off.wait(10)
 
     world = World(body)
@@ -127,8 +127,20 @@ def test_one_that_hangs_is_cut_off_and_cancelled_and_keeps_what_it_showed() -> N
     assert world.cancelled == [world.group]
 
 
+def test_a_task_that_does_not_stop_holds_up_nobody() -> None:
+    def body(job: PreviewJob, process: Process) -> None:
+        says(job, process, op="previewed", stages="[]")
+        says(job, process, op="doing", what="stopping the task", ended="records")
+        assert world.cut_off.wait(10)
+
+    world = World(body)
+    found = SparkPreviews(world).run(replace(ORDER, seconds=60), threading.Event())  # type: ignore[arg-type]
+    assert (found.ended, len(found.records)) == (Ended.RECORDS, 1)
+    assert "did not stop" in found.error
+
+
 def test_a_process_that_dies_is_an_error_that_names_what_it_did() -> None:
-    world = World(lambda job, process: says(job, process, op="doing", what="starting the task"))
+    world = World(lambda job, process: says(job, process, op="doing", what="starting the task", ended=None))
     found = run(world)
     assert found.ended is Ended.ERROR
     assert "starting the task" in found.error or "ended by itself" in found.error

@@ -72,7 +72,9 @@ def shown(order: PreviewOrder, clients: Clients | None = None) -> tuple[list[Any
     """What came of an order that crossed as a message does."""
     found: list[Any] = []
     crossed = decode_order(json.loads(json.dumps({**encode_order(order)})))
-    outcome = carry_out(crossed, clients or Clients(), lambda text: found.append(json.loads(text)), lambda what: None)
+    outcome = carry_out(
+        crossed, clients or Clients(), lambda text: found.append(json.loads(text)), lambda what, ended=None: None
+    )
     return found, outcome
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from typing import Protocol
 
 from spark_connect_rt.ports.management.previews import BYTES_MAX, Ended
 from spark_connect_rt.protocol.json_text import encode_json
@@ -14,6 +15,13 @@ from spark_connect_rt.spark.executor.previews.shown_records import Tree
 
 Report = Callable[[str], None]
 """Takes one record's stages as JSON text."""
+
+
+class Say(Protocol):
+    """Takes what is done next, for the case that it never returns."""
+
+    def __call__(self, what: str, ended: Ended | None = None) -> None:
+        """``what``: starting the task, polling ... ``ended``: why no more records come, once that is known."""
 
 
 class Collected:

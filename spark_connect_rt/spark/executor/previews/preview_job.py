@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import queue
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -25,7 +25,7 @@ from spark_connect_rt.spark.executor.datasource import exit_when_lost
 from spark_connect_rt.spark.executor.hosting import load_clients
 from spark_connect_rt.spark.executor.late_plugins import ask_this_driver
 from spark_connect_rt.spark.executor.log_masking import hide_secrets, mask_logs
-from spark_connect_rt.spark.executor.previews.collected import Collected, Report
+from spark_connect_rt.spark.executor.previews.collected import Collected, Report, Say
 from spark_connect_rt.spark.executor.previews.sink_preview import preview_sink
 from spark_connect_rt.spark.executor.previews.source_preview import preview_source
 from spark_connect_rt.spark.executor.previews.stage_walk import error_text
@@ -89,16 +89,16 @@ class PreviewPart:
                 order,
                 clients,
                 lambda text: client.send({"op": "previewed", "stages": text}),
-                lambda what: client.send({"op": "doing", "what": what}),
+                lambda what, ended=None: client.send(
+                    {"op": "doing", "what": what, "ended": None if ended is None else ended.value}
+                ),
             )
             client.send({"op": "over", **outcome})
         finally:
             client.close()
 
 
-def carry_out(
-    order: PreviewOrder, clients: ExecutorClients, report: Report, say: Callable[[str], None]
-) -> Mapping[str, Any]:
+def carry_out(order: PreviewOrder, clients: ExecutorClients, report: Report, say: Say) -> Mapping[str, Any]:
     """Do what is asked; return ``ended`` and ``error``. Never raises what plug-ins do."""
     collected = Collected(order.records, order.seconds, report)
     try:

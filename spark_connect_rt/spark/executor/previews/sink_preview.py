@@ -5,7 +5,7 @@ Given to ``SinkTask.preview_put`` where that was asked for, which takes them bac
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 
 from spark_connect_rt.api.records import SinkRecord
 from spark_connect_rt.api.task import SinkTask
@@ -17,7 +17,7 @@ from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.protocol.ids import TopicPartition
 from spark_connect_rt.spark.executor.hosting import load_class
 from spark_connect_rt.spark.executor.plugin_metrics import MeteredPluginMetrics
-from spark_connect_rt.spark.executor.previews.collected import Collected
+from spark_connect_rt.spark.executor.previews.collected import Collected, Say
 from spark_connect_rt.spark.executor.previews.shown_records import Tree
 from spark_connect_rt.spark.executor.previews.stage_walk import PUT, StageWalk, Walked, failed
 from spark_connect_rt.spark.executor.sinks.sink_context import TaskContext
@@ -25,7 +25,6 @@ from spark_connect_rt.spark.executor.task_meter import TaskMeter
 
 _POLL_MS = 500
 _COMMITS = ("group.id", "group.instance.id", "enable.auto.commit")
-Say = Callable[[str], None]
 
 
 def consumer_config(properties: Mapping[str, str]) -> dict[str, str]:
@@ -51,6 +50,7 @@ def preview_sink(
     walk = StageWalk(config, clients.resolve(launch.worker_config, launch.worker_config), clients.plugin)
     starts = {TopicPartition(topic, number): offset for topic, number, offset in positions}
     putting = _Putting(launch, clients, walk, frozenset(starts), say) if put else None
+    ended: Ended | None = None
     consumer = clients.consumer(clients.resolve(consumer_config(launch.client_config), launch.worker_config))
     try:
         say("reading the topics")
@@ -65,7 +65,7 @@ def preview_sink(
     finally:
         consumer.close()
         if putting is not None:
-            putting.close()
+            putting.close(ended)
         walk.close()
 
 
@@ -139,9 +139,9 @@ class _Putting:
             return failed(PUT, error)
         return None
 
-    def close(self) -> None:
+    def close(self, ended: Ended | None) -> None:
         """Close and stop the task."""
-        self._say("stopping the task")
+        self._say("stopping the task", ended)
         try:
             self._task.close(sorted(self._partitions))
         finally:

@@ -26,7 +26,7 @@ from spark_connect_rt.ports.executor_clients import ExecutorClients
 from spark_connect_rt.ports.management.previews import RECORDS_MAX, Ended
 from spark_connect_rt.ports.task_runner import TaskLaunch
 from spark_connect_rt.spark.executor.hosting import Switches, load_class
-from spark_connect_rt.spark.executor.previews.collected import Collected
+from spark_connect_rt.spark.executor.previews.collected import Collected, Say
 from spark_connect_rt.spark.executor.previews.stage_walk import POLLED, StageWalk, failed
 from spark_connect_rt.spark.executor.sources.hosted_source import Durable, HostedSource, SourceParts
 from spark_connect_rt.spark.executor.sources.python_source import PythonSource
@@ -169,12 +169,10 @@ def preview_source(
     offsets: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]],
     clients: ExecutorClients,
     collected: Collected,
-    say: Any,
+    say: Say,
 ) -> Ended:
-    """Start, poll and stop one source task; return why it ended. Raises what its start or a poll raises.
-
-    ``say`` takes what it does next, for the case that it never returns.
-    """
+    """Start, poll and stop one source task; return why it ended. Raises what its start or a poll raises."""
+    ended: Ended | None = None
     config = clients.resolve(launch.connector_config, launch.worker_config)
     walk = StageWalk(config, clients.resolve(launch.worker_config, launch.worker_config), clients.plugin)
     output, switches = PreviewOutput(), Switches(paused=False)
@@ -191,9 +189,10 @@ def preview_source(
         source.prepare()
         source.start(None)
         say("polling")
-        return _poll(source, output, walk, collected)
+        ended = _poll(source, output, walk, collected)
+        return ended
     finally:
-        say("stopping the task")
+        say("stopping the task", ended)
         switches.stop(STOP_MS)
         source.stop()
         ticking.close()
