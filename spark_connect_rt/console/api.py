@@ -24,7 +24,7 @@ Query = Mapping[str, Any]
 
 def at(*segments: object) -> str:
     """Return the path of these segments, each percent-encoded as a whole: ``/connectors/a%2Fb/status``."""
-    return "".join(f"/{quote(str(segment), safe='')}" for segment in segments)
+    return "".join(f"/{quote(str(segment), safe='', errors='replace')}" for segment in segments)
 
 
 class ApiError(Exception):

@@ -64,6 +64,25 @@ class SharedReads(Generic[T]):
                     del self._followed[key]
 
 
+class Rendered:
+    """Rows as HTML, made again only where the values changed."""
+
+    def __init__(self, key: str = "name") -> None:
+        """``key``: the field that tells rows apart."""
+        self._key = key
+        self._kept: dict[str, tuple[Any, str]] = {}
+
+    def rows(self, found: Any, render: Callable[[Any], str]) -> dict[str, str]:
+        """Return key -> HTML of the rows, in their order."""
+        made: dict[str, tuple[Any, str]] = {}
+        for row in found:
+            key = str(row[self._key])
+            known = self._kept.get(key)
+            made[key] = known if known is not None and known[0] == row else (row, render(row))
+        self._kept = made
+        return {key: html for key, (_, html) in made.items()}
+
+
 class _Followed(Generic[T]):
     value: Any = None
 

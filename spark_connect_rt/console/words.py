@@ -69,6 +69,12 @@ def one_line(text: Any, length: int = 240) -> str:
     return line if len(line) <= length else line[: length - 1] + "…"
 
 
+def cut(text: Any, length: int = 30_000) -> str:
+    """Return a text as long as a page bears it, and how much more there is."""
+    whole = str(text or "")
+    return whole if len(whole) <= length else f"{whole[:length]} … ({len(whole) - length:,} more characters)"
+
+
 def trace_line(trace: Any) -> str:
     """Return what a trace says: the first line of Java's, of Python's the last that is not indented."""
     lines = [line for line in str(trace or "").splitlines() if line.strip()]
@@ -121,6 +127,7 @@ FILTERS = {
     "one_line": one_line,
     "json_text": json_text,
     "short_json": short_json,
+    "cut": cut,
     "trace_line": trace_line,
     "said_in": said_in,
     "states_in_order": states_in_order,

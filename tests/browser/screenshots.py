@@ -62,6 +62,8 @@ def fill(group: RealGroup) -> None:
     notes.write_text('{"note": 1}\n{"note": 2, "by": ann}\nlate again\n{"note": 4}\n')
     group.sink("notes-archive", "notes", **JSON, **QUEUE)
     group.failing("payments-archive", "orders")
+    for name, tasks in (("orders", ["RUNNING"] * 2), ("payments-archive", ["FAILED"]), ("notes-archive", ["RUNNING"])):
+        group.first.rest.await_states(name, "RUNNING", tasks)
     group.first.rest.request("PUT", "/connectors/returns/pause")
     group.first.rest.request("PUT", "/connectors/price-list/stop")
 

@@ -91,12 +91,10 @@ def a_task_is_read_without_sparks_pages(worker: SparkWorkerProcess, flood: int) 
     def said(part: str) -> list[dict[str, Any]]:
         return [one for one in logged_lines(worker, "chatty/tasks/0/logs") if part in one["message"]]
 
-    until(
-        lambda: said("logged") and said("were dropped"),
-        150,
-        "the task's lines",
-        lambda: logged_lines(worker, "chatty/logs"),
-    )
+    def all_said() -> bool:
+        return bool(said("logged") and said("were dropped"))
+
+    until(all_said, 150, "the task's lines", lambda: logged_lines(worker, "chatty/logs")[:5])
     found = logged_lines(worker, "chatty/tasks/0/logs")
     assert len(found) <= 1_000
     assert not [one for one in found if "hunter2hunter2" in one["message"]]
@@ -114,6 +112,31 @@ def a_task_is_read_without_sparks_pages(worker: SparkWorkerProcess, flood: int) 
     assert [(one["where"], one["task"]) for one in makes][:1] == [("driver", None)]
     assert worker.rest.request("GET", "/admin/connectors/none/logs").status == 404
     worker.rest.delete("chatty")
+    the_groups_story_has_it(worker)
     assert logged_lines(worker, "chatty/tasks/0/logs")  # for a while
     (said_of_flood,) = [one["message"] for one in found if one["message"].startswith("logged")]
     return str(said_of_flood)
+
+
+def the_groups_story_has_it(worker: SparkWorkerProcess) -> None:
+    """What happened to the connector are events, without its secret; so are the rebalances that its tasks made."""
+
+    def events(query: str) -> list[dict[str, Any]]:
+        answer = worker.rest.request("GET", f"/admin/events?{query}")
+        assert answer.status == 200, answer.body
+        assert b"hunter2hunter2" not in answer.body
+        found: list[dict[str, Any]] = answer.json()["events"]
+        return found
+
+    def deleted() -> bool:
+        return any(one["summary"] == "connector chatty is deleted" for one in events("connector=chatty&kind=config"))
+
+    until(deleted, 30, "the connector's end is an event", lambda: events("connector=chatty"))
+    summaries = [one["summary"] for one in events("connector=chatty&kind=config,state&limit=2000")]
+    assert {"connector chatty is created", "connector chatty is RUNNING", "task chatty-0 is RUNNING"} <= set(summaries)
+    moved = [item for one in events("kind=rebalance&connector=chatty") for item in one["details"]["moved"]]
+    assert {(it["connector"], it["task"]) for it in moved} >= {("chatty", None), ("chatty", 0)}
+    first = events("kind=rebalance&limit=2000")[-1]
+    assert first["details"]["joined"] == first["details"]["members"] == [first["worker_id"]]
+    assert 0 < first["details"]["took_ms"] < 600_000
+    assert any("starts, version" in one["summary"] for one in events("kind=worker"))

@@ -263,7 +263,7 @@ def test_dead_letters_are_edited_and_replayed_into_the_sink(
 
 
 def test_what_a_task_logs_on_its_executor_is_read_by_rest(worker: SparkWorkerProcess, times: Times) -> None:
-    times.note("logs", "a task", a_task_is_read_without_sparks_pages(worker, 100_000))
+    times.note("logs", "a task", a_task_is_read_without_sparks_pages(worker, 20_000))
 
 
 def test_an_unknown_connector_class_is_refused_naming_what_there_is(worker: SparkWorkerProcess) -> None:

@@ -30,7 +30,9 @@ def edit(session: Session, name: str) -> int:
     handle, file = tempfile.mkstemp(prefix="connectrt-", suffix=".yaml")  # mode 600: it may hold passwords
     os.close(handle)
     path = Path(file)
-    text = _HEAD.format(name=name) + yaml_text(before)
+    first = text = _HEAD.format(name=name) + yaml_text(before)
+    path.write_text(first, "utf-8")
+    keep = False
     try:
         while True:
             edited = _edited(session, path, text)
@@ -47,9 +49,13 @@ def edit(session: Session, name: str) -> int:
                     raise
                 text = _with_problems(edited, lines_of(error))
     except ConnectError:
-        session.terminal.note(f"the edit is kept in {path}")
+        keep = path.read_text("utf-8", "replace") != first  # what nobody has edited is not left lying about
+        if keep:
+            session.terminal.note(f"the edit is kept in {path}")
         raise
-    path.unlink(missing_ok=True)
+    finally:
+        if not keep:
+            path.unlink(missing_ok=True)
     return 0
 
 

@@ -69,7 +69,7 @@ def _stopped(session: Session, name: str, wanted: bool) -> Iterator[None]:
         return
     session.ask(calls.stop(name))
     try:
-        if wait(session, [name], "state=STOPPED", STOP_LIMIT_S):
+        if wait(session, [name], "state=STOPPED", STOP_LIMIT_S, quiet=True):
             raise TimedOutError(f"connector {name} does not stop; its offsets were not changed")
         yield
     finally:

@@ -78,7 +78,7 @@ def delete(session: Session, chosen: Chosen, yes: bool, dry_run: bool = False) -
     return _for_each(session, VERBS["delete"], names, dry_run)
 
 
-def wait(session: Session, words: Sequence[str], condition: str, limit_s: float) -> int:
+def wait(session: Session, words: Sequence[str], condition: str, limit_s: float, quiet: bool = False) -> int:
     """Return when the condition holds for every connector; exit code 5: the time is up.
 
     ``state=RUNNING``: of the connector and each of its tasks (RUNNING: at least one); ``connector=...``: of the
@@ -93,7 +93,7 @@ def wait(session: Session, words: Sequence[str], condition: str, limit_s: float)
             names = _waited_for(words, rows, wanted)
             missing = [name for name in names if not holds(rows.get(name))]
             if not missing:
-                for name in names:
+                for name in () if quiet else names:
                     session.terminal.line(f"connector {name} condition met")
                 return 0
             last = "; ".join(_described(name, rows.get(name)) for name in missing)

@@ -16,7 +16,7 @@ from starlette.responses import Response
 from spark_connect_rt.console.api import at
 from spark_connect_rt.console.connector_page import connector_page, values_of
 from spark_connect_rt.console.frame import Frame
-from spark_connect_rt.console.shared_reads import SharedReads, who_asks
+from spark_connect_rt.console.shared_reads import Rendered, SharedReads, who_asks
 from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, decoded
 
 EVERY_S = 2.0
@@ -34,15 +34,13 @@ def add_routes(routes: APIRouter, frame: Frame) -> None:
 
     @routes.get("/connectors/{connector}/stream")
     async def stream(request: Request, connector: ConnectorName) -> Response:
-        name, api = decoded(connector), frame.api(request)
+        name, api, kept = decoded(connector), frame.api(request), Rendered("id")
 
         async def read() -> Snapshot:
             values = values_of(await api.get(at("admin", "connectors", name)), name)
             found = values["connector"]
-            tasks = {
-                str(task["id"]): frame.text(request, "_task_row.html", task=task, name=name)
-                for task in found.get("tasks") or ()
-            }
+            row = frame.macro(request, "_task_row.html", "one")
+            tasks = kept.rows(found.get("tasks") or (), lambda task: row(task, name))
             facts = frame.text(request, "_connector_facts.html", **values)
             return Snapshot(facts, tasks, found.get("course") or (), str(found.get("state") or ""))
 

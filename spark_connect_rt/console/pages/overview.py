@@ -17,7 +17,7 @@ from starlette.responses import Response
 
 from spark_connect_rt.console.api import Api, ApiError, at
 from spark_connect_rt.console.frame import Frame, form
-from spark_connect_rt.console.shared_reads import SharedReads, who_asks
+from spark_connect_rt.console.shared_reads import Rendered, SharedReads, who_asks
 
 PAGE = 100
 EVERY_S = 2.0
@@ -152,22 +152,6 @@ class Snapshot:
     rows: Mapping[str, str]
     summary: str
     abnormal: int
-
-
-class Rendered:
-    """Rows as HTML, made again only where the values changed."""
-
-    def __init__(self) -> None:
-        self._kept: dict[str, tuple[Any, str]] = {}
-
-    def rows(self, found: Any, render: Any) -> dict[str, str]:
-        """Return name -> HTML of the rows, in their order."""
-        made: dict[str, tuple[Any, str]] = {}
-        for row in found:
-            known = self._kept.get(row["name"])
-            made[row["name"]] = known if known is not None and known[0] == row else (row, render(row))
-        self._kept = made
-        return {name: html for name, (_, html) in made.items()}
 
 
 async def changes(snapshots: AsyncIterator[Snapshot]) -> AsyncIterator[tuple[str, Any]]:

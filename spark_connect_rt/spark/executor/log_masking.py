@@ -31,9 +31,9 @@ def mask_logs() -> None:
     """Hide secrets in every log line of this process, and in the error that ends a thread of a plug-in's."""
     root = logging.getLogger()
     if not root.handlers:  # Python's last resort would write warnings as they are
-        handler = logging.StreamHandler(sys.stderr)
-        handler.setLevel(logging.WARNING)  # what is below goes to the driver alone (task_logs)
-        root.addHandler(handler)
+        stderr = logging.StreamHandler(sys.stderr)
+        stderr.setLevel(logging.WARNING)  # what is below goes to the driver alone (task_logs)
+        root.addHandler(stderr)
     for handler in root.handlers:
         if not isinstance(handler.formatter, hidden_values.MaskingFormatter):
             handler.setFormatter(hidden_values.MaskingFormatter(handler.formatter))

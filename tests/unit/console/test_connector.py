@@ -27,10 +27,12 @@ def test_every_tab_stands_under_a_name_of_any_form(browser: Browser, group: Stan
     assert browser.get("/connectors/nothing").status_code == 404
 
 
-def test_the_status_tab_shows_what_is_wrong_and_hides_secrets(browser: Browser) -> None:
+def test_the_status_tab_shows_what_is_wrong_and_hides_secrets(browser: Browser, group: StandIn) -> None:
+    group.connectors["orders-sink"]["tasks"][1]["restart"] = {"attempts": 7, "stopped": "a record it cannot pass"}
     text = browser.get("/connectors/orders-sink").text
     assert "1 task FAILED" in text
     assert "at task" in text
+    assert all(words in text for words in ("try 7", "stopped: a record it cannot pass"))
     assert "hunter-2" not in text
     assert "<script>alert" not in text
     assert "executor driver" not in text

@@ -85,6 +85,12 @@ def test_hostile_text_is_text_wherever_it_stands(browser: Browser, group: StandI
         assert "<script>" not in text
 
 
+def test_half_a_character_in_a_name_is_shown_as_a_question_mark(browser: Browser, group: StandIn) -> None:
+    group.connectors["orders"]["row"] |= {"name": "a\ud800b", "last_error": "\udfff", "abnormal": True}
+    assert "a?b" in browser.get("/").text
+    assert browser.get("/?search=%ED%A0%80").status_code == 200
+
+
 def test_addresses_that_other_members_gave_do_not_reach_the_policy() -> None:
     assert origin_of("http://two:8083/") == "http://two:8083"
     assert origin_of("http://user:secret@two:8083/x") == "http://two:8083"

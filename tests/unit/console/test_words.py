@@ -54,3 +54,5 @@ def test_an_error_is_not_said_twice() -> None:
     assert not words.said_in("task 0: other", "task 0 FAILED: boom")
     assert words.one_line("\n\n a\nb") == "a"
     assert len(words.one_line("x" * 5000)) == 240
+    assert words.cut("x" * 40_000).endswith("xx … (10,000 more characters)")
+    assert words.cut(None) == ""

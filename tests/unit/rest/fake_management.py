@@ -20,6 +20,7 @@ from spark_connect_rt.ports.management.previews import (
 )
 from spark_connect_rt.rest.management.routes import Management
 from tests.unit.rest.fake_history import FakeHistory
+from tests.unit.rest.fake_letters import FakeLetters
 from tests.unit.rest.fake_overview import FakeOverview
 
 SHOWN = ShownRecord("flights", None, None, {"id": 1}, (ShownHeader("h", 1),), 5, None, {"type": "struct"})
@@ -84,4 +85,6 @@ EVERY_PART = Management(
     previews=FakePreviews(),
     overview=FakeOverview(),
     checks=FakeChecks(),
+    letters=FakeLetters(),
+    replays=FakeLetters(),
 )

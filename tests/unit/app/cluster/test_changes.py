@@ -189,7 +189,10 @@ def test_a_refused_edit_is_opened_again_with_what_is_wrong(connectrt: Commands, 
     connectrt.environment["EDITOR"] = editor(connectrt.folder, script)
     assert connectrt("edit", "x").out == "connector x unchanged\n"
     connectrt.environment["EDITOR"] = "/no/such/editor"
-    assert "does not start" in connectrt("edit", "x").err
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tempfile.tempdir", str(connectrt.folder))
+        assert "does not start" in connectrt("edit", "x").err
+    assert list(connectrt.folder.glob("connectrt-*")) == []  # nothing was edited
 
 
 @pytest.fixture

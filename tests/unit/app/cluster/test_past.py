@@ -158,7 +158,8 @@ def test_stop_brings_the_connector_back_whatever_happens(cluster: StandInCluster
     cluster.add("x", "PAUSED", "P")
     cluster.connectors["x"]["offsets"] = [{"partition": {"f": 1}, "offset": {"n": 1}}]
     assert "STOPPED state" in connectrt("offsets", "reset", "x", "--yes").err
-    assert connectrt("offsets", "reset", "x", "--yes", "--stop").code == 0
+    ended = connectrt("offsets", "reset", "x", "--yes", "--stop")
+    assert (ended.code, len(ended.lines)) == (0, 3)
     assert cluster.writes()[-3:] == [
         "PUT /connectors/x/stop",
         "DELETE /connectors/x/offsets",
