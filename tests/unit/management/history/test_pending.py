@@ -1,0 +1,43 @@
+"""Which worker of a group records a change, and when."""
+
+from __future__ import annotations
+
+import pytest
+
+from spark_connect_rt.management.history.pending import LEADER_MS, OTHERS_MS, PASSED_ON_MS, Asked, Pending, Seen
+from spark_connect_rt.ports.herder_requests import PutConfig, SetTargetState
+from spark_connect_rt.ports.management.history import CONFIG
+from spark_connect_rt.state.target_state import TargetState
+
+SEEN = Seen(CONFIG, "a", "update", {"x": "1"}, {"x": "2"}, 0, position=7)
+PUT = PutConfig("a", {"x": "2"})
+
+
+@pytest.mark.parametrize(("is_leader", "delay_ms"), [(True, LEADER_MS), (False, OTHERS_MS + 1_234)])
+def test_what_nobody_here_served_waits_longest_where_another_may_know_more(is_leader: bool, delay_ms: int) -> None:
+    pending = Pending(others_extra_ms=1_234)
+    pending.see(SEEN, 1_000, is_leader)
+    assert pending.take_due(1_000 + delay_ms - 1) == []
+    [one] = pending.take_due(1_000 + delay_ms)
+    assert (one.seen, one.asked) == (SEEN, None)
+
+
+@pytest.mark.parametrize(("here", "delay_ms"), [(True, 0), (False, PASSED_ON_MS)])
+@pytest.mark.parametrize("answer_first", [True, False])
+def test_who_asked_is_known_in_either_order(here: bool, delay_ms: int, answer_first: bool) -> None:
+    pending, asked = Pending(), Asked("ada@h", "", here)
+    if answer_first:
+        pending.answered(PUT, asked, 1_000)
+    pending.see(SEEN, 1_000, is_leader=False)
+    if not answer_first:
+        pending.answered(PUT, asked, 1_000)
+    assert pending.next_due_ms() == 1_000 + delay_ms
+    assert [one.asked for one in pending.take_due(1_000 + delay_ms)] == [asked]
+
+
+def test_an_answer_of_something_else_or_of_long_ago_names_nobody() -> None:
+    pending, asked = Pending(), Asked("ada@h", "", True)
+    pending.answered(SetTargetState("a", TargetState.PAUSED), asked, 100_000)
+    pending.answered(PUT, asked, 1_000)
+    pending.see(SEEN, 100_000, is_leader=True)
+    assert pending.take_due(200_000)[0].asked is None
