@@ -76,7 +76,7 @@ class RestApi:
             installs=rights,
             management=management,
         )
-        self._console = Console() if config.management.connectrt_console_enabled else None
+        self._console = Console(aside=admin is not None) if config.management.connectrt_console_enabled else None
         if self._console and admin is None:
             app = self._console.in_front_of(app)
         for extension in reversed(self._extensions):

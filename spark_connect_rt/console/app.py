@@ -19,7 +19,7 @@ from starlette.routing import Route
 from spark_connect_rt.api.rest_extension import Asgi
 from spark_connect_rt.console import assets
 from spark_connect_rt.console.api import ApiError
-from spark_connect_rt.console.frame import Frame, neighbours
+from spark_connect_rt.console.frame import Frame
 from spark_connect_rt.console.pages import (
     config_editor,
     connector,
@@ -53,10 +53,11 @@ log = logging.getLogger(__name__)
 class Console:
     """The console of one worker. ``in_front_of(app)`` first, then ``asks(app with all that is around it)``."""
 
-    def __init__(self) -> None:
+    def __init__(self, aside: bool = False) -> None:
+        """``aside``: it is served by ``admin.listeners``."""
         self._protection = Protection()
         self._api: Asgi | None = None
-        self._frame = Frame(self._ask, self._protection)
+        self._frame = Frame(self._ask, self._protection, aside)
         self._pages = _application(self._frame, self._protection)
 
     def in_front_of(self, app: Asgi) -> Asgi:
@@ -121,7 +122,7 @@ def _application(frame: Frame, protection: Protection) -> Asgi:
 def _alive(frame: Frame, protection: Protection) -> Any:
     async def alive(request: Request) -> Response:
         """Say that this worker lives, who else does, and the token of this process."""
-        workers = neighbours(await frame.group(request))
+        workers = frame.neighbours(request, await frame.group(request))
         from spark_connect_rt.rest.context import JsonResponse
 
         listed = [{"worker_id": one.worker_id, "url": one.url} for one in workers if not one.this and one.reachable]

@@ -24,11 +24,12 @@ How to add a page:
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import AsyncIterator, Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
-from urllib.parse import parse_qs
+from urllib.parse import parse_qs, urlsplit
 
 import jinja2
 import orjson
@@ -70,9 +71,9 @@ class Neighbour:
 class Frame:
     """The layout and its surroundings, of one worker."""
 
-    def __init__(self, api: Asgi, protection: Protection) -> None:
-        """``api`` is the REST API with all that stands around it."""
-        self._app, self._protection = api, protection
+    def __init__(self, api: Asgi, protection: Protection, aside: bool = False) -> None:
+        """``api`` is the REST API with all that stands around it; ``aside``: ``admin.listeners`` serve the console."""
+        self._app, self._protection, self._aside = api, protection, aside
         self._groups: dict[Hashable, tuple[float, Mapping[str, Any]]] = {}
         self._closing: set[asyncio.Event] = set()
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -94,7 +95,7 @@ class Frame:
     async def page(self, request: Request, template: str, status: int = 200, /, **values: Any) -> Response:
         """Return a whole page."""
         group = await self.group(request)
-        workers = neighbours(group)
+        workers = self.neighbours(request, group)
         text = self._text(request, template, {"group": group, "workers": workers, **values})
         policy = content_policy(origin_of(one.url) for one in workers)
         return HTMLResponse(text, status, headers={"Content-Security-Policy": policy})
@@ -145,6 +146,10 @@ class Frame:
         if error.status == 401:  # Connect's login asks nobody: a browser then shows no place to type a password
             response.headers["WWW-Authenticate"] = error.challenge or _ASKS
         return response
+
+    def neighbours(self, request: Request, group: Mapping[str, Any]) -> list[Neighbour]:
+        """Return the workers of the group, where their consoles are."""
+        return neighbours(group, f"{request.url.scheme}://{request.url.netloc}" if self._aside else "")
 
     async def group(self, request: Request) -> Mapping[str, Any]:
         """Return ``/admin/group`` as it was up to 5 s ago, empty where it is not served."""
@@ -228,11 +233,18 @@ class Frame:
         }
 
 
-def neighbours(group: Mapping[str, Any]) -> list[Neighbour]:
-    """Return the workers of ``/admin/group`` that have an address a browser may open. Pure."""
+def neighbours(group: Mapping[str, Any], aside: str = "") -> list[Neighbour]:
+    """Return the workers of ``/admin/group`` that have an address a browser may open. Pure.
+
+    ``aside``: the address of this console where ``admin.listeners`` serves it; then the others' have its scheme and
+    port, as a group's workers are set up alike, for what they advertise is the listener without the console.
+    """
     found = []
     for one in group.get("workers") or ():
         url = str(one.get("url") or "").rstrip("/")
+        if aside and (origin := origin_of(url)):
+            here, host = urlsplit(aside), re.sub(r":\d+$", "", urlsplit(origin).netloc)
+            url = f"{here.scheme}://{host}{':' + str(here.port) if here.port else ''}"
         if one.get("runtime") != "java" and origin_of(url):
             found.append(
                 Neighbour(str(one.get("worker_id")), url, bool(one.get("this")), one.get("reachable") is not False)

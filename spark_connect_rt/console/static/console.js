@@ -165,13 +165,11 @@ const connectrt = (() => {
   function sameTrail(origin) {
     return origin + location.pathname.slice(location.pathname.indexOf("/console")) + location.search;
   }
-  function candidates() { // its address, and where admin.listeners may serve its console
+  function candidates() {
     const found = new Set();
     for (const url of state.workers) {
       try {
-        const one = new URL(url);
-        found.add(one.origin);
-        if (location.port && one.port !== location.port) found.add(`${location.protocol}//${one.hostname}:${location.port}`);
+        found.add(new URL(url).origin);
       } catch { /* no address */ }
     }
     found.delete(location.origin);

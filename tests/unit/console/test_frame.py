@@ -106,6 +106,11 @@ def test_addresses_that_other_members_gave_do_not_reach_the_policy() -> None:
 def test_javas_workers_are_no_neighbours_of_the_console() -> None:
     assert [one.worker_id for one in neighbours(content.group())] == [content.WORKER, content.OTHER]
     assert neighbours({}) == []
+    aside = neighbours(content.group(), "https://one:9999")
+    assert [one.url for one in aside] == ["https://one:9999", "https://two:9999"]
+    for url in ("http://[::1]:8083/", "http://[::1]"):
+        six = {"workers": [{"worker_id": "six", "url": url}]}
+        assert neighbours(six, "http://[::2]:9999")[0].url == "http://[::1]:9999"
 
 
 def test_what_is_not_there_or_fails_is_a_page_with_the_reason(browser: Browser, group: StandIn) -> None:
