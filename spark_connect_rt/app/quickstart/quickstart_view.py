@@ -66,9 +66,13 @@ def final_report(
             + ("some records came twice (a crash between produce and offset commit)" if more else "rows are missing")
         )
     console.print("where to look next")
-    asked = [f"curl {url}connectors/{SOURCE}/status", f"curl {url}connectors/{SINK}/offsets"]
+    asked = [
+        f"{url}console in a browser",
+        f"curl {url}connectors/{SOURCE}/status",
+        f"curl {url}connectors/{SINK}/offsets",
+    ]
     for line in (
-        *(asked if keep else ["run it with --keep: worker and Kafka stay up, to be asked by curl"]),
+        *(asked if keep else ["run it with --keep: worker, web console and Kafka stay up"]),
         f"append rows to {csv} and run this again: exactly those move",
         f"the table: spark.read.load('{table}')" + (f"   Kafka: {bootstrap}" if keep else ""),
     ):

@@ -15,6 +15,7 @@ from spark_connect_rt.errors import BadRequestError, StartupError
 from spark_connect_rt.kafka.admin import TopicSpec
 from spark_connect_rt.planning.store_check import Stored, record_findings
 from spark_connect_rt.planning.store_findings import Change, Finding
+from spark_connect_rt.ports.management.offset_notes import OffsetsChanged
 from spark_connect_rt.protocol.checked_lines import RawRecord
 from spark_connect_rt.protocol.store_backup import KINDS, BackedUpTopic, StoreBackup
 
@@ -26,6 +27,8 @@ class MemoryTopics:
         self.specs = {kind: TopicSpec(f"g-{kind}") for kind in KINDS}
         self.records: dict[str, list[RawRecord]] = {kind: [] for kind in KINDS}
         self.running = False
+        self.config = "the worker's"
+        self.recorded: list[OffsetsChanged] = []
 
     def write(self, kind: str, *changes: tuple[str, Any]) -> None:
         self.append(kind, [(key.encode(), None if v is None else json.dumps(v).encode()) for key, v in changes], 0)
@@ -62,7 +65,12 @@ def topics(monkeypatch: pytest.MonkeyPatch) -> MemoryTopics:
     def opened(_: Mapping[str, str]) -> MemoryTopics:
         return made
 
+    def recorded(config: str, changes: Sequence[OffsetsChanged], _: object) -> None:
+        assert config == made.config
+        made.recorded += changes
+
     monkeypatch.setattr(store_actions, "InternalTopics", opened)
+    monkeypatch.setattr(store_actions, "record_offsets", recorded)
     made.write(
         "configs", ("connector-a", {"properties": {}}), ("task-a-0", {"properties": {}}), ("commit-a", {"tasks": 1})
     )
@@ -129,6 +137,10 @@ def test_only_offsets_of_deleted_connectors_are_pruned(topics: MemoryTopics, tmp
     assert [(key, value) for _, _, key, value, _ in topics.records["offsets"][3:]] == [(b'["gone",{"f":"y"}]', None)]
     store_actions.prune_offsets({}, tmp_path / "all", None, apply=True)
     assert [key for _, _, key, _, _ in topics.records["offsets"][4:]] == [b'["old",null]']
+    assert [(one.connector, one.action, one.after) for one in topics.recorded] == [
+        ("gone", "prune", []),
+        ("old", "prune", []),
+    ]
 
 
 def test_a_file_that_is_no_backup_is_refused_before_the_cluster_is_asked(tmp_path: Path) -> None:
