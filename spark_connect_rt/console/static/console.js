@@ -136,7 +136,7 @@ const connectrt = (() => {
     place.replaceChildren();
     detail.target = place;
   });
-  document.addEventListener("htmx:afterSwap", (event) => {
+  document.addEventListener("htmx:afterSettle", (event) => { // not before: until then a form in it is the browser's own
     if (event.detail.target.id === "dialog" && !dialog().open) dialog().showModal();
     times(event.detail.target);
   });
