@@ -30,7 +30,7 @@ _COMMITS = ("group.id", "group.instance.id", "enable.auto.commit")
 def consumer_config(properties: Mapping[str, str]) -> dict[str, str]:
     """Return a sink's consumer properties for reading without its group. Pure."""
     kept = {name: value for name, value in properties.items() if name not in _COMMITS}
-    name = f"{properties['client.id'] if 'client.id' in properties else 'connector'}-preview"
+    name = f"{properties.get('client.id') or 'connector'}-preview"
     # librdkafka wants a group's id, which nothing is asked or committed with; no topic is made by asking for it.
     group = {"group.id": name, "enable.auto.commit": "false", "allow.auto.create.topics": "false"}
     return kept | group | {"client.id": name}
