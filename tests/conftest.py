@@ -12,6 +12,7 @@ import pytest
 from spark_connect_rt.embedded.java import Java, find_java
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.embedded.maven import KAFKA_VERSION
+from spark_connect_rt.mirror import named_class
 from tests.support.java_test_plugins import java_plugin_path
 
 MOST_FILES = 700  # py4j waits by select(2): above 1023 it hears the JVM's calls no more, and streams hang
@@ -39,6 +40,13 @@ def _encodable(data: Any) -> Any:
     if isinstance(data, list | tuple):
         return type(data)(map(_encodable, data))
     return data
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _imports_anything() -> Iterator[None]:
+    """A worker that a module started in this process has set what may be imported: that is its own affair."""
+    yield
+    named_class.import_only(lambda name, module: True)
 
 
 @pytest.fixture(scope="session")

@@ -27,12 +27,24 @@ def hide_secrets(launch: TaskLaunch) -> None:
     hidden_values.remember(secrets_in(configs, launch.secret_settings))
 
 
+class OnStandardError(logging.Filter):
+    """What standard error shows: this level and above, and whatever Java's loggers let through (log4j2 has decided)."""
+
+    def __init__(self, level: int) -> None:
+        super().__init__()
+        self._level = level
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """See logging.Filter."""
+        return record.levelno >= self._level or record.pathname == "java"
+
+
 def mask_logs() -> None:
     """Hide secrets in every log line of this process, and in the error that ends a thread of a plug-in's."""
     root = logging.getLogger()
     if not root.handlers:  # Python's last resort would write warnings as they are
         stderr = logging.StreamHandler(sys.stderr)
-        stderr.setLevel(logging.WARNING)  # what is below goes to the driver alone (task_logs)
+        stderr.addFilter(OnStandardError(logging.WARNING))  # what is below goes to the driver alone (task_logs)
         root.addHandler(stderr)
     for handler in root.handlers:
         if not isinstance(handler.formatter, hidden_values.MaskingFormatter):

@@ -20,6 +20,7 @@ from spark_connect_rt.ports.management.log_lines import LineGate, RawLine, dropp
 from spark_connect_rt.ports.management.log_subjects import Subject, subject_of
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.spark.executor.control_wire import encode_message
+from spark_connect_rt.spark.executor.log_masking import OnStandardError
 
 OP = "lines"
 WAITING_LINES, WAITING_BYTES = 2_000, 512 * 1024
@@ -163,7 +164,8 @@ def take_logs(root_level: str) -> None:
     if EXECUTOR_LOGS not in root.handlers:
         for handler in root.handlers:
             if getattr(handler, "stream", None) is sys.stderr:
-                handler.setLevel(max(handler.level, root.level))
+                handler.addFilter(OnStandardError(max(handler.level, root.level)))
+                handler.setLevel(logging.NOTSET)
         for name in QUIET:
             logging.getLogger(name).setLevel(max(logging.getLogger(name).level, logging.WARNING))
         root.addHandler(EXECUTOR_LOGS)
