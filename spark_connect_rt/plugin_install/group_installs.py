@@ -19,24 +19,13 @@ from spark_connect_rt.plugin_install.installer import Installer
 from spark_connect_rt.plugin_install.records import GroupRecord, plugin_record, removal_record, worker_record
 from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
 from spark_connect_rt.ports.plugin_installs import FAILED, INSTALLED, InstalledInfo, InstallState, WantedPlugin
+from spark_connect_rt.stores.lazy_log import LogSource
 
 LOOK_S = 3.0  # between two looks for a topic that is not there
 RETRY_FIRST_S, RETRY_MAX_S = 10.0, 600.0
 _APPEND_LIMIT_MS = 30_000
 
 log = logging.getLogger(__name__)
-
-
-OnEnd = Callable[[str], None]
-
-
-class GroupLog:
-    """The group's topic: whether it is there, and a new log of it. A standalone worker has none."""
-
-    def __init__(self, exists: Callable[[], bool], open_log: Callable[[OnEnd], CompactedLog]) -> None:
-        """``open_log`` takes what is called when the log's reader ends by an error."""
-        self.exists = exists
-        self.open = open_log
 
 
 @dataclass(slots=True)
@@ -56,7 +45,7 @@ class GroupInstalls:
         installer: Installer,
         refresh: Callable[[], None],
         users_of: Callable[[str], Sequence[str]],
-        group_log: GroupLog | None = None,
+        group_log: LogSource | None = None,
     ) -> None:
         """Begin with what is in the folder.
 
@@ -64,7 +53,7 @@ class GroupInstalls:
             worker: its id in the group.
             refresh: has the registries of this process search again.
             users_of: from a plug-in's folder (path) to the connectors that use it.
-            group_log: None: this worker is alone.
+            group_log: the group's topic; None: this worker is alone.
         """
         self._worker = worker
         self._installer = installer

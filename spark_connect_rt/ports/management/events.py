@@ -87,13 +87,5 @@ class RecordEvent(Protocol):
         """
 
 
-def no_event(
-    kind: str,
-    summary: str,
-    *,
-    connector: str | None = None,
-    task: int | None = None,
-    details: Mapping[str, Any] = NOTHING,
-    key: str = "",
-) -> None:
+def no_event(kind: str, summary: str, **_: object) -> None:
     """Take no note of anything: a RecordEvent for who has no management API."""

@@ -13,11 +13,12 @@ import pytest
 from spark_connect_rt.errors import ConnectError, NotFoundError, PluginInUseError
 from spark_connect_rt.plugin_install import group_installs
 from spark_connect_rt.plugin_install.folders import PluginFolder
-from spark_connect_rt.plugin_install.group_installs import GroupInstalls, GroupLog, OnEnd
+from spark_connect_rt.plugin_install.group_installs import GroupInstalls
 from spark_connect_rt.plugin_install.installer import Installer
 from spark_connect_rt.plugin_install.records import GroupRecord, plugin_record, worker_record
 from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
 from spark_connect_rt.ports.plugin_installs import FAILED, INSTALLED, InstallState, WantedPlugin
+from spark_connect_rt.stores.lazy_log import LogSource, OnEnd
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
 from tests.unit.plugin_install.archives import plugin_zip
 
@@ -52,7 +53,7 @@ class Group:
             Installer(PluginFolder(self.folder(name)), allowed, 10_000_000, lambda: 1_000),
             lambda: self._refresh(name),
             lambda folder: self.users,
-            None if alone else GroupLog(lambda: self.made, open_log),
+            None if alone else LogSource(lambda: self.made, open_log),
         )
         one.start()
         self._started.append(one)
