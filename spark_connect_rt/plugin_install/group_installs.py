@@ -68,7 +68,7 @@ class GroupInstalls:
         self._stopping = False
         self._problem = self._log_ended = ""
         self._news = self._followed = 0  # changes of the record: that came, that the thread has seen
-        self._seen = {one.folder for one in installer.folder.installed()}
+        self._seen = {one.folder for one in installer.folder.installed()}  # by the registries of this process
         self._said: dict[str, InstallState] | None = None
         self._thread: threading.Thread | None = None
 
@@ -93,7 +93,7 @@ class GroupInstalls:
         """Install here, then have every worker of the group do so."""
         self._opened()
         plugin = self._installer.install(wanted, who)
-        self._refresh()
+        self._look_again()
         try:
             self._append(plugin_record(plugin))
         except ConnectError as error:
@@ -195,10 +195,14 @@ class GroupInstalls:
 
     def _see_shared(self) -> None:
         """Have the registries search again for what another worker did in a folder that both share."""
+        if {one.folder for one in self._installer.folder.installed()} != self._seen:
+            self._look_again()
+
+    def _look_again(self) -> None:
+        """Have the registries search, and only then say that what they found is installed here."""
         here = {one.folder for one in self._installer.folder.installed()}
-        if here != self._seen:
-            self._seen = here
-            self._refresh()
+        self._refresh()
+        self._seen = here
 
     def _try(self, plugin: InstalledPlugin, tries: int) -> None:
         try:
@@ -212,7 +216,7 @@ class GroupInstalls:
 
     def _remove_here(self, plugin: InstalledPlugin, who: str) -> None:
         self._installer.remove(plugin, who)
-        self._refresh()
+        self._look_again()
 
     def _say_states(self) -> None:
         with self._changed:
@@ -224,7 +228,7 @@ class GroupInstalls:
 
     def _states(self, here: set[str]) -> dict[str, InstallState]:
         failures = {folder: InstallState(FAILED, one.reason) for folder, one in self._failures.items()}
-        return {**{folder: InstallState(INSTALLED) for folder in sorted(here)}, **failures}
+        return {**{folder: InstallState(INSTALLED) for folder in sorted(here & self._seen)}, **failures}
 
     # -- the topic
 
