@@ -10,11 +10,13 @@ from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.config.worker.standalone_config import StandaloneConfig
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
+from spark_connect_rt.management.event_memory import EventMemory
 from spark_connect_rt.management.history.course_keeper import CourseKeeper
 from spark_connect_rt.management.history.declared_settings import DeclaredByPlugins
 from spark_connect_rt.management.history.recorder import Recorder
 from spark_connect_rt.management.history.service import RangeProblems, WorkerHistory
 from spark_connect_rt.management.history.sink_ranges import SinkRanges
+from spark_connect_rt.ports.management.events import NameClient, no_client
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.worker_views import WorkerViews
 from spark_connect_rt.stores.course_store import CourseStore
@@ -52,7 +54,15 @@ def worker_history(
     else:
         clients = log_client_properties(config, "history")
         sources = (topic_source(topics[0], admin, clients), topic_source(topics[1], admin, clients))
-    return history_over(sources, worker_id, deps, views, is_alone=topics is None, range_problems=SinkRanges(deps))
+    return history_over(
+        sources,
+        worker_id,
+        deps,
+        views,
+        is_alone=topics is None,
+        range_problems=SinkRanges(deps),
+        name_client=deps.record_event.name_client if isinstance(deps.record_event, EventMemory) else no_client,
+    )
 
 
 def history_over(
@@ -64,6 +74,7 @@ def history_over(
     is_alone: bool,
     range_problems: RangeProblems,
     course_period_s: float = 60.0,
+    name_client: NameClient = no_client,
 ) -> WorkerHistory:
     """Return a history over logs of changes and of the course; it watches the stores of ``deps`` from now on."""
     settings = deps.settings.worker.management
@@ -72,7 +83,7 @@ def history_over(
         sources[0], settings.connectrt_history_changes_max, settings.connectrt_history_age_max_ms, now_ms
     )
     declared = DeclaredByPlugins(deps)
-    recorder = Recorder(worker_id, store, declared, views.is_leader, now_ms, alone=is_alone)
+    recorder = Recorder(worker_id, store, declared, views.is_leader, now_ms, alone=is_alone, name_client=name_client)
     deps.config_store.watch(recorder.config_changed)
     deps.offset_notes.listen(recorder.offsets_changed)
     course = CourseKeeper(
