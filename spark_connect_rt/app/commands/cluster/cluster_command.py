@@ -8,11 +8,14 @@ from __future__ import annotations
 import inspect
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from spark_connect_rt.app.cluster.session import Session, Surroundings, run
+
+if TYPE_CHECKING:
+    from spark_connect_rt.client.connection import Connection
 
 NOTE = "X-Connectrt-Note"
 ContextName = Annotated[
@@ -61,18 +64,25 @@ def command(act: Callable[..., int | None], notes: bool = False) -> Callable[...
     return run_it
 
 
-def session_of(ctx: typer.Context, context: str | None, url: str | None, note: str | None = None) -> Session:
-    """Return the session of a command; a test puts its Surroundings into ``ctx.obj``."""
-    around = ctx.obj if isinstance(ctx.obj, Surroundings) else Surroundings()
+def session_of(
+    ctx: typer.Context, context: str | None, url: str | None, note: str | None = None, limit_s: float = 0.0
+) -> Session:
+    """Return the session of a command; ``limit_s``: an answer may take so long, though others take less."""
+    around = surroundings_of(ctx)
 
-    def connection() -> Any:
-        from spark_connect_rt.app.cluster.contexts import chosen, contexts_file, load_contexts
+    def connection() -> Connection:
+        from spark_connect_rt.app.cluster.contexts import connection_for
 
-        contexts = load_contexts(contexts_file(around.environment))
-        found = chosen(contexts, around.environment, context, url).connection()
-        return replace(found, headers={NOTE: _header_text(note)}) if note else found
+        found = connection_for(around.environment, context, url)
+        headers = {NOTE: _header_text(note)} if note else {}
+        return replace(found, headers=headers, request_limit_s=max(found.request_limit_s, limit_s))
 
     return Session(around, connection)
+
+
+def surroundings_of(ctx: typer.Context) -> Surroundings:
+    """Return what a command stands in: the machine, or what a test has put into ``ctx.obj``."""
+    return ctx.obj if isinstance(ctx.obj, Surroundings) else Surroundings()
 
 
 def _header_text(text: str) -> str:
