@@ -9,7 +9,8 @@ from typing import Any
 
 from spark_connect_rt.app.cluster.reading_files import read_one, read_text
 from spark_connect_rt.app.cluster.session import Session
-from spark_connect_rt.app.cluster.tables import Output, compact, json_text, yaml_text
+from spark_connect_rt.app.cluster.showing import show_data
+from spark_connect_rt.app.cluster.tables import Output, compact
 from spark_connect_rt.app.cluster.terminal import one_line
 from spark_connect_rt.app.exit_codes import EXIT_PROBLEM
 from spark_connect_rt.client import management_calls
@@ -30,9 +31,7 @@ def preview(session: Session, word: str, options: Mapping[str, Any], offsets: st
     if offsets is not None:
         wanted |= {"from": "given", "offsets": _offsets(offsets)}
     answer = session.ask(management_calls.preview(wanted))
-    if output in (Output.JSON, Output.YAML):
-        session.terminal.write(json_text(answer) if output is Output.JSON else yaml_text(answer))
-    else:
+    if not show_data(session, answer, output):
         for number, record in enumerate(answer["records"], 1):
             _show_record(session, number, record["stages"])
         count = len(answer["records"])
@@ -47,8 +46,7 @@ def check(session: Session, file: str, output: Output) -> int:
     """Have a file's connector checked against what it reaches. Exit code 1: a problem."""
     document = read_one(file)
     answer = session.ask(management_calls.check(document.config, document.name))
-    if output in (Output.JSON, Output.YAML):
-        session.terminal.write(json_text(answer) if output is Output.JSON else yaml_text(answer))
+    if show_data(session, answer, output):
         return 0 if answer["ok"] else EXIT_PROBLEM
     for line in management_calls.check_lines(answer):
         mark, style = _MARKS.get(line["level"], (line["level"], None))
