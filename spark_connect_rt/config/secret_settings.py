@@ -1,8 +1,8 @@
 """Which settings hold secrets, and what these are: no trace and no log line may show them.
 
 Owns the rule: a connector's settings of type PASSWORD, those of Kafka's clients under whatever prefix, and what a JAAS
-line holds. A reference to a config provider is none: what it stands for is known where it is looked up. Where nobody knows
-what a plug-in declares, it is guessed by the name and by what a value carries inside.
+line holds. A reference to a config provider is none: what it stands for is known where it is looked up. Where nobody
+knows what a plug-in declares, it is guessed by the name and by what a value carries inside.
 """
 
 from __future__ import annotations

@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from spark_connect_rt.app.cluster.kinds import kind_of
-from spark_connect_rt.app.cluster.reading_files import read_text
+from spark_connect_rt.app.cluster.reading_files import read_json
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.showing import show_data, show_items, sure
 from spark_connect_rt.app.cluster.tables import Column, Output, compact, time_text
@@ -214,10 +213,7 @@ def edit_of(patch_file: str | None, transforms_file: str | None) -> dict[str, An
     for key, file, kind in (("patch", patch_file, list), ("transforms", transforms_file, dict)):
         if file is None:
             continue
-        try:
-            edit[key] = json.loads(read_text(file))
-        except (ValueError, RecursionError) as error:
-            raise BadRequestError(f"{file} is no JSON: {error}") from error
+        edit[key] = read_json(file)
         if not isinstance(edit[key], kind):
             raise BadRequestError(f"{file}: expected a JSON {'array of operations' if kind is list else 'object'}")
     return {"edit": edit} if edit else {}

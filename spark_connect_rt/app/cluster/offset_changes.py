@@ -9,7 +9,7 @@ from typing import Any
 
 from spark_connect_rt.app.cluster.applying import state_call
 from spark_connect_rt.app.cluster.differences import offset_differences
-from spark_connect_rt.app.cluster.reading_files import read_text
+from spark_connect_rt.app.cluster.reading_files import read_offsets
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.showing import show_offset_differences, sure
 from spark_connect_rt.app.cluster.steering import wait
@@ -84,14 +84,7 @@ def _wanted(file: str | None, pair: tuple[str | None, str | None]) -> list[dict[
             _object(text, option) for text, option in zip(pair, ("--partition", "--offset"), strict=True)
         )
         return [{"partition": partition, "offset": offset}]
-    try:
-        found = json.loads(read_text(file))
-    except (ValueError, RecursionError) as error:
-        raise BadRequestError(f"{file} is no JSON: {error}") from error
-    offsets = found.get("offsets") if isinstance(found, dict) else found
-    if not isinstance(offsets, list) or not all(isinstance(one, dict) and "partition" in one for one in offsets):
-        raise BadRequestError(f'{file}: expected {{"offsets": [{{"partition": ..., "offset": ...}}]}}')
-    return [{"partition": one["partition"], "offset": one.get("offset")} for one in offsets]
+    return read_offsets(file)
 
 
 def _object(text: str | None, option: str) -> Any:

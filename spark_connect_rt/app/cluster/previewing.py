@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spark_connect_rt.app.cluster.reading_files import read_one, read_text
+from spark_connect_rt.app.cluster.reading_files import read_offsets, read_one
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.showing import show_data
 from spark_connect_rt.app.cluster.tables import Output, compact
 from spark_connect_rt.app.cluster.terminal import one_line
 from spark_connect_rt.app.exit_codes import EXIT_PROBLEM
 from spark_connect_rt.client import management_calls
-from spark_connect_rt.errors import BadRequestError
 
 _MARKS = {"ok": ("ok     ", "green"), "warning": ("warning", "yellow"), "problem": ("PROBLEM", "red")}
 _SHOWN = 300  # characters of a key or value
@@ -29,7 +27,7 @@ def preview(session: Session, word: str, options: Mapping[str, Any], offsets: st
     else:
         wanted["name"] = word
     if offsets is not None:
-        wanted |= {"from": "given", "offsets": _offsets(offsets)}
+        wanted |= {"from": "given", "offsets": read_offsets(offsets)}
     answer = session.ask(management_calls.preview(wanted))
     if not show_data(session, answer, output):
         for number, record in enumerate(answer["records"], 1):
@@ -90,14 +88,3 @@ def _sizes(sizes: Mapping[str, Any] | None) -> str:
 
 def _length(base64: str) -> int:
     return len(base64) * 3 // 4 - base64.count("=")
-
-
-def _offsets(file: str) -> list[Any]:
-    try:
-        found = json.loads(read_text(file))
-    except (ValueError, RecursionError) as error:
-        raise BadRequestError(f"{file} is no JSON: {error}") from error
-    offsets = found.get("offsets") if isinstance(found, dict) else found
-    if not isinstance(offsets, list):
-        raise BadRequestError(f"{file}: expected a list of offsets")
-    return offsets
