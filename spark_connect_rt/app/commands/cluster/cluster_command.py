@@ -1,14 +1,15 @@
 """What every word that speaks to a cluster has: ``--context``, ``--url``, one session, exit codes.
 
-``command`` turns ``act(session, ...)`` into a function for typer with those options beside its own.
+``command`` turns ``act(session, ...)`` into a function for typer with those options beside its own. A parameter that is
+a dataclass stands for its fields: options that several words share.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
@@ -40,16 +41,19 @@ def changing(act: Callable[..., int | None]) -> Callable[..., None]:
 
 def command(act: Callable[..., int | None], notes: bool = False) -> Callable[..., None]:
     """Return a function for ``app.command()``: opens the session, ends with the exit code."""
-    signature = inspect.signature(act, eval_str=True)
+    parameters = [one for one in inspect.signature(act, eval_str=True).parameters.values() if one.name != "session"]
+    groups: dict[str, Any] = {one.name: one.annotation for one in parameters if is_dataclass(one.annotation)}
 
     def run_it(
         ctx: typer.Context, context: str | None = None, url: str | None = None, note: str | None = None, **given: Any
     ) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{one.name: given.pop(one.name) for one in fields(group)})
         code = run(session_of(ctx, context, url, note), lambda session: act(session, **given))
         if code:
             raise SystemExit(code)
 
-    own = [one for one in signature.parameters.values() if one.name != "session"]
+    own = [part for one in parameters for part in (_fields_of(groups[one.name]) if one.name in groups else [one])]
     more = [
         inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ContextName),
         inspect.Parameter("url", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Url),
@@ -62,6 +66,14 @@ def command(act: Callable[..., int | None], notes: bool = False) -> Callable[...
     run_it.__annotations__ = {one.name: one.annotation for one in ordered}
     run_it.__name__, run_it.__doc__ = act.__name__, act.__doc__
     return run_it
+
+
+def _fields_of(group: Any) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
+        for one in fields(group)
+    ]
 
 
 def session_of(
