@@ -84,7 +84,8 @@ def _show_event(session: Session, one: Mapping[str, Any]) -> None:
     if who and one.get("task") is not None:
         who = f"{who}/{one['task']}"
     head = f"{time_text(one['at_ms'])}  {one['kind']:<9}  {one.get('worker_id') or '-'}"
-    terminal.line("  ".join(filter(None, (head, who, str(one.get("summary") or "")))), _KINDS.get(one["kind"]))
+    asked = f"(by {one['who']})" if one.get("who") else ""
+    terminal.line("  ".join(filter(None, (head, who, str(one.get("summary") or ""), asked))), _KINDS.get(one["kind"]))
 
 
 def _log_line(with_task: bool) -> Show:
