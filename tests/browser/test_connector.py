@@ -92,7 +92,7 @@ def test_an_action_says_how_it_ended_though_its_button_is_gone(
     quick.expects("409|502|ERR_FAILED|htmx:(sendError|afterRequest)")
     page, held = quick.open("/connectors/orders-sink"), list[Route]()
     stand_in.answers["POST", "/connectors/orders-sink/tasks/1/restart"] = answer
-    page.route("**/tasks/1/restart", lambda route: held.append(route))  # noqa: PLW0108 - playwright wants a function
+    page.route("**/tasks/1/restart", lambda route: held.append(route))
     with page.expect_request("**/tasks/1/restart"):
         page.get_by_role("button", name="Restart task 1").click()
     page.locator("#tasks > tr").evaluate_all("(rows) => rows.forEach((row) => row.remove())")
