@@ -34,8 +34,8 @@ from spark_connect_rt.state.cluster_config import ClusterConfigState
 
 DEFAULT_RECORD_LIMIT_BYTES = 1_048_588  # message.max.bytes a broker's default
 CRAMPED = (
-    "; the group has so many members that nothing more fits into its record: shorten client.id, or let the brokers take "
-    "more (max.message.bytes of __consumer_offsets) and set connectrt.group.record.max.bytes to it"
+    "; the group has so many members that nothing more fits into its record: shorten client.id, or let the brokers "
+    "take more (max.message.bytes of __consumer_offsets) and set connectrt.group.record.max.bytes to it"
 )
 DIGESTS_BELOW_EXPONENT = 20  # where lists of 1 MiB are welcome, nobody sends a digest
 
