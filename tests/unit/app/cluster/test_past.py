@@ -39,7 +39,7 @@ def test_history_is_listed_oldest_first_with_its_problem(cluster: StandInCluster
     def answer(query: dict[str, str], _: Any) -> Any:
         asked.append(query)
         moved = change(7, "offsets", after={"offsets": [{"partition": {"f": 1}, "offset": {"n": 1}}]})
-        sides = {"before": {"a": "1", "b": "2"}, "after": {"a": "1", "b": "3", "c": "4"}}
+        sides: dict[str, Any] = {"before": {"a": "1", "b": "2"}, "after": {"a": "1", "b": "3", "c": "4"}}
         written = change(8, note="by hand", **sides, changed_unseen=["db.password"])
         return 200, {"changes": [written, moved], "problem": "the topic is away"}
 
