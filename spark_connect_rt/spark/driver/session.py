@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import logging
 import os
-import sys
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import Future
@@ -24,6 +23,7 @@ from spark_connect_rt.ports.supervision import Part, Report, report_nowhere
 from spark_connect_rt.spark.driver.class_archive import JAVA_OPTIONS, archive_option
 from spark_connect_rt.spark.driver.jvm_watch import JvmWatch, watch_jvm
 from spark_connect_rt.spark.driver.plugin_shipping import ship_plugins
+from spark_connect_rt.spark.driver.process_python import use_this_python
 from spark_connect_rt.spark.spark_version import UNIX_SOCKETS, VERSION, has, what_is_off
 
 log = logging.getLogger(__name__)
@@ -122,7 +122,7 @@ def _make_importable(conf: dict[str, str]) -> None:
     paths = [_package_root(), *filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))]
     paths = list(dict.fromkeys(paths))
     os.environ["PYTHONPATH"] = os.pathsep.join(paths)
-    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    use_this_python(os.environ, is_local(conf["spark.master"]))
     name = "spark.executorEnv.PYTHONPATH"
     found = executor_python_path(conf["spark.master"], paths, conf.get(name))
     if found:
