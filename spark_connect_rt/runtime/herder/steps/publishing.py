@@ -93,9 +93,12 @@ class Publishing:
             self._state.unsure = error is not None
             self._read_again_ms = then_ms + READ_PAUSE_MS
 
-        if now_ms >= self._read_again_ms and not self._calls.busy:
+        reason = "reads the config topic first: a write may be there or not"
+        if now_ms < self._read_again_ms:
+            return Verdict(reason, self._read_again_ms)
+        if not self._calls.busy:
             self._calls.begin("reading to the end of the config topic", lambda: store.refresh(limit_ms), done)
-        return Verdict("reads the config topic first: a write may be there or not", self._read_again_ms or None)
+        return Verdict(reason)
 
     def _repair_task_sets(self, now_ms: int) -> None:
         """Have every connector of ours generate its task set again if not every worker reads the one that is stored.
