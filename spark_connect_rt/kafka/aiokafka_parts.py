@@ -9,6 +9,7 @@ from collections.abc import Set
 from typing import Any
 
 from aiokafka import codec
+from aiokafka.client import ConnectionGroup, CoordinationType
 from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator, collect_hosts
 from aiokafka.errors import ProducerClosed
 from aiokafka.protocol.admin import DeleteGroupsRequest
@@ -19,6 +20,8 @@ from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest_v5, LeaveGroupRequest_v1, SyncGroupRequest
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.offset import OffsetRequest
+from aiokafka.protocol.produce import ProduceRequest
+from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 from aiokafka.protocol.types import (
     Array,
     Boolean,
@@ -40,17 +43,22 @@ from aiokafka.record.util import encode_varint
 __all__ = [
     "ABORT_MARKER",
     "AIOKafkaConnection",
+    "AddPartitionsToTxnRequest",
     "Array",
     "Boolean",
     "CompactArray",
     "CompactBytes",
     "CompactString",
+    "ConnectionGroup",
     "ControlRecord",
+    "CoordinationType",
     "DefaultRecordBatchBuilder",
     "DeleteGroupsRequest",
+    "EndTxnRequest",
     "FetchRequest",
     "FindCoordinatorRequest",
     "HeartbeatRequest",
+    "InitProducerIdRequest",
     "Int16",
     "Int32",
     "Int64",
@@ -62,6 +70,7 @@ __all__ = [
     "OffsetCommitRequest",
     "OffsetFetchRequest",
     "OffsetRequest",
+    "ProduceRequest",
     "ReadyBatch",
     "Request",
     "RequestStruct",

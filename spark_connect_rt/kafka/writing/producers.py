@@ -6,8 +6,8 @@ import logging
 from collections.abc import Mapping
 
 from spark_connect_rt.config.client_properties import SHARED_CLIENT
-from spark_connect_rt.kafka.writing.column_settings import not_honoured, settings_of
-from spark_connect_rt.ports.executor_clients import BatchProducer
+from spark_connect_rt.kafka.writing.column_settings import column_settings, not_honoured, settings_of
+from spark_connect_rt.ports.executor_clients import BatchProducer, TransactionalProducer
 
 log = logging.getLogger(__name__)
 
@@ -27,3 +27,16 @@ def batch_producer(config: Mapping[str, str]) -> BatchProducer:
     if SHARED_CLIENT.items() <= config.items():
         return SharedColumnProducer(*SHARED_CLIENTS.take(own), SHARED_CLIENTS.give_back)
     return ColumnProducer(settings_of(own))
+
+
+def transactional_producer(config: Mapping[str, str]) -> TransactionalProducer:
+    """Return a new producer of transactions for Java client properties, their id among them. Raises BadConfigError."""
+    settings = column_settings(config)
+    if settings is None:
+        from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
+
+        log.info("transactions written by librdkafka, record by record, for %s", ", ".join(not_honoured(config)))
+        return KafkaTransactionalProducer(config)
+    from spark_connect_rt.kafka.writing.column_transactions import ColumnTransactionalProducer
+
+    return ColumnTransactionalProducer(settings)
