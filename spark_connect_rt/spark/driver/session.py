@@ -27,6 +27,7 @@ from spark_connect_rt.spark.driver.process_python import use_this_python
 from spark_connect_rt.spark.spark_version import UNIX_SOCKETS, VERSION, has, what_is_off
 
 log = logging.getLogger(__name__)
+_LAUNCH_LOCK = threading.Lock()
 
 LOCAL_SLOTS = 64  # threads of local[*]: slots idle in them, so this has nothing to do with cores
 ENGINE_CONF = {  # what slices need; a worker property of the same name does not override these
@@ -157,7 +158,6 @@ def build_session(
     submitted = _submitted_master() if "spark.master" not in properties else None
     conf = session_conf({**properties, "spark.master": submitted} if submitted else properties, group)
     _make_importable(conf)
-    import_without_pandas("pyspark.testing.utils")  # the first call into the JVM would import it, pandas and all
     _launch_jvm(conf)
     builder = SparkSession.builder
     for name, value in conf.items():
@@ -171,15 +171,29 @@ def build_session(
     return session
 
 
+def import_bridge() -> None:
+    """Import what the first call into the JVM would import, pandas and all, without pandas."""
+    import_without_pandas("pyspark.testing.utils")
+
+
+def launch_ahead(properties: Mapping[str, str], group: str) -> None:
+    """Start the JVM that ``build_session`` will use for the same properties. Blocks for a second."""
+    conf = session_conf(properties, group)
+    _make_importable(conf)
+    _launch_jvm(conf)
+
+
 def _launch_jvm(conf: Mapping[str, str]) -> None:
     """Start the JVM, unless there is one, out of the terminal's reach.
 
     A terminal that is closed sends SIGHUP to all that belong to it: this process stops in order then, and needs Spark
     for that. The JVM ends with this process in any case: it reads the end of its standard input.
     """
-    if SparkContext._gateway is None:
-        gateway = launch_gateway(SparkConf().setAll(list(conf.items())), {"start_new_session": True})
-        SparkContext._ensure_initialized(gateway=gateway)  # type: ignore[attr-defined]
+    with _LAUNCH_LOCK:
+        if SparkContext._gateway is None:
+            import_bridge()
+            gateway = launch_gateway(SparkConf().setAll(list(conf.items())), {"start_new_session": True})
+            SparkContext._ensure_initialized(gateway=gateway)  # type: ignore[attr-defined]
 
 
 SessionFactory = Callable[[], SparkSession]
