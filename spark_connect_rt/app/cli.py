@@ -54,7 +54,7 @@ def worker(file: PropertiesFile, override: Override = None) -> None:
 
         return run_worker(settings)
 
-    from spark_connect_rt.spark.driver.jvm_ahead import start_jvm_ahead
+    from spark_connect_rt.app.commands.jvm_ahead import start_jvm_ahead
 
     _exit_with(run)
 
