@@ -89,7 +89,7 @@ class WorkerManagement:
         self._services += [history] if history is not None else []
         shown = previews(around.dependencies, around.herder, around.runner)
         self._services.append(shown)
-        looks = checks(around.dependencies, around.herder)
+        looks = checks(around.dependencies, around.herder, around.runner)
         self.parts = Management(
             group_reads=reads,
             events=events,
