@@ -87,7 +87,7 @@ class WorkerManagement:
         self._services.append(replays)
         shown = previews(deps, around.herder, around.runner)
         self._services.append(shown)
-        looks = checks(deps, around.herder)
+        looks = checks(deps, around.herder, around.runner)
         self.parts = Management(
             group_reads=reads,
             events=events,
