@@ -7,9 +7,9 @@ the memory of its previous round in and keeps the one that comes out; a new lead
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from spark_connect_rt.assignors import revocations
 from spark_connect_rt.assignors.lost_assignments import AssignorMemory, handle_lost
@@ -57,7 +57,7 @@ def assign(memory: AssignorMemory, this_round: AssignmentRound) -> tuple[Assigno
     free = facts.created | lost.to_reassign
     if this_round.bound_for:
         after, free = _place_bound(after, free, this_round)
-    after = _place(after, free, fill_in_runs if this_round.in_runs else fill)
+    after = _place_in_runs(after, free) if this_round.in_runs else _place(after, free)
 
     memory = _remember(memory, this_round, after, revoked, facts.lost)
     _, current = split(held, facts.deleted)
@@ -164,11 +164,15 @@ def _place_bound(
     return placed, ConnectorsAndTasks(free.connectors, tuple(left))
 
 
-def _place(
-    held: Mapping[str, ConnectorsAndTasks], items: ConnectorsAndTasks, deal: Callable[..., Any]
-) -> dict[str, ConnectorsAndTasks]:
-    connectors = deal({m: part.connectors for m, part in held.items()}, items.connectors)
-    tasks = deal({m: part.tasks for m, part in held.items()}, items.tasks)
+def _place(held: Mapping[str, ConnectorsAndTasks], items: ConnectorsAndTasks) -> dict[str, ConnectorsAndTasks]:
+    connectors = fill({m: part.connectors for m, part in held.items()}, items.connectors)
+    tasks = fill({m: part.tasks for m, part in held.items()}, items.tasks)
+    return {member: ConnectorsAndTasks(connectors[member], tasks[member]) for member in held}
+
+
+def _place_in_runs(held: Mapping[str, ConnectorsAndTasks], items: ConnectorsAndTasks) -> dict[str, ConnectorsAndTasks]:
+    connectors = fill_in_runs({m: part.connectors for m, part in held.items()}, items.connectors)
+    tasks = fill_in_runs({m: part.tasks for m, part in held.items()}, items.tasks)
     return {member: ConnectorsAndTasks(connectors[member], tasks[member]) for member in held}
 
 
