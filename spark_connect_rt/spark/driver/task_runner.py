@@ -33,6 +33,7 @@ from spark_connect_rt.spark.driver.engine import Engine
 from spark_connect_rt.spark.driver.formats.spark_source import TASK_CLASS, SparkSourceRunner
 from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.driver.preview_jobs import SparkPreviews
+from spark_connect_rt.spark.driver.reach_jobs import SparkReach
 from spark_connect_rt.spark.driver.session import BackgroundSession, build_session, runs_here
 from spark_connect_rt.spark.driver.slice_runner import SparkSliceLauncher
 
@@ -100,6 +101,10 @@ class SparkTaskRunner:
     def previews(self) -> SparkPreviews:
         """Return what runs previews beside the engine's slots."""
         return SparkPreviews(self._launcher)
+
+    def reach(self) -> SparkReach:
+        """Return what looks from executors whether places can be reached."""
+        return SparkReach(self._session)
 
     def await_warm(self, timeout_s: float) -> bool:
         """Wait until a task would run at once; False: not in time. Blocks."""
