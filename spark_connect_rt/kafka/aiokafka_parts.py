@@ -16,6 +16,7 @@ from aiokafka.protocol.fetch import FetchRequest
 from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest_v5, LeaveGroupRequest_v1, SyncGroupRequest
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.offset import OffsetRequest
+from aiokafka.protocol.produce import ProduceRequest
 from aiokafka.protocol.types import (
     Array,
     Boolean,
@@ -59,6 +60,7 @@ __all__ = [
     "OffsetCommitRequest",
     "OffsetFetchRequest",
     "OffsetRequest",
+    "ProduceRequest",
     "ReadyBatch",
     "Request",
     "RequestStruct",
