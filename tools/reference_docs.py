@@ -229,6 +229,8 @@ def events() -> str:
         "is kept; one that happened on another worker in the seconds before may come again, under the same\n"
         "id.\n\n"
         "| Kind | What happened |\n|---|---|\n" + rows + "\n\n"
+        "`who`, of kinds `config`, `state`, `offsets` and `logger`: the client that asked, as in the history; null\n"
+        "where another tool wrote the topic, and where `connectrt.history.changes.max` is 0.\n\n"
         f"Each worker keeps its last {EVENTS_PER_KIND:,} events of each kind, {BYTES_PER_KIND // 1024:,} KiB\n"
         "at most, in memory. The leader reads those of all workers every ten seconds, so what a worker saw\n"
         "outlives it. Workers that did not answer in time stand under `unanswered`. What a Java worker saw is\n"

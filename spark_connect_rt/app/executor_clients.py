@@ -45,9 +45,9 @@ class KafkaExecutorClients:
 
     def transactional_producer(self, config: Mapping[str, str]) -> TransactionalProducer:
         """Return a new producer of transactions."""
-        from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
+        from spark_connect_rt.kafka.writing.producers import transactional_producer
 
-        return KafkaTransactionalProducer(config)
+        return transactional_producer(config)
 
     def consumer(self, config: Mapping[str, str]) -> BatchConsumer:
         """Return a new consumer."""

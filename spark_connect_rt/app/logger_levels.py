@@ -7,21 +7,11 @@ import threading
 from collections.abc import Mapping, Sequence
 
 from spark_connect_rt.ports.java_log_levels import JAVA_LOG_LEVELS, JavaLogLevels
-from spark_connect_rt.ports.loggers import ROOT, LoggerLevel
+from spark_connect_rt.ports.loggers import NUMBERS, ROOT, LoggerLevel
 
 JAVA_RUNTIME, OWN_RUNTIME = "org.apache.kafka.connect", "spark_connect_rt"
-_NUMBERS = {
-    "ALL": 1,
-    "TRACE": 5,
-    "DEBUG": logging.DEBUG,
-    "INFO": logging.INFO,
-    "WARN": logging.WARNING,
-    "ERROR": logging.ERROR,
-    "FATAL": logging.CRITICAL,
-    "OFF": logging.CRITICAL + 10,
-}
 for _name in ("TRACE", "OFF"):
-    logging.addLevelName(_NUMBERS[_name], _name)
+    logging.addLevelName(NUMBERS[_name], _name)
 
 
 class PythonLoggers:
@@ -56,11 +46,11 @@ class PythonLoggers:
             if _is_at_or_below(JAVA_RUNTIME, namespace):
                 names |= _at_or_below(OWN_RUNTIME)
             loggers = {name: logging.getLogger(None if name == ROOT else name) for name in names}
-            changed = sorted(name for name, it in loggers.items() if it.getEffectiveLevel() != _NUMBERS[level])
+            changed = sorted(name for name, it in loggers.items() if it.getEffectiveLevel() != NUMBERS[level])
             self._modified.update(dict.fromkeys(changed, now_ms))
             for name, logger in loggers.items():
                 if logger.level != logging.NOTSET or name in (namespace, OWN_RUNTIME):
-                    logger.setLevel(_NUMBERS[level])
+                    logger.setLevel(NUMBERS[level])
             return changed
 
     def _shown(self, name: str, logger: logging.Logger) -> LoggerLevel:
@@ -86,4 +76,4 @@ def _is_at_or_below(name: str, namespace: str) -> bool:
 
 def _name_of(number: int) -> str:
     """Return the coarsest name that still lets through what ``number`` does."""
-    return next((name for name, least in _NUMBERS.items() if number <= least), "OFF")
+    return next((name for name, least in sorted(NUMBERS.items(), key=lambda one: one[1]) if number <= least), "OFF")

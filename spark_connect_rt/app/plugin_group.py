@@ -5,21 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from spark_connect_rt.app.management.log_sources import topic_source
 from spark_connect_rt.app.worker_plugins import install_directory, plugins_of, refresh_plugins
 from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.plugin_install.folders import PluginFolder
-from spark_connect_rt.plugin_install.group_installs import GroupInstalls, GroupLog, OnEnd
+from spark_connect_rt.plugin_install.group_installs import GroupInstalls
 from spark_connect_rt.plugin_install.installer import Installer
 from spark_connect_rt.plugin_install.usage import Place, users_of
 from spark_connect_rt.plugins.registry import Plugins
 from spark_connect_rt.ports.clock import SystemClock
-from spark_connect_rt.ports.compacted_log import CompactedLog
 from spark_connect_rt.ports.herder import HerderApi
-from spark_connect_rt.ports.supervision import Part
 
 WORKER = "the worker's file"
 
@@ -50,7 +48,9 @@ def group_installs(config: WorkerConfig, worker: str, admin: KafkaAdmin, herder:
         configs |= {name: herder.views.connector_config(name) for name in herder.views.list_connectors()}
         return users_of(folder, configs, lambda name: place_of(plugins, name))
 
-    return GroupInstalls(worker, installer_of(config), refresh_plugins, users, _group_log(config, admin))
+    topic = plugin_topic(config)
+    group_log = None if topic is None else topic_source(topic, admin, log_client_properties(config, "plugins"))
+    return GroupInstalls(worker, installer_of(config), refresh_plugins, users, group_log)
 
 
 def place_of(plugins: Plugins, name: str) -> Place | None:
@@ -60,18 +60,3 @@ def place_of(plugins: Plugins, name: str) -> Place | None:
     except ConnectError:
         return None
     return Place(found.location, found.is_java)
-
-
-def _group_log(config: WorkerConfig, admin: KafkaAdmin) -> GroupLog | None:
-    topic = plugin_topic(config)
-    if topic is None:
-        return None
-
-    def open_log(on_end: OnEnd) -> CompactedLog:
-        def ended(part: Part, error: BaseException | str) -> None:  # the worker goes on: no connector needs it
-            on_end(f"{part.title} ended: {error}")
-
-        clients = log_client_properties(config, "plugins", None)
-        return KafkaCompactedLog(topic, admin, clients, exact_partitions=1, report=ended)
-
-    return GroupLog(lambda: admin.partition_count(topic.name) is not None, open_log)

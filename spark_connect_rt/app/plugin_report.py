@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from spark_connect_rt.config.worker.own_settings import PluginSettings
@@ -57,7 +57,7 @@ def import_all(plugins: Plugins) -> None:
                 continue  # remembered by the registry
 
 
-def report_lines(report: Report) -> Iterator[str]:
+def report_lines(report: Mapping[str, Any]) -> Iterator[str]:
     """Yield the report as text, one plug-in a line, the broken ones last."""
     for one in report["plugins"]:
         yield f"{one['type']:17} {one['class']}  {one['version'] or '-'}  {one['location']}"

@@ -13,6 +13,7 @@ from spark_connect_rt.api.config_provider import ConfigData, Resolve
 from spark_connect_rt.api.override_policy import ConnectorClientConfigOverridePolicy
 from spark_connect_rt.app.executor_clients import clients_factory
 from spark_connect_rt.app.logger_levels import PythonLoggers
+from spark_connect_rt.app.management.log_sources import SHORT_HEAD
 from spark_connect_rt.app.rest_tls import client_tls
 from spark_connect_rt.app.spark_tables import SparkTables
 from spark_connect_rt.app.worker_plugins import java_asked, plugin_folders, plugins_of, providers_of
@@ -55,10 +56,6 @@ from spark_connect_rt.stores.config_store import ConfigStore
 from spark_connect_rt.stores.log_cache import LogCache
 from spark_connect_rt.stores.offset_store import OffsetStore
 from spark_connect_rt.stores.status_store import StatusStore
-
-# Of an offset topic that we create, unless offset.storage.* says otherwise. The broker never compacts the last segment
-# of a partition, by default of 1 GB and seven days: every start would read all of it.
-SHORT_HEAD = {"segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}
 
 
 @dataclass(slots=True)

@@ -30,6 +30,7 @@ from spark_connect_rt.plugins.registry import Plugins
 _JavaSettings = tuple[str, str, str]  # heap, options, plugin.discovery
 _MADE_LATER: set[str] = set()  # folders that plug-ins are installed in
 _STATES: dict[Plugins, tuple[int, ...]] = {}  # of executors' registries: when their folders changed
+_CHANGES = [0]  # how often plug-ins were installed or removed
 _REGISTRIES: list[Plugins] = []  # every one of this process
 _ASKED: dict[_JavaSettings, DriverAnswers] = {}  # of this process
 
@@ -70,6 +71,7 @@ def install_directory(raw: Mapping[str, str]) -> Path:
 def refresh_plugins() -> None:
     """Have every registry of this process see what was installed or removed. Any thread."""
     forget_missing()
+    _CHANGES[0] += 1  # a search that began before must not be kept for those that begin now
     _found.cache_clear()
     for registry in _REGISTRIES:
         registry.refresh()
@@ -126,7 +128,7 @@ def _registry(folders: Sequence[str], allowed: frozenset[str], trusted: frozense
         parents = (module.rsplit(".", up)[0] for up in range(module.count(".") + 1))
         return name in trusted or "*" in allowed or any(one in allowed for one in parents)
 
-    return _kept(Plugins(BUNDLED, lambda: _found(folders, _java(java)), may_import))
+    return _kept(Plugins(BUNDLED, lambda: _found(folders, _java(java), _CHANGES[0]), may_import))
 
 
 def plugins_in(folders: Sequence[str]) -> Plugins:
@@ -151,7 +153,7 @@ def _changed_at(folder: str) -> int:
 @cache
 def _plugins_in(folders: Sequence[str]) -> Plugins:
     _MADE_LATER.update(folders)  # what is missing on an executor shows when it is looked for
-    return _kept(Plugins(BUNDLED, lambda: _found(folders, _executors_java())))
+    return _kept(Plugins(BUNDLED, lambda: _found(folders, _executors_java(), _CHANGES[0])))
 
 
 def _kept(plugins: Plugins) -> Plugins:
@@ -160,6 +162,6 @@ def _kept(plugins: Plugins) -> Plugins:
 
 
 @cache
-def _found(folders: Sequence[str], java: Any) -> Discovered:
-    """Search these folders; one that the first installed plug-in will make is left out until then."""
+def _found(folders: Sequence[str], java: Any, _: int) -> Discovered:
+    """Search these folders, once for each change; one that the first installed plug-in will make is left out."""
     return discover([one for one in folders if one not in _MADE_LATER or Path(one).is_dir()], java=java)

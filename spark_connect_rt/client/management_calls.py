@@ -180,9 +180,19 @@ def check_lines(answer: Mapping[str, Any]) -> list[CheckLine]:
     return lines
 
 
-def installed_plugins() -> Call[Json]:
-    """Ask for the plug-ins with their state on each worker."""
+def plugins_report() -> Call[Json]:
+    """Ask for all plug-ins, the broken ones, and those that were installed, with their state on each worker."""
     return Call("GET", "/admin/plugins")
+
+
+def install_plugin(wanted: Mapping[str, Any]) -> Call[Json]:
+    """Install a plug-in on every worker of the group; ``wanted``: source, sha512, name, version. Takes minutes."""
+    return Call("POST", "/admin/plugins", body=dict(wanted))
+
+
+def remove_plugin(name: str, version: str) -> Call[None]:
+    """Remove an installed plug-in from every worker of the group."""
+    return Call("DELETE", f"/admin/plugins/{segment(name)}/{segment(version)}")
 
 
 def progress() -> Call[Json]:

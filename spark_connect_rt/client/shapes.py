@@ -181,6 +181,7 @@ class Event(TypedDict, total=False):
     task: int | None
     summary: str
     details: dict[str, Any]
+    who: str | None
 
 
 class EventList(TypedDict, total=False):

@@ -9,23 +9,15 @@ import logging
 from collections.abc import Mapping
 from typing import Any
 
+from spark_connect_rt.ports.loggers import NUMBERS
 from spark_connect_rt.ports.management.log_subjects import ATTRIBUTE, java_subject
-
-_LEVELS = {
-    "FATAL": logging.CRITICAL,
-    "ERROR": logging.ERROR,
-    "WARN": logging.WARNING,
-    "INFO": logging.INFO,
-    "DEBUG": logging.DEBUG,
-    "TRACE": 5,
-}
 
 
 def take_line(head: Mapping[str, Any]) -> None:
     """Log a line: {"logger", "level", "message", "thread", "trace" where something was thrown}."""
     text = head["message"] + (f"\n{head['trace']}" if "trace" in head else "")
     logger = logging.getLogger(head["logger"] or "java")
-    level = _LEVELS.get(head["level"], logging.INFO)
+    level = NUMBERS.get(head["level"], logging.INFO)
     record = logger.makeRecord(logger.name, level, "java", 0, "%s", (text,), None)
     setattr(record, ATTRIBUTE, java_subject(head["message"], head.get("thread") or ""))
     record.threadName = head.get("thread", record.threadName)

@@ -7,6 +7,7 @@ change any of them, so pyproject.toml keeps it below the next one. A test fails 
 import asyncio
 
 from aiokafka import codec
+from aiokafka.client import ConnectionGroup, CoordinationType
 from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator, collect_hosts
 from aiokafka.protocol.admin import DeleteGroupsRequest
 from aiokafka.protocol.api import Request, RequestStruct, Response
@@ -17,6 +18,7 @@ from aiokafka.protocol.group import HeartbeatRequest, JoinGroupRequest_v5, Leave
 from aiokafka.protocol.metadata import MetadataRequest
 from aiokafka.protocol.offset import OffsetRequest
 from aiokafka.protocol.produce import ProduceRequest
+from aiokafka.protocol.transaction import AddPartitionsToTxnRequest, EndTxnRequest, InitProducerIdRequest
 from aiokafka.protocol.types import (
     Array,
     Boolean,
@@ -38,17 +40,22 @@ from aiokafka.record.util import encode_varint
 __all__ = [
     "ABORT_MARKER",
     "AIOKafkaConnection",
+    "AddPartitionsToTxnRequest",
     "Array",
     "Boolean",
     "CompactArray",
     "CompactBytes",
     "CompactString",
+    "ConnectionGroup",
     "ControlRecord",
+    "CoordinationType",
     "DefaultRecordBatchBuilder",
     "DeleteGroupsRequest",
+    "EndTxnRequest",
     "FetchRequest",
     "FindCoordinatorRequest",
     "HeartbeatRequest",
+    "InitProducerIdRequest",
     "Int16",
     "Int32",
     "Int64",

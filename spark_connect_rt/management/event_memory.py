@@ -12,6 +12,7 @@ import secrets
 import threading
 from collections import deque
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 from spark_connect_rt.ports.clock import Clock
@@ -23,6 +24,7 @@ EVENTS_PER_KIND = 1_000
 BYTES_PER_KIND = 1024 * 1024
 SUMMARY_LIMIT = 500  # characters
 DETAILS_LIMIT = 16 * 1024  # characters of JSON
+EARLY_MOST = 200  # clients of events that are still to come
 
 log = logging.getLogger(__name__)
 
@@ -38,6 +40,7 @@ class EventMemory:
         self._lock = threading.Lock()
         self._events: dict[str, deque[tuple[int, GroupEvent, int]]] = {kind: deque() for kind in KINDS}
         self._bytes = dict.fromkeys(KINDS, 0)
+        self._early: dict[str, str] = {}  # key -> who asked for what is not recorded yet
 
     def __call__(
         self,
@@ -59,15 +62,31 @@ class EventMemory:
         with self._lock:
             self._number += 1
             name = key or f"{self.run}-{self._number}"
-            event = GroupEvent(name, self._clock.now_ms(), kind, self.worker_id, connector, task, text, shown)
+            who = self._early.pop(name, None)
+            event = GroupEvent(name, self._clock.now_ms(), kind, self.worker_id, connector, task, text, shown, who)
             kept = self._events.setdefault(kind, deque())
             kept.append((self._number, event, size))
             self._bytes[kind] = self._bytes.get(kind, 0) + size
             while len(kept) > EVENTS_PER_KIND or self._bytes[kind] > BYTES_PER_KIND:
                 self._bytes[kind] -= kept.popleft()[2]
 
+    def name_client(self, key: str, who: str) -> None:
+        """See ``NameClient``. The event is a newer one with it: who has read it reads it again."""
+        with self._lock:
+            for kept in self._events.values():
+                for at in range(len(kept) - 1, -1, -1):
+                    _, event, size = kept[at]
+                    if event.id == key:
+                        del kept[at]
+                        self._number += 1
+                        kept.append((self._number, replace(event, who=_one_line(who)), size))
+                        return
+            self._early[key] = _one_line(who)
+            while len(self._early) > EARLY_MOST:
+                del self._early[next(iter(self._early))]
+
     def last_number(self) -> int:
-        """Return how many events were recorded so far."""
+        """Return the number of the last event."""
         with self._lock:
             return self._number
 

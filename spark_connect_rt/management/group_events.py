@@ -146,7 +146,7 @@ def _said(run: str, worker_id: str, number: int, events: Iterable[GroupEvent]) -
 
 def event_of(shape: Mapping[str, Any]) -> GroupEvent:
     """Return an event as another worker sent it. Raises LookupError, TypeError, ValueError: it is none."""
-    task, details, connector = shape["task"], shape["details"], shape["connector"]
+    task, details, connector, who = shape["task"], shape["details"], shape["connector"], shape.get("who")
     if not isinstance(details, Mapping):
         raise TypeError("the details of an event are an object")
     return GroupEvent(
@@ -158,6 +158,7 @@ def event_of(shape: Mapping[str, Any]) -> GroupEvent:
         task=None if task is None else int(task),
         summary=str(shape["summary"]),
         details=details,
+        who=None if who is None else str(who),
     )
 
 
@@ -171,8 +172,9 @@ def in_order(events: Iterable[GroupEvent]) -> Sequence[GroupEvent]:
 
 
 def _one_of(views: Sequence[GroupEvent]) -> GroupEvent:
-    """Return what several workers saw as one event: as of the first of them."""
-    first = min(views, key=lambda one: (one.at_ms, one.worker_id))
+    """Return what several workers saw as one event: as of the first of them, with the client that any of them knows."""
+    by_time = sorted(views, key=lambda one: (one.at_ms, one.worker_id))
+    first = replace(by_time[0], who=next((one.who for one in by_time if one.who is not None), None))
     if first.kind != "rebalance":
         return first
     try:

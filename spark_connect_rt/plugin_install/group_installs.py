@@ -19,24 +19,13 @@ from spark_connect_rt.plugin_install.installer import Installer
 from spark_connect_rt.plugin_install.records import GroupRecord, plugin_record, removal_record, worker_record
 from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
 from spark_connect_rt.ports.plugin_installs import FAILED, INSTALLED, InstalledInfo, InstallState, WantedPlugin
+from spark_connect_rt.stores.lazy_log import LogSource
 
 LOOK_S = 3.0  # between two looks for a topic that is not there
 RETRY_FIRST_S, RETRY_MAX_S = 10.0, 600.0
 _APPEND_LIMIT_MS = 30_000
 
 log = logging.getLogger(__name__)
-
-
-OnEnd = Callable[[str], None]
-
-
-class GroupLog:
-    """The group's topic: whether it is there, and a new log of it. A standalone worker has none."""
-
-    def __init__(self, exists: Callable[[], bool], open_log: Callable[[OnEnd], CompactedLog]) -> None:
-        """``open_log`` takes what is called when the log's reader ends by an error."""
-        self.exists = exists
-        self.open = open_log
 
 
 @dataclass(slots=True)
@@ -56,7 +45,7 @@ class GroupInstalls:
         installer: Installer,
         refresh: Callable[[], None],
         users_of: Callable[[str], Sequence[str]],
-        group_log: GroupLog | None = None,
+        group_log: LogSource | None = None,
     ) -> None:
         """Begin with what is in the folder.
 
@@ -64,7 +53,7 @@ class GroupInstalls:
             worker: its id in the group.
             refresh: has the registries of this process search again.
             users_of: from a plug-in's folder (path) to the connectors that use it.
-            group_log: None: this worker is alone.
+            group_log: the group's topic; None: this worker is alone.
         """
         self._worker = worker
         self._installer = installer
@@ -79,7 +68,7 @@ class GroupInstalls:
         self._stopping = False
         self._problem = self._log_ended = ""
         self._news = self._followed = 0  # changes of the record: that came, that the thread has seen
-        self._seen = {one.folder for one in installer.folder.installed()}
+        self._seen = {one.folder for one in installer.folder.installed()}  # by the registries of this process
         self._said: dict[str, InstallState] | None = None
         self._thread: threading.Thread | None = None
 
@@ -104,7 +93,7 @@ class GroupInstalls:
         """Install here, then have every worker of the group do so."""
         self._opened()
         plugin = self._installer.install(wanted, who)
-        self._refresh()
+        self._look_again()
         try:
             self._append(plugin_record(plugin))
         except ConnectError as error:
@@ -206,10 +195,14 @@ class GroupInstalls:
 
     def _see_shared(self) -> None:
         """Have the registries search again for what another worker did in a folder that both share."""
+        if {one.folder for one in self._installer.folder.installed()} != self._seen:
+            self._look_again()
+
+    def _look_again(self) -> None:
+        """Have the registries search, and only then say that what they found is installed here."""
         here = {one.folder for one in self._installer.folder.installed()}
-        if here != self._seen:
-            self._seen = here
-            self._refresh()
+        self._refresh()
+        self._seen = here
 
     def _try(self, plugin: InstalledPlugin, tries: int) -> None:
         try:
@@ -223,7 +216,7 @@ class GroupInstalls:
 
     def _remove_here(self, plugin: InstalledPlugin, who: str) -> None:
         self._installer.remove(plugin, who)
-        self._refresh()
+        self._look_again()
 
     def _say_states(self) -> None:
         with self._changed:
@@ -235,7 +228,7 @@ class GroupInstalls:
 
     def _states(self, here: set[str]) -> dict[str, InstallState]:
         failures = {folder: InstallState(FAILED, one.reason) for folder, one in self._failures.items()}
-        return {**{folder: InstallState(INSTALLED) for folder in sorted(here)}, **failures}
+        return {**{folder: InstallState(INSTALLED) for folder in sorted(here & self._seen)}, **failures}
 
     # -- the topic
 

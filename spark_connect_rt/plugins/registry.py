@@ -54,6 +54,7 @@ class Plugins:
         self._by_name = _by_name(self._bundled)
         self._discover = discover
         self._lock = threading.Lock()
+        self._refreshing = threading.Lock()  # one at a time: the later one has seen more
         self._others: Sequence[PluginDesc] | None = None
         self._more: Callable[[], Discovered] | None = None
         self._all_by_name: dict[str, list[PluginDesc]] = {}
@@ -133,13 +134,15 @@ class Plugins:
 
     def refresh(self) -> None:
         """Search again: a plug-in was installed or removed. Who asks meanwhile gets what was known before."""
-        if self._others is None:
-            return  # nothing was searched yet
-        found = self._discover()
-        places = {one.location for one in found.plugins}
-        with self._lock:
-            self._take(found)
-            self._broken = {key: one for key, one in self._broken.items() if one.location in places}
+        with self._refreshing:
+            with self._lock:  # a search under way may have looked before the change: it is waited for
+                if self._others is None:
+                    return  # nothing was searched yet
+            found = self._discover()
+            places = {one.location for one in found.plugins}
+            with self._lock:
+                self._take(found)
+                self._broken = {key: one for key, one in self._broken.items() if one.location in places}
         for one in found.broken:
             self._note(one)
 

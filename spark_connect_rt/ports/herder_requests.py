@@ -6,8 +6,9 @@ Who serves: *leader* answers NotLeaderError elsewhere, *owner* also NotAssignedE
 
 from __future__ import annotations
 
+import uuid
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
 from spark_connect_rt.config.config_def import ConfigKey
@@ -55,6 +56,7 @@ class SetLoggerLevel(Request[Sequence[str]]):
 
     namespace: str
     level: str
+    event_key: str = field(default_factory=lambda: f"logger-{uuid.uuid4().hex[:12]}", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Protocol
@@ -9,8 +10,18 @@ from typing import Protocol
 from spark_connect_rt.ports.json_shape import JsonShape, renamed
 
 ROOT = "root"
-LEVELS = ("OFF", "FATAL", "ERROR", "WARN", "INFO", "DEBUG", "TRACE", "ALL")
-"""log4j's names, from silent to everything."""
+NUMBERS: Mapping[str, int] = {
+    "OFF": logging.CRITICAL + 10,
+    "FATAL": logging.CRITICAL,
+    "ERROR": logging.ERROR,
+    "WARN": logging.WARNING,
+    "INFO": logging.INFO,
+    "DEBUG": logging.DEBUG,
+    "TRACE": 5,
+    "ALL": 1,
+}
+"""log4j's names -> Python's numbers, from silent to everything."""
+LEVELS = tuple(NUMBERS)
 
 
 @dataclass(frozen=True, slots=True)

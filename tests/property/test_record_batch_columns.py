@@ -17,7 +17,10 @@ from spark_connect_rt.kafka.records import record_batch_columns
 from spark_connect_rt.kafka.records.record_batch_columns import (
     BATCH_OVERHEAD,
     CODECS,
+    MOST_SEQUENCE,
     Compression,
+    laid_out_records,
+    next_sequence,
     record_batch,
     record_bytes,
 )
@@ -125,3 +128,25 @@ def test_every_codec_is_read_back(rows: list[Row], kind: str, level: int | None)
 def test_compressed_is_smaller(kind: str) -> None:
     rows: list[Row] = [(b"k", b"x" * 100, None, NOW_MS)] * 1_000
     assert len(record_batch(columns(rows), NOW_MS, Compression(kind))) < len(built_by_the_library(rows)) / 5
+
+
+@settings(deadline=None, max_examples=50)
+@given(rows_of_any_kind, st.integers(0, 2**63 - 1), st.integers(0, 2**15 - 1), st.integers(0, MOST_SEQUENCE))
+def test_a_transaction_s_batch_is_the_library_s_too(rows: list[Row], producer: int, epoch: int, first: int) -> None:
+    builder = DefaultRecordBatchBuilder(2, 0, 1, producer, epoch, first, 2**31 - 1)
+    for offset, (key, value, headers, time_ms) in enumerate(rows):
+        builder.append(offset, NOW_MS if time_ms is None else time_ms, key, value, headers or [])
+    records = laid_out_records(columns(rows), NOW_MS, Compression())
+    expected = bytes(builder.build())
+    assert records.content((producer, epoch, first)) == expected
+    assert (records.size, records.count) == (len(expected), len(rows))
+    assert records.content() == built_by_the_library(rows)  # it can be had for another producer
+
+
+def test_sequence_numbers_go_round() -> None:
+    assert [next_sequence(first, 3) for first in (0, MOST_SEQUENCE - 3, MOST_SEQUENCE - 2, MOST_SEQUENCE)] == [
+        3,
+        MOST_SEQUENCE,
+        0,
+        2,
+    ]

@@ -8,11 +8,12 @@ from enum import Enum
 from typing import Any
 
 from spark_connect_rt.app.cluster.connector_documents import Document
-from spark_connect_rt.app.cluster.differences import Difference, config_differences, difference_lines
+from spark_connect_rt.app.cluster.differences import Difference, config_differences
 from spark_connect_rt.app.cluster.reading_files import read_documents, read_one
 from spark_connect_rt.app.cluster.rows import connector_rows
 from spark_connect_rt.app.cluster.selecting import is_pattern
 from spark_connect_rt.app.cluster.session import Session, exit_code_of, lines_of
+from spark_connect_rt.app.cluster.showing import show_differences, sure
 from spark_connect_rt.app.exit_codes import EXIT_DIFFERENT, EXIT_PROBLEM
 from spark_connect_rt.client import calls
 from spark_connect_rt.errors import BadRequestError, ConnectError
@@ -66,9 +67,10 @@ def apply(session: Session, files: Sequence[str], prune: str | None, dry_run: bo
     """Create and configure what the files ask for. One that is refused does not keep the others back."""
     planned = plan(read_documents(files), connector_rows(session.ask(calls.connectors())), prune)
     doomed = [one.name for one in planned if one.action is Action.DELETE]
-    if doomed and not dry_run and not yes and not _may_delete(session, doomed):
-        session.terminal.note("nothing was changed")
-        return EXIT_PROBLEM
+    if doomed and not dry_run and not yes:
+        session.terminal.note(f"no file keeps these connectors: {', '.join(doomed)}")
+        if not sure(session, yes, f"delete {len(doomed)} connector(s)?"):
+            return EXIT_PROBLEM
     worst = 0
     for one in planned:
         try:
@@ -139,14 +141,6 @@ def patch(session: Session, name: str, words: Sequence[str], dry_run: bool) -> i
     return 0
 
 
-def show_differences(session: Session, title: str, differences: Sequence[Difference]) -> None:
-    """Write a title and what differs."""
-    if differences:
-        session.terminal.line(title, "bold")
-    for line, style in difference_lines(differences):
-        session.terminal.line(f"  {line}", style)
-
-
 def refuse_invalid(session: Session, config: Mapping[str, str]) -> None:
     """Have a configuration checked. Raises BadConfigError with every problem."""
     from spark_connect_rt.errors import BadConfigError
@@ -194,14 +188,6 @@ def state_call(name: str, state: str) -> calls.Call[None]:
 
 def _state(one: Planned) -> str:
     return f", {one.state.lower()}" if one.state else ""
-
-
-def _may_delete(session: Session, names: Sequence[str]) -> bool:
-    session.terminal.note(f"no file keeps these connectors: {', '.join(names)}")
-    if not session.terminal.is_interactive():
-        session.terminal.note("deleting them needs --yes where nobody can be asked")
-        return False
-    return session.terminal.confirmed(f"delete {len(names)} connector(s)?")
 
 
 def _settings(words: Sequence[str]) -> dict[str, str]:

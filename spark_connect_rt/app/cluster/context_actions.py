@@ -17,7 +17,8 @@ from spark_connect_rt.app.cluster.contexts import (
     save_contexts,
 )
 from spark_connect_rt.app.cluster.session import Session
-from spark_connect_rt.app.cluster.tables import Column, Output, Table, json_text, yaml_text
+from spark_connect_rt.app.cluster.showing import show_items
+from spark_connect_rt.app.cluster.tables import Column, Output
 from spark_connect_rt.client.connection import connection_to
 from spark_connect_rt.errors import BadConfigError, NotFoundError
 
@@ -37,12 +38,7 @@ def listed(session: Session, output: Output) -> int:
         {"name": name, "current": name == contexts.current, **one.shown(), "urls": _addresses(one)}
         for name, one in sorted(contexts.by_name.items())
     ]
-    if output is Output.NAME:
-        session.terminal.write("".join(f"{one['name']}\n" for one in items))
-    elif output in (Output.JSON, Output.YAML):
-        session.terminal.write(json_text(items) if output is Output.JSON else yaml_text(items))
-    else:
-        session.terminal.write(Table(_COLUMNS, False, session.terminal.styled).text(items))
+    show_items(session, items, _COLUMNS, output, key=lambda one: str(one["name"]))
     return 0
 
 

@@ -151,6 +151,11 @@ def chosen(contexts: Contexts, environment: Mapping[str, str], name: str | None,
     return Context((LOCAL,))
 
 
+def connection_for(environment: Mapping[str, str], name: str | None, url: str | None) -> Connection:
+    """Return how to reach the cluster that is meant. Raises NotFoundError, BadConfigError."""
+    return chosen(load_contexts(contexts_file(environment)), environment, name, url).connection()
+
+
 def _urls(text: str) -> tuple[str, ...]:
     return tuple(one.strip() for one in text.split(",") if one.strip())
 

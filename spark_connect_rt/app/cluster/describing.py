@@ -9,7 +9,8 @@ from spark_connect_rt.app.cluster.differences import shown_config
 from spark_connect_rt.app.cluster.kinds import Asked, kind_of
 from spark_connect_rt.app.cluster.rows import connector_row
 from spark_connect_rt.app.cluster.session import Session
-from spark_connect_rt.app.cluster.tables import Output, compact, count_text, json_text, rate_text, time_text, yaml_text
+from spark_connect_rt.app.cluster.showing import show_data
+from spark_connect_rt.app.cluster.tables import Output, compact, count_text, rate_text, time_text
 from spark_connect_rt.app.cluster.terminal import one_line, state_style
 from spark_connect_rt.client import calls, management_calls
 from spark_connect_rt.client.refusals import RefusedError
@@ -41,7 +42,7 @@ def _connector(session: Session, name: str, output: Output) -> None:
     if page:
         more = {one["id"]: one for one in page["tasks"]}
         found["tasks"] = [{**more.get(one["id"], {}), **one} for one in found["tasks"]]
-    if _as_data(session, found, output):
+    if show_data(session, found, output):
         return
     line = session.terminal.line
     line(f"Connector:  {name}", "bold")
@@ -74,7 +75,7 @@ def _task(session: Session, word: str, output: Output) -> None:
             found[0] = {**one, **found[0]}
     configs = {one["id"]["task"]: one["config"] for one in session.ask(calls.tasks(name))}
     found[0]["config"] = shown_config(configs.get(int(number), {}))
-    if _as_data(session, found[0], output):
+    if show_data(session, found[0], output):
         return
     session.terminal.line(f"Task:       {word}", "bold")
     _show_task(session, found[0])
@@ -83,7 +84,7 @@ def _task(session: Session, word: str, output: Output) -> None:
 
 def _worker(session: Session, name: str, output: Output) -> None:
     (found,) = kind_of("workers").fetch(session, Asked([name]))[:1]
-    if _as_data(session, dict(found), output):
+    if show_data(session, dict(found), output):
         return
     line = session.terminal.line
     line(f"Worker:     {found['worker_id']}", "bold")
@@ -104,7 +105,7 @@ def _worker(session: Session, name: str, output: Output) -> None:
 
 def _plugin(session: Session, name: str, output: Output) -> None:
     settings = session.ask(calls.plugin_settings(name))
-    if _as_data(session, settings, output):
+    if show_data(session, settings, output):
         return
     session.terminal.line(f"Plug-in:    {name}", "bold")
     group: Any = ""
@@ -165,10 +166,3 @@ def _offsets(session: Session, name: str) -> Any:
         return session.ask(calls.offsets(name))
     except RefusedError:
         return None  # not now, or a connector that cannot
-
-
-def _as_data(session: Session, value: Any, output: Output) -> bool:
-    if output not in (Output.JSON, Output.YAML):
-        return False
-    session.terminal.write(json_text(value) if output is Output.JSON else yaml_text(value))
-    return True

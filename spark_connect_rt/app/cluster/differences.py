@@ -1,22 +1,18 @@
 """What differs between two configurations, between two sets of offsets; and how that is shown. Pure.
 
-A setting whose name says that it holds a secret is shown as changed, never with its value; a reference to a config
-provider is none.
+A setting that looks as if it held a secret, by its name or its value, is shown as changed, never with its value; a
+reference to a config provider is none.
 """
 
 from __future__ import annotations
 
 import json
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-SECRET = re.compile(
-    r"passw|secret|token|credential|passphrase|jaas|private[._-]?key|api[._-]?key|access[._-]?key", re.IGNORECASE
-)
-_REFERENCE = re.compile(r"^\$\{[^}]+\}$")
-HIDDEN = "[hidden]"
+from spark_connect_rt.config.secret_settings import is_reference, named_like_secret, surely_secret
+from spark_connect_rt.ports.hidden_values import HIDDEN
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,9 +60,9 @@ def shown_config(config: Mapping[str, str]) -> dict[str, str]:
 
 
 def _shown(name: str, value: str, hide: bool) -> str:
-    if hide and value and SECRET.search(name) and not _REFERENCE.match(value):
-        return HIDDEN
-    return value
+    if not hide or not value or is_reference(value):
+        return value
+    return HIDDEN if named_like_secret(name) or surely_secret(name, value) else value
 
 
 def _by_partition(offsets: Iterable[Mapping[str, Any]]) -> dict[str, str]:

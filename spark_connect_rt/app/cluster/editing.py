@@ -9,10 +9,10 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from spark_connect_rt.app.cluster.applying import show_differences
 from spark_connect_rt.app.cluster.connector_documents import Document, documents_of
 from spark_connect_rt.app.cluster.differences import config_differences
 from spark_connect_rt.app.cluster.session import ChangedMeanwhileError, Session, lines_of
+from spark_connect_rt.app.cluster.showing import show_differences
 from spark_connect_rt.app.cluster.tables import yaml_text
 from spark_connect_rt.client import calls
 from spark_connect_rt.client.refusals import RefusedError

@@ -6,7 +6,8 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NoReturn
 
 from spark_connect_rt.app.cluster.session import Session
-from spark_connect_rt.app.cluster.tables import Output, compact, json_text, time_text, yaml_text
+from spark_connect_rt.app.cluster.showing import show_data
+from spark_connect_rt.app.cluster.tables import Output, compact, time_text
 from spark_connect_rt.client import management_calls
 from spark_connect_rt.client.calls import Call
 from spark_connect_rt.client.refusals import RefusedError
@@ -33,8 +34,7 @@ def events(
     ordered = sorted(found["events"], key=lambda one: one["at_ms"])
     last = ordered[-1]["id"] if ordered else ""
     show = _show_event if output in (Output.TABLE, Output.WIDE) else _show_json
-    if not follow and show is _show_json:
-        session.terminal.write(yaml_text(ordered) if output is Output.YAML else json_text(ordered))
+    if not follow and show_data(session, ordered, output):
         return 0
     for one in ordered:
         show(session, one)
@@ -84,7 +84,8 @@ def _show_event(session: Session, one: Mapping[str, Any]) -> None:
     if who and one.get("task") is not None:
         who = f"{who}/{one['task']}"
     head = f"{time_text(one['at_ms'])}  {one['kind']:<9}  {one.get('worker_id') or '-'}"
-    terminal.line("  ".join(filter(None, (head, who, str(one.get("summary") or "")))), _KINDS.get(one["kind"]))
+    asked = f"(by {one['who']})" if one.get("who") else ""
+    terminal.line("  ".join(filter(None, (head, who, str(one.get("summary") or ""), asked))), _KINDS.get(one["kind"]))
 
 
 def _log_line(with_task: bool) -> Show:

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 
 from spark_connect_rt.app.cluster.kinds import Asked, Kind
 from spark_connect_rt.app.cluster.session import Session
-from spark_connect_rt.app.cluster.tables import Item, Output, Table, compact, json_text, yaml_text
+from spark_connect_rt.app.cluster.showing import show_data, show_items
+from spark_connect_rt.app.cluster.tables import Item, Output, Table, compact
 from spark_connect_rt.app.cluster.terminal import one_line
 from spark_connect_rt.errors import RetriableError
 
@@ -16,14 +17,9 @@ WATCH_S = 2.0
 def get(session: Session, kind: Kind, asked: Asked, output: Output) -> int:
     """Write the items once."""
     items = kind.fetch(session, asked)
-    if output in (Output.TABLE, Output.WIDE):
-        _table(session, kind, output, items)
-    elif output is Output.NAME:
-        session.terminal.write("".join(f"{one_line(kind.key(one))}\n" for one in items))
-    else:
-        single = kind.single and len(asked.words) == 1 and len(items) == 1
-        value = items[0] if single else list(items)
-        session.terminal.write(json_text(value) if output is Output.JSON else yaml_text(value))
+    single = kind.single and len(asked.words) == 1 and len(items) == 1
+    if not (single and show_data(session, items[0], output)):
+        show_items(session, items, kind.columns, output, key=kind.key, nothing=f"no {kind.name}")
     return 0
 
 
@@ -73,10 +69,3 @@ def _changes(
         terminal.write("".join(f"{one_line(kind.key(one))}\n" for one in changed))
     else:
         terminal.write("".join(f"{compact(one)}\n" for one in changed))
-
-
-def _table(session: Session, kind: Kind, output: Output, items: Sequence[Item]) -> None:
-    if not items:
-        session.terminal.note(f"no {kind.name}")
-        return
-    session.terminal.write(Table(kind.columns, output is Output.WIDE, session.terminal.styled).text(items))

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from spark_connect_rt.app.cluster.kinds import kind_of
-from spark_connect_rt.app.cluster.reading_files import read_text
+from spark_connect_rt.app.cluster.reading_files import read_json
 from spark_connect_rt.app.cluster.session import Session
-from spark_connect_rt.app.cluster.tables import Column, Output, Table, compact, json_text, time_text, yaml_text
+from spark_connect_rt.app.cluster.showing import show_data, show_items, sure
+from spark_connect_rt.app.cluster.tables import Column, Output, compact, time_text
 from spark_connect_rt.app.cluster.terminal import one_line
 from spark_connect_rt.app.exit_codes import EXIT_PROBLEM
 from spark_connect_rt.client import management_calls
@@ -50,24 +50,16 @@ def listed(session: Session, filters: Mapping[str, Any], limit: int, output: Out
         after = page.get("next") or ""
         if not after:
             break
-    if output is Output.NAME:
-        session.terminal.write("".join(f"{one['partition']}/{one['offset']}\n" for one in found))
-    elif output in (Output.JSON, Output.YAML):
-        session.terminal.write(json_text(found) if output is Output.JSON else yaml_text(found))
-    elif found:
-        session.terminal.write(Table(kind.columns, output is Output.WIDE, session.terminal.styled).text(found))
-        if after:
-            session.terminal.note(f"there are more than {limit}: --limit, or a filter")
-    else:
-        session.terminal.note("no dead letters")
+    show_items(session, found, kind.columns, output, key=_place_text, nothing="no dead letters")
+    if after and found:
+        session.terminal.note(f"there are more than {limit}: --limit, or a filter")
     return 0
 
 
 def shown(session: Session, name: str, word: str, output: Output) -> int:
     """Write one letter whole: PARTITION/OFFSET."""
     letter = _letter(session, name, word)
-    if output in (Output.JSON, Output.YAML):
-        session.terminal.write(json_text(letter) if output is Output.JSON else yaml_text(letter))
+    if show_data(session, letter, output):
         return 0
     line = session.terminal.line
     origin = letter.get("origin") or {}
@@ -115,10 +107,7 @@ def replay(
         _show_sample(session, sample)
         if how.dry_run:
             return EXIT_PROBLEM if any(one.get("error") for one in sample.get("sample") or ()) else 0
-        if not session.terminal.confirmed("replay them?"):
-            session.terminal.note(
-                "nothing was replayed" + ("" if session.terminal.is_interactive() else ": it needs --yes")
-            )
+        if not sure(session, how.yes, "replay them?", "replayed"):
             return EXIT_PROBLEM
     started = session.ask(management_calls.replay(body))
     session.terminal.line(f"replay {started['id']} {started['state']}")
@@ -128,15 +117,8 @@ def replay(
 def status(session: Session, number: str | None, output: Output) -> int:
     """Write one replay, or all."""
     found = [session.ask(management_calls.replay_of(number))] if number else session.ask(management_calls.replays())
-    if output in (Output.JSON, Output.YAML):
-        value: Any = found[0] if number else found
-        session.terminal.write(json_text(value) if output is Output.JSON else yaml_text(value))
-    elif output is Output.NAME:
-        session.terminal.write("".join(f"{one['id']}\n" for one in found))
-    elif found:
-        session.terminal.write(Table(_REPLAYS, output is Output.WIDE, session.terminal.styled).text(found))
-    else:
-        session.terminal.note("no replays")
+    if not (number and show_data(session, found[0], output)):
+        show_items(session, found, _REPLAYS, output, key=lambda one: one["id"], nothing="no replays")
     return 0
 
 
@@ -157,8 +139,7 @@ def resume(session: Session, number: str, wait: bool) -> int:
 def delete(session: Session, name: str, topic: bool, yes: bool) -> int:
     """Delete the letters before the first that is not replayed."""
     where = "topic" if topic else "connector"
-    if not yes and not session.terminal.confirmed(f"delete the replayed letters of {where} {name}?"):
-        session.terminal.note("nothing was deleted" + ("" if session.terminal.is_interactive() else ": it needs --yes"))
+    if not sure(session, yes, f"delete the replayed letters of {where} {name}?", "deleted"):
         return EXIT_PROBLEM
     answer = session.ask(management_calls.delete_letters(**{where: name}))
     session.terminal.line(f"{where} {name}: {compact(answer)}")
@@ -215,6 +196,10 @@ def _letter(session: Session, name: str, word: str) -> Letter:
             raise NotFoundError(f"connector {name} has no dead letter {word}")
 
 
+def _place_text(letter: Mapping[str, Any]) -> str:
+    return f"{letter['partition']}/{letter['offset']}"
+
+
 def _place(word: str) -> dict[str, int]:
     partition, slash, offset = word.partition("/")
     if not slash or not partition.isdigit() or not offset.isdigit():
@@ -228,10 +213,7 @@ def edit_of(patch_file: str | None, transforms_file: str | None) -> dict[str, An
     for key, file, kind in (("patch", patch_file, list), ("transforms", transforms_file, dict)):
         if file is None:
             continue
-        try:
-            edit[key] = json.loads(read_text(file))
-        except (ValueError, RecursionError) as error:
-            raise BadRequestError(f"{file} is no JSON: {error}") from error
+        edit[key] = read_json(file)
         if not isinstance(edit[key], kind):
             raise BadRequestError(f"{file}: expected a JSON {'array of operations' if kind is list else 'object'}")
     return {"edit": edit} if edit else {}

@@ -7,10 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from spark_connect_rt.app.cluster.applying import show_differences, state_call
+from spark_connect_rt.app.cluster.applying import state_call
 from spark_connect_rt.app.cluster.differences import offset_differences
-from spark_connect_rt.app.cluster.reading_files import read_text
+from spark_connect_rt.app.cluster.reading_files import read_offsets
 from spark_connect_rt.app.cluster.session import Session
+from spark_connect_rt.app.cluster.showing import show_offset_differences, sure
 from spark_connect_rt.app.cluster.steering import wait
 from spark_connect_rt.app.exit_codes import EXIT_PROBLEM
 from spark_connect_rt.client import calls
@@ -45,14 +46,13 @@ def _change(
 ) -> int:
     stop, dry_run, yes = how
     differences = offset_differences(*sides)
-    show_differences(session, f"connector {name}", differences)
+    show_offset_differences(session, f"connector {name}", differences)
     if not differences:
         session.terminal.line(f"connector {name}: its offsets are as they would be")
         return 0
     if dry_run:
         return 0
-    if not yes and not session.terminal.confirmed(f"write {len(differences)} offset(s) of connector {name}?"):
-        session.terminal.note("nothing was changed" + ("" if session.terminal.is_interactive() else ": it needs --yes"))
+    if not sure(session, yes, f"write {len(differences)} offset(s) of connector {name}?"):
         return EXIT_PROBLEM
     with _stopped(session, name, stop):
         answer = session.ask(call)
@@ -84,14 +84,7 @@ def _wanted(file: str | None, pair: tuple[str | None, str | None]) -> list[dict[
             _object(text, option) for text, option in zip(pair, ("--partition", "--offset"), strict=True)
         )
         return [{"partition": partition, "offset": offset}]
-    try:
-        found = json.loads(read_text(file))
-    except (ValueError, RecursionError) as error:
-        raise BadRequestError(f"{file} is no JSON: {error}") from error
-    offsets = found.get("offsets") if isinstance(found, dict) else found
-    if not isinstance(offsets, list) or not all(isinstance(one, dict) and "partition" in one for one in offsets):
-        raise BadRequestError(f'{file}: expected {{"offsets": [{{"partition": ..., "offset": ...}}]}}')
-    return [{"partition": one["partition"], "offset": one.get("offset")} for one in offsets]
+    return read_offsets(file)
 
 
 def _object(text: str | None, option: str) -> Any:

@@ -7,9 +7,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from spark_connect_rt.app.cluster.applying import show_differences
 from spark_connect_rt.app.cluster.differences import Difference, of_answer, offset_differences
 from spark_connect_rt.app.cluster.session import Session
+from spark_connect_rt.app.cluster.showing import show_differences, show_offset_differences, sure
 from spark_connect_rt.app.cluster.tables import compact, time_text
 from spark_connect_rt.app.cluster.times import time_ms
 from spark_connect_rt.app.exit_codes import EXIT_CHANGED_MEANWHILE, EXIT_DIFFERENT, EXIT_PROBLEM
@@ -46,7 +46,7 @@ def rollback(session: Session, name: str, number: int, words: Sequence[str], how
     if not differences:
         session.terminal.line(f"connector {name} unchanged")
         return 0
-    if how.dry_run or not _sure(session, how.yes, f"write this configuration of connector {name}?"):
+    if how.dry_run or not sure(session, how.yes, f"write this configuration of connector {name}?"):
         return 0 if how.dry_run else EXIT_PROBLEM
     session.ask(management_calls.rollback(name, number, secrets=secrets))
     session.terminal.line(f"connector {name} rolled back to change {number}")
@@ -57,7 +57,7 @@ def offsets_diff(session: Session, name: str, before: int, after: int) -> int:
     """Show what differs between the offsets after two changes of them. Exit code 6: something."""
     sides = [_offsets_after(session, name, number) for number in (before, after)]
     differences = offset_differences(*sides)
-    show_differences(session, f"connector {name}, from change {before} to {after}", differences)
+    show_offset_differences(session, f"connector {name}, from change {before} to {after}", differences)
     return EXIT_DIFFERENT if differences else 0
 
 
@@ -74,7 +74,7 @@ def undo_offsets(session: Session, name: str, number: int | None, how: How) -> i
     code = _show_moves(session, name, f"undo of change {number}", shown)
     if code is not None or how.dry_run:
         return code or 0
-    if not _sure(session, how.yes, f"stop connector {name}, write these offsets, start it again?"):
+    if not sure(session, how.yes, f"stop connector {name}, write these offsets, start it again?"):
         return EXIT_PROBLEM
     session.ask(management_calls.undo(name, number, force=how.force))
     session.terminal.line(f"connector {name}: change {number} of its offsets is undone")
@@ -89,7 +89,7 @@ def goto(session: Session, name: str, when: str, dry_run: bool, yes: bool) -> in
     code = _show_moves(session, name, title, shown)
     if code is not None or dry_run:
         return code or 0
-    if not _sure(session, yes, f"stop connector {name}, write these offsets, start it again?"):
+    if not sure(session, yes, f"stop connector {name}, write these offsets, start it again?"):
         return EXIT_PROBLEM
     session.ask(management_calls.offsets_goto(name, at_ms))
     session.terminal.line(f"connector {name}: offsets {title}")
@@ -102,7 +102,7 @@ def _show_moves(session: Session, name: str, title: str, shown: Mapping[str, Any
         Difference(compact(one["partition"]), _offset(one.get("from")), _offset(one.get("to")))
         for one in shown["offsets"]
     ]
-    show_differences(session, f"connector {name}, {title}", moves)
+    show_offset_differences(session, f"connector {name}, {title}", moves)
     problems: Sequence[str] = shown.get("problems") or ()
     for problem in problems:
         session.terminal.note(f"connectrt: {problem}")
@@ -135,10 +135,3 @@ def _offsets_after(session: Session, name: str, number: int) -> Sequence[Mapping
     after = change.get("after")
     found = after.get("offsets", ()) if isinstance(after, dict) else after
     return found or ()
-
-
-def _sure(session: Session, yes: bool, question: str) -> bool:
-    if yes or session.terminal.confirmed(question):
-        return True
-    session.terminal.note("nothing was changed" + ("" if session.terminal.is_interactive() else ": it needs --yes"))
-    return False

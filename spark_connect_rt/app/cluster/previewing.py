@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from spark_connect_rt.app.cluster.reading_files import read_one, read_text
+from spark_connect_rt.app.cluster.reading_files import read_offsets, read_one
 from spark_connect_rt.app.cluster.session import Session
-from spark_connect_rt.app.cluster.tables import Output, compact, json_text, yaml_text
+from spark_connect_rt.app.cluster.showing import show_data
+from spark_connect_rt.app.cluster.tables import Output, compact
 from spark_connect_rt.app.cluster.terminal import one_line
 from spark_connect_rt.app.exit_codes import EXIT_PROBLEM
 from spark_connect_rt.client import management_calls
-from spark_connect_rt.errors import BadRequestError
 
 _MARKS = {"ok": ("ok     ", "green"), "warning": ("warning", "yellow"), "problem": ("PROBLEM", "red")}
 _SHOWN = 300  # characters of a key or value
@@ -28,11 +27,9 @@ def preview(session: Session, word: str, options: Mapping[str, Any], offsets: st
     else:
         wanted["name"] = word
     if offsets is not None:
-        wanted |= {"from": "given", "offsets": _offsets(offsets)}
+        wanted |= {"from": "given", "offsets": read_offsets(offsets)}
     answer = session.ask(management_calls.preview(wanted))
-    if output in (Output.JSON, Output.YAML):
-        session.terminal.write(json_text(answer) if output is Output.JSON else yaml_text(answer))
-    else:
+    if not show_data(session, answer, output):
         for number, record in enumerate(answer["records"], 1):
             _show_record(session, number, record["stages"])
         count = len(answer["records"])
@@ -47,8 +44,7 @@ def check(session: Session, file: str, output: Output) -> int:
     """Have a file's connector checked against what it reaches. Exit code 1: a problem."""
     document = read_one(file)
     answer = session.ask(management_calls.check(document.config, document.name))
-    if output in (Output.JSON, Output.YAML):
-        session.terminal.write(json_text(answer) if output is Output.JSON else yaml_text(answer))
+    if show_data(session, answer, output):
         return 0 if answer["ok"] else EXIT_PROBLEM
     for line in management_calls.check_lines(answer):
         mark, style = _MARKS.get(line["level"], (line["level"], None))
@@ -92,14 +88,3 @@ def _sizes(sizes: Mapping[str, Any] | None) -> str:
 
 def _length(base64: str) -> int:
     return len(base64) * 3 // 4 - base64.count("=")
-
-
-def _offsets(file: str) -> list[Any]:
-    try:
-        found = json.loads(read_text(file))
-    except (ValueError, RecursionError) as error:
-        raise BadRequestError(f"{file} is no JSON: {error}") from error
-    offsets = found.get("offsets") if isinstance(found, dict) else found
-    if not isinstance(offsets, list):
-        raise BadRequestError(f"{file}: expected a list of offsets")
-    return offsets

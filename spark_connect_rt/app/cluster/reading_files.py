@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from typing import Any
 
 from spark_connect_rt.app.cluster.connector_documents import SUFFIXES, Document, documents_of, without_twins
 from spark_connect_rt.errors import BadConfigError, BadRequestError
@@ -52,6 +54,26 @@ def read_text(name: str) -> str:
         if name.endswith(".properties"):
             return content.decode("iso-8859-1")  # as Java does
         raise BadConfigError({name: [f"is not UTF-8: {error}"]}) from error
+
+
+def read_json(name: str) -> Any:
+    """Return the JSON that a file holds. Raises BadRequestError, BadConfigError."""
+    try:
+        return json.loads(read_text(name))
+    except (ValueError, RecursionError) as error:
+        raise BadRequestError(f"{name} is no JSON: {error}") from error
+
+
+def read_offsets(name: str) -> list[dict[str, Any]]:
+    """Return ``{"partition", "offset"}`` of a file as ``GET /connectors/NAME/offsets`` answers, or of its list alone.
+
+    Raises BadRequestError, BadConfigError.
+    """
+    found = read_json(name)
+    offsets = found.get("offsets") if isinstance(found, dict) else found
+    if not isinstance(offsets, list) or not all(isinstance(one, dict) and "partition" in one for one in offsets):
+        raise BadRequestError(f'{name}: expected {{"offsets": [{{"partition": ..., "offset": ...}}]}}')
+    return [{"partition": one["partition"], "offset": one.get("offset")} for one in offsets]
 
 
 def _texts(name: str) -> Iterable[tuple[str, str]]:

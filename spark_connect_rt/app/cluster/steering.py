@@ -11,6 +11,7 @@ from spark_connect_rt.app.cluster.kinds import rows_of
 from spark_connect_rt.app.cluster.rows import connector_row, connector_rows
 from spark_connect_rt.app.cluster.selecting import chosen_names, failed, is_pattern, selector
 from spark_connect_rt.app.cluster.session import Session, exit_code_of, lines_of
+from spark_connect_rt.app.cluster.showing import sure
 from spark_connect_rt.app.exit_codes import EXIT_PROBLEM, EXIT_TIMED_OUT
 from spark_connect_rt.client import calls
 from spark_connect_rt.client.calls import Call
@@ -69,11 +70,7 @@ def delete(session: Session, chosen: Chosen, yes: bool, dry_run: bool = False) -
     names = _meant(session, chosen)
     if names and not yes and not dry_run:
         session.terminal.note(f"to be deleted: {', '.join(names)}")
-        if not session.terminal.is_interactive():
-            session.terminal.note("nothing was deleted: it needs --yes where nobody can be asked")
-            return EXIT_PROBLEM
-        if not session.terminal.confirmed(f"delete {len(names)} connector(s)?"):
-            session.terminal.note("nothing was deleted")
+        if not sure(session, yes, f"delete {len(names)} connector(s)?", "deleted"):
             return EXIT_PROBLEM
     return _for_each(session, VERBS["delete"], names, dry_run)
 

@@ -1,6 +1,7 @@
 """The words ``connectrt plugins list|install|remove|describe|docs|search``, and ``connectrt plugins FILE`` as before.
 
-What they do is app/commands/plugin_actions.py, imported when it is needed.
+With ``--url`` or ``--context`` they act on a cluster, else on this machine's folders. What they do is
+app/commands/plugin_actions.py, imported when it is needed.
 """
 
 from __future__ import annotations
@@ -8,16 +9,21 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
-from typing import Annotated
+from typing import Annotated, Any
 
 import typer
 from typer.core import TyperGroup
+
+from spark_connect_rt.app.cluster.session import run
+from spark_connect_rt.app.commands.cluster.cluster_command import ContextName, session_of
 
 Act = Callable[[Path | None, Sequence[str] | None, Callable[[Mapping[str, str]], int]], object]
 
 File = Annotated[Path | None, typer.Option("--file", "-f", help="The worker's properties file.")]
 ListFile = Annotated[Path | None, typer.Argument(help="The worker's properties file.")]
-Url = Annotated[str | None, typer.Option("--url", help="A running worker: it is asked, or does it with its group.")]
+Url = Annotated[
+    str | None, typer.Option("--url", help="Addresses of running workers: they are asked, or do it with their group.")
+]
 Override = Annotated[list[str] | None, typer.Option("--set", help="name=value, wins over the file; repeatable.")]
 AsJson = Annotated[bool, typer.Option("--json", help="JSON instead of a table.")]
 Check = Annotated[bool, typer.Option("--check", help="Import each one, too: this finds what metadata cannot tell.")]
@@ -32,6 +38,9 @@ PluginVersion = Annotated[str, typer.Option("--version", help="Of the plug-in; n
 Words = Annotated[list[str], typer.Argument(help="What to look for: a name, a system.")]
 
 
+REQUEST_LIMIT_S = 1_800.0  # of an install: large archives, many workers
+
+
 class _OrFile(TyperGroup):
     """A group of words whose ``list`` may be left out: ``connectrt plugins worker.properties``."""
 
@@ -41,71 +50,124 @@ class _OrFile(TyperGroup):
         return super().parse_args(ctx, args)
 
 
+class _Places:
+    """Finds out where a word acts, and lets it act there: a place and an exit code are all that a word knows."""
+
+    def __init__(self, act: Act) -> None:
+        self._act = act
+
+    def carry_out(
+        self,
+        ctx: typer.Context,
+        cluster: tuple[str | None, str | None],
+        worker_file: tuple[Path | None, Sequence[str] | None],
+        word: Callable[[Any], int],
+    ) -> None:
+        """Call ``word`` with its PluginPlace; ``cluster``: context and url, ``worker_file``: with its overrides."""
+        from spark_connect_rt.app.commands.plugin_places import OnCluster, OnThisMachine
+
+        if not any(cluster):
+            self._act(*worker_file, lambda settings: word(OnThisMachine(settings)))
+            return
+        session = session_of(ctx, *cluster, limit_s=REQUEST_LIMIT_S)
+        if code := run(session, lambda session: word(OnCluster(session))):
+            raise SystemExit(code)
+
+
 def add_plugin_commands(cli: typer.Typer, act: Act) -> None:
     """Add the group of words; ``act`` reads the file, runs, turns errors into exit codes."""
     plugins = typer.Typer(
         cls=_OrFile, help="Plug-ins: listed, explained, found, installed, removed.", no_args_is_help=True
     )
     cli.add_typer(plugins, name="plugins")
-    _add_reading(plugins, act)
-    _add_changing(plugins, act)
+    places = _Places(act)
+    _add_reading(plugins, places)
+    _add_changing(plugins, places)
+    _add_search(plugins, act)
 
 
-def _add_reading(plugins: typer.Typer, act: Act) -> None:
+def _add_reading(plugins: typer.Typer, places: _Places) -> None:
     @plugins.command("list")
     def list_plugins(
-        file: ListFile = None, check: Check = False, url: Url = None, as_json: AsJson = False, override: Override = None
+        ctx: typer.Context,
+        file: ListFile = None,
+        check: Check = False,
+        url: Url = None,
+        context: ContextName = None,
+        as_json: AsJson = False,
+        override: Override = None,
     ) -> None:
         """List the plug-ins a worker has, and what is wrong with the broken ones (then exit code 1)."""
-        act(file, override, lambda settings: actions().show(settings, check, url, as_json))
+        places.carry_out(ctx, (context, url), (file, override), lambda place: actions().show(place, check, as_json))
 
     @plugins.command()
     def describe(
+        ctx: typer.Context,
         name: PluginName,
         version: PluginVersion = "",
         file: File = None,
         url: Url = None,
+        context: ContextName = None,
         as_json: AsJson = False,
         override: Override = None,
     ) -> None:
         """Show the settings of a plug-in as a table."""
-        act(file, override, lambda settings: actions().describe(settings, name, version, url, as_json))
+        places.carry_out(
+            ctx, (context, url), (file, override), lambda place: actions().describe(place, name, version, as_json)
+        )
 
     @plugins.command()
     def docs(
+        ctx: typer.Context,
         name: PluginName,
         version: PluginVersion = "",
         file: File = None,
         url: Url = None,
+        context: ContextName = None,
         override: Override = None,
     ) -> None:
         """Write the settings of a plug-in as a page of Markdown."""
-        act(file, override, lambda settings: actions().docs(settings, name, version, url))
-
-    @plugins.command()
-    def search(words: Words, as_json: AsJson = False) -> None:
-        """Look for connectors on Maven Central; where it cannot be asked, in a list of well-known ones."""
-        act(None, None, lambda settings: actions().search(" ".join(words), as_json))
+        places.carry_out(ctx, (context, url), (file, override), lambda place: actions().docs(place, name, version))
 
 
-def _add_changing(plugins: typer.Typer, act: Act) -> None:
+def _add_changing(plugins: typer.Typer, places: _Places) -> None:
     @plugins.command()
     def install(
+        ctx: typer.Context,
         source: Source,
         sha512: Sha512 = "",
         name: AsName = "",
         version: AsVersion = "",
         file: File = None,
         url: Url = None,
+        context: ContextName = None,
         override: Override = None,
     ) -> None:
-        """Install a plug-in: on every worker of the group of --url, else in the folder that --file leads to."""
-        act(file, override, lambda settings: actions().install(settings, (source, sha512, name, version), url))
+        """Install a plug-in: on every worker of a cluster (--url, --context), else in the folder of --file."""
+        from spark_connect_rt.ports.plugin_installs import WantedPlugin
+
+        wanted = WantedPlugin(source, sha512, name, version)
+        places.carry_out(ctx, (context, url), (file, override), lambda place: actions().install(place, wanted))
 
     @plugins.command()
-    def remove(name: Name, version: Version, file: File = None, url: Url = None, override: Override = None) -> None:
-        """Remove an installed plug-in. With --url it is refused while a connector of the group uses it."""
-        act(file, override, lambda settings: actions().remove(settings, name, version, url))
+    def remove(
+        ctx: typer.Context,
+        name: Name,
+        version: Version,
+        file: File = None,
+        url: Url = None,
+        context: ContextName = None,
+        override: Override = None,
+    ) -> None:
+        """Remove an installed plug-in; from a cluster (--url, --context) only while no connector of it uses it."""
+        places.carry_out(ctx, (context, url), (file, override), lambda place: actions().remove(place, name, version))
+
+
+def _add_search(plugins: typer.Typer, act: Act) -> None:
+    @plugins.command()
+    def search(words: Words, as_json: AsJson = False) -> None:
+        """Look for connectors on Maven Central; where it cannot be asked, in a list of well-known ones."""
+        act(None, None, lambda settings: actions().search(" ".join(words), as_json))
 
 
 def actions() -> ModuleType:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from spark_connect_rt.app.management.log_sources import SHORT_HEAD, topic_source
 from spark_connect_rt.config.client_properties import (
     log_client_properties,
     replay_log_properties,
@@ -10,7 +11,6 @@ from spark_connect_rt.config.client_properties import (
 )
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
 from spark_connect_rt.management.letters.connector_feed import HerderFeed
 from spark_connect_rt.management.letters.desk import LetterDesk, Marks
@@ -19,14 +19,11 @@ from spark_connect_rt.management.letters.letter_forms import LetterForms
 from spark_connect_rt.management.letters.letter_topics import LetterTopics
 from spark_connect_rt.management.letters.marks_seen import marks_of
 from spark_connect_rt.management.letters.queues import Queues
-from spark_connect_rt.management.letters.replay_log import OnEnd, ReplayLog, ReplayTopic
+from spark_connect_rt.management.letters.replay_log import ReplayLog
 from spark_connect_rt.management.letters.replay_run import RunParts
 from spark_connect_rt.management.letters.replays import LetterReplays
 from spark_connect_rt.ports.herder import HerderApi
-from spark_connect_rt.ports.supervision import Part
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
-
-SHORT_SEGMENTS = {"segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}  # every start reads all of it
 
 
 def dead_letters(
@@ -38,7 +35,9 @@ def dead_letters(
     plugin = deps.plugins.class_of
     shown = LetterForms(queues.config_of, config.raw, plugin, leaves_nothing=True)
     sent = LetterForms(queues.config_of, config.raw, plugin)
-    replay_log = ReplayLog(_replay_topic(config, admin))
+    topic = replays_topic(config)
+    source = None if topic is None else topic_source(topic, admin, replay_log_properties(config))
+    replay_log = ReplayLog(None if topic is None else topic.name, source)
 
     def marks(_topic: str, topic_id: str) -> Marks:
         return marks_of(replay_log, topic_id)
@@ -64,7 +63,7 @@ def replays_topic(config: WorkerConfig) -> TopicSpec | None:
     if named is None and configs is None:
         return None
     replication = configs.replication_factor if configs else -1
-    return TopicSpec(named or f"{configs.name if configs else ''}-replays", 1, replication, SHORT_SEGMENTS)
+    return TopicSpec(named or f"{configs.name if configs else ''}-replays", 1, replication, SHORT_HEAD)
 
 
 def own_topics(config: WorkerConfig) -> set[str]:
@@ -78,17 +77,3 @@ def own_topics(config: WorkerConfig) -> set[str]:
     course = f"{history}-course" if history else None
     plugins = config.plugin_install.connectrt_plugins_storage_topic
     return stored | {one for one in (plugins, history, course, own.connectrt_replays_storage_topic) if one}
-
-
-def _replay_topic(config: WorkerConfig, admin: KafkaAdmin) -> ReplayTopic | None:
-    spec = replays_topic(config)
-    if spec is None:
-        return None
-
-    def open_log(on_end: OnEnd) -> KafkaCompactedLog:
-        def ended(part: Part, error: BaseException | str) -> None:  # the worker goes on: no connector needs it
-            on_end(f"{part.title} ended: {error}")
-
-        return KafkaCompactedLog(spec, admin, replay_log_properties(config), exact_partitions=1, report=ended)
-
-    return ReplayTopic(spec.name, lambda: admin.partition_count(spec.name) is not None, open_log)

@@ -5,28 +5,25 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
+from spark_connect_rt.app.management.log_sources import SHORT_HEAD, topic_source
 from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.config.worker.standalone_config import StandaloneConfig
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
-from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
+from spark_connect_rt.management.event_memory import EventMemory
 from spark_connect_rt.management.history.course_keeper import CourseKeeper
 from spark_connect_rt.management.history.declared_settings import DeclaredByPlugins
 from spark_connect_rt.management.history.recorder import Recorder
 from spark_connect_rt.management.history.service import RangeProblems, WorkerHistory
 from spark_connect_rt.management.history.sink_ranges import SinkRanges
-from spark_connect_rt.ports.compacted_log import CompactedLog
-from spark_connect_rt.ports.supervision import Part
+from spark_connect_rt.ports.management.events import NameClient, no_client
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.worker_views import WorkerViews
 from spark_connect_rt.stores.course_store import CourseStore
 from spark_connect_rt.stores.history_store import HistoryStore
-from spark_connect_rt.stores.lazy_log import LogSource, OnEnd
+from spark_connect_rt.stores.lazy_log import LogSource
 from spark_connect_rt.stores.local_log import LocalCompactedLog
 from spark_connect_rt.stores.offset_file import OffsetFile
-
-# Else every start would read what was replaced long ago: the broker never compacts the last segment.
-SHORT_HEAD = {"segment.bytes": "1048576", "min.cleanable.dirty.ratio": "0.1"}
 
 
 def history_topics(config: WorkerConfig) -> tuple[TopicSpec, TopicSpec] | None:
@@ -55,8 +52,17 @@ def worker_history(
     if topics is None:
         sources = _local_sources(config)
     else:
-        sources = (topic_source(config, admin, topics[0]), topic_source(config, admin, topics[1]))
-    return history_over(sources, worker_id, deps, views, is_alone=topics is None, range_problems=SinkRanges(deps))
+        clients = log_client_properties(config, "history")
+        sources = (topic_source(topics[0], admin, clients), topic_source(topics[1], admin, clients))
+    return history_over(
+        sources,
+        worker_id,
+        deps,
+        views,
+        is_alone=topics is None,
+        range_problems=SinkRanges(deps),
+        name_client=deps.record_event.name_client if isinstance(deps.record_event, EventMemory) else no_client,
+    )
 
 
 def history_over(
@@ -68,6 +74,7 @@ def history_over(
     is_alone: bool,
     range_problems: RangeProblems,
     course_period_s: float = 60.0,
+    name_client: NameClient = no_client,
 ) -> WorkerHistory:
     """Return a history over logs of changes and of the course; it watches the stores of ``deps`` from now on."""
     settings = deps.settings.worker.management
@@ -76,7 +83,7 @@ def history_over(
         sources[0], settings.connectrt_history_changes_max, settings.connectrt_history_age_max_ms, now_ms
     )
     declared = DeclaredByPlugins(deps)
-    recorder = Recorder(worker_id, store, declared, views.is_leader, now_ms, alone=is_alone)
+    recorder = Recorder(worker_id, store, declared, views.is_leader, now_ms, alone=is_alone, name_client=name_client)
     deps.config_store.watch(recorder.config_changed)
     deps.offset_notes.listen(recorder.offsets_changed)
     course = CourseKeeper(
@@ -90,19 +97,6 @@ def history_over(
         course_period_s,
     )
     return WorkerHistory(store, recorder, course, declared, now_ms, range_problems)
-
-
-def topic_source(config: WorkerConfig, admin: KafkaAdmin, topic: TopicSpec) -> LogSource:
-    """Return where the log of one topic comes from; it is made when something is written."""
-
-    def open_log(on_end: OnEnd) -> CompactedLog:
-        def ended(part: Part, error: BaseException | str) -> None:  # the worker goes on: no connector needs it
-            on_end(f"{part.title} ended: {error}")
-
-        clients = log_client_properties(config, "history", None)
-        return KafkaCompactedLog(topic, admin, clients, exact_partitions=1, report=ended)
-
-    return LogSource(lambda: admin.partition_count(topic.name) is not None, open_log)
 
 
 def _local_sources(config: WorkerConfig) -> tuple[LogSource, LogSource]:

@@ -9,8 +9,10 @@ import getpass
 import socket
 from collections.abc import Callable, Sequence
 
-from spark_connect_rt.app.management.history_parts import history_topics, topic_source
+from spark_connect_rt.app.management.history_parts import history_topics
+from spark_connect_rt.app.management.log_sources import topic_source
 from spark_connect_rt.app.wiring import admin_of
+from spark_connect_rt.config.client_properties import log_client_properties
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.planning.offset_changes import OffsetPair
@@ -27,7 +29,7 @@ def record_offsets(config: WorkerConfig, changes: Sequence[OffsetsChanged], say:
         return
     clock, admin = SystemClock(), admin_of(config)
     store = HistoryStore(
-        topic_source(config, admin, topics[0]),
+        topic_source(topics[0], admin, log_client_properties(config, "history")),
         settings.connectrt_history_changes_max,
         settings.connectrt_history_age_max_ms,
         clock.now_ms,

@@ -32,7 +32,8 @@ class EventLine:
 def event_line(one: Mapping[str, Any]) -> EventLine:
     """Return one event of the API; a kind of tomorrow is shown as it is."""
     kind = text(one.get("kind"))
-    details = tuple((str(name), detail_text(value)) for name, value in mapping(one.get("details")).items())
+    known = {"who": one.get("who"), **mapping(one.get("details"))}
+    details = tuple((str(name), detail_text(value)) for name, value in known.items())
     return EventLine(
         id=text(one.get("id")),
         at_ms=whole(one.get("at_ms")) or 0,

@@ -67,7 +67,8 @@ class Copied:
 
 def obstacles(consumer: Mapping[str, str], producer: Mapping[str, str]) -> list[str]:
     """Return the properties of both sides, by name, that a BatchCopier does not honour."""
-    return sorted({*reading.not_honoured(consumer), *writing.not_honoured(producer)})
+    of_transactions = {"transactional.id"} & producer.keys()
+    return sorted({*reading.not_honoured(consumer), *writing.not_honoured(producer), *of_transactions})
 
 
 class BatchCopier:

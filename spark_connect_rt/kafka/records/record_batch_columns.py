@@ -38,6 +38,8 @@ _MOST_OF_HEADER = 2 * 5  # the lengths of its key and its value
 _HEAD = struct.Struct(">qiibI")  # base offset, length of what follows it, leader epoch, magic, CRC of what follows it
 _BODY = struct.Struct(">hiqqqhii")  # attributes, last delta, first and last time, producer (id, epoch, sequence), count
 _NO_EPOCH, _MAGIC, _NO_PRODUCER = -1, 2, (-1, -1, -1)
+_TRANSACTIONAL = 0x10  # of the attributes
+MOST_SEQUENCE = 2**31 - 1
 _LENGTH_ENDS = 12
 _FEW_BYTES = 64 << 10
 
@@ -76,7 +78,37 @@ def record_bytes(rows: pa.RecordBatch) -> Numbers:
     return sizes
 
 
+@dataclass(frozen=True, slots=True)
+class LaidOutRecords:
+    """The records of a batch, but for the head that says who produced them. ``content`` may be called again."""
+
+    count: int
+    size: int  # bytes of the whole batch
+    _codec: int
+    _first_ms: int
+    _latest_ms: int
+    _pieces: Pieces
+
+    def content(self, producer: tuple[int, int, int] | None = None) -> bytes:
+        """Return the batch. ``producer``: id, epoch and first sequence number of one that writes transactions."""
+        attributes = self._codec if producer is None else self._codec | _TRANSACTIONAL
+        times = (self._first_ms, self._latest_ms)
+        body = _BODY.pack(attributes, self.count - 1, *times, *(producer or _NO_PRODUCER), self.count)
+        crc = reduce(lambda crc, piece: crc32c(piece, crc), self._pieces, crc32c(body))
+        return b"".join((_HEAD.pack(0, self.size - _LENGTH_ENDS, _NO_EPOCH, _MAGIC, crc), body, *self._pieces))
+
+
+def next_sequence(sequence: int, records: int) -> int:
+    """Return the number behind a batch's last one; behind the largest comes 0 (Java ``incrementSequence``)."""
+    return (sequence + records) % (MOST_SEQUENCE + 1)
+
+
 def record_batch(rows: pa.RecordBatch, now_ms: int, compression: Compression) -> bytes:
+    """Return a batch of records; see ``laid_out_records``."""
+    return laid_out_records(rows, now_ms, compression).content()
+
+
+def laid_out_records(rows: pa.RecordBatch, now_ms: int, compression: Compression) -> LaidOutRecords:
     """Return a batch of these records, at least one, of one partition; the broker gives them their offsets.
 
     Args:
@@ -90,11 +122,8 @@ def record_batch(rows: pa.RecordBatch, now_ms: int, compression: Compression) ->
     if compression.kind != "none":
         kind, encode, usual = _CODECS[compression.kind]
         records = [encode(b"".join(records), usual if compression.level is None else compression.level)]
-    count = rows.num_rows
-    body = _BODY.pack(kind, count - 1, int(times[0]), int(times.max()), *_NO_PRODUCER, count)
-    length = _HEAD.size - _LENGTH_ENDS + len(body) + sum(map(len, records))
-    crc = reduce(lambda crc, piece: crc32c(piece, crc), records, crc32c(body))
-    return b"".join((_HEAD.pack(0, length, _NO_EPOCH, _MAGIC, crc), body, *records))
+    size = BATCH_OVERHEAD + sum(map(len, records))
+    return LaidOutRecords(rows.num_rows, size, kind, int(times[0]), int(times.max()), records)
 
 
 def _times(column: pa.Array | None, count: int, now_ms: int) -> Numbers:

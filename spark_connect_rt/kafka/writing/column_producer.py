@@ -14,6 +14,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from contextlib import suppress
 
 import pyarrow as pa
 from confluent_kafka import KafkaError
@@ -47,10 +48,16 @@ class ColumnProducer:
         self._runs = DeliveryRuns()
         self._failure: ConnectError | None = None
         self._end_by_s = math.inf
+        self._start(self._new_sender(settings))
+
+    def _new_sender(self, settings: ColumnSettings) -> ColumnSender:
+        return ColumnSender(settings, self._delivered)
+
+    def _start(self, sender: ColumnSender) -> None:
+        self._sender = sender
         self._runner = asyncio.Runner()
         self._loop = self._runner.get_loop()
-        self._sender = ColumnSender(settings, self._delivered)
-        self._sending = self._loop.create_task(self._sender.run())
+        self._sending = self._loop.create_task(sender.run())
         self._thread = threading.Thread(target=self._run, name="column-producer", daemon=True)
         self._thread.start()
 
@@ -96,15 +103,16 @@ class ColumnProducer:
     def close(self) -> None:
         """See ``ports.executor_clients.BatchProducer.close``."""
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._sending.cancel)
+            with suppress(RuntimeError):  # the loop was closed meanwhile
+                self._loop.call_soon_threadsafe(self._sending.cancel)
             self._thread.join(CLOSE_LIMIT_S)
 
-    def _wait(self, fact: Callable[[], bool], limit_ms: int) -> bool:
-        """Wait for a fact; return whether it came. Raises the first failure."""
+    def _wait(self, fact: Callable[[], bool], limit_ms: int, *, hurried: bool = True) -> bool:
+        """Wait for a fact; return whether it came. Raises the first failure. ``hurried``: see ``hurry``."""
         latest_s = time.monotonic() + limit_ms / 1000
         with self._changed:
             while self._failure is None and not fact():
-                left_s = min(latest_s, self._end_by_s) - time.monotonic()
+                left_s = (min(latest_s, self._end_by_s) if hurried else latest_s) - time.monotonic()
                 if left_s <= 0:
                     return False
                 self._changed.wait(min(left_s, threading.TIMEOUT_MAX))

@@ -45,7 +45,7 @@ _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 
 
 @dataclass(frozen=True, slots=True)
-class _Rows:
+class Rows:
     """Rows of one partition."""
 
     columns: pa.RecordBatch
@@ -53,12 +53,12 @@ class _Rows:
     now_ms: int
     until_s: float
 
-    def slice(self, first: int, end: int | None = None) -> _Rows:
+    def slice(self, first: int, end: int | None = None) -> Rows:
         columns = self.columns.slice(first, None if end is None else end - first)
-        return _Rows(columns, self.sizes[first:end], self.now_ms, self.until_s)
+        return Rows(columns, self.sizes[first:end], self.now_ms, self.until_s)
 
 
-_Ready = tuple[_Rows, ReadyBatch]
+_Ready = tuple[Rows, ReadyBatch]
 
 
 class ColumnSender:
@@ -70,7 +70,7 @@ class ColumnSender:
         self._settings = settings
         self._on_delivered = on_delivered
         self._produced = Inbox()
-        self._waiting: dict[TopicPartition, deque[_Rows]] = {}
+        self._waiting: dict[TopicPartition, deque[Rows]] = {}
         self._requests = Requests(settings.request_bytes)
         self._producer: Any = None
 
@@ -112,7 +112,7 @@ class ColumnSender:
             if place not in self._waiting:
                 self._waiting[place] = deque()
                 idle.append(place)
-            rows = _Rows(columns, record_bytes(columns), produced.now_ms, produced.until_s)
+            rows = Rows(columns, record_bytes(columns), produced.now_ms, produced.until_s)
             self._waiting[place].append(rows)
         return idle
 
@@ -139,15 +139,15 @@ class ColumnSender:
                 ready = self._full_batch(waiting)
         del self._waiting[place]
 
-    def _full_batch(self, waiting: deque[_Rows]) -> _Ready | None:
+    def _full_batch(self, waiting: deque[Rows]) -> _Ready | None:
         limit = self._settings.batch_bytes
         return self._laid_out(_taken(waiting, limit)) if _fill(waiting, limit) else None
 
-    def _laid_out(self, rows: _Rows) -> _Ready:
+    def _laid_out(self, rows: Rows) -> _Ready:
         content = record_batch(rows.columns, rows.now_ms, self._settings.compression)
         return rows, ReadyBatch(content, len(rows.sizes))
 
-    async def _send(self, place: TopicPartition, rows: _Rows, batch: ReadyBatch) -> None:
+    async def _send(self, place: TopicPartition, rows: Rows, batch: ReadyBatch) -> None:
         count, doing = len(rows.sizes), f"producing to {place}"
         try:
             async with asyncio.timeout_at(rows.until_s):
@@ -214,15 +214,15 @@ def _retrieve_outcome(sent: asyncio.Future[Any]) -> None:
         sent.exception()
 
 
-def _fill(waiting: Iterable[_Rows], batch_bytes: int) -> bool:
+def _fill(waiting: Iterable[Rows], batch_bytes: int) -> bool:
     """Tell whether rows make a batch, or more."""
     size = 0
     return any((size := size + int(rows.sizes.sum())) >= batch_bytes for rows in waiting)
 
 
-def _taken(waiting: deque[_Rows], most_bytes: int) -> _Rows:
+def _taken(waiting: deque[Rows], most_bytes: int) -> Rows:
     """Take rows with the same columns from the front, a batch of them, at least one."""
-    taken, size = list[_Rows](), 0
+    taken, size = list[Rows](), 0
     while waiting and (not taken or waiting[0].columns.schema.equals(taken[0].columns.schema)):
         first = waiting.popleft()
         fit = int(np.searchsorted(np.cumsum(first.sizes), most_bytes - size, side="right"))
@@ -236,4 +236,4 @@ def _taken(waiting: deque[_Rows], most_bytes: int) -> _Rows:
     if len(taken) == 1:
         return taken[0]
     columns, sizes = joined([one.columns for one in taken]), np.concatenate([one.sizes for one in taken])
-    return _Rows(columns, sizes, taken[0].now_ms, taken[0].until_s)
+    return Rows(columns, sizes, taken[0].now_ms, taken[0].until_s)

@@ -24,6 +24,7 @@ _JAVAS = (
     "metadata.max.age.ms",
     "request.timeout.ms",
     "retry.backoff.ms",
+    "transaction.timeout.ms",
 )
 _DEFAULTS = {
     **{name: client_setting("producer", name) for name in _JAVAS},
@@ -34,13 +35,23 @@ _DEFAULTS = {
 _TEXTS: Mapping[str, tuple[str, ...]] = {
     "acks": ("all", "-1", "1"),
     "compression.type": CODECS,
-    "enable.idempotence": ("false",),
+    "enable.idempotence": ("false",),  # of one that writes transactions: true
     "security.protocol": ("plaintext", "ssl", "sasl_plaintext", "sasl_ssl"),
     "sasl.mechanism": ("plain", "scram-sha-256", "scram-sha-512", "oauthbearer"),
 }
+_ID = "transactional.id"
+_OF_TRANSACTIONS = {"acks": ("all", "-1"), "enable.idempotence": ("true",)}
 _LEVELS = {f"compression.{kind}.level": range(1, most + 1) for kind, most in (("gzip", 9), ("lz4", 12), ("zstd", 22))}
 _COUNTS = range(2**63)
 _OTHERS = SECURITY_USED | {"bootstrap.servers", "client.id", "key.serializer", "value.serializer", *OFFSET_REPORTS}
+
+
+@dataclass(frozen=True, slots=True)
+class Transactional:
+    """Of a producer that writes transactions: its id, and how long one may be open."""
+
+    id: str
+    timeout_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,16 +67,20 @@ class ColumnSettings:
     retry_backoff_ms: int
     compression: Compression
     reports_offsets: bool  # of what is delivered
+    transaction: Transactional | None = None
 
 
 def not_honoured(config: Mapping[str, str]) -> list[str]:
     """Return the properties that a ColumnProducer does not honour, or not with what they are set to; sorted."""
     texts = _texts(config)
     numbers = {**dict.fromkeys(_DEFAULTS, _COUNTS), **_LEVELS}
-    others = {name for name in config if name not in _TEXTS and name not in numbers and name not in _OTHERS}
-    others |= {name for name, text in texts.items() if text not in _TEXTS[name]}
+    transactional = _ID in config
+    allowed = {**_TEXTS, **_OF_TRANSACTIONS} if transactional else _TEXTS
+    known = {*_TEXTS, *numbers, *_OTHERS, *((_ID,) if transactional else ())}
+    others = {name for name in config if name not in known}
+    others |= {name for name, text in texts.items() if text not in allowed[name]}
     others |= {name for name in numbers if name in config and not _within(config[name], numbers[name])}
-    if "enable.idempotence" not in texts:
+    if "enable.idempotence" not in texts and not transactional:
         others.add("enable.idempotence")  # Java's default is an idempotent producer
     if texts.get("security.protocol", "").startswith("sasl") and "sasl.mechanism" not in texts:
         others.add("sasl.mechanism")  # GSSAPI, by default
@@ -114,4 +129,5 @@ def column_settings(config: Mapping[str, str]) -> ColumnSettings | None:
         retry_backoff_ms=numbers["retry.backoff.ms"],
         compression=Compression(kind, None if level is None else int(level)),
         reports_offsets=OFFSET_REPORTS.items() <= config.items(),
+        transaction=Transactional(config[_ID], numbers["transaction.timeout.ms"]) if _ID in config else None,
     )

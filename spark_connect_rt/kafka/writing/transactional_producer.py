@@ -17,8 +17,8 @@ from confluent_kafka import KafkaError, KafkaException
 from spark_connect_rt.errors import ConnectError, FencedError, TimedOutError
 from spark_connect_rt.kafka.error_mapping import connect_error, is_code, kafka_error
 from spark_connect_rt.kafka.writing.batch_producer import KafkaBatchProducer
+from spark_connect_rt.kafka.writing.fencing import fenced_error
 
-FENCED = "CRT-1061"
 _SENT_LIMIT_MS = 5_000  # for what is aborted to go out; without a broker the abort itself has to wait
 _FENCING = ("_FENCED", "PRODUCER_FENCED", "INVALID_PRODUCER_EPOCH", "FENCED_INSTANCE_ID")
 
@@ -108,13 +108,7 @@ class KafkaTransactionalProducer(KafkaBatchProducer):
 
     def _fenced(self, error: Any) -> FencedError:
         why = self._fenced_by or (error.str() if isinstance(error, KafkaError) else str(error))
-        return FencedError(
-            f"The producer with transactional id {self._id} is fenced: a newer run of this task has begun elsewhere, "
-            f"or its transaction was open for longer than transaction.timeout.ms. Nothing of the open transaction is "
-            f"visible to readers of committed data. If the task runs nowhere else, restart it; if it happens again, "
-            f"raise producer.override.transaction.timeout.ms or use transaction.boundary=poll ({why})",
-            code=FENCED,
-        )
+        return fenced_error(self._id, why)
 
     def _note(self, error: Any) -> None:
         super()._note(error)

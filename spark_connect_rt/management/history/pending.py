@@ -22,6 +22,7 @@ from spark_connect_rt.ports.herder_requests import (
     SetGroupLoggerLevel,
     SetTargetState,
 )
+from spark_connect_rt.ports.management.events import NameClient, no_client
 from spark_connect_rt.ports.management.history import CONFIG, LOGGER, OFFSETS, STATE
 
 PASSED_ON_MS, LEADER_MS, OTHERS_MS = 3_000, 5_000, 20_000
@@ -36,6 +37,7 @@ class Seen:
     Attributes:
         position: in the config topic; None: it is not of that topic, and nobody else sees it.
         is_live: False: it was made before this worker read the topic.
+        event_key: of the event of the same change.
     """
 
     kind: str
@@ -47,6 +49,7 @@ class Seen:
     position: int | None = None
     state: str | None = None
     is_live: bool = True
+    event_key: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +84,7 @@ class Pending:
     """Not thread-safe."""
 
     others_extra_ms: int = 0  # this worker's share of a spread, so that not all write at once
+    name_client: NameClient = no_client
     waiting: list[Waiting] = field(default_factory=list)
     given_up: int = 0
     _answered: list[_Answered] = field(default_factory=list)
@@ -127,9 +131,10 @@ class Pending:
         """Return when there is something to record."""
         return min((one.due_ms for one in self.waiting), default=None)
 
-    @staticmethod
-    def _attribute(one: Waiting, asked: Asked, now_ms: int) -> None:
+    def _attribute(self, one: Waiting, asked: Asked, now_ms: int) -> None:
         one.asked = asked
+        if one.seen.event_key:
+            self.name_client(one.seen.event_key, asked.who)
         one.due_ms = now_ms if asked.here or one.seen.position is None else now_ms + PASSED_ON_MS
 
 

@@ -25,6 +25,7 @@ from spark_connect_rt.planning.history.hidden_settings import (
 )
 from spark_connect_rt.ports.herder_requests import Request
 from spark_connect_rt.ports.hidden_values import without_secrets
+from spark_connect_rt.ports.management.events import NameClient, config_event_key, no_client
 from spark_connect_rt.ports.management.history import CONFIG, LOGGER, OFFSETS, STATE, STATE_NAMES, Change
 from spark_connect_rt.ports.management.offset_notes import OffsetsChanged
 from spark_connect_rt.state.config_changes import ConfigChange
@@ -53,8 +54,12 @@ class Recorder:
         *,
         alone: bool = False,
         delays_ms: int | None = None,
+        name_client: NameClient = no_client,
     ) -> None:
-        """``alone``: there is no group, and positions mean nothing. ``declared`` runs plug-in code."""
+        """``alone``: there is no group, and positions mean nothing. ``declared`` runs plug-in code.
+
+        ``name_client`` learns who asked for a change, for its event.
+        """
         self._worker_id = worker_id
         self._store = store
         self._declared = declared
@@ -63,7 +68,8 @@ class Recorder:
         self._alone = alone
         self._changed = threading.Condition()
         extra_ms = zlib.crc32(worker_id.encode()) % 10_000 if delays_ms is None else delays_ms
-        self._pending = Pending(extra_ms)
+        self._name_client = name_client
+        self._pending = Pending(extra_ms, name_client)
         # Read at the start, the last of each kind: which of them are new, the history says.
         self._unread: dict[tuple[str, str], Seen] = {}
         self._stopping = False
@@ -112,7 +118,7 @@ class Recorder:
     def offsets_changed(self, change: OffsetsChanged) -> None:
         """Take a change of offsets that this worker carried out; returns at once."""
         before, after = _offsets(change.before), _offsets(change.after)
-        seen = Seen(OFFSETS, change.connector, change.action, before, after, self._now_ms())
+        seen = Seen(OFFSETS, change.connector, change.action, before, after, self._now_ms(), event_key=change.key)
         with self._changed:
             self._pending.see(seen, _monotonic_ms(), self._is_leader())
             self._changed.notify_all()
@@ -125,6 +131,7 @@ class Recorder:
 
     def record(self, seen: Seen, asked: Asked) -> None:
         """Take a change that only this worker knows of; returns at once."""
+        self._name_client(seen.event_key, asked.who)
         with self._changed:
             self._pending.put_back([Waiting(seen, _monotonic_ms(), asked)], _monotonic_ms())
             self._changed.notify_all()
@@ -264,16 +271,16 @@ def shown_safely(config: Mapping[str, str], hidden: frozenset[str]) -> dict[str,
 def _seen(change: ConfigChange, now_ms: int, *, alone: bool) -> Seen:
     at_ms = change.at_ms if change.at_ms > 0 else now_ms
     position = None if alone else change.position
-    state = STATE_NAMES.get(change.state or "")
+    name, before, after, state, action = change.name, change.before, change.after, None, "set"
     if change.kind == CONFIG:
-        action = _config_action(change.before, change.after)
-        return Seen(CONFIG, change.name, action, change.before, change.after, at_ms, position, state, change.is_live)
-    if change.kind == STATE:
-        action = _ACTIONS_OF_STATES.get((change.after or {}).get("state", ""), "set")
-        return Seen(STATE, change.name, action, change.before, change.after, at_ms, position, None, change.is_live)
-    before = None if change.before is None else {"logger": change.name, **change.before}
-    after = None if change.after is None else {"logger": change.name, **change.after}
-    return Seen(LOGGER, "", "set", before, after, at_ms, position, None, change.is_live)
+        state, action = STATE_NAMES.get(change.state or ""), _config_action(before, after)
+    elif change.kind == STATE:
+        action = _ACTIONS_OF_STATES.get((after or {}).get("state", ""), "set")
+    else:
+        name = ""
+        before, after = (None if one is None else {"logger": change.name, **one} for one in (before, after))
+    key = config_event_key(change.position)
+    return Seen(change.kind, name, action, before, after, at_ms, position, state, change.is_live, key)
 
 
 def _config_action(before: Mapping[str, Any] | None, after: Mapping[str, Any] | None) -> str:

@@ -65,7 +65,10 @@ class WorkerHistory:
             if isinstance(request, SetLoggerLevel):
                 after = {"logger": request.namespace, "level": request.level}
                 note = "; ".join(filter(None, (note, ONLY_HERE)))
-                self._recorder.record(Seen(LOGGER, "", "set", None, after, self._now_ms()), Asked(who, note, here))
+                self._recorder.record(
+                    Seen(LOGGER, "", "set", None, after, self._now_ms(), event_key=request.event_key),
+                    Asked(who, note, here),
+                )
             else:
                 self._recorder.served(request, asked)
         except Exception:

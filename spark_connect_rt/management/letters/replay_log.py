@@ -15,29 +15,19 @@ from typing import TypeVar
 from spark_connect_rt.errors import BadRequestError, ConnectError, TimedOutError
 from spark_connect_rt.planning.letters.replay_records import ReplayRecords
 from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
+from spark_connect_rt.stores.lazy_log import LogSource
 
 READ_LIMIT_MS, LOOK_LIMIT_MS = 30_000, 3_000
 log = logging.getLogger(__name__)
 T = TypeVar("T")
-OnEnd = Callable[[str], None]
-
-
-class ReplayTopic:
-    """Its name, whether it is there, and a new log of it."""
-
-    def __init__(self, name: str, exists: Callable[[], bool], open_log: Callable[[OnEnd], CompactedLog]) -> None:
-        """``open_log`` takes what is called when the log's reader ends by an error."""
-        self.name = name
-        self.exists = exists
-        self.open = open_log
 
 
 class ReplayLog:
     """What is remembered of replays. Any thread."""
 
-    def __init__(self, topic: ReplayTopic | None) -> None:
-        """``topic`` None: this worker has none, nothing can be replayed."""
-        self._topic = topic
+    def __init__(self, topic: str | None, source: LogSource | None) -> None:
+        """``topic`` and where its log comes from; None: this worker has none, nothing can be replayed."""
+        self._topic, self._source = topic, source
         self._opening = threading.Lock()
         self._changed = threading.Condition()
         self._records = ReplayRecords()
@@ -52,16 +42,16 @@ class ReplayLog:
             raise BadRequestError(
                 "this worker has no topic to remember replays on: set connectrt.replays.storage.topic in its file"
             )
-        return self._topic.name
+        return self._topic
 
     def follow(self) -> bool:
         """Follow the topic if it is there; return whether it is followed. Raises ConnectError."""
-        if self._topic is None:
+        if self._source is None:
             return False
         with self._opening:
             if self._log is not None and not self._ended:
                 return True
-            if not self._topic.exists():
+            if not self._source.exists():
                 return False
         self._opened()
         return True
@@ -116,14 +106,14 @@ class ReplayLog:
             opened.stop()
 
     def _opened(self) -> CompactedLog:
-        if self._topic is None:
+        if self._source is None:
             raise BadRequestError(self.topic)  # raises by itself
         with self._opening:
             if self._log is not None and self._ended:
                 ended, self._log = self._log, None
                 ended.stop()
             if self._log is None:
-                opened = self._topic.open(self._on_end)
+                opened = self._source.open(self._on_end)
                 with self._changed:
                     self._records, self._ended = ReplayRecords(), ""
                 opened.start(self._on_records)
@@ -144,10 +134,6 @@ class ReplayLog:
         with self._changed:
             self._ended = why
             self._changed.notify_all()
-
-    def problem(self) -> str:
-        """Return why the topic is not followed at the moment; empty: it is, or there is none."""
-        return self._ended
 
 
 def no_topic(name: str) -> ConnectError:

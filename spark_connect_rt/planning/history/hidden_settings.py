@@ -8,20 +8,12 @@ is not known here everything that it alone would declare is hidden: nobody can s
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from spark_connect_rt.config.indirection import references
-from spark_connect_rt.config.secret_settings import secrets_in
+from spark_connect_rt.config.secret_settings import is_reference, named_like_secret, surely_secret
 
 HIDDEN = "[hidden]"
-_NAMED_LIKE_ONE = re.compile(
-    r"passw|passphrase|pwd|secret|token|credential|jaas|(api|access|private|account|encryption|sas)[._-]?key",
-    re.IGNORECASE,
-)
-_CARRIED = re.compile(r"://[^/@\s]*:[^/@\s]+@|(password|passwd|pwd|secret|token)\s*=\s*[^&;\s]", re.IGNORECASE)
-_WHOLE_REFERENCE = re.compile(r"\$\{[^}]*\}")
 _OF_EVERY_CONNECTOR = ("name", "connector.class", "tasks.max", "topics", "topics.regex")
 
 
@@ -56,10 +48,10 @@ def changed_unseen(
 
 
 def _is_hidden(name: str, value: str, declared: DeclaredSettings) -> bool:
-    if _WHOLE_REFERENCE.fullmatch(value) and references(value):
+    if is_reference(value):
         return False
-    if declared.secret.get(name) or _CARRIED.search(value) or any(True for _ in secrets_in([{name: value}])):
+    if declared.secret.get(name) or surely_secret(name, value):
         return True
     if name in declared.secret or name in _OF_EVERY_CONNECTOR:
         return False
-    return not declared.complete or bool(_NAMED_LIKE_ONE.search(name))
+    return not declared.complete or named_like_secret(name)

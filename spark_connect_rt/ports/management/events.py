@@ -24,7 +24,7 @@ KINDS: Mapping[str, str] = MappingProxyType(
         "restart": "Something is started again: by a request, or by the restart policy (which attempt, when).",
         "config": "A connector was created, configured again or deleted; the names of the settings that differ.",
         "state": "A connector or task is in another state, is wanted in another one, moves nothing or moves again.",
-        "offsets": "A connector's offsets were altered or reset.",
+        "offsets": "A connector's offsets were altered or reset, or are those that it was created with.",
         "logger": "A logger's level was set, on one worker or on all.",
         "worker": "A worker started, stops, lost the contact to its group, or a part of it ended by an error.",
     }
@@ -46,6 +46,9 @@ class GroupEvent(JsonShape):
     task: int | None
     summary: str = field(metadata=described("One line, without secrets."))
     details: Mapping[str, Any] = field(metadata=described("What there is besides; its fields differ by kind."))
+    who: str | None = field(
+        default=None, metadata=described("user@address of the client that asked for it; null: nobody, or not known.")
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,18 +85,26 @@ class RecordEvent(Protocol):
             kind: one of ``KINDS``.
             summary: what happened, in one line; secrets are hidden in it and in ``details``.
             details: values that JSON has words for.
-            key: names what several workers see alike (``config-<offset in the config topic>``): shown as one event.
+            key: names what several workers see alike (``config_event_key``): shown as one event.
                 Empty: only this worker can know of it.
         """
 
 
-def no_event(
-    kind: str,
-    summary: str,
-    *,
-    connector: str | None = None,
-    task: int | None = None,
-    details: Mapping[str, Any] = NOTHING,
-    key: str = "",
-) -> None:
+def config_event_key(offset: int) -> str:
+    """Return the key of the event of a record of the config topic, which every worker reads."""
+    return f"config-{offset}"
+
+
+class NameClient(Protocol):
+    """Learns who asked for what an event is about. Any thread; quick; raises nothing."""
+
+    def __call__(self, key: str, who: str) -> None:
+        """Take that ``who`` asked for the event of a key, which may still come."""
+
+
+def no_client(key: str, who: str) -> None:
+    """Take no note: a NameClient for who keeps no events."""
+
+
+def no_event(kind: str, summary: str, **_: object) -> None:
     """Take no note of anything: a RecordEvent for who has no management API."""

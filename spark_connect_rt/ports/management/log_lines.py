@@ -13,6 +13,7 @@ from typing import Any, Protocol
 
 from spark_connect_rt.ports.hidden_values import without_secrets
 from spark_connect_rt.ports.json_shape import JsonShape, described, one_of
+from spark_connect_rt.ports.loggers import NUMBERS
 from spark_connect_rt.ports.management.group_reads import Unanswered
 from spark_connect_rt.ports.management.log_subjects import Subject
 from spark_connect_rt.protocol.json_text import tellable
@@ -24,7 +25,6 @@ LINES_IN_ALL = 500  # a second, of a process
 BURST = 5  # seconds' worth that may come at once
 MOST_SUBJECTS = 2_000  # whose rate is remembered
 LEVELS = ("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
-_NUMBERS = {"TRACE": 5, "DEBUG": 10, "INFO": 20, "WARN": 30, "ERROR": 40, "FATAL": 50}
 _TRACES = logging.Formatter()
 
 
@@ -167,7 +167,7 @@ def shortened(line: RawLine, limit: int) -> RawLine:
 
 def level_name(number: int) -> str:
     """Return log4j's name of Python's number."""
-    return next((name for name in reversed(LEVELS) if number >= _NUMBERS[name]), "TRACE")
+    return next((name for name in reversed(LEVELS) if number >= NUMBERS[name]), "TRACE")
 
 
 def at_least(level: str) -> frozenset[str]:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
+import uuid
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from spark_connect_rt.planning.offset_changes import OffsetPair
 
@@ -15,12 +16,13 @@ ALTER, RESET, PRUNE = "alter", "reset", "prune"
 
 @dataclass(frozen=True, slots=True)
 class OffsetsChanged:
-    """All offsets of a connector before and after a change; None: not known."""
+    """All offsets of a connector before and after a change; None: not known. ``key``: of its event."""
 
     connector: str
     action: str
     before: Sequence[OffsetPair] | None
     after: Sequence[OffsetPair] | None
+    key: str = field(default_factory=lambda: f"offsets-{uuid.uuid4().hex[:12]}", compare=False)
 
 
 class OffsetNotes:

@@ -14,7 +14,7 @@ from spark_connect_rt.errors import BadRequestError, NotFoundError
 from spark_connect_rt.ports.json_shape import JsonShape, left_out
 from spark_connect_rt.ports.management.checks import CheckReport, CheckRequest, Checks
 from spark_connect_rt.rest.context import JsonResponse, RestContext
-from spark_connect_rt.rest.management.previews import json_object
+from spark_connect_rt.rest.management.request_fields import json_object
 from spark_connect_rt.rest.negotiation import json_body
 from spark_connect_rt.rest.operation import Operation
 from spark_connect_rt.rest.request_body import config_of

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
@@ -11,7 +11,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from spark_connect_rt.errors import BadRequestError, DataError, NotFoundError
+from spark_connect_rt.errors import BadRequestError, NotFoundError
 from spark_connect_rt.planning.letters.letter import FILTERS, NUMBER_MAX, whole_number
 from spark_connect_rt.ports.json_shape import JsonShape, described
 from spark_connect_rt.ports.management.dead_letters import (
@@ -27,9 +27,9 @@ from spark_connect_rt.ports.management.dead_letters import (
     ReplayList,
     WantedReplay,
 )
-from spark_connect_rt.protocol.json_text import decode_json
 from spark_connect_rt.rest.context import JsonResponse, RestContext
 from spark_connect_rt.rest.identity import who
+from spark_connect_rt.rest.management.request_fields import json_object, object_field, switch_field, text_field
 from spark_connect_rt.rest.negotiation import json_body
 from spark_connect_rt.rest.operation import Operation, QueryParameter
 from spark_connect_rt.rest.paths import decoded
@@ -129,7 +129,7 @@ def add_routes(
         desk = served(letters)
         query = read_query(request.query_params)
         await context.started()
-        return JsonResponse(await beside(lambda: desk.page(query)))
+        return JsonResponse(await asyncio.to_thread(desk.page, query))
 
     @routes.post(f"{_PATH}/replays")
     async def replay(request: Request) -> Response:
@@ -138,43 +138,43 @@ def add_routes(
         part, asker = served(replays), who(request)
         await context.started()
         if is_dry:
-            return JsonResponse(await beside(lambda: part.dry_run(wanted)))
-        return JsonResponse(await beside(lambda: part.start_replay(wanted, asker)), 201)
+            return JsonResponse(await asyncio.to_thread(part.dry_run, wanted))
+        return JsonResponse(await asyncio.to_thread(part.start_replay, wanted, asker), 201)
 
     @routes.get(f"{_PATH}/replays")
     async def all_replays() -> Response:
         """Return every replay that is remembered, newest first."""
         part = served(replays)
-        return JsonResponse(ReplayList(await beside(part.replays)))
+        return JsonResponse(ReplayList(await asyncio.to_thread(part.replays)))
 
     @routes.get(_ONE)
     async def one_replay(replay: str) -> Response:
         """Return one replay, and how far it is."""
         part, name = served(replays), decoded(replay)
-        return JsonResponse(await beside(lambda: part.replay(name)))
+        return JsonResponse(await asyncio.to_thread(part.replay, name))
 
     @routes.post(f"{_ONE}/stop")
     async def stop(request: Request, replay: str) -> Response:
         """Stop a replay; what was delivered stays so, and it can be resumed."""
-        read_nothing(await json_body(request))
+        json_object(await json_body(request), ())
         part, name = served(replays), decoded(replay)
-        return JsonResponse(await beside(lambda: part.stop_replay(name)))
+        return JsonResponse(await asyncio.to_thread(part.stop_replay, name))
 
     @routes.post(f"{_ONE}/resume")
     async def resume(request: Request, replay: str) -> Response:
         """Have a replay go on that was stopped or failed."""
-        read_nothing(await json_body(request))
+        json_object(await json_body(request), ())
         part, name = served(replays), decoded(replay)
-        return JsonResponse(await beside(lambda: part.resume_replay(name)))
+        return JsonResponse(await asyncio.to_thread(part.resume_replay, name))
 
     @routes.post(f"{_PATH}/delete")
     async def delete(request: Request) -> Response:
         """Delete the letters of a queue before the first that was not replayed."""
-        body = read_object(await json_body(request), ("connector", "topic"))
-        connector, topic = text_of(body, "connector"), text_of(body, "topic")
+        body = json_object(await json_body(request), ("connector", "topic"))
+        connector, topic = text_field(body, "connector"), text_field(body, "topic")
         part = served(replays)
         await context.started()
-        return JsonResponse(await beside(lambda: part.delete(connector, topic)))
+        return JsonResponse(await asyncio.to_thread(part.delete, connector, topic))
 
 
 def served(part: T | None) -> T:
@@ -182,11 +182,6 @@ def served(part: T | None) -> T:
     if part is None:
         raise NotFoundError("this worker does not serve dead letters")
     return part
-
-
-async def beside(work: Callable[[], T]) -> T:
-    """Do what blocks on a thread of its own."""
-    return await asyncio.get_running_loop().run_in_executor(None, work)
 
 
 def read_query(given: Mapping[str, str]) -> LetterQuery:
@@ -207,60 +202,18 @@ def read_query(given: Mapping[str, str]) -> LetterQuery:
 def read_replay(data: bytes) -> tuple[WantedReplay, bool]:
     """Return what a body asks for, and whether it is a dry run. Raises BadRequestError."""
     known = ("connector", "topic", "target", "filter", "letters", "edit", "rate", "again", "dry_run")
-    body = read_object(data, known)
+    body = json_object(data, known)
     wanted = WantedReplay(
-        connector=text_of(body, "connector"),
-        topic=text_of(body, "topic"),
-        target=text_of(body, "target") or TOPIC,
-        filter=_object_of(body, "filter"),
+        connector=text_field(body, "connector"),
+        topic=text_field(body, "topic"),
+        target=text_field(body, "target") or TOPIC,
+        filter=object_field(body, "filter"),
         letters=_places(body.get("letters")),
-        edit=_object_of(body, "edit"),
+        edit=object_field(body, "edit"),
         rate=_rate(body.get("rate")),
-        again=_switch(body, "again"),
+        again=switch_field(body, "again", or_null=True),
     )
-    return wanted, _switch(body, "dry_run")
-
-
-def read_object(data: bytes, known: Sequence[str]) -> dict[str, Any]:
-    """Return a body that is an object of some of these fields. Raises BadRequestError."""
-    try:
-        body = decode_json(data)
-    except DataError as error:
-        raise BadRequestError(f"the body is {error}") from error
-    if not isinstance(body, dict):
-        raise BadRequestError(f"the body is an object of {', '.join(known)}")
-    if unknown := sorted(set(body) - set(known)):
-        raise BadRequestError(f"the body holds {', '.join(known)}; not {', '.join(unknown)}")
-    return body
-
-
-def read_nothing(data: bytes) -> None:
-    """Take the body {}: a page in a browser cannot send even that to a foreign address. Raises BadRequestError."""
-    if not data.strip():
-        raise BadRequestError("the body is {}")
-    read_object(data, ())
-
-
-def text_of(body: Mapping[str, Any], name: str) -> str | None:
-    """Return a field that is a text or left out. Raises BadRequestError."""
-    value = body.get(name)
-    if value is not None and not isinstance(value, str):
-        raise BadRequestError(f"{name} is a text")
-    return value or None
-
-
-def _object_of(body: Mapping[str, Any], name: str) -> dict[str, Any]:
-    value = body.get(name)
-    if value is not None and not isinstance(value, dict):
-        raise BadRequestError(f"{name} is an object")
-    return value or {}
-
-
-def _switch(body: Mapping[str, Any], name: str) -> bool:
-    value = body.get(name, False)
-    if value is not None and not isinstance(value, bool):
-        raise BadRequestError(f"{name} is true or false")
-    return bool(value)
+    return wanted, switch_field(body, "dry_run", or_null=True)
 
 
 def _rate(value: Any) -> float | None:

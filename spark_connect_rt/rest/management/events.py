@@ -15,6 +15,7 @@ from spark_connect_rt.ports.management.events import KINDS, EventList, EventRead
 from spark_connect_rt.rest.context import JsonResponse
 from spark_connect_rt.rest.management.event_order import behind, wanted
 from spark_connect_rt.rest.management.event_streams import EventStreams, Sent
+from spark_connect_rt.rest.management.request_fields import number_up_to
 from spark_connect_rt.rest.operation import Operation, QueryParameter
 
 PATH = "/admin/events"
@@ -58,7 +59,8 @@ def add_routes(routes: APIRouter, events: EventReads | None, streams: EventStrea
     @routes.get(PATH)
     async def listed(request: Request) -> Response:
         """Return what happened in the group: rebalances, failures, restarts, changes; newest first."""
-        asked, limit = _filter_of(request), number_of(request, "limit", LIMIT, LIMIT_MOST)
+        limit = number_up_to(request.query_params.get("limit"), "limit", LIMIT, LIMIT_MOST)
+        asked = _filter_of(request)
         found, missing = await asyncio.to_thread(kept().gathered)
         newest = asked.of(found)[::-1][:limit]
         return JsonResponse(EventList(tuple(newest), tuple(missing)))
@@ -108,15 +110,5 @@ def _filter_of(request: Request) -> _Filter:
     kinds = {one.strip() for one in text.split(",") if one.strip()}
     if unknown := sorted(kinds - KINDS.keys()):
         raise BadRequestError(f"kind: there is no kind {', '.join(unknown)}; there are {', '.join(KINDS)}")
-    since_ms = number_of(request, "since_ms", 0, 2**53)
+    since_ms = number_up_to(request.query_params.get("since_ms"), "since_ms", 0, 2**53)
     return _Filter(kinds, request.query_params.get("connector"), since_ms)
-
-
-def number_of(request: Request, name: str, default: int, most: int) -> int:
-    """Return a parameter that is a number from 0 on; one above ``most`` is that. Raises BadRequestError."""
-    text = request.query_params.get(name)
-    if text is None or text == "":
-        return default
-    if not (text.isascii() and text.isdigit() and len(text) <= 20):
-        raise BadRequestError(f"{name}: {text[:40]!r} is no number from 0 on")
-    return min(int(text), most)

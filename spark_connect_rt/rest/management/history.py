@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
-from typing import Any, TypeVar
+from collections.abc import Mapping
 
 from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from spark_connect_rt.errors import BadRequestError, DataError, NotFoundError, UnsafeChangeError
+from spark_connect_rt.errors import BadRequestError, NotFoundError, UnsafeChangeError
 from spark_connect_rt.ports.management.history import (
     KINDS,
     Change,
@@ -19,7 +18,6 @@ from spark_connect_rt.ports.management.history import (
     Course,
     History,
 )
-from spark_connect_rt.protocol.json_text import decode_json
 from spark_connect_rt.rest.context import JsonResponse, RestContext
 from spark_connect_rt.rest.management.history_shapes import (
     ConfigDiff,
@@ -31,6 +29,12 @@ from spark_connect_rt.rest.management.history_shapes import (
 )
 from spark_connect_rt.rest.management.inner_requests import InnerRequests
 from spark_connect_rt.rest.management.offset_restores import OffsetRestore, back_to, undo_of
+from spark_connect_rt.rest.management.request_fields import (
+    json_object,
+    object_field,
+    switch_field,
+    whole_number,
+)
 from spark_connect_rt.rest.management.rollbacks import diff_between, roll_back
 from spark_connect_rt.rest.negotiation import json_body
 from spark_connect_rt.rest.operation import Operation, QueryParameter
@@ -92,7 +96,6 @@ OPERATIONS: Mapping[tuple[str, str], Operation] = {
         WantedTime,
     ),
 }
-T = TypeVar("T")
 
 
 def add_routes(routes: APIRouter, context: RestContext, history: History | None) -> None:
@@ -106,7 +109,7 @@ def _add_reads(routes: APIRouter, context: RestContext, history: History | None)
     async def changes(request: Request) -> Response:
         """Return changes of configurations, target states, offsets and logger levels, the newest first."""
         part, query = _served(history), read_query(request.query_params)
-        return JsonResponse(await _beside(lambda: part.changes(query)))
+        return JsonResponse(await asyncio.to_thread(part.changes, query))
 
     @routes.get(_DIFF)
     async def diff(request: Request, connector: ConnectorName) -> Response:
@@ -115,13 +118,13 @@ def _add_reads(routes: APIRouter, context: RestContext, history: History | None)
         first, second = (whole_number(given.get(word), word) for word in ("from", "to"))
         if first is None or second is None:
             raise BadRequestError("two numbers of changes are needed: from and to")
-        return JsonResponse(ConfigDiff(await _beside(lambda: diff_between(part, name, first, second))))
+        return JsonResponse(ConfigDiff(await asyncio.to_thread(diff_between, part, name, first, second)))
 
     @routes.get(_ONE)
     async def change(connector: ConnectorName, number: int) -> Response:
         """Return one change."""
         part, name = _served(history), decoded(connector)
-        return JsonResponse(await _beside(lambda: part.change(name, number)))
+        return JsonResponse(await asyncio.to_thread(part.change, name, number))
 
     @routes.get(_COURSE)
     async def course(request: Request, connector: ConnectorName) -> Response:
@@ -132,7 +135,7 @@ def _add_reads(routes: APIRouter, context: RestContext, history: History | None)
         to_ms = NUMBER_MAX if to_ms is None else to_ms
         if to_ms < from_ms:
             raise BadRequestError("to_ms is before from_ms")
-        return JsonResponse(await _beside(lambda: part.course(name, from_ms, to_ms)))
+        return JsonResponse(await asyncio.to_thread(part.course, name, from_ms, to_ms))
 
 
 def _add_writes(routes: APIRouter, context: RestContext, history: History | None) -> None:
@@ -147,24 +150,25 @@ def _add_writes(routes: APIRouter, context: RestContext, history: History | None
     async def undo(request: Request, connector: ConnectorName, number: int) -> Response:
         """Set offsets back to what they were before a change of them."""
         part, name = _served(history), decoded(connector)
-        wanted = _flags(await json_body(request), ("dry_run", "force"))
+        body = json_object(await json_body(request), ("dry_run", "force"))
+        dry_run, force = switch_field(body, "dry_run"), switch_field(body, "force")
         await context.started()
-        found = await _beside(lambda: part.change(name, number))
-        decide = undo_of(found, force=wanted.get("force", False))
+        found = await asyncio.to_thread(part.change, name, number)
+        decide = undo_of(found, force=force)
         inner = InnerRequests(context, request, f"undo of change {number}")
         restore = OffsetRestore(context, part, inner, name)
-        return JsonResponse(await restore.carried_out(decide, dry_run=wanted.get("dry_run", False)))
+        return JsonResponse(await restore.carried_out(decide, dry_run=dry_run))
 
     @routes.post(_GOTO)
     async def goto(request: Request, connector: ConnectorName) -> Response:
         """Set offsets to where the connector was at a time."""
-        part, name, fields = _served(history), decoded(connector), _body(await json_body(request))
-        time_ms = fields.pop("time_ms", None)
+        part, name = _served(history), decoded(connector)
+        body = json_object(await json_body(request), ("time_ms", "dry_run"))
+        time_ms, dry_run = body.get("time_ms"), switch_field(body, "dry_run")
         if not isinstance(time_ms, int) or isinstance(time_ms, bool) or not 0 <= time_ms < NUMBER_MAX:
             raise BadRequestError("'time_ms' is a time, ms since 1970")
-        dry_run = _checked_flags(fields, ("dry_run",)).get("dry_run", False)
         await context.started()
-        point = await _beside(lambda: part.offsets_at(name, time_ms))
+        point = await asyncio.to_thread(part.offsets_at, name, time_ms)
         if point is None:
             raise UnsafeChangeError(f"it is not known where connector {name} was at {time_ms}: its course begins later")
         inner = InnerRequests(context, request, f"back to where it was at {point[0]}")
@@ -187,55 +191,16 @@ def read_query(given: Mapping[str, str]) -> ChangeQuery:
 
 def read_rollback(data: bytes) -> WantedRollback:
     """Return what the body of a rollback asks for. Raises BadRequestError."""
-    fields = _body(data)
-    secrets, state = fields.pop("secrets", None) or {}, fields.pop("initial_state", None)
-    if not isinstance(secrets, dict) or not all(isinstance(value, str) for value in secrets.values()):
+    body = json_object(data, ("dry_run", "secrets", "initial_state"))
+    secrets, state = object_field(body, "secrets"), body.get("initial_state")
+    if not all(isinstance(value, str) for value in secrets.values()):
         raise BadRequestError("'secrets' is an object of texts")
     if state is not None and (not isinstance(state, str) or state.upper() not in INITIAL_STATES):
         raise BadRequestError(f"'initial_state' is one of {', '.join(INITIAL_STATES)}")
-    dry_run = _checked_flags(fields, ("dry_run",)).get("dry_run", False)
-    return WantedRollback(dry_run, secrets, None if state is None else state.upper())
-
-
-def whole_number(text: str | None, name: str) -> int | None:
-    """Return a parameter as a number that is not negative; None where it is not given. Raises BadRequestError."""
-    if text is None:
-        return None
-    if not (text.isascii() and text.isdigit() and len(text) <= 18):
-        raise BadRequestError(f"{name} is a whole number, not negative, of at most 18 digits")
-    return int(text)
-
-
-def _flags(data: bytes, names: tuple[str, ...]) -> Mapping[str, bool]:
-    return _checked_flags(_body(data), names)
-
-
-def _checked_flags(fields: Mapping[str, Any], names: tuple[str, ...]) -> Mapping[str, bool]:
-    if unknown := sorted(set(fields) - set(names)):
-        raise BadRequestError(f"unknown fields {', '.join(unknown)}")
-    if not all(isinstance(value, bool) for value in fields.values()):
-        raise BadRequestError(f"{', '.join(names)}: true or false")
-    return fields
-
-
-def _body(data: bytes) -> dict[str, Any]:
-    if not data.strip():
-        raise BadRequestError('the body is a JSON object, such as {"dry_run": true}')
-    try:
-        found = decode_json(data)
-    except DataError as error:
-        raise BadRequestError(f"the body is {error}") from error
-    if not isinstance(found, dict):
-        raise BadRequestError("the body is no JSON object")
-    return found
+    return WantedRollback(switch_field(body, "dry_run"), secrets, None if state is None else state.upper())
 
 
 def _served(history: History | None) -> History:
     if history is None:
         raise NotFoundError("this worker keeps no history: connectrt.history.changes.max is 0")
     return history
-
-
-async def _beside(work: Callable[[], T]) -> T:
-    """Do what blocks on a thread of its own."""
-    return await asyncio.get_running_loop().run_in_executor(None, work)

@@ -13,7 +13,7 @@ from spark_connect_rt.errors import BadRequestError, NotFoundError
 from spark_connect_rt.ports.management.log_lines import LEVELS, LogList, LogReads, PlacedLine, WantedLines
 from spark_connect_rt.rest.context import JsonResponse
 from spark_connect_rt.rest.management.event_streams import EventStreams, Sent
-from spark_connect_rt.rest.management.events import number_of
+from spark_connect_rt.rest.management.request_fields import number_up_to
 from spark_connect_rt.rest.operation import Operation, QueryParameter
 from spark_connect_rt.rest.paths import ConnectorName, TaskNumber, decoded
 
@@ -125,4 +125,5 @@ def _wanted(request: Request, connector: str, task: int | None, tail: int) -> Wa
     level = request.query_params.get("level", "").upper() or LEVELS[0]
     if level not in LEVELS:
         raise BadRequestError(f"level: there is no level {level[:40]!r}; there are {', '.join(LEVELS)}")
-    return WantedLines(connector, task, number_of(request, "tail", tail, TAIL_MOST), level)
+    wanted = number_up_to(request.query_params.get("tail"), "tail", tail, TAIL_MOST)
+    return WantedLines(connector, task, wanted, level)

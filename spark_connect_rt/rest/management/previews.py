@@ -13,7 +13,7 @@ from fastapi import APIRouter
 from starlette.requests import Request
 from starlette.responses import Response
 
-from spark_connect_rt.errors import BadRequestError, DataError, NotFoundError
+from spark_connect_rt.errors import BadRequestError, NotFoundError
 from spark_connect_rt.ports.json_shape import JsonShape, described, left_out
 from spark_connect_rt.ports.management.previews import (
     RECORDS_MAX,
@@ -23,8 +23,8 @@ from spark_connect_rt.ports.management.previews import (
     PreviewRequest,
     Previews,
 )
-from spark_connect_rt.protocol.json_text import decode_json
 from spark_connect_rt.rest.context import JsonResponse, RestContext
+from spark_connect_rt.rest.management.request_fields import json_object, switch_field
 from spark_connect_rt.rest.negotiation import json_body
 from spark_connect_rt.rest.operation import Operation
 from spark_connect_rt.rest.request_body import config_of
@@ -109,9 +109,6 @@ def read_preview(data: bytes) -> PreviewRequest:
         raise BadRequestError("name or config is needed: what is to be previewed")
     if name is not None and (not isinstance(name, str) or not name):
         raise BadRequestError("name is a text")
-    put = body.get("put", False)
-    if not isinstance(put, bool):
-        raise BadRequestError("put is true or false")
     words = [one.value for one in From]
     if body.get("from", From.STORED.value) not in words:
         raise BadRequestError(f"from is one of {', '.join(words)}")
@@ -125,22 +122,8 @@ def read_preview(data: bytes) -> PreviewRequest:
         float(_number(body, "seconds", 30, 0.1, SECONDS_MAX)),
         begin,
         _offsets(body.get("offsets", [])),
-        put,
+        switch_field(body, "put"),
     )
-
-
-def json_object(data: bytes, fields: tuple[str, ...]) -> dict[str, Any]:
-    """Return a body that is an object with no other fields. Raises BadRequestError."""
-    try:
-        body = decode_json(data)
-    except DataError as error:
-        raise BadRequestError(f"the body is {error}") from error
-    if not isinstance(body, dict):
-        raise BadRequestError("the body is no object")
-    unknown = sorted(set(body) - set(fields))
-    if unknown:
-        raise BadRequestError(f"the body holds {', '.join(fields)}; not {', '.join(unknown)[:200]}")
-    return body
 
 
 def _number(body: Mapping[str, Any], name: str, default: float, least: float, most: float) -> float:

@@ -83,8 +83,8 @@ class DistributedHerder:
         match request:
             case CatchUp():
                 return self._fresh_reads.read()
-            case SetLoggerLevel(namespace, level):
-                return answered(lambda: self._set_logger_level(namespace, level))
+            case SetLoggerLevel():
+                return answered(lambda: self._set_logger_level(request))
             case ResetTopics(name):
                 return answered(lambda: self._reset_topics(name))
             case ReadOffsets(name):
@@ -102,11 +102,13 @@ class DistributedHerder:
             case _:
                 return self._loop.submit(request)
 
-    def _set_logger_level(self, namespace: str, level: str) -> Sequence[str]:
+    def _set_logger_level(self, request: SetLoggerLevel) -> Sequence[str]:
         if self._deps.loggers is None:
             return []
+        namespace, level = request.namespace, request.level
         details = {"logger": namespace, "level": level, "scope": "worker"}
-        self._deps.record_event("logger", f"logger {namespace} is at {level} on this worker", details=details)
+        text = f"logger {namespace} is at {level} on this worker"
+        self._deps.record_event("logger", text, details=details, key=request.event_key)
         return self._deps.loggers.set_level(namespace, level, self._deps.clock.now_ms())
 
     def _reset_topics(self, name: str) -> None:

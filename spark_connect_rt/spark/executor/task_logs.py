@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 
 from spark_connect_rt.ports.java_log_levels import JAVA_LOG_LEVELS
-from spark_connect_rt.ports.loggers import ROOT
+from spark_connect_rt.ports.loggers import NUMBERS, ROOT
 from spark_connect_rt.ports.management.log_lines import LineGate, RawLine, dropped_line, encoded, raw_line, shortened
 from spark_connect_rt.ports.management.log_subjects import Subject, subject_of
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -27,16 +27,6 @@ WAITING_LINES, WAITING_BYTES = 2_000, 512 * 1024
 MESSAGE_BYTES = 16 * 1024  # a socket that takes anything takes so much at once
 BATCH_BYTES = 12 * 1024  # of it, as counted before JSON
 QUIET = ("py4j", "aiokafka", "httpx", "httpcore", "asyncio", "pyspark")
-_NUMBERS = {
-    "ALL": 1,
-    "TRACE": 5,
-    "DEBUG": logging.DEBUG,
-    "INFO": logging.INFO,
-    "WARN": logging.WARNING,
-    "ERROR": logging.ERROR,
-    "FATAL": logging.CRITICAL,
-    "OFF": logging.CRITICAL + 10,
-}
 
 
 log = logging.getLogger(__name__)
@@ -177,5 +167,5 @@ def take_logs(root_level: str) -> None:
 def set_levels(levels: Mapping[str, str]) -> None:
     """Set this process's loggers as the worker's were (``PUT /admin/loggers``), in this order."""
     for namespace, level in levels.items():
-        if level in _NUMBERS:
-            logging.getLogger(None if namespace == ROOT else namespace).setLevel(_NUMBERS[level])
+        if level in NUMBERS:
+            logging.getLogger(None if namespace == ROOT else namespace).setLevel(NUMBERS[level])

@@ -22,8 +22,10 @@ from spark_connect_rt.config.client_properties import exactly_once_producer_prop
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.logs.compacted_log import KafkaCompactedLog
 from spark_connect_rt.kafka.logs.log_load import LatestLoad
+from spark_connect_rt.kafka.writing.column_transactions import ColumnTransactionalProducer
 from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
 from spark_connect_rt.pipeline.columns import TOPIC
+from spark_connect_rt.ports.executor_clients import TransactionalProducer
 from spark_connect_rt.ports.task_runner import BatchDurable, Start, TaskEvent, TaskFailed, TaskKind, TaskLaunch
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.stores.offset_store import OffsetStore
@@ -33,29 +35,32 @@ from spark_connect_rt.testing.worker_settings import worker_settings
 FENCED_EXIT = 3
 
 
-class _Producer(KafkaTransactionalProducer):
-    """Signals its own process at one step of one transaction."""
+class _Producer:
+    """A producer that signals its own process at one step of one transaction."""
 
-    def __init__(self, config: Mapping[str, str], plan: Mapping[str, Any]) -> None:
-        super().__init__(config)
+    def __init__(self, producer: TransactionalProducer, plan: Mapping[str, Any]) -> None:
+        self._producer = producer
         self._plan = plan
         self._number = 0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._producer, name)
 
     def begin(self) -> None:
         self._number += 1
         self._at("before begin")
-        super().begin()
+        self._producer.begin()
 
     def produce(self, batch: pa.RecordBatch) -> None:
-        super().produce(batch)
+        self._producer.produce(batch)
         to_offsets = (batch.schema.metadata or {}).get(TOPIC) == self._plan["offsets"].encode()
-        self.flush(60_000)  # the broker has them: what is left behind is really there
+        self._producer.flush(60_000)  # the broker has them: what is left behind is really there
         self._at("offsets sent" if to_offsets else "records sent")
 
     def commit(self, timeout_ms: int) -> None:
         if self._is_now("in commit"):
             threading.Timer(self._plan["delay_s"], self._signal).start()
-        super().commit(timeout_ms)
+        self._producer.commit(timeout_ms)
         self._at("committed")
 
     def _at(self, step: str) -> None:
@@ -74,8 +79,11 @@ class _Clients(KafkaExecutorClients):
         super().__init__()
         self._plan = plan
 
-    def transactional_producer(self, config: Mapping[str, str]) -> _Producer:
-        return _Producer(config, self._plan)
+    def transactional_producer(self, config: Mapping[str, str]) -> Any:
+        kinds = {"columns": ColumnTransactionalProducer, "records": KafkaTransactionalProducer}
+        producer = super().transactional_producer(config)
+        assert isinstance(producer, kinds[self._plan["kind"]])
+        return _Producer(producer, self._plan)
 
 
 def main(plan: Mapping[str, Any]) -> int:
@@ -117,7 +125,7 @@ def main(plan: Mapping[str, Any]) -> int:
         {"file": plan["file"], "topic": plan["topic"], "batch.size": "1000"},
         plan["connector"],
         worker,
-        exactly_once_producer_properties(worker_settings(worker), {}, "c", 0),
+        exactly_once_producer_properties(worker_settings(worker), plan["connector"], "c", 0),
         offsets_topic=plan["offsets"],
     )
     runner = MemoryTaskRunner(_Clients(plan))

@@ -26,7 +26,9 @@ from tests.contract.batch_clients_contract import rows_of
 from tests.contract.compacted_log_contract import LIMIT_MS, Seen, until
 from tests.contract.sink_group_contract import POLL_MS, Member
 from tests.integration.kafka.test_column_producer import new_producer, values_batch
+from tests.integration.kafka.test_column_transactions import new_transactional_producer
 from tests.integration.kafka.test_compacted_log import clients_of
+from tests.topics import CommittedReader
 
 DATA = TopicPartition("data", 0)
 
@@ -83,7 +85,16 @@ def test_everything_goes_on_after_a_killed_broker_came_back(tmp_path: Path, java
 
         until(member_holds)
 
+        KafkaAdmin(worker).create_topic(TopicSpec("transactions", 1, 1))
+        transactional = new_transactional_producer(broker.bootstrap_servers, "c", **{"request.timeout.ms": "1000"})
+        transactional.begin()
+        transactional.produce(values_batch("transactions", [b"a"]))
+        transactional.flush(LIMIT_MS)
+
         broker.kill()
+        transactional.produce(values_batch("transactions", [b"b"]))
+        with pytest.raises(TimedOutError, match="1 records not acknowledged in 300 ms"):
+            transactional.commit(300)
         assert not readers.have_read(b"2")
         answers: list[Exception | None] = []
         log.append([(b"meanwhile", b"2")], answers.append)
@@ -114,6 +125,11 @@ def test_everything_goes_on_after_a_killed_broker_came_back(tmp_path: Path, java
         assert patient.delivered()[0][:3] == ("columns", 0, 0)
         readers.assign(TopicPartition("columns", 0), 0)
         until(lambda: readers.have_read(b"4"), limit_s=60)
+        transactional.commit(60_000)
+        transactional.close()
+        committed_values = CommittedReader(broker.bootstrap_servers, "transactions")
+        assert [value for _, value in committed_values.to_end()] == [b"a", b"b"]
+        committed_values.close()
         for values in readers.values:
             assert list(dict.fromkeys(values)) == [b"0", b"1", b"2", b"3", b"4"]  # once at least, and in order
 

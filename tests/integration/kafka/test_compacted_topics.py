@@ -9,8 +9,8 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource
 
+from spark_connect_rt.app.management.log_sources import SHORT_HEAD
 from spark_connect_rt.app.stores.internal_topics import InternalTopics
-from spark_connect_rt.app.wiring import SHORT_HEAD
 from spark_connect_rt.embedded.kafka import EmbeddedKafka
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.planning.store_check import live_records

@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+import pyarrow as pa
 import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
@@ -24,10 +25,12 @@ from spark_connect_rt.embedded.kafka import free_ports
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.membership.group_member import KafkaGroupMember
 from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
+from spark_connect_rt.pipeline.columns import produce_batch
 from spark_connect_rt.ports.group_member import ContactLost
 from spark_connect_rt.protocol.ids import TopicPartition
 from tests.contract.batch_clients_contract import rows_of
 from tests.contract.group_member_contract import Herder, settled, until
+from tests.integration.kafka.test_column_transactions import new_transactional_producer
 from tests.support.group_members import new_member
 
 MOVED_NODE = 2  # the one whose going leaves a controller
@@ -177,6 +180,51 @@ def test_a_reader_follows_leaders_that_move(cluster: Cluster) -> None:
         cluster.bring_back(MOVED_NODE)
     assert producer.flush(60) == 0
     consumer.close()
+
+
+def test_transactions_go_on_when_their_coordinator_and_leaders_move(cluster: Cluster) -> None:
+    """Each number is committed once: 4 producers, so that some have their coordinator on the broker that is killed."""
+    topic, servers = f"moved-{uuid.uuid4().hex[:8]}", cluster.kafka.bootstrap_servers
+    KafkaAdmin({"bootstrap.servers": servers}).create_topic(TopicSpec(topic, 4, 2))
+    settings = {"request.timeout.ms": "3000"}
+    producers = [new_transactional_producer(servers, f"{topic}-{number}", **settings) for number in range(4)]
+    assert MOVED_NODE in [producer._coordinator._node for producer in producers]
+
+    def write(number: int) -> None:
+        for producer in producers:
+            producer.begin()
+            producer.produce(produce_batch(topic, pa.array([f"{number}"]), pa.array([f"{number}"])))
+        for producer in producers:
+            producer.commit(60_000)
+
+    write(0)
+    try:
+        for producer in producers:
+            producer.begin()
+            producer.produce(produce_batch(topic, pa.array(["1"]), pa.array(["1"])))
+            producer.flush(60_000)
+        cluster.kafka.broker(MOVED_NODE).kill()
+        for producer in producers:
+            producer.commit(60_000)
+        write(2)
+    finally:
+        cluster.bring_back(MOVED_NODE)
+    write(3)
+    consumer = FetchConsumer({"bootstrap.servers": servers, "isolation.level": "read_committed"})
+    places = [TopicPartition(topic, number) for number in range(4)]
+    consumer.assign(dict.fromkeys(places, 0))
+    ends, values = consumer.end_offsets(places), list[int]()
+
+    def at_end() -> bool:
+        batch = consumer.poll(100, 100)
+        values.extend(int(row["value"]) for row in (rows_of(batch) if batch is not None else []))
+        return batch is None and all(consumer.position(place) >= ends[place] for place in places)
+
+    until(at_end, [], limit_s=60)
+    assert sorted(values) == sorted([*range(4)] * 4)
+    consumer.close()
+    for producer in producers:
+        producer.close()
 
 
 def test_the_brokers_log_says_why_members_join_and_leave(cluster: Cluster) -> None:

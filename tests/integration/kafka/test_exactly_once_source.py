@@ -23,6 +23,8 @@ ROOT = Path(__file__).resolve().parents[3]
 LINES = 50_000
 STEPS = ("before begin", "records sent", "offsets sent", "in commit", "committed")
 LIMIT_S = 240.0
+KINDS = {"columns": {}, "records": {"producer.override.retries": "2147483647"}}  # the setting is librdkafka's
+both_kinds = pytest.mark.parametrize("kind", KINDS)
 
 
 @pytest.fixture(scope="module")
@@ -35,7 +37,7 @@ def lines(tmp_path_factory: pytest.TempPathFactory) -> Path:
 class Task:
     """One task and its topic; every run of it is a process of its own."""
 
-    def __init__(self, broker: EmbeddedKafka, file: Path, **connector: str) -> None:
+    def __init__(self, broker: EmbeddedKafka, file: Path, kind: str, **connector: str) -> None:
         name = uuid.uuid4().hex[:8]
         self.servers = broker.bootstrap_servers
         self.topic = f"numbers-{name}"
@@ -47,7 +49,8 @@ class Task:
             "topic": self.topic,
             "offsets": f"offsets-{name}",
             "file": str(file),
-            "connector": connector,
+            "connector": {**connector, **KINDS[kind]},
+            "kind": kind,
         }
 
     def start(self, **plan: Any) -> subprocess.Popen[str]:
@@ -78,8 +81,9 @@ def plans() -> list[Mapping[str, Any]]:
     return [*found, {"step": "in commit", "nth": 2, "delay_s": 0.002}]
 
 
-def test_a_kill_in_any_step_leaves_no_gap_and_no_duplicate(broker: EmbeddedKafka, lines: Path) -> None:
-    task = Task(broker, lines, **{"transaction.boundary": "interval", "transaction.boundary.interval.ms": "0"})
+@both_kinds
+def test_a_kill_in_any_step_leaves_no_gap_and_no_duplicate(broker: EmbeddedKafka, lines: Path, kind: str) -> None:
+    task = Task(broker, lines, kind, **{"transaction.boundary": "interval", "transaction.boundary.interval.ms": "0"})
     progress = [0]
     for plan in plans():
         code, said = task.run(**plan)
@@ -95,8 +99,9 @@ def test_a_kill_in_any_step_leaves_no_gap_and_no_duplicate(broker: EmbeddedKafka
     assert count_records(task.servers, task.topic) > LINES  # what was aborted is there, and nobody sees it
 
 
-def test_a_frozen_run_is_fenced_by_the_next_one(broker: EmbeddedKafka, lines: Path) -> None:
-    task = Task(broker, lines)
+@both_kinds
+def test_a_frozen_run_is_fenced_by_the_next_one(broker: EmbeddedKafka, lines: Path, kind: str) -> None:
+    task = Task(broker, lines, kind)
     zombie = task.start(step="offsets sent", nth=1, signal=signal.SIGSTOP)
     _, status = os.waitpid(zombie.pid, os.WUNTRACED)
     assert os.WIFSTOPPED(status)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pyarrow as pa
 import pytest
@@ -13,15 +13,20 @@ from spark_connect_rt.errors import DataError, FencedError
 from spark_connect_rt.kafka.admin import KafkaAdmin, TopicSpec
 from spark_connect_rt.kafka.reading.batch_consumer import KafkaBatchConsumer
 from spark_connect_rt.kafka.reading.fetch_consumer import FetchConsumer
+from spark_connect_rt.kafka.writing.column_transactions import ColumnTransactionalProducer
+from spark_connect_rt.kafka.writing.producers import transactional_producer
 from spark_connect_rt.kafka.writing.transactional_producer import KafkaTransactionalProducer
 from spark_connect_rt.kafka.writing.transactions import KafkaTransactions
 from spark_connect_rt.pipeline.columns import produce_batch
+from spark_connect_rt.ports.executor_clients import TransactionalProducer
 from spark_connect_rt.testing.worker_settings import worker_settings
 from tests.contract.transactions_contract import LIMIT_MS, TransactionsContract
 
 
 class TestKafkaTransactions(TransactionsContract):
     consumer_kind: type[KafkaBatchConsumer | FetchConsumer] = KafkaBatchConsumer
+    producer_kind: type[KafkaTransactionalProducer | ColumnTransactionalProducer] = KafkaTransactionalProducer
+    forced: Mapping[str, str] = {"retries": "2147483647"}  # librdkafka's
 
     @pytest.fixture(autouse=True)
     def _cluster(self, broker: EmbeddedKafka) -> Iterator[None]:
@@ -39,8 +44,10 @@ class TestKafkaTransactions(TransactionsContract):
     def new_topic(self, name: str) -> None:
         self.admin.create_topic(TopicSpec(name, 1, 1))
 
-    def new_producer(self, transactional_id: str, **properties: str) -> KafkaTransactionalProducer:
-        return KafkaTransactionalProducer({**self.properties(transactional_id), **properties})
+    def new_producer(self, transactional_id: str, **properties: str) -> TransactionalProducer:
+        producer = transactional_producer({**self.properties(transactional_id), **self.forced, **properties})
+        assert isinstance(producer, KafkaTransactionalProducer if properties else self.producer_kind)
+        return producer
 
     def new_consumer(self) -> KafkaBatchConsumer | FetchConsumer:
         committed = {"consumer.override.isolation.level": "read_committed"}
@@ -76,7 +83,9 @@ class TestKafkaTransactions(TransactionsContract):
         assert self.read(topic, "next") == ["next"]
 
 
-class TestTransactionsByFetchConsumer(TestKafkaTransactions):
-    """Whole record batches instead of one message after the other."""
+class TestColumnTransactions(TestKafkaTransactions):
+    """Whole record batches instead of one message after the other, both ways."""
 
     consumer_kind = FetchConsumer
+    producer_kind = ColumnTransactionalProducer
+    forced: Mapping[str, str] = {}

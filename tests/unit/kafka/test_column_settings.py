@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from spark_connect_rt.config.client_properties import source_producer_properties
+from spark_connect_rt.config.client_properties import exactly_once_producer_properties, source_producer_properties
 from spark_connect_rt.kafka.records.record_batch_columns import Compression
-from spark_connect_rt.kafka.writing.column_settings import column_settings, not_honoured
+from spark_connect_rt.kafka.writing.column_settings import Transactional, column_settings, not_honoured
 from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS
 from spark_connect_rt.testing.worker_settings import worker_settings
 
@@ -63,8 +63,8 @@ def test_what_is_said_is_used() -> None:
 @pytest.mark.parametrize(
     ("name", "value"),
     [
+        ("transaction.two.phase.commit.enable", "false"),
         ("enable.idempotence", "true"),
-        ("transactional.id", "t"),
         ("interceptor.classes", "com.example.I"),
         ("partitioner.class", "com.example.P"),
         ("acks", "0"),
@@ -90,3 +90,21 @@ def test_anything_else_is_not_for_it(name: str, value: str) -> None:
 def test_kerberos_and_idempotence_are_defaults_that_need_not_be_said() -> None:
     assert column_settings(USUAL | {"security.protocol": "SASL_SSL"}) is None
     assert column_settings({name: text for name, text in USUAL.items() if name != "enable.idempotence"}) is None
+
+
+EXACT = exactly_once_producer_properties(worker_settings({"bootstrap.servers": "a:1", "group.id": "g"}), {}, "c", 0)
+
+
+def test_an_exactly_once_task_s_usual_properties_are_honoured() -> None:
+    settings = column_settings(EXACT | {"transaction.timeout.ms": "9000"})
+    assert settings is not None
+    assert settings.transaction == Transactional("g-c-0", 9_000)
+    assert settings.client["acks"] == "all"
+    usual = column_settings(USUAL)
+    assert usual is not None
+    assert usual.transaction is None
+
+
+@pytest.mark.parametrize(("name", "value"), [("acks", "1"), ("enable.idempotence", "false"), ("retries", "3")])
+def test_transactions_want_every_replica_and_numbers(name: str, value: str) -> None:
+    assert not_honoured(EXACT | {name: value}) == [name]

@@ -64,3 +64,22 @@ def test_what_is_behind_a_number_comes_in_order_and_in_parts() -> None:
     number, rest = memory.after(3, 4)
     assert ([one.summary for one in rest], number) == (["3", "4", "5", "6"], 7)
     assert memory.after(10, 4) == (10, [])
+
+
+def test_who_asked_is_known_before_the_event_or_after_it_and_is_news() -> None:
+    memory = EventMemory(SystemClock(), "w:1")
+    memory.name_client("config-7", "ada@h\nx")
+    memory("config", "a is created", key="config-7")
+    memory("config", "a is configured again", key="config-8")
+    memory("config", "a is deleted", key="config-9")
+    number = memory.last_number()
+    memory.name_client("config-8", "bob@h")
+    assert [(one.id, one.who) for one in memory.events()] == [
+        ("config-7", "ada@h x"),
+        ("config-9", None),
+        ("config-8", "bob@h"),
+    ]
+    assert [one.id for one in memory.after(number, 10)[1]] == ["config-8"]
+    for unknown in range(10_000):
+        memory.name_client(f"config-{unknown + 100}", "eve@h")
+    assert len(memory.events()) == 3

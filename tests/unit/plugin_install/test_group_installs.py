@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -12,11 +13,12 @@ import pytest
 from spark_connect_rt.errors import ConnectError, NotFoundError, PluginInUseError
 from spark_connect_rt.plugin_install import group_installs
 from spark_connect_rt.plugin_install.folders import PluginFolder
-from spark_connect_rt.plugin_install.group_installs import GroupInstalls, GroupLog, OnEnd
+from spark_connect_rt.plugin_install.group_installs import GroupInstalls
 from spark_connect_rt.plugin_install.installer import Installer
 from spark_connect_rt.plugin_install.records import GroupRecord, plugin_record, worker_record
 from spark_connect_rt.ports.compacted_log import CompactedLog, LogRecord
 from spark_connect_rt.ports.plugin_installs import FAILED, INSTALLED, InstallState, WantedPlugin
+from spark_connect_rt.stores.lazy_log import LogSource, OnEnd
 from spark_connect_rt.testing.memory_compacted_log import MemoryCompactedLog, MemoryLogTopic
 from tests.unit.plugin_install.archives import plugin_zip
 
@@ -31,6 +33,8 @@ class Group:
         self.made = False
         self.users: list[str] = []
         self.refreshed: list[str] = []
+        self.may_refresh = threading.Event()
+        self.may_refresh.set()
         self.ends: list[OnEnd] = []
         self._tmp_path = tmp_path
         self._started: list[GroupInstalls] = []
@@ -47,13 +51,17 @@ class Group:
         one = GroupInstalls(
             name,
             Installer(PluginFolder(self.folder(name)), allowed, 10_000_000, lambda: 1_000),
-            lambda: self.refreshed.append(name),
+            lambda: self._refresh(name),
             lambda folder: self.users,
-            None if alone else GroupLog(lambda: self.made, open_log),
+            None if alone else LogSource(lambda: self.made, open_log),
         )
         one.start()
         self._started.append(one)
         return one
+
+    def _refresh(self, name: str) -> None:
+        self.may_refresh.wait(LIMIT_S)
+        self.refreshed.append(name)
 
     def stop(self) -> None:
         for one in self._started:
@@ -94,6 +102,18 @@ def test_one_installs_and_all_have_it_also_one_that_comes_later(group: Group, tm
         eventually(lambda one=one: states(one) == {"one-1.0": dict.fromkeys("abc", INSTALLED)})
     assert all((group.folder(name) / "one-1.0" / "lib" / "one.jar").is_file() for name in "abc")
     assert set(group.refreshed) == set("abc")
+
+
+def test_nobody_says_installed_before_it_can_be_used(group: Group, tmp_path: Path) -> None:
+    a, b = group.worker("a"), group.worker("b")
+    group.may_refresh.clear()  # a search that asks Java takes its time
+    source = WantedPlugin(str(plugin_zip(tmp_path / "one-1.0.zip")))
+    threading.Thread(target=a.install, args=(source, "ann"), daemon=True).start()
+    eventually((group.folder("a") / "one-1.0").is_dir)
+    assert states(a) == {"one-1.0": {}}
+    group.may_refresh.set()
+    eventually(lambda: states(b) == {"one-1.0": dict.fromkeys("ab", INSTALLED)})
+    assert {"a", "b"} <= set(group.refreshed)
 
 
 def test_workers_that_share_a_folder_both_look_there_again(group: Group, tmp_path: Path) -> None:

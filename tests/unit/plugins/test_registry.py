@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import threading
 
 import pytest
 
@@ -11,7 +12,8 @@ from spark_connect_rt.api.predicate import Predicate
 from spark_connect_rt.app.plugin_scan import BUNDLED, bundled_plugins
 from spark_connect_rt.app.worker_plugins import plugins_in, plugins_of
 from spark_connect_rt.errors import NotFoundError
-from spark_connect_rt.plugins.plugin_desc import IN_REST
+from spark_connect_rt.plugins.discovery import Discovered
+from spark_connect_rt.plugins.plugin_desc import IN_REST, PluginDesc
 from spark_connect_rt.plugins.registry import TYPES, Plugins, bundled, kind_of
 
 
@@ -126,3 +128,26 @@ def test_listing_imports_no_plugin() -> None:
         "assert not [m for m in sys.modules if '.connectors.' in m or '.converters.' in m]"
     )
     subprocess.run([sys.executable, "-c", code], check=True, timeout=60)
+
+
+def test_a_refresh_waits_for_a_search_that_began_before_it() -> None:
+    here: list[PluginDesc] = []
+    looked, may_end = threading.Event(), threading.Event()
+
+    def discover() -> Discovered:
+        found = Discovered(tuple(here))
+        looked.set()
+        may_end.wait(5.0)
+        return found
+
+    plugins = Plugins((), discover)
+    first = threading.Thread(target=plugins.everything)
+    first.start()
+    assert looked.wait(5.0)
+    here.append(bundled(f"{__name__}:OwnPredicate", "predicate"))  # installed after it looked
+    refreshing = threading.Thread(target=plugins.refresh)
+    refreshing.start()
+    may_end.set()
+    for one in (first, refreshing):
+        one.join(5.0)
+    assert [one.target for one in plugins.everything()] == [f"{__name__}:OwnPredicate"]

@@ -8,13 +8,11 @@ import typer
 
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.commands.cluster.cluster_command import changing, command
-from spark_connect_rt.app.commands.cluster.options import DryRun, Files, Name, Selection, SomeNames, Yes
+from spark_connect_rt.app.commands.cluster.options import DryRun, Files, Many, Name, SomeNames, Yes
 from spark_connect_rt.app.commands.cluster.reading_words import PANEL
 
 Prune = Annotated[bool, typer.Option("--prune", help="Delete connectors that no file keeps, after a question.")]
 Pruned = Annotated[str, typer.Option("--prune-matching", metavar="PATTERN", help="Only those of --prune.")]
-Failed = Annotated[bool, typer.Option("--failed", help="Only those that have failed, or a task of which has.")]
-All = Annotated[bool, typer.Option("--all", help="Every connector of the cluster.")]
 ConnectorOnly = Annotated[bool, typer.Option("--connector-only", help="Not its tasks.")]
 Words = Annotated[list[str] | None, typer.Argument(metavar="[NAME setting=value...]", help="Instead of a file.")]
 DiffWords = Annotated[
@@ -100,75 +98,37 @@ def _add_configuring(cli: typer.Typer) -> None:
 def _add_steering(cli: typer.Typer) -> None:
     @cli.command(rich_help_panel=PANEL)
     @changing
-    def pause(
-        session: Session,
-        names: SomeNames = None,
-        selection: Selection = None,
-        failed: Failed = False,
-        all_: All = False,
-        dry_run: DryRun = False,
-    ) -> int:
+    def pause(session: Session, many: Many, dry_run: DryRun = False) -> int:
         """Pause connectors: their tasks stay where they are."""
-        return _steer(session, "pause", (names, selection, failed, all_), dry_run)
+        return _steer(session, "pause", many, dry_run)
 
     @cli.command(rich_help_panel=PANEL)
     @changing
-    def resume(
-        session: Session,
-        names: SomeNames = None,
-        selection: Selection = None,
-        failed: Failed = False,
-        all_: All = False,
-        dry_run: DryRun = False,
-    ) -> int:
+    def resume(session: Session, many: Many, dry_run: DryRun = False) -> int:
         """Resume paused or stopped connectors."""
-        return _steer(session, "resume", (names, selection, failed, all_), dry_run)
+        return _steer(session, "resume", many, dry_run)
 
     @cli.command(rich_help_panel=PANEL)
     @changing
-    def stop(
-        session: Session,
-        names: SomeNames = None,
-        selection: Selection = None,
-        failed: Failed = False,
-        all_: All = False,
-        dry_run: DryRun = False,
-    ) -> int:
+    def stop(session: Session, many: Many, dry_run: DryRun = False) -> int:
         """Stop connectors: their tasks end, their offsets may be altered."""
-        return _steer(session, "stop", (names, selection, failed, all_), dry_run)
+        return _steer(session, "stop", many, dry_run)
 
     @cli.command(rich_help_panel=PANEL)
     @changing
-    def restart(
-        session: Session,
-        names: SomeNames = None,
-        selection: Selection = None,
-        failed: Failed = False,
-        all_: All = False,
-        connector_only: ConnectorOnly = False,
-        dry_run: DryRun = False,
-    ) -> int:
+    def restart(session: Session, many: Many, connector_only: ConnectorOnly = False, dry_run: DryRun = False) -> int:
         """Restart connectors with their tasks, with --failed only what has failed; or single tasks: NAME/0."""
         from spark_connect_rt.app.cluster import steering
 
-        chosen = steering.Chosen(names or [], selection, failed, all_)
-        return steering.restart(session, chosen, connector_only, dry_run)
+        return steering.restart(session, many.chosen(), connector_only, dry_run)
 
     @cli.command(rich_help_panel=PANEL)
     @changing
-    def delete(
-        session: Session,
-        names: SomeNames = None,
-        selection: Selection = None,
-        failed: Failed = False,
-        all_: All = False,
-        dry_run: DryRun = False,
-        yes: Yes = False,
-    ) -> int:
+    def delete(session: Session, many: Many, dry_run: DryRun = False, yes: Yes = False) -> int:
         """Delete connectors, after a question that names them. Their offsets stay."""
         from spark_connect_rt.app.cluster import steering
 
-        return steering.delete(session, steering.Chosen(names or [], selection, failed, all_), yes, dry_run)
+        return steering.delete(session, many.chosen(), yes, dry_run)
 
     @cli.command(rich_help_panel=PANEL)
     @command
@@ -184,10 +144,7 @@ def _add_steering(cli: typer.Typer) -> None:
         return steering.wait(session, names, condition, timeout)
 
 
-def _steer(session: Session, verb: str, chosen: tuple[list[str] | None, str | None, bool, bool], dry_run: bool) -> int:
+def _steer(session: Session, verb: str, many: Many, dry_run: bool) -> int:
     from spark_connect_rt.app.cluster import steering
 
-    names, selection, failed, every = chosen
-    return steering.steer(
-        session, steering.VERBS[verb], steering.Chosen(names or [], selection, failed, every), dry_run
-    )
+    return steering.steer(session, steering.VERBS[verb], many.chosen(), dry_run)

@@ -1,18 +1,22 @@
 """What every word that speaks to a cluster has: ``--context``, ``--url``, one session, exit codes.
 
-``command`` turns ``act(session, ...)`` into a function for typer with those options beside its own.
+``command`` turns ``act(session, ...)`` into a function for typer with those options beside its own. A parameter that is
+a dataclass stands for its fields: options that several words share.
 """
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from dataclasses import replace
-from typing import Annotated, Any
+from dataclasses import fields, is_dataclass, replace
+from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
 from spark_connect_rt.app.cluster.session import Session, Surroundings, run
+
+if TYPE_CHECKING:
+    from spark_connect_rt.client.connection import Connection
 
 NOTE = "X-Connectrt-Note"
 ContextName = Annotated[
@@ -37,16 +41,19 @@ def changing(act: Callable[..., int | None]) -> Callable[..., None]:
 
 def command(act: Callable[..., int | None], notes: bool = False) -> Callable[..., None]:
     """Return a function for ``app.command()``: opens the session, ends with the exit code."""
-    signature = inspect.signature(act, eval_str=True)
+    parameters = [one for one in inspect.signature(act, eval_str=True).parameters.values() if one.name != "session"]
+    groups: dict[str, Any] = {one.name: one.annotation for one in parameters if is_dataclass(one.annotation)}
 
     def run_it(
         ctx: typer.Context, context: str | None = None, url: str | None = None, note: str | None = None, **given: Any
     ) -> None:
+        for name, group in groups.items():
+            given[name] = group(**{one.name: given.pop(one.name) for one in fields(group)})
         code = run(session_of(ctx, context, url, note), lambda session: act(session, **given))
         if code:
             raise SystemExit(code)
 
-    own = [one for one in signature.parameters.values() if one.name != "session"]
+    own = [part for one in parameters for part in (_fields_of(groups[one.name]) if one.name in groups else [one])]
     more = [
         inspect.Parameter("context", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=ContextName),
         inspect.Parameter("url", inspect.Parameter.KEYWORD_ONLY, default=None, annotation=Url),
@@ -61,18 +68,33 @@ def command(act: Callable[..., int | None], notes: bool = False) -> Callable[...
     return run_it
 
 
-def session_of(ctx: typer.Context, context: str | None, url: str | None, note: str | None = None) -> Session:
-    """Return the session of a command; a test puts its Surroundings into ``ctx.obj``."""
-    around = ctx.obj if isinstance(ctx.obj, Surroundings) else Surroundings()
+def _fields_of(group: Any) -> list[inspect.Parameter]:
+    hints = get_type_hints(group, include_extras=True)
+    return [
+        inspect.Parameter(one.name, inspect.Parameter.KEYWORD_ONLY, default=one.default, annotation=hints[one.name])
+        for one in fields(group)
+    ]
 
-    def connection() -> Any:
-        from spark_connect_rt.app.cluster.contexts import chosen, contexts_file, load_contexts
 
-        contexts = load_contexts(contexts_file(around.environment))
-        found = chosen(contexts, around.environment, context, url).connection()
-        return replace(found, headers={NOTE: _header_text(note)}) if note else found
+def session_of(
+    ctx: typer.Context, context: str | None, url: str | None, note: str | None = None, limit_s: float = 0.0
+) -> Session:
+    """Return the session of a command; ``limit_s``: an answer may take so long, though others take less."""
+    around = surroundings_of(ctx)
+
+    def connection() -> Connection:
+        from spark_connect_rt.app.cluster.contexts import connection_for
+
+        found = connection_for(around.environment, context, url)
+        headers = {NOTE: _header_text(note)} if note else {}
+        return replace(found, headers=headers, request_limit_s=max(found.request_limit_s, limit_s))
 
     return Session(around, connection)
+
+
+def surroundings_of(ctx: typer.Context) -> Surroundings:
+    """Return what a command stands in: the machine, or what a test has put into ``ctx.obj``."""
+    return ctx.obj if isinstance(ctx.obj, Surroundings) else Surroundings()
 
 
 def _header_text(text: str) -> str:

@@ -8,7 +8,8 @@ from typing import Any
 
 import typer
 
-from spark_connect_rt.app.cluster.session import Session, Surroundings
+from spark_connect_rt.app.cluster.session import Session
+from spark_connect_rt.app.commands.cluster.cluster_command import surroundings_of
 from spark_connect_rt.client.calls import Call
 
 LIMIT_S = 1.0
@@ -40,9 +41,8 @@ def context_names(ctx: typer.Context, incomplete: str) -> list[str]:
     from spark_connect_rt.app.cluster.contexts import contexts_file, load_contexts
     from spark_connect_rt.errors import ConnectError
 
-    around = ctx.obj if isinstance(ctx.obj, Surroundings) else Surroundings()
     try:
-        names = load_contexts(contexts_file(around.environment)).by_name
+        names = load_contexts(contexts_file(surroundings_of(ctx).environment)).by_name
     except ConnectError:
         return []
     return sorted(name for name in names if name.startswith(incomplete))
@@ -58,14 +58,12 @@ def kind_names(incomplete: str) -> list[str]:
 def _quickly(
     ctx: typer.Context, incomplete: str, names: Callable[[Callable[[Call[Any]], Any]], list[str]]
 ) -> list[str]:
-    from spark_connect_rt.app.cluster.contexts import chosen, contexts_file, load_contexts
+    from spark_connect_rt.app.cluster.contexts import connection_for
     from spark_connect_rt.errors import ConnectError
 
-    around = ctx.obj if isinstance(ctx.obj, Surroundings) else Surroundings()
-    given = ctx.params
+    around = surroundings_of(ctx)
     try:
-        contexts = load_contexts(contexts_file(around.environment))
-        found = chosen(contexts, around.environment, given.get("context"), given.get("url")).connection()
+        found = connection_for(around.environment, ctx.params.get("context"), ctx.params.get("url"))
         quick = replace(found, request_limit_s=LIMIT_S, connect_limit_s=LIMIT_S, rebalance_limit_s=0)
         session = Session(around, lambda: quick)
         try:

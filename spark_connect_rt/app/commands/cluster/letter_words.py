@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any
 
 import typer
@@ -14,14 +15,6 @@ from spark_connect_rt.app.commands.cluster.reading_words import PANEL
 from spark_connect_rt.errors import BadRequestError
 
 Topic = Annotated[str | None, typer.Option("--topic", help="Of this topic, instead of a connector's.")]
-Partition = Annotated[int | None, typer.Option("--partition", help="Only of this partition.")]
-Stage = Annotated[str | None, typer.Option("--stage", help="Only where it failed there: VALUE_CONVERTER ...")]
-Class = Annotated[str | None, typer.Option("--class", help="Only what failed in this class.")]
-Message = Annotated[str | None, typer.Option("--message", help="Only whose message holds this.")]
-Origin = Annotated[str | None, typer.Option("--origin", help="Only records of this topic.")]
-Since = Annotated[str | None, typer.Option("--since", help="2026-11-21T10:00, or 2h ago.")]
-Until = Annotated[str | None, typer.Option("--until", help="2026-11-21T10:00, or 2h ago.")]
-Replayed = Annotated[bool | None, typer.Option("--replayed/--not-replayed", help="Only these.")]
 Letter = Annotated[str, typer.Argument(metavar="PARTITION/OFFSET", help="As dlq list shows it.")]
 Letters = Annotated[
     list[str] | None, typer.Argument(metavar="[PARTITION/OFFSET...]", help="These; none: a filter, or all.")
@@ -34,6 +27,36 @@ Wait = Annotated[bool, typer.Option("--wait", help="Until it has ended. Exit cod
 ReplayId = Annotated[str, typer.Argument(metavar="ID", help="Of the replay.")]
 MaybeReplayId = Annotated[str | None, typer.Argument(metavar="[ID]", help="Of a replay; none: all.")]
 IsTopic = Annotated[bool, typer.Option("--topic", help="NAME is the topic, not a connector.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Filters:
+    """Which letters are meant."""
+
+    partition: Annotated[int | None, typer.Option("--partition", help="Only of this partition.")] = None
+    stage: Annotated[str | None, typer.Option("--stage", help="Only where it failed there: VALUE_CONVERTER ...")] = None
+    class_: Annotated[str | None, typer.Option("--class", help="Only what failed in this class.")] = None
+    message: Annotated[str | None, typer.Option("--message", help="Only whose message holds this.")] = None
+    origin: Annotated[str | None, typer.Option("--origin", help="Only records of this topic.")] = None
+    since: Annotated[str | None, typer.Option("--since", help="2026-11-21T10:00, or 2h ago.")] = None
+    until: Annotated[str | None, typer.Option("--until", help="2026-11-21T10:00, or 2h ago.")] = None
+    replayed: Annotated[bool | None, typer.Option("--replayed/--not-replayed", help="Only these.")] = None
+
+    def query(self, now_ms: int) -> dict[str, Any]:
+        """Return what is given of them as the management API takes it. Raises BadRequestError: no time."""
+        from spark_connect_rt.app.cluster.times import since_ms
+
+        found = {
+            "partition": self.partition,
+            "stage": self.stage,
+            "class": self.class_,
+            "message": self.message,
+            "origin": self.origin,
+            "from_ms": since_ms(self.since, now_ms),
+            "to_ms": since_ms(self.until, now_ms),
+            "replayed": self.replayed,
+        }
+        return {key: value for key, value in found.items() if value is not None}
 
 
 def add_letter_words(cli: typer.Typer) -> None:
@@ -51,14 +74,8 @@ def _add_reading(dlq: typer.Typer) -> None:
         session: Session,
         name: MaybeName = None,
         topic: Topic = None,
-        partition: Partition = None,
-        stage: Stage = None,
-        class_: Class = None,
-        message: Message = None,
-        origin: Origin = None,
-        since: Since = None,
-        until: Until = None,
-        replayed: Replayed = None,
+        *,
+        only: Filters,
         limit: Limit = 100,
         output: Form = Output.TABLE,
     ) -> int:
@@ -67,8 +84,8 @@ def _add_reading(dlq: typer.Typer) -> None:
 
         if (name is None) == (topic is None):
             raise BadRequestError("dlq list NAME, or dlq list --topic TOPIC")
-        chosen = _filters(session, partition, stage, class_, message, origin, since, until, replayed)
-        return letters.listed(session, {"connector": name, "topic": topic, **chosen}, limit, output)
+        place = {"connector": name, "topic": topic}
+        return letters.listed(session, {**place, **only.query(session.around.now_ms())}, limit, output)
 
     @dlq.command()
     @command
@@ -98,14 +115,8 @@ def _add_replaying(dlq: typer.Typer) -> None:
         patch: PatchFile = None,
         transforms: TransformsFile = None,
         rate: Rate = None,
-        partition: Partition = None,
-        stage: Stage = None,
-        class_: Class = None,
-        message: Message = None,
-        origin: Origin = None,
-        since: Since = None,
-        until: Until = None,
-        replayed: Replayed = None,
+        *,
+        only: Filters,
         dry_run: DryRun = False,
         yes: Yes = False,
         wait: Wait = False,
@@ -113,9 +124,8 @@ def _add_replaying(dlq: typer.Typer) -> None:
         """Replay dead letters: one, a filter's, or all; a sample is shown first."""
         from spark_connect_rt.app.cluster import letters
 
-        chosen = _filters(session, partition, stage, class_, message, origin, since, until, replayed)
         wanted: dict[str, Any] = {"target": target}
-        if chosen:
+        if chosen := only.query(session.around.now_ms()):
             wanted["filter"] = chosen
         if rate is not None:
             wanted["rate"] = rate
@@ -145,30 +155,3 @@ def _add_replaying(dlq: typer.Typer) -> None:
         from spark_connect_rt.app.cluster import letters
 
         return letters.delete(session, name, topic, yes)
-
-
-def _filters(
-    session: Session,
-    partition: int | None,
-    stage: str | None,
-    class_: str | None,
-    message: str | None,
-    origin: str | None,
-    since: str | None,
-    until: str | None,
-    replayed: bool | None,
-) -> dict[str, Any]:
-    from spark_connect_rt.app.cluster.times import since_ms
-
-    now_ms = session.around.now_ms()
-    found = {
-        "partition": partition,
-        "stage": stage,
-        "class": class_,
-        "message": message,
-        "origin": origin,
-        "from_ms": since_ms(since, now_ms),
-        "to_ms": since_ms(until, now_ms),
-        "replayed": replayed,
-    }
-    return {key: value for key, value in found.items() if value is not None}

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
 from spark_connect_rt.app.cluster.tables import Output
 from spark_connect_rt.app.commands.cluster.completion import connector_names, kind_names
+
+if TYPE_CHECKING:
+    from spark_connect_rt.app.cluster.steering import Chosen
 
 KindName = Annotated[
     str,
@@ -50,3 +54,21 @@ Files = Annotated[
     typer.Option("--filename", "-f", help="A file (JSON, YAML, .properties), a folder, or - ; repeatable."),
 ]
 OneFile = Annotated[Path, typer.Argument(metavar="FILE", help="JSON, YAML or .properties, with one connector.")]
+
+
+@dataclass(frozen=True, slots=True)
+class Many:
+    """Which connectors a word is meant for; a name for each of ``steering.Chosen``'s fields."""
+
+    names: SomeNames = None
+    selection: Selection = None
+    failed: Annotated[bool, typer.Option("--failed", help="Only those that have failed, or a task of which has.")] = (
+        False
+    )
+    all_: Annotated[bool, typer.Option("--all", help="Every connector of the cluster.")] = False
+
+    def chosen(self) -> Chosen:
+        """Return them as the words' acts take them."""
+        from spark_connect_rt.app.cluster.steering import Chosen
+
+        return Chosen(self.names or [], self.selection, self.failed, self.all_)

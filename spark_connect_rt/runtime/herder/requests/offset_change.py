@@ -162,7 +162,11 @@ class OffsetChange:
 
     def _note(self, is_reset: bool, before: Sequence[OffsetPair], change: Sequence[OffsetPair]) -> None:
         after = changed_pairs(before, None if is_reset else change)
-        self._deps.offset_notes.changed(OffsetsChanged(self._name, RESET if is_reset else ALTER, before, after))
+        made = OffsetsChanged(self._name, RESET if is_reset else ALTER, before, after)
+        self._deps.offset_notes.changed(made)
+        text = f"offsets of {self._name} are {'reset' if is_reset else 'altered'}"
+        details = {"action": made.action, "partitions": len(change)}
+        self._deps.record_event("offsets", text, connector=self._name, details=details, key=made.key)
 
     def _alter_group(self, admin: Mapping[str, str], group: str, wanted: Mapping[TopicPartition, int | None]) -> None:
         altered = {partition: offset for partition, offset in wanted.items() if offset is not None}

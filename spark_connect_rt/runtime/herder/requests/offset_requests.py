@@ -75,18 +75,12 @@ class OffsetRequests:
             change = OffsetChange(
                 self._deps, self._offsets, name, lambda n: self._fence(n).result(CHANGE_LIMIT_MS / 1000)
             )
-            self._run(lambda: self._recorded(change.carry_out(offsets), name, offsets), answer)
+            self._run(lambda: change.carry_out(offsets), answer)
 
         limit_ms = self._deps.settings.worker_sync_timeout_ms
         refresh = self._deps.config_store.refresh
         self._calls.begin("reading to the end of the config topic", lambda: refresh(limit_ms), checked)
         return answer
-
-    def _recorded(self, words: str, name: str, offsets: Sequence[OffsetPair] | None) -> str:
-        verb = "reset" if offsets is None else "altered"
-        details = {"action": "reset" if offsets is None else "alter", "partitions": len(offsets or ())}
-        self._deps.record_event("offsets", f"offsets of {name} are {verb}", connector=name, details=details)
-        return words
 
     def _again(self, name: str, offsets: Sequence[OffsetPair] | None, answer: Future[str]) -> None:
         """A rebalance began meanwhile: wait for its end like every request, then see who leads."""

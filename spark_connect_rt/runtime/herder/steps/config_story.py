@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from spark_connect_rt.ports.management.events import RecordEvent
+from spark_connect_rt.ports.management.events import RecordEvent, config_event_key
 from spark_connect_rt.state.cluster_config import ClusterConfigState
 from spark_connect_rt.state.config_fold import (
     ConnectorConfigRemoved,
@@ -24,26 +24,32 @@ def record_config_event(record: RecordEvent, event: object, snapshot: ClusterCon
         case ConnectorConfigUpdated(name, at, created, changed):
             verb = "created" if created else "configured again"
             details = {"action": "create" if created else "update", "settings": list(changed)}
-            record("config", f"connector {name} is {verb}", connector=name, details=details, key=_key(at))
+            record("config", f"connector {name} is {verb}", connector=name, details=details, key=config_event_key(at))
         case ConnectorConfigRemoved(name, at):
-            record("config", f"connector {name} is deleted", connector=name, details={"action": "delete"}, key=_key(at))
+            record(
+                "config",
+                f"connector {name} is deleted",
+                connector=name,
+                details={"action": "delete"},
+                key=config_event_key(at),
+            )
         case TargetStateChanged(name, at):
             wanted = snapshot.target_state(name)
             text = "gone" if wanted is None else wanted.value
             details = {"target_state": text}
-            record("state", f"connector {name} is wanted {text}", connector=name, details=details, key=_key(at))
+            record(
+                "state", f"connector {name} is wanted {text}", connector=name, details=details, key=config_event_key(at)
+            )
         case RestartRequested(name, include_tasks, only_failed, at):
             what = "connector and tasks" if include_tasks else "connector"
             which = ", of these what FAILED" if only_failed else ""
             restart: dict[str, Any] = {"why": "request", "include_tasks": include_tasks, "only_failed": only_failed}
             summary = f"restart of {name} is requested: {what}{which}"
-            record("restart", summary, connector=name, details=restart, key=_key(at))
+            record("restart", summary, connector=name, details=restart, key=config_event_key(at))
         case LoggerLevelUpdated(namespace, level, at):
             details = {"logger": namespace, "level": level, "scope": "cluster"}
-            record("logger", f"logger {namespace} is at {level} on every worker", details=details, key=_key(at))
+            record(
+                "logger", f"logger {namespace} is at {level} on every worker", details=details, key=config_event_key(at)
+            )
         case _:
             return
-
-
-def _key(at: int) -> str:
-    return f"config-{at}"

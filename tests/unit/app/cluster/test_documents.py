@@ -5,8 +5,14 @@ import json
 import pytest
 
 from spark_connect_rt.app.cluster.connector_documents import documents_of, without_twins
-from spark_connect_rt.app.cluster.differences import config_differences, difference_lines, offset_differences
+from spark_connect_rt.app.cluster.differences import (
+    config_differences,
+    difference_lines,
+    offset_differences,
+    shown_config,
+)
 from spark_connect_rt.errors import BadConfigError
+from spark_connect_rt.ports.hidden_values import HIDDEN
 
 STRIMZI = """
 apiVersion: kafka.strimzi.io/v1beta2
@@ -108,6 +114,17 @@ def test_differences_hide_secrets_but_not_references() -> None:
         "- db.password = [hidden]",
         "+ db.password = [hidden]",
     ]
+
+
+def test_what_carries_a_secret_is_hidden_whatever_its_name() -> None:
+    config = {
+        "connection.url": "jdbc:postgresql://me:pw@db/x",
+        "consumer.override.ssl.keystore.key": "-----BEGIN",
+        "storage.account.key": "abc",
+        "file": "/secret/in",
+    }
+    shown = shown_config(config)
+    assert [name for name, value in shown.items() if value == HIDDEN] == list(config)[:3]
 
 
 def test_differences_of_offsets_go_by_partition() -> None:

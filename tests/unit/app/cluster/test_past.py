@@ -150,6 +150,8 @@ def test_offsets_are_set_and_reset_of_a_stopped_connector(cluster: StandInCluste
     assert connectrt("offsets", "set", "x").code == 2
     assert connectrt("offsets", "set", "x", "--partition", "{", "--offset", "1").code == 2
     assert connectrt("offsets", "reset", "x", "--dry-run").out.startswith("connector x\n  - ")
+    cluster.connectors["x"]["offsets"] = [{"partition": {"file": "/secret/token.csv"}, "offset": {"n": 7}}]
+    assert '= {"n": 7}' in connectrt("offsets", "reset", "x", "--dry-run").out  # an offset is no secret
     assert connectrt("offsets", "reset", "x", "--yes").code == 0
     assert cluster.connectors["x"]["offsets"] == []
 

@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
-from typing import Any
+from itertools import chain
+from typing import Any, cast
 
 import httpx
 
 from spark_connect_rt.app.management.history_parts import history_over
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
+from spark_connect_rt.management.event_memory import EventMemory
+from spark_connect_rt.management.group_events import in_order
 from spark_connect_rt.management.history.service import WorkerHistory
 from spark_connect_rt.planning.offset_changes import OffsetPair
+from spark_connect_rt.ports.management.events import GroupEvent
 from spark_connect_rt.rest.app import create_app
 from spark_connect_rt.rest.management.routes import Management
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -80,6 +84,7 @@ class HistoryWorkers(Workers):
             is_alone=False,
             range_problems=self._range_problems,
             course_period_s=3600.0,
+            name_client=cast(EventMemory, deps.record_event).name_client,
         )
         self.histories[name] = history
         history.start()
@@ -101,6 +106,11 @@ class HistoryWorkers(Workers):
         page = self.ok("GET", f"/admin/history?connector={connector}{query}", worker=worker)
         assert page["problem"] == ""
         return list(page["changes"])
+
+    def events(self, *kinds: str) -> list[GroupEvent]:
+        """Return the group's events of these kinds, oldest first, as any worker gathers them."""
+        seen = (worker.events.events() for worker in self.cluster.workers.values())
+        return [one for one in in_order(chain.from_iterable(seen)) if one.kind in kinds]
 
     def position(self, connector: str) -> int | None:
         """Return where the first task of a source is."""

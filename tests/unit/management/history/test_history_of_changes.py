@@ -130,3 +130,35 @@ def test_what_was_changed_while_no_worker_ran_is_recorded_by_the_next_leader(gro
     assert (update["action"], update["who"], update["before"]) == ("update", None, create["after"])
     assert update["after"]["records"] == "7"
     assert [one["action"] for one in group.changes("b", worker="w3")] == ["delete", "create"]
+
+
+def test_events_of_changes_name_the_client_whichever_worker_served_it(group: HistoryWorkers) -> None:
+    follower = group.named(leads=False)
+    group.ok("POST", "/connectors", {"name": "a", "config": CONFIG}, worker=follower)
+    group.ok("PUT", "/connectors/a/config", {**CONFIG, "records": "9"})
+    group.cluster.until(lambda: group.position("a") == 9)
+    group.ok("PUT", "/connectors/a/stop", worker=follower)
+    group.cluster.until(lambda: group.cluster.states("a") == {"a": "STOPPED"})
+    body = {"offsets": [{"partition": {"task": "a-0"}, "offset": {"position": 2}}]}
+    group.ok("PATCH", "/connectors/a/offsets", body, worker=follower)
+    group.ok("PUT", "/admin/loggers/org.x?scope=cluster", {"level": "DEBUG"})
+    group.ok("PUT", "/admin/loggers/org.y", {"level": "DEBUG"}, worker=follower)
+    value = records.encode_properties({**CONFIG, "name": "b"})
+    group.cluster.config_topic.write([(records.connector_key("b"), value)])  # by another tool: nobody is named
+    group.ok("DELETE", "/connectors/a", worker=follower)
+    wanted = {
+        "connector a is created": "127.0.0.1",
+        "connector a is configured again": "127.0.0.1",
+        "connector a is wanted STOPPED": "127.0.0.1",
+        "offsets of a are altered": "127.0.0.1",
+        "logger org.x is at DEBUG on every worker": "127.0.0.1",
+        "logger org.y is at DEBUG on this worker": "127.0.0.1",
+        "connector b is created": None,
+        "connector a is deleted": "127.0.0.1",
+    }
+
+    def found() -> dict[str, str | None]:
+        events = group.events("config", "state", "offsets", "logger")
+        return {one.summary: one.who for one in events if " is wanted " in one.summary or one.kind != "state"}
+
+    group.cluster.until(lambda: found() == wanted)

@@ -1,0 +1,122 @@
+"""Where ``connectrt plugins`` looks and acts: the workers of a cluster, over REST, or the folders of this machine."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from typing import Any, Protocol
+
+from spark_connect_rt.app.cluster.session import Session
+from spark_connect_rt.app.plugin_report import import_all, plugin_report
+from spark_connect_rt.app.worker_plugins import install_directory, plugins_of
+from spark_connect_rt.client import calls, management_calls
+from spark_connect_rt.config.worker.plugin_install import PluginInstallSettings
+from spark_connect_rt.errors import BadRequestError, NotFoundError
+from spark_connect_rt.plugin_install.folders import PluginFolder
+from spark_connect_rt.plugin_install.installer import Installer
+from spark_connect_rt.ports.clock import SystemClock
+from spark_connect_rt.ports.plugin_installs import WantedPlugin
+from spark_connect_rt.rest.config_shapes import key_info
+from spark_connect_rt.rest.json_values import as_json as json_of
+
+
+class PluginPlace(Protocol):
+    """A place of plug-ins; its answers have the shapes of REST."""
+
+    @property
+    def where(self) -> str:
+        """Return where something was installed, as a sentence goes on: ``in FOLDER``."""
+
+    def report(self, check: bool) -> Mapping[str, Any]:
+        """Return ``GET /admin/plugins``; ``check``: import each one."""
+
+    def settings_of(self, name: str, version: str) -> Sequence[Mapping[str, Any]]:
+        """Return ``GET /connector-plugins/NAME/config``. Raises BadRequestError: it declares no settings."""
+
+    def install(self, wanted: WantedPlugin) -> Mapping[str, Any]:
+        """Install one; return what was installed."""
+
+    def remove(self, name: str, version: str) -> None:
+        """Remove one. Raises NotFoundError."""
+
+
+class OnCluster:
+    """The workers of a group: the one that is asked hands on to the others. Raises as the client does."""
+
+    where = "on the worker that was asked; every worker of its group installs it, too"
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+
+    def report(self, check: bool) -> Mapping[str, Any]:
+        """See PluginPlace; a running worker imports nothing for it."""
+        return self._session.ask(management_calls.plugins_report())
+
+    def settings_of(self, name: str, version: str) -> Sequence[Mapping[str, Any]]:
+        """See PluginPlace."""
+        return self._session.ask(calls.plugin_settings(name, version))
+
+    def install(self, wanted: WantedPlugin) -> Mapping[str, Any]:
+        """See PluginPlace."""
+        return self._session.ask(management_calls.install_plugin(json_of(wanted)))
+
+    def remove(self, name: str, version: str) -> None:
+        """See PluginPlace."""
+        self._session.ask(management_calls.remove_plugin(name, version))
+
+
+class OnThisMachine:
+    """The folders that a worker's file names."""
+
+    def __init__(self, settings: Mapping[str, str]) -> None:
+        self._settings = settings
+
+    @property
+    def where(self) -> str:
+        """See PluginPlace."""
+        return f"in {self._installer.folder.path}"
+
+    def report(self, check: bool) -> Mapping[str, Any]:
+        """See PluginPlace."""
+        found = plugins_of(self._settings)
+        if check:
+            import_all(found)
+        report: dict[str, Any] = plugin_report(found)
+        report["installed"] = [json_of(one) for one in self._installer.folder.installed()]
+        return report
+
+    def settings_of(self, name: str, version: str) -> Sequence[Mapping[str, Any]]:
+        """See PluginPlace."""
+        found = plugins_of(self._settings).class_of(f"{name}@{version}" if version else name)
+        definition = getattr(found(), "config_def", None)
+        if definition is None:
+            raise BadRequestError(f"{name} declares no settings")
+        return [json_of(key_info(one)) for one in definition()]
+
+    def install(self, wanted: WantedPlugin) -> Mapping[str, Any]:
+        """See PluginPlace."""
+        done: Mapping[str, Any] = json_of(self._installer.install(wanted, _who()))
+        return done
+
+    def remove(self, name: str, version: str) -> None:
+        """See PluginPlace."""
+        plugin = self._installer.folder.find(name, version)
+        if plugin is None:
+            raise NotFoundError(f"no plug-in {name} {version} is installed in {self._installer.folder.path}")
+        self._installer.remove(plugin, _who())
+
+    @cached_property
+    def _installer(self) -> Installer:
+        found = PluginInstallSettings.of(self._settings)
+        folder = PluginFolder(install_directory(self._settings).absolute())
+        allowed, limit_bytes = found.connectrt_plugins_allowed, found.connectrt_plugins_size_max_bytes
+        return Installer(folder, allowed, limit_bytes, SystemClock().now_ms)
+
+
+def _who() -> str:
+    try:
+        user = getpass.getuser()
+    except (OSError, KeyError):
+        user = "unknown"
+    return f"{user} (command line)"
