@@ -36,6 +36,7 @@ NAMES = (
     "tasks",
     "trickle",
     "mirror",
+    "batches",
     "console",
 )
 # Not in the smoke test: several workers of its own, another Spark; they would double its time.

@@ -8,6 +8,7 @@ apart and sent as rows, in halves where it is too large.
 from __future__ import annotations
 
 import asyncio
+import logging
 import random
 import time
 from collections import Counter, defaultdict, deque
@@ -21,7 +22,7 @@ from spark_connect_rt.kafka.copying.pieces import SMALL_BYTES, CopyRules, Piece,
 from spark_connect_rt.kafka.copying.produce_batches import Outcome, ProduceBatches, outcomes
 from spark_connect_rt.kafka.error_mapping import connect_error
 from spark_connect_rt.kafka.reading.broker_links import BrokerLinks
-from spark_connect_rt.kafka.records.passed_batches import ready_to_send
+from spark_connect_rt.kafka.records.passed_batches import put_back_offset, ready_to_send
 from spark_connect_rt.protocol.ids import TopicPartition
 
 PRODUCE = "produce"
@@ -30,6 +31,7 @@ UNKNOWN_LIMIT_S = 30.0  # until a partition that no broker knows counts as one t
 _TOO_LARGE = (KafkaError.MSG_SIZE_TOO_LARGE, KafkaError.RECORD_LIST_TOO_LARGE)
 _UNKNOWN = KafkaError.UNKNOWN_TOPIC_OR_PART
 _PASSING = (KafkaError.REQUEST_TIMED_OUT, KafkaError.KAFKA_STORAGE_ERROR, KafkaError.FENCED_LEADER_EPOCH)
+log = logging.getLogger(__name__)
 OnAcknowledged = Callable[[TopicPartition, Piece, int], None]
 
 
@@ -209,7 +211,7 @@ class BatchSender:
         if passes:
             self._rest(place, piece, problem)
         elif piece.head is not None:
-            self._send_rows(place, piece)
+            self._send_rows(place, piece, problem)
         elif outcome.code in _TOO_LARGE and piece.count > 1:
             self._waiting[place].popleft()
             self._replace(place, [piece], halves(piece))
@@ -217,9 +219,12 @@ class BatchSender:
         else:
             self._fail(problem)
 
-    def _send_rows(self, place: TopicPartition, piece: Piece) -> None:
+    def _send_rows(self, place: TopicPartition, piece: Piece, problem: ConnectError) -> None:
         """Send rows in the place of a batch that the broker refuses as it is."""
+        assert piece.head is not None
         self._waiting[place].popleft()
+        put_back_offset(piece.content, piece.head)
+        log.info("%s: a batch of %d records is refused as it is (%s): sent as rows", place, piece.count, problem)
         try:
             rows = list(taken_apart([piece], 0, self._rules))
         except DataError as error:

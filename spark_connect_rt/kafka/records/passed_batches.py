@@ -42,6 +42,11 @@ def check_crc(content: memoryview | bytes, batch: Batch) -> None:
         raise DataError(f"the record batch at offset {batch.base_offset} is damaged (CRC)")
 
 
+def put_back_offset(content: memoryview | bytearray, batch: Batch) -> None:
+    """Undo of ``ready_to_send`` what records are read by: their offsets at the source."""
+    _BASE_OFFSET.pack_into(content, 0, batch.base_offset)
+
+
 def ready_to_send(content: memoryview | bytearray, batch: Batch) -> None:
     """Make the head of a batch that ``passes`` that of a new one, in place; twice is as once.
 
