@@ -1,6 +1,6 @@
 """Mirror by batches: one MirrorSource task copies 8 partitions, by whole batches, record by record, and Java's MM2.
 
-The three take turns with the same topics: records of 100 bytes and of 1 KB, in large batches (librdkafka's, as they come)
+The three take turns with the same topics: records of 100 bytes and of 1 KB, in large batches (librdkafka's own)
 and in Java's of 16 KB. ``cpu_s_per_gb`` is what all processes of the worker took, so
 also what Spark's JVM takes beside the copying. ``lag`` as in ``mirror``. Every copy is compared by SHA-256.
 """
