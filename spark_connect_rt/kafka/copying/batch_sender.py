@@ -130,8 +130,10 @@ class BatchSender:
                 if chosen and size + piece.size > self._rules.request_bytes:
                     break
                 chosen[place] = piece, self._content(piece)
-            except ConnectError as error:
-                self._fail(error)
+            except Exception as error:  # noqa: BLE001 - the loop would only log it, and the copy would stand still
+                self._fail(
+                    error if isinstance(error, ConnectError) else ConnectError(f"producing to {place}: {error!r}")
+                )
                 break
             size += piece.size
             ready.popleft()
@@ -270,8 +272,8 @@ class BatchSender:
             self._refreshed_s = time.monotonic()
         except RetriableError as error:
             self.last_error = str(error)
-        except ConnectError as error:
-            self._fail(error)
+        except Exception as error:  # noqa: BLE001 - as above
+            self._fail(error if isinstance(error, ConnectError) else ConnectError(f"asking for leaders: {error!r}"))
             return
         finally:
             self._refreshing = None

@@ -87,7 +87,7 @@ class MetadataRequest_v8(RequestStruct):  # type: ignore[misc]  # noqa: N801
 
 
 class LeadersRequest(MetadataRequest):  # type: ignore[misc]
-    """Who leads the partitions of topics, and since which epoch. Creates no topics, unless told to."""
+    """Who leads the partitions of topics, and since which epoch. Creates no topics, unless it may."""
 
     def __init__(self, topics: list[str], creates: bool = False) -> None:
         super().__init__(topics, creates)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import time
 from collections.abc import Callable
 
 import pytest
@@ -18,6 +19,7 @@ from tests.contract.compacted_log_contract import fresh_name, until
 from tests.topics import read_records
 
 PARTITIONS = 3
+WRITTEN_MS = int(time.time() * 1_000) - 7_200_000  # years of age, and the broker would delete them
 
 
 class Copying:
@@ -45,7 +47,9 @@ class Copying:
             value = None if number % 11 == 0 else b"%06d" % number * (number % 40)
             headers = [("h", b"%d" % number), ("none", None)] if number % 3 == 0 else None
             key = b"k%d" % number if number % 2 else None
-            producer.produce(self.topic, value, key, number % PARTITIONS, headers=headers, timestamp=10**12 + number)
+            producer.produce(
+                self.topic, value, key, number % PARTITIONS, headers=headers, timestamp=WRITTEN_MS + number
+            )
             producer.poll(0)
             if transactions and number % 50 == 49:
                 producer.flush(30)
@@ -165,7 +169,7 @@ def test_it_begins_in_the_middle_of_a_batch(copying: Callable[..., Copying]) -> 
     one.run(3_000 - 3 * 123, start=123)
     assert min(upstream for _, upstream, _, _ in one.runs) == 123
     found = read_records(one.servers, one.copy, 3_000 - 3 * 123)
-    assert {record.timestamp()[1] for record in found} == set(range(10**12 + 369, 10**12 + 3_000))
+    assert {record.timestamp()[1] for record in found} == set(range(WRITTEN_MS + 369, WRITTEN_MS + 3_000))
 
 
 def test_settings_that_it_does_not_honour_are_named() -> None:
