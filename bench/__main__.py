@@ -38,6 +38,7 @@ NAMES = (
     "mirror",
     "batches",
     "console",
+    "create",
 )
 # Not in the smoke test: several workers of its own, another Spark; they would double its time.
 OF_GROUPS = ("failover", "format", "groups")
