@@ -46,9 +46,17 @@ def connectrt(version: Version = False) -> None:
 @cli.command()
 def worker(file: PropertiesFile, override: Override = None) -> None:
     """Run one distributed worker until SIGTERM or Ctrl-C."""
-    from spark_connect_rt.app.distributed import run_worker
 
-    _exit_with(lambda: run_worker(read_settings(file, override)))
+    def run() -> int:
+        settings = read_settings(file, override)
+        start_jvm_ahead(settings)
+        from spark_connect_rt.app.distributed import run_worker  # meanwhile
+
+        return run_worker(settings)
+
+    from spark_connect_rt.app.commands.jvm_ahead import start_jvm_ahead
+
+    _exit_with(run)
 
 
 @cli.command()
