@@ -13,7 +13,7 @@ import random
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -58,14 +58,22 @@ class Rows:
         return Rows(columns, self.sizes[first:end], self.now_ms, self.until_s)
 
 
+class Written(NamedTuple):
+    """Where the first record of a batch lies."""
+
+    offset: int
+    appended_ms: int | None = None  # the broker's timestamp for all of them; None: their own are kept
+
+
+OnDelivered = Callable[[TopicPartition, Written, Rows], None]
 _Ready = tuple[Rows, ReadyBatch]
 
 
 class ColumnSender:
     """See the module. Everything but the making on the loop's thread."""
 
-    def __init__(self, settings: ColumnSettings, on_delivered: Callable[[TopicPartition, int, int, int], None]) -> None:
-        """Take what to call with (partition, first offset, records, their size as ``record_bytes`` says)."""
+    def __init__(self, settings: ColumnSettings, on_delivered: OnDelivered) -> None:
+        """Take what to call with the partition, where it begins there, and the rows."""
         self.last_error = ""
         self._settings = settings
         self._on_delivered = on_delivered
@@ -151,7 +159,7 @@ class ColumnSender:
         count, doing = len(rows.sizes), f"producing to {place}"
         try:
             async with asyncio.timeout_at(rows.until_s):
-                offset = await self._acknowledged(place, batch)
+                written = await self._acknowledged(place, batch)
         except TimeoutError as error:
             limit = f"delivery.timeout.ms={self._settings.delivery_timeout_ms}"
             raise TimedOutError(f"{doing}: no answer in {limit}; last error: {self.last_error or None}") from error
@@ -163,10 +171,10 @@ class ColumnSender:
         except KafkaError as error:
             raise client_error(error, doing) from error
         else:
-            self._on_delivered(place, offset, count, int(rows.sizes.sum()))
+            self._on_delivered(place, written, rows)
 
-    async def _acknowledged(self, place: TopicPartition, batch: ReadyBatch) -> int:
-        """Return the offset of the first record. Raises KafkaError: to try again is no use; ConnectError."""
+    async def _acknowledged(self, place: TopicPartition, batch: ReadyBatch) -> Written:
+        """Return where the first record lies. Raises KafkaError: to try again is no use; ConnectError."""
         while True:
             await self._check(place)
             leader = self._producer.client.cluster.leader_for_partition(place)
@@ -174,7 +182,8 @@ class ColumnSender:
                 async with self._requests.room(leader, batch.size()):
                     sent = await self._producer.send_batch(batch, place.topic, partition=place.partition)
                     sent.add_done_callback(_retrieve_outcome)  # also when no one waits for it any more
-                    return int((await asyncio.shield(sent)).offset)
+                    done = await asyncio.shield(sent)
+                    return Written(int(done.offset), None if done.timestamp in (None, -1) else int(done.timestamp))
             except KafkaError as error:
                 if not (error.retriable or isinstance(error, KafkaTimeoutError)):
                     raise
