@@ -25,6 +25,7 @@ from spark_connect_rt.config.worker import (
     management,
     override_policy,
     own_settings,
+    placement,
     plugin_install,
     standalone_config,
     worker_config,
@@ -68,6 +69,7 @@ _WORKER_SECTIONS = (
     ("Engine (only here, not in Java)", own_settings.ENGINE),
     ("Plug-ins installed while the worker runs (only here, not in Java)", plugin_install.PLUGIN_INSTALL),
     ("Management API: history (only here, not in Java)", management.MANAGEMENT),
+    ("Placement of work (only here, not in Java)", placement.PLACEMENT),
     ("Failed and motionless work (only here, not in Java): for connectors that say nothing", health_config.HEALTH),
     ("Quickstart (only here, not in Java)", own_settings.QUICKSTART),
 )

@@ -66,7 +66,7 @@ class Tab:
         """Close it; fail on what the browser complained of."""
         self._context.close()
         left = [one for one in self.errors if not any(re.search(known, one) for known in self._expected)]
-        assert left == []
+        assert left == [], "the browser complained:\n" + "\n".join(left)  # CI's short form shows the words only so
 
     def _said(self, message: ConsoleMessage) -> None:
         if message.type in ("error", "warning"):

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Callable
+from typing import Any
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import Tabs
 from tests.browser.tab import Tab
@@ -46,6 +48,56 @@ def test_a_task_is_restarted(quick: Tab, stand_in: StandIn) -> None:
     page.get_by_role("button", name="Restart task 1").click()
     expect(page.locator("#messages")).to_contain_text("Task 1 of orders-sink is restarted.")
     assert stand_in.sent("POST", "/connectors/orders-sink/tasks/1/restart") == [None]
+
+
+def test_a_button_stays_under_the_finger_while_its_row_changes(quick: Tab, stand_in: StandIn) -> None:
+    page, task = quick.open("/connectors/orders-sink"), stand_in.connectors["orders-sink"]["tasks"][1]
+    button, row = page.get_by_role("button", name="Restart task 1"), page.locator('#tasks > tr[data-key="1"]')
+    restarts = "/connectors/orders-sink/tasks/1/restart"
+    button.focus()
+    page.keyboard.down("Space")
+    task |= {"state": "RESTARTING", "records": 4321}
+    expect(row).to_contain_text("4,321")
+    page.keyboard.up("Space")
+    expect(page.locator("#messages")).to_contain_text("Task 1 of orders-sink is restarted.")
+    assert len(stand_in.sent("POST", restarts)) == 1
+
+    button.hover()
+    page.mouse.down()
+    with page.expect_response("**/alive"):  # every 3 s: live values come more often
+        task |= {"state": "FAILED", "trace": "it broke\nat line 1", "records": 5432}
+    expect(row).to_contain_text("4,321")  # nothing moves until the release
+    with page.expect_response("**/tasks/1/restart"):
+        page.mouse.up()
+    expect(row).to_contain_text("5,432")
+    assert len(stand_in.sent("POST", restarts)) == 2
+
+
+REBALANCING = (409, {"error_code": 409, "message": "a rebalance is under way"})
+
+
+@pytest.mark.parametrize(
+    ("ends", "answer", "words"),
+    [
+        (Route.continue_, (204, None), "Task 1 of orders-sink is restarted."),
+        (Route.continue_, REBALANCING, "a rebalance is under way"),
+        (Route.abort, None, "does not answer"),
+        (lambda route: route.fulfill(status=502, body="<b>not the console's</b>"), None, "HTTP 502"),
+    ],
+    ids=["done", "refused", "lost", "by a proxy"],
+)
+def test_an_action_says_how_it_ended_though_its_button_is_gone(
+    quick: Tab, stand_in: StandIn, ends: Callable[[Route], None], answer: Any, words: str
+) -> None:
+    quick.expects("409|502|ERR_FAILED|htmx:(sendError|afterRequest)")
+    page, held = quick.open("/connectors/orders-sink"), list[Route]()
+    stand_in.answers["POST", "/connectors/orders-sink/tasks/1/restart"] = answer
+    page.route("**/tasks/1/restart", lambda route: held.append(route))
+    with page.expect_request("**/tasks/1/restart"):
+        page.get_by_role("button", name="Restart task 1").click()
+    page.locator("#tasks > tr").evaluate_all("(rows) => rows.forEach((row) => row.remove())")
+    ends(held[0])
+    expect(page.locator("#messages")).to_contain_text(words)
 
 
 def test_offsets_are_edited_after_a_diff(quick: Tab, stand_in: StandIn) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
-from playwright.sync_api import expect
+from playwright.sync_api import Route, expect
 
 from tests.browser.conftest import Tabs
 from tests.browser.tab import Tab
@@ -63,6 +63,18 @@ def test_values_change_without_a_reload_and_without_losing_the_selection(quick: 
     page.locator("#search").focus()  # the table is left: now the order may change
     expect(page.locator("#rows > tr").first).to_have_attribute("data-key", "orders")
     assert page.evaluate("window.marked")
+
+
+@pytest.mark.parametrize(
+    ("path", "words"), [("/", "2 connectors are abnormal"), ("/connectors/orders", "The connector is FAILED")]
+)
+def test_what_changes_before_the_first_news_is_announced(quick: Tab, stand_in: StandIn, path: str, words: str) -> None:
+    def late(route: Route) -> None:
+        stand_in.connectors["orders"]["row"] |= {"state": "FAILED", "abnormal": True, "why": "it broke"}
+        route.continue_()
+
+    quick.page.route(re.compile("/stream"), late)
+    expect(quick.open(path).locator("#announcer")).to_have_text(words)
 
 
 def test_search_while_typing_and_filters_by_state(quick: Tab) -> None:

@@ -121,7 +121,7 @@ def _plugin(session: Session, name: str, output: Output) -> None:
 
 def _show_task(session: Session, task: Mapping[str, Any]) -> None:
     line = session.terminal.line
-    where = f"{task['worker_id']}{', ' + str(task['executor']) if task.get('executor') else ''}"
+    where = f"{task['worker_id'] or '-'}{', ' + str(task['executor']) if task.get('executor') else ''}"
     line(f"  {task['id']}  {task['state']}  {where}", state_style(task["state"]))
     for label, text in _figures(task):
         line(f"     {label}: {text}")

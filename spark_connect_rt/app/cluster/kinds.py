@@ -12,6 +12,7 @@ from spark_connect_rt.app.cluster.rows import (
     error_line,
     running_tasks,
     task_rows,
+    what_changed,
     why,
     workers_by_states,
 )
@@ -314,6 +315,7 @@ KINDS = (
             Column("ACTION", lambda one: one["action"]),
             Column("WHO", lambda one: one.get("who")),
             Column("WORKER", lambda one: one.get("worker_id"), wide=True),
+            Column("CHANGED", what_changed, limit=60),
             Column("NOTE", lambda one: one.get("note"), limit=60),
         ),
         key=lambda one: f"{one.get('connector')} {one['number']}",

@@ -6,7 +6,7 @@ document.addEventListener("DOMContentLoaded", () => {
   const $ = (selector) => document.querySelector(selector);
   const course = { at_s: [], records_per_second: [], lag: [], errors: [] };
   const charts = new Map();
-  let state = null;
+  let { state } = $("#live").dataset; // as the page was made: what changed before the first news is news
 
   const figures = new Intl.NumberFormat("en", { maximumFractionDigits: 2 });
   const short = new Intl.NumberFormat("en", { notation: "compact", maximumFractionDigits: 1 });
@@ -62,7 +62,7 @@ document.addEventListener("DOMContentLoaded", () => {
     const last = course.at_s[course.at_s.length - 1] || 0; // a stream opened again sends all of it again
     const keep = news.course.at_s.map((at) => at > last);
     extend(Object.fromEntries(Object.entries(news.course).map(([key, values]) => [key, values.filter((_, n) => keep[n])])));
-    if (state !== null && state !== news.state) connectrt.say(`The connector is ${news.state}`);
+    if (state !== news.state) connectrt.say(`The connector is ${news.state}`);
     state = news.state;
   }
 

@@ -14,8 +14,8 @@ const connectrt = (() => {
     setTimeout(() => { place.textContent = text; }, 50);
   }
 
-  function message(text, kind = "ok") {
-    if ([...document.querySelectorAll("#messages p")].some((one) => one.textContent === text)) return; // it stands there
+  function message(text, kind = "ok", place = $("#messages")) {
+    if ([...place.querySelectorAll("p")].some((one) => one.textContent === text)) return; // it stands there
     const box = document.createElement("div");
     box.className = `message ${kind}`;
     const words = document.createElement("p");
@@ -24,7 +24,7 @@ const connectrt = (() => {
     close.type = "button"; close.className = "quiet"; close.dataset.dismiss = ""; close.textContent = "✕";
     close.setAttribute("aria-label", "Dismiss this message");
     box.append(words, close);
-    $("#messages").prepend(box);
+    place.prepend(box);
   }
 
   const UNITS = [[86400, "d"], [3600, "h"], [60, "min"], [1, "s"]];
@@ -53,6 +53,18 @@ const connectrt = (() => {
     return fetch(address, { method: "POST", body, headers: { "X-CSRF-Token": token(), "HX-Request": "true" } });
   }
 
+  // Nothing moves between the press and the release of a button: what comes meanwhile waits.
+  let pressed = false;
+  const waiting = [];
+  function released() {
+    pressed = false;
+    setTimeout(() => { while (waiting.length && !pressed) waiting.shift()(); }, 0); // behind the click
+  }
+  document.addEventListener("pointerdown", () => { pressed = true; }, true);
+  for (const name of ["pointerup", "pointercancel"]) document.addEventListener(name, released, true);
+  document.addEventListener("pointermove", (event) => { if (pressed && !event.buttons) released(); }, true);
+  window.addEventListener("blur", released);
+
   // Server-sent events while the page is seen; {event: function(value)}. `problem` gets {message, status}.
   // Returns {close, reopen(address)}.
   function live(address, handlers) {
@@ -61,7 +73,10 @@ const connectrt = (() => {
       if (source || closed || document.hidden) return;
       source = new EventSource(address);
       for (const [name, handler] of Object.entries(handlers)) {
-        source.addEventListener(name, (event) => handler(JSON.parse(event.data), event));
+        source.addEventListener(name, (event) => {
+          waiting.push(() => handler(JSON.parse(event.data), event));
+          if (!pressed) released();
+        });
       }
       source.addEventListener("problem", () => { shut(); setTimeout(open, 10000); }); // the worker has ended it
       source.addEventListener("error", () => { // a refusal ends it: the browser tries again only by itself after a break
@@ -90,7 +105,6 @@ const connectrt = (() => {
 
   // Put a fresh element in the place of an old one: what is ticked, unfolded or focused stays so.
   function replace(old, fresh) {
-    if (old.outerHTML === fresh.outerHTML) return;
     const parts = "a, button, input, select, summary, [tabindex]";
     const focused = old.contains(document.activeElement) ? [...old.querySelectorAll(parts)].indexOf(document.activeElement) : -1;
     const [boxes, folds] = [old.querySelectorAll("input[type=checkbox]"), old.querySelectorAll("details")];
@@ -101,20 +115,45 @@ const connectrt = (() => {
     if (focused >= 0) fresh.querySelectorAll(parts)[focused]?.focus();
   }
 
-  const seenAs = new WeakMap(); // element -> the text it was made of
+  // Change a node that was made as `was` into `now`, only where these differ: what is the same stays the very element,
+  // with the finger, the keyboard or the request that may be on it. Returns what stands there then.
+  function change(node, was, now) {
+    if (was.isEqualNode(now)) return node;
+    if (now.nodeType === Node.TEXT_NODE) { node.data = now.data; return node; }
+    for (const { name } of [...was.attributes]) if (!now.hasAttribute(name) && name !== "open") node.removeAttribute(name);
+    for (const { name, value } of now.attributes) if (was.getAttribute(name) !== value) node.setAttribute(name, value);
+    const [nodes, before, after] = [node, was, now].map((one) => [...one.childNodes]);
+    const alike = (one, number) => [nodes, before].every((them) => them[number]?.nodeName === one.nodeName);
+    if (nodes.length === after.length && before.length === after.length && after.every(alike)) {
+      after.forEach((one, number) => change(nodes[number], before[number], one));
+      return node;
+    }
+    const fresh = node.cloneNode(false);
+    fresh.append(...after);
+    replace(node, fresh);
+    return fresh;
+  }
+
+  const seenAs = new WeakMap(); // row -> the text it was made of
   // changed: {key: html of a row with data-key}. New rows come last. Returns the rows by their keys.
   function rows(body, changed) {
+    const made = (html) => fragment(html).firstElementChild;
+    const stateOf = (row) => row.querySelector(".state")?.textContent;
     const found = new Map([...body.children].map((row) => [row.dataset.key, row]));
     for (const [key, html] of Object.entries(changed)) {
       const old = found.get(key);
-      if (old && seenAs.get(old) === html) continue;
-      const fresh = fragment(html).firstElementChild;
-      seenAs.set(fresh, html);
-      times(fresh);
-      const states = [old, fresh].map((row) => row?.querySelector(".state")?.textContent);
-      if (old && states[0] !== states[1]) fresh.classList.add("just-changed");
-      if (old) replace(old, fresh); else { body.append(fresh); if (window.htmx) htmx.process(fresh); }
-      found.set(key, fresh);
+      let row = made(html);
+      if (old) {
+        const differs = stateOf(old) !== stateOf(row);
+        row = change(old, seenAs.has(old) ? made(seenAs.get(old)) : old, row);
+        row.classList.toggle("just-changed", differs);
+      } else {
+        body.append(row);
+        if (window.htmx) htmx.process(row);
+      }
+      seenAs.set(row, html);
+      times(row);
+      found.set(key, row);
     }
     return found;
   }
@@ -123,24 +162,60 @@ const connectrt = (() => {
   const dialog = () => $("#dialog");
   function closeDialog() { if (dialog().open) dialog().close(); }
 
-  document.addEventListener("htmx:configRequest", (event) => { event.detail.headers["X-CSRF-Token"] = token(); });
-  document.addEventListener("htmx:beforeSwap", (event) => {
-    const { detail } = event;
-    if (!detail.isError || !dialog().open) return;
-    let place = $("#dialog-messages"); // what lies behind a dialog cannot be read
+  function dialogMessages() { // what lies behind a dialog cannot be read
+    let place = $("#dialog-messages");
     if (!place) {
       place = document.createElement("div");
       place.id = "dialog-messages";
       dialog().append(place);
     }
     place.replaceChildren();
-    detail.target = place;
+    return place;
+  }
+  function failed(text) { message(text, "bad", dialog().open ? dialogMessages() : $("#messages")); }
+
+  document.addEventListener("htmx:configRequest", (event) => { event.detail.headers["X-CSRF-Token"] = token(); });
+  document.addEventListener("htmx:beforeSwap", (event) => {
+    const { detail } = event;
+    if (!detail.isError) return;
+    if (!detail.xhr.getResponseHeader("HX-Retarget")) { // not the console's own words: a proxy's, a login's
+      detail.shouldSwap = false;
+      failed(`Not done, as far as this page knows: HTTP ${detail.xhr.status} ${detail.xhr.statusText}`);
+      return;
+    }
+    if (!dialog().open) return;
+    detail.target = dialogMessages();
   });
   document.addEventListener("htmx:afterSettle", (event) => { // not before: until then a form in it is the browser's own
     if (event.detail.target.id === "dialog" && !dialog().open) dialog().showModal();
     times(event.detail.target);
   });
-  document.addEventListener("htmx:sendError", () => message("This worker does not answer. Nothing was done, as far as this page knows.", "bad"));
+  const FAILURES = {
+    sendError: "This worker does not answer. Nothing was done, as far as this page knows.",
+    timeout: "This worker took too long to answer. What was asked for may be done or not.",
+    onLoadError: "What the worker answered cannot be shown. Load the page again.",
+    targetError: "What the worker answered cannot be shown. Load the page again.",
+    swapError: "What the worker answered cannot be shown. Load the page again.",
+  };
+  for (const [name, words] of Object.entries(FAILURES)) document.addEventListener(`htmx:${name}`, () => failed(words));
+  // Who asked may have left the page until the answer comes, as a row does: htmx then finds neither #messages nor the
+  // body. It stands in a hidden place while the answer is taken in.
+  document.addEventListener("htmx:beforeSend", ({ detail: { elt, xhr } }) => {
+    for (const name of ["onload", "onerror", "ontimeout"]) {
+      const handler = xhr[name];
+      xhr[name] = function taken(event) {
+        if (elt.isConnected || (name === "onload" && !xhr.getResponseHeader("HX-Retarget") && xhr.status < 400)) {
+          handler.call(xhr, event);
+          return;
+        }
+        const aside = document.createElement("div");
+        aside.hidden = true;
+        aside.append(elt);
+        document.body.append(aside);
+        try { handler.call(xhr, event); } finally { aside.remove(); }
+      };
+    }
+  });
   document.addEventListener("console:close", closeDialog);
   document.addEventListener("click", (event) => {
     const { target } = event;
@@ -257,5 +332,5 @@ const connectrt = (() => {
   }
   document.addEventListener("DOMContentLoaded", start);
 
-  return { live, post, fragment, replace, rows, say, message, times, closeDialog, token, base };
+  return { live, post, fragment, rows, say, message, times, closeDialog, token, base };
 })();

@@ -5,7 +5,7 @@
 (() => {
   const $ = (selector, within = document) => within.querySelector(selector);
   const all = (selector) => [...document.querySelectorAll(selector)];
-  let stream = null, order = null, abnormal = null, actedUntil = 0;
+  let stream = null, order = null, abnormal = 0, actedUntil = 0;
 
   function busy() {
     const body = $("#rows");
@@ -32,7 +32,7 @@
     if (news.order) order = news.order;
     reorder();
     if (news.summary !== null && !$("#summary").contains(document.activeElement)) $("#summary").replaceChildren(connectrt.fragment(news.summary));
-    if (abnormal !== null && news.abnormal !== abnormal) {
+    if (news.abnormal !== abnormal) {
       connectrt.say(`${news.abnormal} ${news.abnormal === 1 ? "connector is" : "connectors are"} abnormal`);
     }
     abnormal = news.abnormal;
@@ -85,6 +85,7 @@
   document.addEventListener("htmx:afterSettle", () => stream?.reopen($("#list").dataset.live));
   document.addEventListener("DOMContentLoaded", () => {
     selection();
+    abnormal = Number($("#list").dataset.abnormal); // as the page was made: what changed before the first news is news
     stream = connectrt.live($("#list").dataset.live, { overview, problem: (news) => connectrt.message(news.message, "bad") });
   });
 })();
