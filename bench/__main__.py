@@ -37,6 +37,7 @@ NAMES = (
     "trickle",
     "mirror",
     "console",
+    "create",
 )
 # Not in the smoke test: several workers of its own, another Spark; they would double its time.
 OF_GROUPS = ("failover", "format", "groups")

@@ -43,6 +43,7 @@ from spark_connect_rt.ports.metric_names import METRICS
 from spark_connect_rt.rest.management.metrics import prometheus_name
 from spark_connect_rt.transforms import settings as transform_settings
 from spark_connect_rt.transforms.columns.by_columns import has_column_form
+from tools.columns_page import columns_page
 from tools.command_reference import command_line
 
 FOLDER = Path("docs/reference")
@@ -270,6 +271,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "events.md": events,
     "cli.md": cli,
     "transformations.md": transformations,
+    "columns.md": lambda: columns_page(_MADE_BY),
 }
 
 

@@ -106,17 +106,21 @@ class ConfigStore:
         tombstones: list[Change] = [(records.connector_key(name), None), (records.target_state_key(name), None)]
         self._lead([*tombstones, *self._without_pending(name)], self._deadline())
 
-    def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:
-        """Replace the whole task set: every task first, read back, then the commit that makes them visible."""
+    def put_task_configs(self, task_sets: Mapping[str, Sequence[Mapping[str, str]]]) -> None:
+        """Replace whole task sets: every task first, read back, then the commits that make them visible."""
         deadline = self._deadline()
         self._log.read_to_end(deadline.remaining_ms())
         tasks = [
             (records.task_key(ConnectorTaskId(name, number)), records.encode_properties(config))
+            for name, configs in task_sets.items()
             for number, config in enumerate(configs)
         ]
         if tasks:
             self._lead(tasks, deadline)
-        self._lead([(records.commit_key(name), records.encode_commit(len(configs)))], deadline)
+        self._lead(
+            [(records.commit_key(name), records.encode_commit(len(configs))) for name, configs in task_sets.items()],
+            deadline,
+        )
 
     def put_stopped(self, name: str) -> None:
         """Take a connector's tasks away and say that it is STOPPED; in Java's order, but at once.

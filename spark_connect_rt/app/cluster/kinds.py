@@ -326,10 +326,15 @@ KINDS = (
 
 def kind_of(word: str) -> Kind:
     """Return the kind that a word means. Raises BadRequestError."""
-    for kind in KINDS:
-        if word.lower() in (kind.name, *kind.aliases):
-            return kind
-    raise BadRequestError(f"get what? {word} is none of {', '.join(kind.name for kind in KINDS)}")
+    found = find_kind(word)
+    if found is None:
+        raise BadRequestError(f"get what? {word} is none of {', '.join(kind.name for kind in KINDS)}")
+    return found
+
+
+def find_kind(word: str) -> Kind | None:
+    """Return the kind that a word means, in the singular and short, too; None: it means none."""
+    return next((kind for kind in KINDS if word.lower() in (kind.name, *kind.aliases)), None)
 
 
 def asked(words: Sequence[str], selection: str | None, wide: bool, limit: int) -> Asked:

@@ -62,6 +62,7 @@ class GroupState:
     read_failures: int = 0
     read_again_ms: int = 0
     read_first: bool = False  # led a round and knew too little: joins the next one when it has read on
+    unsure: bool = False  # a write failed and may be there all the same: task sets wait until the topic was read
     restarts: Restarts = field(default_factory=lambda: Restarts({}))
     stopping: bool = False
     view: GroupView = field(default_factory=GroupView)

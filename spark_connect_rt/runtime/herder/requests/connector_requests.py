@@ -224,7 +224,7 @@ class ConnectorRequests:
         if not self._publishing.changed(name, configs, snapshot):
             return None
         stage = f"writing {len(configs)} task configs for connector {name} to the config topic"
-        return self._write(stage, lambda: self._store.put_task_configs(name, configs), _nothing)
+        return self._write(stage, lambda: self._store.put_task_configs({name: configs}), _nothing)
 
     def _fence(self, name: str) -> Future[None]:
         """Shut out older producers of a source connector's tasks, where there may be any (KIP-618)."""
@@ -260,6 +260,7 @@ class ConnectorRequests:
         def done(error: Exception | None, _now_ms: int) -> None:
             if isinstance(error, FencedError):
                 self._state.stop_leading()
+            self._state.unsure = self._state.unsure or error is not None
             try:
                 if error is not None:
                     raise error

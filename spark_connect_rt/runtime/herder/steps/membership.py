@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spark_connect_rt.errors import BadConfigError, DataError
+from spark_connect_rt.planning.change_pace import ChangePace
 from spark_connect_rt.planning.placement.claims import ClaimRules, compact_offers
 from spark_connect_rt.planning.rebalance_plan import (
     allocation_of,
@@ -61,6 +62,7 @@ class Membership:
         self._worker = worker
         self._events = events
         self._received: deque[MembershipEvent] = deque()
+        self._pace = ChangePace()
 
     def wait(self, limit_ms: int) -> None:
         """Wait for the group, a wakeup or the limit; the group's events are read in the next tick."""
@@ -228,10 +230,18 @@ class Membership:
             if stopping := self._worker.stopping():
                 return Verdict(f"rejoins when {_named(stopping)} stopped")
             return self.rejoin(state.rejoin_when_stopped)
-        why = needs_rebalance(state.adopted, self._deps.config_store.snapshot()) if state.resolved else None
-        if why:
-            return self.rejoin(why)
-        return Verdict(wake_at_ms=state.scheduled_rebalance_ms)
+        snapshot = self._deps.config_store.snapshot()
+        why = needs_rebalance(state.adopted, snapshot) if state.resolved else None
+        if why is None:
+            self._pace.nothing_waits()
+            return Verdict(wake_at_ms=state.scheduled_rebalance_ms)
+        return self._deal_out(why, self._pace.due_ms(snapshot, now_ms), now_ms)
+
+    def _deal_out(self, why: str, due_ms: int, now_ms: int) -> Verdict:
+        if now_ms < due_ms:
+            return Verdict(f"will ask to rejoin, with what else changes in a moment: {why}", due_ms)
+        self._pace.dealt(now_ms)
+        return self.rejoin(why)
 
     def rejoin(self, reason: str) -> Verdict:
         """Ask the group for a rebalance; ``reason`` goes to its coordinator."""

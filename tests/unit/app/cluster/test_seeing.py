@@ -76,7 +76,9 @@ def test_describe_task_worker_and_plugin(cluster: StandInCluster, connectrt: Com
         "      Source filename.",
     ]
     assert connectrt("describe", "task", "orders/9").code == 4
+    assert connectrt("describe", "t", "orders/1").code == 0
     assert connectrt("describe", "pod", "x").code == 2
+    assert connectrt("describe", "topics", "x").code == 2
     assert connectrt("describe", "worker", "w9").code == 4
 
 
