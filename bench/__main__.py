@@ -38,9 +38,10 @@ NAMES = (
     "mirror",
     "console",
     "create",
+    "scale",
 )
 # Not in the smoke test: several workers of its own, another Spark; they would double its time.
-OF_GROUPS = ("failover", "format", "groups")
+OF_GROUPS = ("failover", "format", "groups", "live_group")
 # ``java``: connectors in Java, unmodified, in the Java host beside Java Connect.
 HOSTED = tuple(
     f"hosted.{one}" for one in ("lines", "lines_json", "sink", "snapshot", "changes", "jdbc", "start", "idle", "many")

@@ -7,9 +7,9 @@ the memory of its previous round in and keeps the one that comes out; a new lead
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from spark_connect_rt.assignors import revocations
 from spark_connect_rt.assignors.lost_assignments import AssignorMemory, handle_lost
@@ -51,9 +51,13 @@ def assign(memory: AssignorMemory, this_round: AssignmentRound) -> tuple[Assigno
 
     lost = handle_lost(facts.memory, facts.lost, kept, this_round.now_ms, this_round.lost_work_waits_ms)
     memory, surplus = _load_balancing(lost.memory, this_round, lost.held)
+    surplus = surplus or _moving(memory, this_round, lost.held)
     revoked = revocations.add(revoked, surplus)
     after = {member: part - surplus.get(member, NOTHING) for member, part in lost.held.items()}
-    after = _place(after, facts.created | lost.to_reassign, fill_in_runs if this_round.in_runs else fill)
+    free = facts.created | lost.to_reassign
+    if this_round.bound_for:
+        after, free = _place_bound(after, free, this_round)
+    after = _place_in_runs(after, free) if this_round.in_runs else _place(after, free)
 
     memory = _remember(memory, this_round, after, revoked, facts.lost)
     _, current = split(held, facts.deleted)
@@ -129,11 +133,46 @@ def _load_balancing(
     return replace(memory, scheduled_rebalance_ms=this_round.now_ms + delay_ms), {}
 
 
-def _place(
-    held: Mapping[str, ConnectorsAndTasks], items: ConnectorsAndTasks, deal: Callable[..., Any]
+def _moving(
+    memory: AssignorMemory, this_round: AssignmentRound, held: Mapping[str, ConnectorsAndTasks]
 ) -> dict[str, ConnectorsAndTasks]:
-    connectors = deal({m: part.connectors for m, part in held.items()}, items.connectors)
-    tasks = deal({m: part.tasks for m, part in held.items()}, items.tasks)
+    """Return what members give up for load: what they still hold, and nothing while a delay runs."""
+    if memory.delay_ms != 0 or not this_round.moves:
+        return {}
+    found: dict[str, ConnectorsAndTasks] = {}
+    for member, part in held.items():
+        tasks = tuple(task for task in part.tasks if this_round.moves.get(task) == member)
+        if tasks:
+            found[member] = ConnectorsAndTasks((), tasks)
+    return found
+
+
+def _place_bound(
+    held: Mapping[str, ConnectorsAndTasks], free: ConnectorsAndTasks, this_round: AssignmentRound
+) -> tuple[dict[str, ConnectorsAndTasks], ConnectorsAndTasks]:
+    """Give tasks to the members they are bound for, as far as these do not get more than their share."""
+    share = -(-len(this_round.configured.tasks) // len(held))
+    after = {member: list(part.tasks) for member, part in held.items()}
+    left = []
+    for task in free.tasks:
+        member = this_round.bound_for.get(task, "")
+        if member in after and len(after[member]) < share:
+            after[member].append(task)
+        else:
+            left.append(task)
+    placed = {member: ConnectorsAndTasks(held[member].connectors, tuple(tasks)) for member, tasks in after.items()}
+    return placed, ConnectorsAndTasks(free.connectors, tuple(left))
+
+
+def _place(held: Mapping[str, ConnectorsAndTasks], items: ConnectorsAndTasks) -> dict[str, ConnectorsAndTasks]:
+    connectors = fill({m: part.connectors for m, part in held.items()}, items.connectors)
+    tasks = fill({m: part.tasks for m, part in held.items()}, items.tasks)
+    return {member: ConnectorsAndTasks(connectors[member], tasks[member]) for member in held}
+
+
+def _place_in_runs(held: Mapping[str, ConnectorsAndTasks], items: ConnectorsAndTasks) -> dict[str, ConnectorsAndTasks]:
+    connectors = fill_in_runs({m: part.connectors for m, part in held.items()}, items.connectors)
+    tasks = fill_in_runs({m: part.tasks for m, part in held.items()}, items.tasks)
     return {member: ConnectorsAndTasks(connectors[member], tasks[member]) for member in held}
 
 

@@ -98,6 +98,8 @@ class AssignmentRound:
     now_ms: int = 0
     max_delay_ms: int = GROUP["scheduled.rebalance.max.delay.ms"].default
     lost_delay_ms: int | None = None  # None: as Java, max_delay_ms
+    moves: Mapping[ConnectorTaskId, str] = field(default_factory=dict)  # task -> member that shall give it up, for load
+    bound_for: Mapping[ConnectorTaskId, str] = field(default_factory=dict)  # free task -> member it should go to
     in_runs: bool = False  # new tasks are placed neighbour by neighbour, which takes fewer bytes to say
 
     @property

@@ -296,3 +296,4 @@ class CheckLine(TypedDict, total=False):
     level: str
     what: str
     change: str | None
+    where: str

@@ -14,6 +14,7 @@ from typing import Generic, TypeVar
 from spark_connect_rt.config.config_def import ConfigKey
 from spark_connect_rt.planning.config_infos import ConfigInfos
 from spark_connect_rt.planning.offset_changes import OffsetPair
+from spark_connect_rt.planning.placement.load import Swap
 from spark_connect_rt.ports.herder_values import ConfigWritten, ConnectorOffset, ConnectorStateInfo
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.state.target_state import TargetState
@@ -187,6 +188,13 @@ class PutTaskConfigs(Request[None]):
 
 
 @dataclass(frozen=True, slots=True)
+class SwapTasks(Request[None]):
+    """Leader, internal: have tasks change places in the next two rounds; ``Swap`` names workers by their URLs."""
+
+    swaps: tuple[Swap, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class FenceZombies(Request[None]):
     """Leader, internal: shut out older producers before exactly-once tasks start (KIP-618)."""
 
@@ -204,6 +212,7 @@ TickRequest = (
     | RestartTask
     | ModifyOffsets
     | PutTaskConfigs
+    | SwapTasks
     | FenceZombies
     | SetGroupLoggerLevel
 )

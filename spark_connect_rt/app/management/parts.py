@@ -17,6 +17,8 @@ from spark_connect_rt.management.event_memory import EventMemory
 from spark_connect_rt.management.group_events import GroupEvents
 from spark_connect_rt.management.group_logs import GroupLogs
 from spark_connect_rt.management.group_reads import HttpGroupReads
+from spark_connect_rt.management.placement.load_watch import LoadWatch
+from spark_connect_rt.management.placement.task_scaling import TaskScaling
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.rest.management.routes import Management
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -80,6 +82,9 @@ class WorkerManagement:
         deps, views = around.dependencies, around.herder.views
         overview = OverviewParts(views, reads, deps.clock, deps.peers, shown_configs(deps))
         self._services.append(overview)
+        scaling = TaskScaling(views, reads, around.herder.submit, deps.clock, deps.record_event)
+        loads = LoadWatch(views, reads, around.herder.submit, deps.clock, deps.record_event, around.config.placement)
+        self._services += [scaling, loads]
         logs = GroupLogs(views, reads, around.worker_id)
         history = worker_history(around.config, around.worker_id, deps, views, around.admin)
         self._services += [history] if history is not None else []
@@ -87,7 +92,7 @@ class WorkerManagement:
         self._services.append(replays)
         shown = previews(deps, around.herder, around.runner)
         self._services.append(shown)
-        looks = checks(deps, around.herder)
+        looks = checks(deps, around.herder, around.runner)
         self.parts = Management(
             group_reads=reads,
             events=events,

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.kafka.cluster_look import KafkaClusterLook
 from spark_connect_rt.management.checks.checking import ConnectorChecks
 from spark_connect_rt.management.previews.previewing import ConnectorPreviews
+from spark_connect_rt.ports.management.checks import Obstacles
 from spark_connect_rt.ports.management.previews import PreviewRunner
 from spark_connect_rt.ports.task_runner import TaskRunner
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -30,9 +32,17 @@ def previews(deps: HerderDependencies, herder: DistributedHerder, runner: TaskRu
     return ConnectorPreviews(deps, herder, runs, lambda given: KafkaClusterLook().topics(given, TOPICS_LIMIT_S))
 
 
-def checks(deps: HerderDependencies, herder: DistributedHerder) -> ConnectorChecks:
-    """Return checks with the worker's view of the network."""
-    return ConnectorChecks(deps, herder, KafkaClusterLook())
+def checks(deps: HerderDependencies, herder: DistributedHerder, runner: TaskRunner) -> ConnectorChecks:
+    """Return checks with an executor's view of the network, where there is one, else the worker's."""
+
+    def reach(places: Sequence[tuple[str, int]], limit_s: float) -> Obstacles:
+        found = real_runner(runner, 0.1)  # a check does not wait for Spark to come up
+        if not hasattr(found, "reach"):
+            raise ConnectError("this worker has no executors")
+        seen: Obstacles = found.reach()(places, limit_s)
+        return seen
+
+    return ConnectorChecks(deps, herder, KafkaClusterLook(), reach=reach)
 
 
 def real_runner(runner: TaskRunner, limit_s: float) -> Any:

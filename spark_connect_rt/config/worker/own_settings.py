@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.settings_group import SettingsGroup
+from spark_connect_rt.config.task_range import TASKS_AUTO, task_range
 from spark_connect_rt.config.validators import AtLeast, one_of
 from spark_connect_rt.config.worker.oauth_endpoints import ALLOWED_FILES, ALLOWED_URLS
 from spark_connect_rt.config.worker.worker_config import RUNTIME
@@ -122,7 +123,8 @@ ENGINE = ConfigDef(
             Type.INT,
             25,
             MEDIUM,
-            "Most tasks that share one slot.",
+            "Most tasks that share one slot. With a local spark.master, more of them (not Java's) share where there "
+            "is a shared slot for each core already.",
             AtLeast(1),
         ),
         ConfigKey(
@@ -278,6 +280,19 @@ OF_SINKS_ONLY = ConfigDef(
             9,
             "MEDIUM",
             "Most Refusals in a Row",
+        ),
+        ConfigKey(
+            TASKS_AUTO,
+            Type.STRING,
+            None,
+            LOW,
+            "min..max, such as 2..16: the group's leader raises tasks.max within these bounds while records wait for "
+            "long, and lowers it when none has waited for long. Not set: tasks.max stays as it is.",
+            task_range,
+            "Execution",
+            5,
+            "SHORT",
+            "Tasks max, automatic",
         ),
     ]
 )

@@ -7,10 +7,11 @@ from typing import ClassVar
 
 from spark_connect_rt.config.config_def import ConfigDef, ConfigKey, Importance, Type
 from spark_connect_rt.config.settings_group import SettingsGroup
-from spark_connect_rt.config.validators import AtLeast
+from spark_connect_rt.config.validators import AtLeast, one_of
 
 LOW = Importance.LOW
 GROUP_RECORD_BYTES = "connectrt.group.record.max.bytes"
+BY_LOAD = "connectrt.placement.by.load"
 
 PLACEMENT = ConfigDef(
     [
@@ -24,6 +25,15 @@ PLACEMENT = ConfigDef(
             "no more in one round than fits, and the rest in the rounds that follow at once. The same on every worker.",
             AtLeast(4_096),
         ),
+        ConfigKey(
+            BY_LOAD,
+            Type.STRING,
+            "own",
+            LOW,
+            "When the leader swaps tasks between workers because one has much more to do than the others: own (in a "
+            "group of this product's workers only), always (beside Java workers too) or never.",
+            one_of("own", "always", "never", ignore_case=True),
+        ),
     ]
 )
 
@@ -34,3 +44,9 @@ class PlacementSettings(SettingsGroup):
 
     definition: ClassVar[ConfigDef] = PLACEMENT
     connectrt_group_record_max_bytes: int
+    connectrt_placement_by_load: str
+
+    def by_load(self, own_group: bool) -> bool:
+        """Return whether tasks change places by load, in a group of our own workers only or in another."""
+        wanted = self.connectrt_placement_by_load.lower()
+        return wanted == "always" or (wanted == "own" and own_group)

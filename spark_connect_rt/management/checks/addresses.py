@@ -1,21 +1,20 @@
-"""Which hosts a configuration names, and whether they can be reached from here.
+"""Which hosts a configuration names, and whether they can be reached.
 
-Owns the reading of addresses out of settings (pure), and one TCP connection to each. No user, password, path or query
+Owns the reading of addresses out of settings (pure), and the line of each. No user, password, path or query
 of an address is shown.
 """
 
 from __future__ import annotations
 
 import re
-import socket
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from spark_connect_rt.api.outside_checks import Finding, Level
 from spark_connect_rt.ports.management.checks import HOST
+from spark_connect_rt.spark.executor.reach import obstacle_to
 
 MOST_ADDRESSES = 50
-CONNECT_S = 5.0
 _PORTS = {
     "http": 80,
     "https": 443,
@@ -107,20 +106,26 @@ def _place(text: str, usual: int | None) -> tuple[str, int] | None:
     return host.strip("[]"), port
 
 
+@dataclass(frozen=True, slots=True)
+class PlacedFinding(Finding):
+    """A finding of an executor; ``where``: its host."""
+
+    where: str = ""
+
+
 def reached(address: Address) -> Sequence[Finding]:
-    """Connect to a place and hang up."""
-    try:
-        socket.create_connection((address.host, address.port), CONNECT_S).close()
-    except (OSError, UnicodeError) as error:
-        what = f"{address} cannot be reached from this worker: {_why(error)}"
-        change = f"correct {address.setting}, or open the way there; executors need it, too"
-        return [Finding(HOST, address.setting, Level.PROBLEM, what, change)]
-    return [Finding(HOST, address.setting, Level.OK, f"{address} can be reached from this worker")]
+    """Connect to a place from this worker, and hang up."""
+    return [line_of(address, obstacle_to((address.host, address.port)))]
 
 
-def _why(error: Exception) -> str:
-    if isinstance(error, TimeoutError):
-        return f"no answer within {CONNECT_S:g} s"
-    if isinstance(error, socket.gaierror | UnicodeError):
-        return "no such host is known"
-    return str(getattr(error, "strerror", "") or error)
+def line_of(address: Address, obstacle: str, host: str = "") -> Finding:
+    """Return what was found of a place; ``host``: the executor's that looked, empty: this worker. Pure."""
+    place, where = (f"executor {host}", host) if host else ("this worker", "")
+    if obstacle:
+        more = "" if host else "; executors need it, too"
+        what, change = (
+            f"{address} cannot be reached from {place}: {obstacle}",
+            f"correct {address.setting}, or open the",
+        )
+        return PlacedFinding(HOST, address.setting, Level.PROBLEM, what, f"{change} way there{more}", where)
+    return PlacedFinding(HOST, address.setting, Level.OK, f"{address} can be reached from {place}", "", where)

@@ -5,14 +5,15 @@ Owns the order of the lines and that no secret is in one.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from spark_connect_rt.api.connector import Connector, SinkConnector
 from spark_connect_rt.api.outside_checks import Finding, Level
 from spark_connect_rt.config.secret_settings import secrets_in
-from spark_connect_rt.errors import BadConfigError, BadRequestError, NotFoundError
+from spark_connect_rt.errors import BadConfigError, BadRequestError, ConnectError, NotFoundError
 from spark_connect_rt.management.checks import converter_lines
-from spark_connect_rt.management.checks.addresses import addresses_in, reached
+from spark_connect_rt.management.checks.addresses import Address, PlacedFinding, addresses_in, line_of, reached
 from spark_connect_rt.management.checks.in_parallel import ParallelChecks, Planned
 from spark_connect_rt.management.checks.kafka_lines import KafkaLines
 from spark_connect_rt.management.checks.offset_lines import OffsetLines
@@ -30,6 +31,8 @@ from spark_connect_rt.ports.management.checks import (
     CheckReport,
     CheckRequest,
     Clusters,
+    Obstacles,
+    ReachFrom,
 )
 from spark_connect_rt.protocol.json_text import tellable
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
@@ -38,7 +41,9 @@ from spark_connect_rt.runtime.worker.launches import new_connector, secret_setti
 
 VALIDATION_LIMIT_S = 30.0  # of a connector's own code, perhaps in a JVM that is to start
 LIMIT_S = 12.0
+EXECUTOR_LIMIT_S = 5.0  # for a core of an executor that is free, and the look itself
 _TOPICS_LIMIT_S = 8.0
+log = logging.getLogger(__name__)
 _LINE_LIMIT = 2_000
 
 
@@ -51,8 +56,10 @@ class ConnectorChecks:
         herder: HerderApi,
         clusters: Clusters,
         limit_s: float = LIMIT_S,
+        reach: ReachFrom | None = None,
     ) -> None:
-        """Take what a worker has; ``limit_s`` is of each line."""
+        """Take what a worker has; ``limit_s`` is of each line; ``reach`` None: only this worker looks."""
+        self._reach = reach
         self._deps, self._clusters = deps, clusters
         self._starting = StartingPoints(deps, herder, lambda given: clusters.topics(given, _TOPICS_LIMIT_S))
         self._parallel = ParallelChecks(limit_s)
@@ -77,7 +84,10 @@ class ConnectorChecks:
             pass  # said by validation
         order = {check: at for at, check in enumerate(CHECKS)}
         shown = secrets()
-        found = tuple(_line(one, shown) for one in sorted(lines, key=lambda line: order.get(line.check, len(order))))
+        here = f"worker {self._deps.settings.worker_id}"
+        found = tuple(
+            _line(one, shown, here) for one in sorted(lines, key=lambda line: order.get(line.check, len(order)))
+        )
         return CheckReport(all(one.ok for one in found), found)
 
     def _asked(self, request: CheckRequest) -> tuple[dict[str, str], str]:
@@ -122,11 +132,27 @@ class ConnectorChecks:
         yield Planned(NAME, "name", offsets.of_name)
         yield Planned(OFFSETS, "name", offsets.of_offsets)
         kafkas = [one for one in resolved if ".override." in one]
-        for address in addresses_in(resolved, {*secret, *kafkas}):
-            yield Planned(HOST, address.setting, lambda address=address: reached(address))  # type: ignore[misc]
+        addresses = addresses_in(resolved, {*secret, *kafkas})
+        seen = self._from_executor(addresses)
+        for number, address in enumerate(addresses):
+            if seen is None:
+                yield Planned(HOST, address.setting, lambda address=address: reached(address))  # type: ignore[misc]
+            else:
+                line = line_of(address, seen.why[number], seen.host)
+                yield Planned(HOST, address.setting, lambda line=line: [line])  # type: ignore[misc]
         if valid:
             for look in connector.outside_checks(dict(resolved)):
                 yield Planned(CREDENTIALS, "connector.class", look)
+
+    def _from_executor(self, addresses: Sequence[Address]) -> Obstacles | None:
+        """Return what an executor, where tasks will run, can reach; None: none could look, this worker does."""
+        if not addresses or self._reach is None:
+            return None
+        try:
+            return self._reach([(one.host, one.port) for one in addresses], EXECUTOR_LIMIT_S)
+        except ConnectError as error:
+            log.info("hosts are looked at from the worker: %s", error)
+            return None
 
 
 def _problems(problems: Mapping[str, Sequence[str]]) -> list[Finding]:
@@ -140,9 +166,10 @@ def _hidden(config: Mapping[str, str], names: Sequence[str]) -> Mapping[str, str
     return dict.fromkeys(secrets_in([config], names), HIDDEN)
 
 
-def _line(found: Finding, secrets: Mapping[str, str]) -> CheckLine:
+def _line(found: Finding, secrets: Mapping[str, str], here: str) -> CheckLine:
     def shown(text: str) -> str:
         return tellable(without_secrets(text, secrets))[:_LINE_LIMIT]
 
     ok = found.level is not Level.PROBLEM
-    return CheckLine(found.check, found.setting, ok, found.level.value, shown(found.what), shown(found.change))
+    where = f"executor {found.where}" if isinstance(found, PlacedFinding) and found.where else here
+    return CheckLine(found.check, found.setting, ok, found.level.value, shown(found.what), shown(found.change), where)

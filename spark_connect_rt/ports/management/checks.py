@@ -33,6 +33,7 @@ class CheckLine(JsonShape):
     level: str = field(metadata=one_of(one.value for one in Level))
     what: str
     change: str = field(metadata=described("What to change; empty: nothing."))
+    where: str = field(default="", metadata=described("Looked from: worker host:port, or executor host."))
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +49,21 @@ class Checks(Protocol):
 
     def check(self, request: CheckRequest) -> CheckReport:
         """Return every line; blocks for some seconds. Raises NotFoundError, ConnectError (too many at once)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Obstacles:
+    """Why places cannot be reached from a host, in their order; an empty one: it can."""
+
+    host: str
+    why: Sequence[str]
+
+
+class ReachFrom(Protocol):
+    """Looks from where tasks run. Any thread."""
+
+    def __call__(self, places: Sequence[tuple[str, int]], limit_s: float) -> Obstacles:
+        """Connect to every (host, port). Blocks that long at most. Raises ConnectError: none could look."""
 
 
 @dataclass(frozen=True, slots=True)

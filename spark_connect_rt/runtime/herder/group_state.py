@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from spark_connect_rt.assignors.incremental import AssignorMemory
 from spark_connect_rt.assignors.model import ConnectorsAndTasks
 from spark_connect_rt.planning.placement.claims import ClaimRules, Known
+from spark_connect_rt.planning.placement.load import Swap
 from spark_connect_rt.planning.rebalance_plan import Restarts
 from spark_connect_rt.planning.request_routing import GroupStanding
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -54,6 +55,10 @@ class GroupState:
     adopted: ClusterConfigState = EMPTY  # what the running work was dealt from
     memory: AssignorMemory = field(default_factory=AssignorMemory)
     known: Known = field(default_factory=dict)  # the leader's: what digests in the compact form stand for
+    swaps: tuple[Swap, ...] = ()  # the leader's: what the next round revokes, for load
+    bound_for: Mapping[ConnectorTaskId, str] = field(
+        default_factory=dict
+    )  # task that was -> URL of the worker it goes to
     claim_rules: ClaimRules = field(default_factory=ClaimRules)  # what the next compact metadata may leave out
     last_completed_generation: int = -1
     owner_urls: Mapping[str | ConnectorTaskId, str] = field(default_factory=dict)

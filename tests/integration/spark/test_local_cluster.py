@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import socket
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -12,6 +13,7 @@ import psutil
 import pytest
 from pyspark.sql import SparkSession
 
+from spark_connect_rt.ports.management.checks import Obstacles
 from spark_connect_rt.ports.management.previews import Ended, PreviewOrder
 from spark_connect_rt.ports.task_runner import Assign, BatchDurable, TaskFailed
 from spark_connect_rt.protocol.ids import TopicPartition
@@ -60,6 +62,10 @@ def test_tasks_run_on_executors_and_survive_the_loss_of_one(session: SparkSessio
     sent = worker.sent("a")
     assert set(sent) == set(range(max(sent) + 1))
     a_preview_is_run_and_ended(worker)
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        places = [("127.0.0.1", server.getsockname()[1]), ("no.such.invalid", 1)]
+        seen = worker.runner.reach()(places, 60.0)
+    assert seen == Obstacles(socket.gethostname(), ["", "no such host is known"])
     worker.runner.close(10_000)
 
 

@@ -24,7 +24,7 @@ from tests.unit.rest.conftest import ask
 
 JAVA_VERSION = "4.1.1"
 OWN_GROUPS = {"Execution", "Health"}
-OWN_SETTINGS = ("connectrt.", "errors.restart.", "task.progress.")
+OWN_SETTINGS = ("connectrt.", "errors.restart.", "task.progress.", "tasks.max.auto")
 WORKER = {
     "group.id": "golden",
     "key.converter": "org.apache.kafka.connect.storage.StringConverter",

@@ -38,7 +38,7 @@ def test_connector_settings_are_declared_like_javas(kind: str, definition: Confi
 def test_connector_settings_come_in_javas_order_and_ours_last(kind: str, definition: ConfigDef) -> None:
     theirs = [name for name in JAVA[kind] if name not in OWN_SETTINGS_OF_THE_PLUGIN]
     ours = ["connectrt.isolation", "connectrt.runtime", "connectrt.java.heap", "connectrt.java.options"]
-    ours += ["connectrt.errors.put.refusals.max"] if kind == "sink" else []
+    ours += ["connectrt.errors.put.refusals.max", "tasks.max.auto"] if kind == "sink" else []
     assert list(definition.names()) == [*theirs, *ours, *HEALTH.names()]
 
 

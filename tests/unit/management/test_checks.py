@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 import socket
 import threading
 import time
@@ -10,13 +11,14 @@ from collections.abc import Iterator, Mapping, Sequence
 import pytest
 
 from spark_connect_rt.api.outside_checks import Finding, Level, OutsideCheck
-from spark_connect_rt.errors import BadConfigError, ConnectError, NotFoundError, RetriableError
+from spark_connect_rt.errors import BadConfigError, ConnectError, NotFoundError, RetriableError, TimedOutError
 from spark_connect_rt.management.checks.addresses import Address, addresses_in, reached
-from spark_connect_rt.management.checks.checking import ConnectorChecks
+from spark_connect_rt.management.checks.checking import EXECUTOR_LIMIT_S, ConnectorChecks
 from spark_connect_rt.management.checks.in_parallel import ParallelChecks, Planned
 from spark_connect_rt.management.checks.offset_lines import offset_line
-from spark_connect_rt.ports.management.checks import CheckLine, CheckRequest, NewTopicPlan, TopicRights
+from spark_connect_rt.ports.management.checks import CheckLine, CheckRequest, NewTopicPlan, Obstacles, TopicRights
 from spark_connect_rt.protocol.ids import TopicPartition
+from spark_connect_rt.spark.executor.reach import ReachPart
 from spark_connect_rt.testing.in_process_cluster import InProcessCluster, InProcessWorker
 from spark_connect_rt.testing.memory_connectors import MemorySource
 from tests.unit.runtime.cluster_stories import create, emitted, expected, source
@@ -274,3 +276,42 @@ def test_a_host_that_answers_and_one_that_does_not() -> None:
     assert (line.level, "refused" in line.what.lower()) == (Level.PROBLEM, True)
     (line,) = reached(Address("url", "no-such-host.invalid", 80))
     assert line.level is Level.PROBLEM
+
+
+def test_hosts_are_looked_at_from_an_executor_else_from_the_worker_and_the_line_says_which(checking: Checking) -> None:
+    asked: list[tuple[Sequence[tuple[str, int]], float]] = []
+
+    def executor(places: Sequence[tuple[str, int]], limit_s: float) -> Obstacles:
+        asked.append((places, limit_s))
+        return Obstacles("exec-1", ["", "no such host is known"])
+
+    def none_free(places: Sequence[tuple[str, int]], limit_s: float) -> Obstacles:
+        raise TimedOutError("no executor had a core free")
+
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        config = {**source(10), "a.url": f"http://127.0.0.1:{port}/x", "b.url": "http://b.invalid:81"}
+        worker = checking.worker.herder._deps
+        found = {}
+        for name, reach in (("executor", executor), ("busy", none_free), ("no Spark", None)):
+            checks = ConnectorChecks(worker, checking.worker.herder, checking.clusters, limit_s=5, reach=reach)
+            lines = checks.check(CheckRequest("new", config)).lines
+            found[name] = {
+                one.setting: (one.ok, one.where) for one in lines if one.setting in ("a.url", "b.url", "topic")
+            }
+            assert ("from executor exec-1" in " ".join(one.what for one in lines)) is (name == "executor")
+    here = "worker w1:8083"
+    assert found["executor"] == {
+        "a.url": (True, "executor exec-1"),
+        "b.url": (False, "executor exec-1"),
+        "topic": (True, here),
+    }
+    assert found["busy"] == found["no Spark"] == {"a.url": (True, here), "b.url": (False, here), "topic": (True, here)}
+    assert asked == [([("127.0.0.1", port), ("b.invalid", 81)], EXECUTOR_LIMIT_S)]
+
+
+def test_what_an_executor_runs_connects_side_by_side_and_says_why_not() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        part = pickle.loads(pickle.dumps(ReachPart([("127.0.0.1", port), ("no.such.invalid", 1)], 2.0)))
+        assert list(part(iter([0]))) == [socket.gethostname(), "", "no such host is known"]

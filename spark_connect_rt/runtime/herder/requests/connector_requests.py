@@ -12,6 +12,7 @@ from concurrent.futures import Future
 from typing import Any, TypeVar, assert_never
 
 from spark_connect_rt.errors import AlreadyExistsError, BadRequestError, ConfigConflictError, FencedError, NotFoundError
+from spark_connect_rt.planning.placement.load import Swap
 from spark_connect_rt.planning.request_routing import require_leader, require_owner
 from spark_connect_rt.planning.restart_plan import RestartRequest, plan_restart
 from spark_connect_rt.ports.herder_requests import (
@@ -26,6 +27,7 @@ from spark_connect_rt.ports.herder_requests import (
     RestartTask,
     SetGroupLoggerLevel,
     SetTargetState,
+    SwapTasks,
     TickRequest,
 )
 from spark_connect_rt.ports.herder_values import ConfigWritten, ConnectorStateInfo
@@ -98,12 +100,22 @@ class ConnectorRequests:
                 return self._offsets.modify(name, offsets)
             case PutTaskConfigs(name, configs):
                 return self._put_task_configs(name, configs)
+            case SwapTasks(swaps):
+                return self._swap_tasks(swaps)
             case FenceZombies(name):
                 return self._fence(name)
             case SetGroupLoggerLevel(namespace, level):
                 return self._set_logger_level(namespace, level)
             case _:
                 assert_never(request)
+
+    def _swap_tasks(self, swaps: tuple[Swap, ...]) -> None:
+        """Ask for the round that revokes what changes places; the next one gives it out."""
+        self._require_leader("swap tasks")
+        if not self._state.resolved:
+            return  # a rebalance is under way, and what was seen is over
+        self._state.swaps = swaps
+        self._state.rejoin_because = f"{len(swaps)} tasks change places with others by load"
 
     def _create(self, request: CreateConnector) -> Future[ConfigWritten]:
         """Create; the target state is written first, so that nothing starts by mistake."""

@@ -17,6 +17,7 @@ from spark_connect_rt.assignors.model import (
 )
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.planning.placement.claims import Claims, Known, known_after, read_claims
+from spark_connect_rt.planning.placement.load import Swap
 from spark_connect_rt.planning.placement.record_room import Fitted, Room, fit, room_for
 from spark_connect_rt.planning.rebalance_plan import configured_work
 from spark_connect_rt.ports.group_member import AssignmentRequired
@@ -71,6 +72,8 @@ def assign_work(
     was_incremental: bool = False,
     known: Known = MappingProxyType({}),
     record_limit_bytes: int = DEFAULT_RECORD_LIMIT_BYTES,
+    swaps: tuple[Swap, ...] = (),
+    bound_for: Mapping[ConnectorTaskId, str] = MappingProxyType({}),
 ) -> Answer:
     """Assign everything configured, or refuse when this leader knows less than a member does.
 
@@ -80,6 +83,7 @@ def assign_work(
     run what they had. Then the first eager round deals nothing (I1), since that protocol does not know what to revoke;
     the leader asks for another round. Java deals at once, and tasks run twice for a moment. ``known`` is that of the
     answer before; ``record_limit_bytes`` how large the group's record may be, in the compact form only.
+    ``swaps`` are revoked in this round, for load; free tasks go to the workers (URLs) they are ``bound_for``.
     """
     claims = read_claims(event.members, known) if is_compact(event.protocol) else _read_javas(event.members)
     writer = _Writer(event, claims, _room(event, claims, record_limit_bytes))
@@ -100,6 +104,8 @@ def assign_work(
         now_ms=now_ms,
         max_delay_ms=max_delay_ms,
         lost_delay_ms=lost_delay_ms if is_own_group(event.protocol) else None,
+        moves=_movers(swaps, claims.members),
+        bound_for=_members_at(bound_for, claims.members),
         in_runs=writer.is_compact and writer.room.is_narrow(sum(snapshot.task_counts.values())),
     )
     if claims.unknown:
@@ -127,6 +133,20 @@ def assign_work(
         known_after(claims, result.owners) if writer.uses_digests else {},
         "not all work had room in the group's record" if fitted.again else None,
     )
+
+
+def _movers(swaps: tuple[Swap, ...], members: Mapping[str, WorkerMetadata]) -> dict[ConnectorTaskId, str]:
+    """Return task -> member that gives it up; nothing of a swap whose workers are not both here."""
+    at = {metadata.url: member for member, metadata in members.items()}
+    both = [one for one in swaps if one.giver in at and one.taker in at]
+    return {one.hot: at[one.giver] for one in both} | {one.cold: at[one.taker] for one in both}
+
+
+def _members_at(
+    bound_for: Mapping[ConnectorTaskId, str], members: Mapping[str, WorkerMetadata]
+) -> dict[ConnectorTaskId, str]:
+    at = {metadata.url: member for member, metadata in members.items()} if bound_for else {}
+    return {task: at[url] for task, url in bound_for.items() if url in at}
 
 
 def _room(event: AssignmentRequired, claims: Claims, limit_bytes: int) -> Room:

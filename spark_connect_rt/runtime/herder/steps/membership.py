@@ -114,6 +114,8 @@ class Membership:
 
     def _on_assignment_required(self, event: AssignmentRequired, now_ms: int) -> str:
         state, settings = self._state, self._deps.settings
+        placement = settings.worker.placement
+        swaps = state.swaps if placement.by_load(is_own_group(event.protocol)) else ()
         answer = assign_work(
             event,
             joined_with=state.joined_with,
@@ -125,8 +127,13 @@ class Membership:
             lost_delay_ms=settings.lost_work_delay_ms,
             was_incremental=state.protocol.is_incremental,
             known=state.known,
-            record_limit_bytes=settings.worker.placement.connectrt_group_record_max_bytes,
+            record_limit_bytes=placement.connectrt_group_record_max_bytes,
+            swaps=swaps,
+            bound_for=state.bound_for,
         )
+        if swaps and not answer.again:
+            state.bound_for = {one.hot: one.taker for one in swaps} | {one.cold: one.giver for one in swaps}
+            state.swaps = ()
         state.memory, state.owner_urls, state.known = answer.memory, answer.owner_urls, answer.known
         state.rejoin_because = answer.again
         state.member_urls = answer.member_urls

@@ -1,0 +1,120 @@
+"""The leader's look at sinks that have ``tasks.max.auto``, and the change of ``tasks.max`` that follows from it.
+
+Owns the thread and its memory; what is wished for decides ``planning.placement.autoscale``. A change goes the way of a
+user's: the leader writes the connector's configuration, its worker makes task configurations, a rebalance gives them
+out.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+from collections import deque
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
+from concurrent.futures import TimeoutError as LateError
+from typing import Any
+
+from spark_connect_rt.config.task_range import TASKS_AUTO, TaskRange
+from spark_connect_rt.errors import ConnectError
+from spark_connect_rt.management.overview.worker_shares import SHARES, Share, shares_of
+from spark_connect_rt.planning.placement.autoscale import Look, ScaleMemory, ScaleRules, decide
+from spark_connect_rt.ports.clock import Clock
+from spark_connect_rt.ports.herder import HerderViews
+from spark_connect_rt.ports.herder_requests import PatchConfig, Request
+from spark_connect_rt.ports.management.events import RecordEvent
+from spark_connect_rt.ports.management.group_reads import GroupReads, unanswered
+
+LOOK_EACH_S = 10.0
+RATES_KEPT = 3  # their mean is the pace: one of five seconds alone may be that of a batch
+WRITE_LIMIT_S = 60.0
+RULES = ScaleRules()
+log = logging.getLogger(__name__)
+
+Submit = Callable[[Request[Any]], Future[Any]]
+
+
+class TaskScaling:
+    """A service of every worker; only the leader's does something."""
+
+    def __init__(
+        self,
+        views: HerderViews,
+        reads: GroupReads,
+        submit: Submit,
+        clock: Clock,
+        record_event: RecordEvent,
+        rules: ScaleRules | None = None,
+    ) -> None:
+        self._views = views
+        self._reads = reads
+        self._submit = submit
+        self._clock = clock
+        self._record_event = record_event
+        self._rules = rules or RULES
+        self.look_each_s = LOOK_EACH_S
+        self._memories: dict[str, ScaleMemory] = {}
+        self._rates: dict[str, deque[float]] = {}
+        self._stopped = threading.Event()
+
+    def start(self) -> None:
+        """Start the thread."""
+        threading.Thread(target=self._run, name="task-scaling", daemon=True).start()
+
+    def stop(self) -> None:
+        """End the thread."""
+        self._stopped.set()
+
+    def _run(self) -> None:
+        while not self._stopped.wait(self.look_each_s):
+            try:
+                self.look()
+            except Exception:
+                log.exception("the numbers of tasks were not looked at, the next try follows")
+
+    def look(self) -> None:
+        """Look at every connector that has the setting, once; on a worker that does not lead: forget."""
+        ranges = self._ranges() if self._views.is_leader() else {}
+        for name in [one for one in self._memories if one not in ranges]:
+            del self._memories[name]
+            self._rates.pop(name, None)
+        if not ranges:
+            return
+        answers = self._reads.ask(SHARES)
+        shares, complete = shares_of(answers), not unanswered(answers)
+        for name, (bounds, tasks) in ranges.items():
+            try:
+                self._look_at(name, bounds, tasks, shares.get(name) if complete else None)
+            except (ConnectError, LateError) as error:
+                log.warning("connector=%s tasks.max was not changed: %s", name, error)
+
+    def _ranges(self) -> dict[str, tuple[TaskRange, int]]:
+        """Return the connectors that have the setting: name -> its bounds and tasks.max; what cannot be read is not."""
+        found = {}
+        for name in self._views.list_connectors():
+            try:
+                config = self._views.connector_config(name)
+                if config.get(TASKS_AUTO):
+                    found[name] = (TaskRange.of(config[TASKS_AUTO]), int(config.get("tasks.max", "1")))
+            except (ConnectError, ValueError):  # deleted just now; a reference, or from before it was checked
+                continue
+        return found
+
+    def _look_at(self, name: str, bounds: TaskRange, tasks: int, share: Share | None) -> None:
+        status = self._views.connector_status(name)
+        if status.type != "sink":
+            return
+        runs = bool(status.tasks) and all(task.state == "RUNNING" for task in status.tasks)
+        rates = self._rates.setdefault(name, deque(maxlen=RATES_KEPT))
+        rates.append(share.records_per_second if share else 0.0)
+        lag = share.lag if share and runs else None
+        look = Look(self._clock.monotonic_ms(), tasks, lag, sum(rates) / len(rates))
+        memory, wish = decide(self._memories.get(name, ScaleMemory()), look, bounds, self._rules)
+        self._memories[name] = memory
+        if wish.tasks == tasks:
+            return
+        patch: Mapping[str, str | None] = {"tasks.max": str(wish.tasks)}
+        self._submit(PatchConfig(name, patch)).result(WRITE_LIMIT_S)
+        said = f"tasks.max {tasks} becomes {wish.tasks}: {wish.why}"
+        log.info("connector=%s %s", name, said)
+        self._record_event("config", said, connector=name)

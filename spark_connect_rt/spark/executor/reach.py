@@ -1,0 +1,38 @@
+"""Whether places can be reached from where this code runs: a TCP connection to each, side by side."""
+
+from __future__ import annotations
+
+import socket
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+
+CONNECT_S = 5.0
+SIDE_BY_SIDE = 25
+Place = tuple[str, int]
+"""Host and port."""
+
+
+def obstacle_to(place: Place, limit_s: float = CONNECT_S) -> str:
+    """Connect and hang up; return why that does not go, empty: it does."""
+    try:
+        socket.create_connection(place, limit_s).close()
+    except (OSError, UnicodeError) as error:
+        if isinstance(error, TimeoutError):
+            return f"no answer within {limit_s:g} s"
+        if isinstance(error, socket.gaierror | UnicodeError):
+            return "no such host is known"
+        return str(getattr(error, "strerror", "") or error)
+    return ""
+
+
+class ReachPart:
+    """What a Spark job runs on an executor: yields its host's name, then an obstacle for each place, in order."""
+
+    def __init__(self, places: Sequence[Place], limit_s: float) -> None:
+        self._places, self._limit_s = tuple(places), limit_s
+
+    def __call__(self, rows: Iterator[object]) -> Iterator[str]:
+        """Connect to all."""
+        yield socket.gethostname()
+        with ThreadPoolExecutor(SIDE_BY_SIDE) as threads:
+            yield from threads.map(lambda place: obstacle_to(place, self._limit_s), self._places)
