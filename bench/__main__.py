@@ -37,9 +37,10 @@ NAMES = (
     "trickle",
     "mirror",
     "console",
+    "create",
 )
 # Not in the smoke test: several workers of its own, another Spark; they would double its time.
-OF_GROUPS = ("failover", "format")
+OF_GROUPS = ("failover", "format", "groups")
 # ``java``: connectors in Java, unmodified, in the Java host beside Java Connect.
 HOSTED = tuple(
     f"hosted.{one}" for one in ("lines", "lines_json", "sink", "snapshot", "changes", "jdbc", "start", "idle", "many")

@@ -25,6 +25,7 @@ from spark_connect_rt.config.worker import (
     management,
     override_policy,
     own_settings,
+    placement,
     plugin_install,
     standalone_config,
     worker_config,
@@ -42,6 +43,7 @@ from spark_connect_rt.ports.metric_names import METRICS
 from spark_connect_rt.rest.management.metrics import prometheus_name
 from spark_connect_rt.transforms import settings as transform_settings
 from spark_connect_rt.transforms.columns.by_columns import has_column_form
+from tools.columns_page import columns_page
 from tools.command_reference import command_line
 
 FOLDER = Path("docs/reference")
@@ -68,6 +70,7 @@ _WORKER_SECTIONS = (
     ("Engine (only here, not in Java)", own_settings.ENGINE),
     ("Plug-ins installed while the worker runs (only here, not in Java)", plugin_install.PLUGIN_INSTALL),
     ("Management API: history (only here, not in Java)", management.MANAGEMENT),
+    ("Placement of work (only here, not in Java)", placement.PLACEMENT),
     ("Failed and motionless work (only here, not in Java): for connectors that say nothing", health_config.HEALTH),
     ("Quickstart (only here, not in Java)", own_settings.QUICKSTART),
 )
@@ -268,6 +271,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "events.md": events,
     "cli.md": cli,
     "transformations.md": transformations,
+    "columns.md": lambda: columns_page(_MADE_BY),
 }
 
 

@@ -7,9 +7,9 @@ the memory of its previous round in and keeps the one that comes out; a new lead
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from spark_connect_rt.assignors import revocations
 from spark_connect_rt.assignors.lost_assignments import AssignorMemory, handle_lost
@@ -53,7 +53,7 @@ def assign(memory: AssignorMemory, this_round: AssignmentRound) -> tuple[Assigno
     memory, surplus = _load_balancing(lost.memory, this_round, lost.held)
     revoked = revocations.add(revoked, surplus)
     after = {member: part - surplus.get(member, NOTHING) for member, part in lost.held.items()}
-    after = _place(after, facts.created | lost.to_reassign)
+    after = _place(after, facts.created | lost.to_reassign, fill_in_runs if this_round.in_runs else fill)
 
     memory = _remember(memory, this_round, after, revoked, facts.lost)
     _, current = split(held, facts.deleted)
@@ -75,6 +75,17 @@ def fill(load: Mapping[str, Sequence[Item]], items: Sequence[Item]) -> dict[str,
             filled[worker].append(next(waiting))
             left -= 1
     return {worker: tuple(held) for worker, held in filled.items()}
+
+
+def fill_in_runs(load: Mapping[str, Sequence[Item]], items: Sequence[Item]) -> dict[str, tuple[Item, ...]]:
+    """Give as many items to each worker as ``fill`` does, but neighbours to the same one."""
+    room = fill({worker: (None,) * len(held) for worker, held in load.items()}, (None,) * len(items))
+    filled, at = {}, 0
+    for worker, held in load.items():
+        end = at + len(room[worker]) - len(held)
+        filled[worker] = (*held, *items[at:end])
+        at = end
+    return filled
 
 
 def _compare(memory: AssignorMemory, this_round: AssignmentRound, held: Mapping[str, ConnectorsAndTasks]) -> _Facts:
@@ -118,9 +129,11 @@ def _load_balancing(
     return replace(memory, scheduled_rebalance_ms=this_round.now_ms + delay_ms), {}
 
 
-def _place(held: Mapping[str, ConnectorsAndTasks], items: ConnectorsAndTasks) -> dict[str, ConnectorsAndTasks]:
-    connectors = fill({m: part.connectors for m, part in held.items()}, items.connectors)
-    tasks = fill({m: part.tasks for m, part in held.items()}, items.tasks)
+def _place(
+    held: Mapping[str, ConnectorsAndTasks], items: ConnectorsAndTasks, deal: Callable[..., Any]
+) -> dict[str, ConnectorsAndTasks]:
+    connectors = deal({m: part.connectors for m, part in held.items()}, items.connectors)
+    tasks = deal({m: part.tasks for m, part in held.items()}, items.tasks)
     return {member: ConnectorsAndTasks(connectors[member], tasks[member]) for member in held}
 
 

@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from spark_connect_rt.config.config_def import prefixed
 from spark_connect_rt.config.worker.worker_settings import WorkerConfig
 
+SHARED_CLIENT = {"connectrt.client.shared": "true"}
+"""Of a producer: those of one process with the same settings may share connections, whatever their client.id."""
 INT_MAX = 2**31 - 1
 LONG_MAX = 2**63 - 1
 
@@ -99,6 +101,12 @@ def source_producer_properties(
         **prefixed(worker.raw, "producer."),
         **prefixed(connector, "producer.override."),
     }
+
+
+def sharing(worker: WorkerConfig, connector: Mapping[str, str]) -> Mapping[str, str]:
+    """Return what lets a source task's producer share connections: nothing where the user named its client.id."""
+    named = "producer.client.id" in worker.raw or "producer.override.client.id" in connector
+    return SHARED_CLIENT if worker.engine.connectrt_producers_shared and not named else {}
 
 
 def exactly_once_producer_properties(

@@ -130,3 +130,15 @@ class BooleanConverter(HeaderAndValueConverter):
                 f"Failed to deserialize boolean: Unexpected byte received by BooleanDeserializer: {data[0]}"
             )
         return SchemaAndValue(schemas.OPTIONAL_BOOLEAN, None if data is None else data == b"\x01")
+
+    def column_from_connect_data(self, topic: str, schema: Schema | None, values: pa.Array) -> pa.Array | None:
+        """Return the bytes of a column of truth values, null of null; others go by rows."""
+        if values.type != pa.bool_() or (schema is not None and schema.type is not Type.BOOLEAN):
+            return None
+        return pc.if_else(values, pa.scalar(b"\x01", pa.binary()), pa.scalar(b"\x00", pa.binary()))
+
+    def column_to_connect_data(self, topic: str, data: pa.Array) -> tuple[Schema | None, pa.Array] | None:
+        """Return the truth values, null of null; None: something else is among them."""
+        is_true, is_false = (pc.equal(data, pa.scalar(byte, data.type)) for byte in (b"\x01", b"\x00"))
+        known = pc.or_(is_true, is_false).fill_null(True)
+        return (schemas.OPTIONAL_BOOLEAN, is_true) if pc.all(known).as_py() is not False else None

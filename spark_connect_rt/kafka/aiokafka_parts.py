@@ -5,10 +5,13 @@ change any of them, so pyproject.toml keeps it below the next one. A test fails 
 """
 
 import asyncio
+from collections.abc import Set
+from typing import Any
 
 from aiokafka import codec
 from aiokafka.client import ConnectionGroup, CoordinationType
 from aiokafka.conn import AIOKafkaConnection, OAuthAuthenticator, collect_hosts
+from aiokafka.errors import ProducerClosed
 from aiokafka.protocol.admin import DeleteGroupsRequest
 from aiokafka.protocol.api import Request, RequestStruct, Response
 from aiokafka.protocol.commit import OffsetCommitRequest, OffsetFetchRequest
@@ -79,6 +82,8 @@ __all__ = [
     "codec",
     "collect_hosts",
     "encode_varint",
+    "sends_no_more",
+    "withdraw",
 ]
 
 
@@ -111,3 +116,29 @@ class ReadyBatch:
         if not self.requested.done():
             self.requested.set_result(None)
         return self._content
+
+
+def sends_no_more(producer: Any) -> bool:
+    """Tell whether the task that sends an AIOKafkaProducer's batches has ended. Any thread."""
+    task = producer._sender.sender_task
+    return task is not None and bool(task.done())
+
+
+def withdraw(producer: Any, batches: Set[ReadyBatch]) -> list[asyncio.Future[Any]]:
+    """Take batches out of an AIOKafkaProducer; return what is done when the rest, in a request by now, is answered.
+
+    That rest is not sent again by it. Other producers may wait for their turn behind what is taken out.
+    """
+    accumulator = producer._message_accumulator
+    for place, waiting in list(accumulator._batches.items()):
+        for one in [one for one in waiting if one._builder in batches]:
+            waiting.remove(one)
+            if not one._drain_waiter.done():
+                one._drain_waiter.set_result(None)
+            one.failure(ProducerClosed())
+        if not waiting:
+            del accumulator._batches[place]
+    under_way = [one for one in accumulator._pending_batches if one._builder in batches]
+    for one in under_way:
+        one._ttl = -1
+    return [one.future for one in under_way]

@@ -147,6 +147,18 @@ class SetTargetState(Request[None]):
 
 
 @dataclass(frozen=True, slots=True)
+class NoteRestore(Request[None]):
+    """Any. Remember that a connector is stopped for a change of its offsets, and what is wanted of it then.
+
+    Should this worker die meanwhile another one, or it itself when it is back, sets the target state. The next
+    SetTargetState but STOPPED ends it. NotFoundError ``Unknown connector s``.
+    """
+
+    name: str
+    target: TargetState
+
+
+@dataclass(frozen=True, slots=True)
 class RestartConnector(Request[ConnectorStateInfo | None]):
     """Restart as KIP-745. NotFoundError ``Unknown connector: s``.
 
@@ -187,6 +199,7 @@ TickRequest = (
     | PutConfig
     | DeleteConnector
     | SetTargetState
+    | NoteRestore
     | RestartConnector
     | RestartTask
     | ModifyOffsets

@@ -32,6 +32,7 @@ class RecordKind(Enum):
     TASK_COUNT = "tasks-fencing-"
     SESSION_KEY = "session-key"
     LOGGER = "logger-cluster-"
+    PENDING = "connectrt-pending-"  # ours: Java skips it, as any key that it does not know
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,6 +61,26 @@ class SessionKey:
 
     def __repr__(self) -> str:
         return f"SessionKey({self.algorithm}, {self.creation_timestamp_ms})"
+
+
+@dataclass(frozen=True, slots=True)
+class PendingChange:
+    """A change of two writes that is under way (ours); its connector is the key's.
+
+    Attributes:
+        worker_url: of who makes it; ``run``: and its process.
+        begun_ms: since 1970.
+        target_state: of a connector that is stopped meanwhile: what is wanted of it then.
+        config: of a connector that is being created; None: it is there.
+        before: (partition, offset) to put back if it is not.
+    """
+
+    worker_url: str
+    run: str
+    begun_ms: int
+    target_state: str | None = None
+    config: Mapping[str, str] | None = None
+    before: tuple[tuple[Mapping[str, Any] | None, Mapping[str, Any] | None], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,6 +129,11 @@ def restart_key(name: str) -> bytes:
 def logger_key(namespace: str) -> bytes:
     """Return the key of a cluster-wide logger level."""
     return f"logger-cluster-{namespace}".encode()
+
+
+def pending_key(name: str) -> bytes:
+    """Return the key of a change of a connector that is under way."""
+    return f"connectrt-pending-{name}".encode()
 
 
 def decode_key(key: bytes | None) -> RecordKey | None:
@@ -166,6 +192,20 @@ def encode_restart_request(include_tasks: bool, only_failed: bool) -> bytes:
 def encode_logger_level(level: str) -> bytes:
     """Return the value of a logger level record; the level is written as the user typed it."""
     return encode_json({"level": level})
+
+
+def encode_pending(change: PendingChange) -> bytes:
+    """Return the value of a change that is under way."""
+    return encode_json(
+        {
+            "worker-url": change.worker_url,
+            "run": change.run,
+            "begun-timestamp": change.begun_ms,
+            "target-state": change.target_state,
+            "properties": None if change.config is None else dict(change.config),
+            "before": [[partition, offset] for partition, offset in change.before],
+        }
+    )
 
 
 def decode_value(value: bytes | None) -> Any:
@@ -228,6 +268,25 @@ def decode_logger_level(value: Any) -> str:
     if not isinstance(level, str):
         raise DataError("'level' is not a string")
     return level
+
+
+def decode_pending(value: Any) -> PendingChange:
+    """Return a change that is under way. Raises DataError."""
+    begun_ms = _whole_number(_field(value, "begun-timestamp"), "begun-timestamp")
+    config = None if value.get("properties") is None else decode_properties(value)
+    before = value.get("before") or []
+    if not isinstance(before, list) or not all(isinstance(one, list) and len(one) == 2 for one in before):
+        raise DataError("'before' is not a list of pairs")
+    target = value.get("target-state")
+    pairs = tuple((partition, offset) for partition, offset in before)
+    return PendingChange(
+        str(_field(value, "worker-url")),
+        str(_field(value, "run")),
+        begun_ms,
+        None if target is None else str(target),
+        None if config is None else {name: text for name, text in config.items() if text is not None},
+        pairs,
+    )
 
 
 def _field(value: Any, name: str) -> Any:

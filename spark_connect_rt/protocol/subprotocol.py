@@ -25,6 +25,9 @@ The broker chooses a protocol that every member offers, and of those the one tha
 chosen exactly when no other kind of worker is in the group (docs/decisions/0005).
 """
 
+COMPACT_SUFFIX = "-compact"
+"""After a protocol's own name: the bytes are those of ``compact_form``, which only our own workers read."""
+
 NO_ERROR = 0
 CONFIG_MISMATCH = 1
 
@@ -64,7 +67,7 @@ class ConnectProtocol(Enum):
     def of_name(name: str) -> ConnectProtocol:
         """Return the protocol a JoinGroup answer names, by either of its names. Raises DataError."""
         for protocol in ConnectProtocol:
-            if protocol.protocol_name == name.removeprefix(OWN_PREFIX):
+            if protocol.protocol_name == name.removeprefix(OWN_PREFIX).removesuffix(COMPACT_SUFFIX):
                 return protocol
         raise DataError(f"the group chose protocol {name!r}, which Connect does not have")
 

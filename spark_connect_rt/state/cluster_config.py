@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from itertools import repeat
 
-from spark_connect_rt.protocol.config_records import SessionKey
+from spark_connect_rt.protocol.config_records import PendingChange, SessionKey
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.state.target_state import TargetState
 
@@ -33,6 +33,7 @@ class ClusterConfigState:
     inconsistent: frozenset[str] = frozenset()
     overtaken: frozenset[str] = frozenset()  # connectors of which something was written after their commit record
     pending_fencing: frozenset[str] = frozenset()
+    pending: Mapping[str, PendingChange] = field(default_factory=dict)  # by connector
 
     def connectors(self) -> tuple[str, ...]:
         """Return the names of all connectors, sorted."""

@@ -18,7 +18,7 @@ from typing import Any, cast
 
 from spark_connect_rt.errors import DataError
 from spark_connect_rt.protocol import config_records as records
-from spark_connect_rt.protocol.config_records import RecordKey, RecordKind, SessionKey
+from spark_connect_rt.protocol.config_records import PendingChange, RecordKey, RecordKind, SessionKey
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.state.cluster_config import ClusterConfigState, Configuration
 from spark_connect_rt.state.target_state import TargetState
@@ -115,6 +115,7 @@ class ConfigFold:
         self._overtaken: set[str] = set()
         self._pending_fencing: set[str] = set()
         self._levels: dict[str, str] = {}
+        self._pending: dict[str, PendingChange] = {}
 
     def target_state(self, name: str) -> TargetState | None:
         """Return what is wanted of a connector now."""
@@ -162,6 +163,7 @@ class ConfigFold:
             inconsistent=frozenset(self._inconsistent),
             overtaken=frozenset(self._overtaken),
             pending_fencing=frozenset(self._pending_fencing),
+            pending=dict(self._pending),
         )
 
     def _target_state(self, record: RecordKey, value: Any) -> ConfigEvents:
@@ -246,6 +248,13 @@ class ConfigFold:
         level = self._levels[record.name] = records.decode_logger_level(value)
         return (LoggerLevelUpdated(record.name, level, self._offset - 1),)
 
+    def _pending_change(self, record: RecordKey, value: Any) -> ConfigEvents:
+        if value is None:
+            self._pending.pop(record.name, None)
+        else:
+            self._pending[record.name] = records.decode_pending(value)
+        return ()
+
     def _overtake(self, name: str) -> None:
         if name in self._counts:
             self._overtaken.add(name)
@@ -272,5 +281,6 @@ _FOLDS = {
     RecordKind.TASK_COUNT: "_task_count",
     RecordKind.SESSION_KEY: "_session",
     RecordKind.LOGGER: "_logger",
+    RecordKind.PENDING: "_pending_change",
 }
-_DELETABLE = (RecordKind.CONNECTOR, RecordKind.TARGET_STATE)
+_DELETABLE = (RecordKind.CONNECTOR, RecordKind.TARGET_STATE, RecordKind.PENDING)

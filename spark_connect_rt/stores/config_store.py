@@ -16,7 +16,7 @@ from spark_connect_rt.errors import ConnectError, DataError, RetriableError
 from spark_connect_rt.ports.clock import Clock
 from spark_connect_rt.ports.compacted_log import CompactedLog, FencedWriter, LogRecord
 from spark_connect_rt.protocol import config_records as records
-from spark_connect_rt.protocol.config_records import RecordKey, RecordKind, SessionKey
+from spark_connect_rt.protocol.config_records import PendingChange, RecordKey, RecordKind, SessionKey
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.state.cluster_config import EMPTY, ClusterConfigState
 from spark_connect_rt.state.config_changes import CONFIG, LOGGER, STATE, ConfigChange
@@ -98,24 +98,29 @@ class ConfigStore:
             value = records.encode_target_state(target_state.value)
             changes.append((records.target_state_key(name), value))
         changes.append((records.connector_key(name), records.encode_properties(properties)))
+        changes += self._without_pending(name)
         self._lead(changes, self._deadline())
 
     def remove_connector_config(self, name: str) -> None:
         """Delete a connector; its task records stay behind, dead (``state.config_fold``)."""
-        tombstones = [(records.connector_key(name), None), (records.target_state_key(name), None)]
-        self._lead(tombstones, self._deadline())
+        tombstones: list[Change] = [(records.connector_key(name), None), (records.target_state_key(name), None)]
+        self._lead([*tombstones, *self._without_pending(name)], self._deadline())
 
-    def put_task_configs(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:
-        """Replace the whole task set: every task first, read back, then the commit that makes them visible."""
+    def put_task_configs(self, task_sets: Mapping[str, Sequence[Mapping[str, str]]]) -> None:
+        """Replace whole task sets: every task first, read back, then the commits that make them visible."""
         deadline = self._deadline()
         self._log.read_to_end(deadline.remaining_ms())
         tasks = [
             (records.task_key(ConnectorTaskId(name, number)), records.encode_properties(config))
+            for name, configs in task_sets.items()
             for number, config in enumerate(configs)
         ]
         if tasks:
             self._lead(tasks, deadline)
-        self._lead([(records.commit_key(name), records.encode_commit(len(configs)))], deadline)
+        self._lead(
+            [(records.commit_key(name), records.encode_commit(len(configs))) for name, configs in task_sets.items()],
+            deadline,
+        )
 
     def put_stopped(self, name: str) -> None:
         """Take a connector's tasks away and say that it is STOPPED; in Java's order, but at once.
@@ -131,7 +136,19 @@ class ConfigStore:
     def put_target_state(self, name: str, state: TargetState) -> None:
         """Say what is wanted of a connector. Any worker may."""
         value = records.encode_target_state(state.value)
-        self._write([(records.target_state_key(name), value)], self._deadline())
+        self._write([(records.target_state_key(name), value), *self._without_pending(name)], self._deadline())
+
+    def put_pending(self, name: str, change: PendingChange) -> None:
+        """Say that a change of two writes begins. Any worker may; the write that ends it forgets it."""
+        self._write([(records.pending_key(name), records.encode_pending(change))], self._deadline())
+
+    def forget_pending(self, name: str) -> None:
+        """Say that the change is over, or leaves nothing."""
+        self._write([(records.pending_key(name), None)], self._deadline())
+
+    def _without_pending(self, name: str) -> list[Change]:
+        """Return what forgets the connector's change under way, with the write that ends it."""
+        return [(records.pending_key(name), None)] if name in self._snapshot.pending else []
 
     def put_session_key(self, key: SessionKey) -> None:
         """Distribute a session key. Leader only."""

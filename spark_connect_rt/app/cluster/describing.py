@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from spark_connect_rt.app.cluster.differences import shown_config
-from spark_connect_rt.app.cluster.kinds import Asked, kind_of
+from spark_connect_rt.app.cluster.kinds import Asked, find_kind, kind_of
 from spark_connect_rt.app.cluster.rows import connector_row
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.showing import show_data
@@ -19,11 +19,11 @@ from spark_connect_rt.errors import BadRequestError, NotFoundError
 
 def describe(session: Session, kind: str, name: str, output: Output) -> int:
     """Write one thing."""
-    acts = {"connector": _connector, "task": _task, "worker": _worker, "plugin": _plugin}
-    word = kind.lower().removesuffix("s").replace("-", "")
-    if word not in acts:
-        raise BadRequestError(f"describe what? {kind} is none of {', '.join(acts)}")
-    acts[word](session, name, output)
+    acts = {"connectors": _connector, "tasks": _task, "workers": _worker, "plugins": _plugin}
+    found = find_kind(kind.replace("-", ""))
+    if found is None or found.name not in acts:
+        raise BadRequestError(f"describe what? {kind} is none of {', '.join(one.removesuffix('s') for one in acts)}")
+    acts[found.name](session, name, output)
     return 0
 
 
@@ -121,7 +121,7 @@ def _plugin(session: Session, name: str, output: Output) -> None:
 
 def _show_task(session: Session, task: Mapping[str, Any]) -> None:
     line = session.terminal.line
-    where = f"{task['worker_id']}{', ' + str(task['executor']) if task.get('executor') else ''}"
+    where = f"{task['worker_id'] or '-'}{', ' + str(task['executor']) if task.get('executor') else ''}"
     line(f"  {task['id']}  {task['state']}  {where}", state_style(task["state"]))
     for label, text in _figures(task):
         line(f"     {label}: {text}")

@@ -12,6 +12,7 @@ from spark_connect_rt.app.cluster.rows import (
     error_line,
     running_tasks,
     task_rows,
+    what_changed,
     why,
     workers_by_states,
 )
@@ -314,6 +315,7 @@ KINDS = (
             Column("ACTION", lambda one: one["action"]),
             Column("WHO", lambda one: one.get("who")),
             Column("WORKER", lambda one: one.get("worker_id"), wide=True),
+            Column("CHANGED", what_changed, limit=60),
             Column("NOTE", lambda one: one.get("note"), limit=60),
         ),
         key=lambda one: f"{one.get('connector')} {one['number']}",
@@ -324,10 +326,15 @@ KINDS = (
 
 def kind_of(word: str) -> Kind:
     """Return the kind that a word means. Raises BadRequestError."""
-    for kind in KINDS:
-        if word.lower() in (kind.name, *kind.aliases):
-            return kind
-    raise BadRequestError(f"get what? {word} is none of {', '.join(kind.name for kind in KINDS)}")
+    found = find_kind(word)
+    if found is None:
+        raise BadRequestError(f"get what? {word} is none of {', '.join(kind.name for kind in KINDS)}")
+    return found
+
+
+def find_kind(word: str) -> Kind | None:
+    """Return the kind that a word means, in the singular and short, too; None: it means none."""
+    return next((kind for kind in KINDS if word.lower() in (kind.name, *kind.aliases)), None)
 
 
 def asked(words: Sequence[str], selection: str | None, wide: bool, limit: int) -> Asked:

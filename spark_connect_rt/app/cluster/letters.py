@@ -142,19 +142,24 @@ def delete(session: Session, name: str, topic: bool, yes: bool) -> int:
     if not sure(session, yes, f"delete the replayed letters of {where} {name}?", "deleted"):
         return EXIT_PROBLEM
     answer = session.ask(management_calls.delete_letters(**{where: name}))
-    session.terminal.line(f"{where} {name}: {compact(answer)}")
+    ends = ", ".join(f"{partition}/{offset}" for partition, offset in answer["up_to"].items())
+    before = f"; the first that stay: {ends}" if ends else ""
+    session.terminal.line(f"{where} {name}: {answer['deleted']} letter(s) of {answer['topic']} deleted{before}")
     return 0
 
 
 def _awaited(session: Session, number: str) -> int:
+    said = ""
     while True:
         one: Replay = session.ask(management_calls.replay_of(number))
+        words = f"{one['done']} of {one['matched']} done, {one['failed']} failed"
         if one["state"] != "running":
             break
-        session.terminal.note(f"{one['done']} of {one['matched']} done, {one['failed']} failed")
+        if words != said:
+            session.terminal.note(words)
+        said = words
         session.around.sleep(_POLL_S)
-    words = f"replay {number} {one['state']}: {one['done']} of {one['matched']} done, {one['failed']} failed"
-    session.terminal.line(words)
+    session.terminal.line(f"replay {number} {one['state']}: {words}")
     if one.get("error"):
         session.terminal.note(f"connectrt: {one['error']}")
     return 0 if one["state"] == "done" and not one["failed"] else EXIT_PROBLEM

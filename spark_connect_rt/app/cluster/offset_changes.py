@@ -16,6 +16,7 @@ from spark_connect_rt.app.cluster.steering import wait
 from spark_connect_rt.app.exit_codes import EXIT_PROBLEM
 from spark_connect_rt.client import calls
 from spark_connect_rt.client.calls import Call
+from spark_connect_rt.client.refusals import RefusedError
 from spark_connect_rt.errors import BadRequestError, TimedOutError
 
 STOP_LIMIT_S = 60.0
@@ -55,7 +56,12 @@ def _change(
     if not sure(session, yes, f"write {len(differences)} offset(s) of connector {name}?"):
         return EXIT_PROBLEM
     with _stopped(session, name, stop):
-        answer = session.ask(call)
+        try:
+            answer = session.ask(call)
+        except RefusedError as error:
+            if not stop and "STOPPED" in str(error):
+                error.hint = "--stop stops it for that, and lets it go on"
+            raise
     session.terminal.line(f"connector {name}: {answer.get('message', 'offsets changed')}")
     return 0
 

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from spark_connect_rt.app.cluster.differences import config_differences, offset_differences
 from spark_connect_rt.planning.overview.verdict import last_line
 
 Row = dict[str, Any]
@@ -69,6 +70,20 @@ def task_rows(rows: Iterable[Mapping[str, Any]]) -> list[Row]:
         for row in rows
         for one in row["tasks"]
     ]
+
+
+def what_changed(change: Mapping[str, Any]) -> str | None:
+    """Return in one line what a change of the history did: settings, partitions, a state, a level; never a value."""
+    before, after = change.get("before") or {}, change.get("after") or {}
+    if change["kind"] == "config":
+        settings = {one.name for one in config_differences(before, after)} | set(change.get("changed_unseen") or ())
+        return ", ".join(sorted(settings)) if before and after else f"{len(settings)} settings"
+    if change["kind"] == "offsets":
+        moved = offset_differences(before.get("offsets") or (), after.get("offsets") or ())
+        return f"{len(moved)} partition(s)"
+    field = "level" if change["kind"] == "logger" else "state"
+    what = f"{after['logger']} " if after.get("logger") else ""
+    return what + " -> ".join(str(one[field]) for one in (before, after) if one.get(field))
 
 
 def workers_by_states(rows: Sequence[Mapping[str, Any]]) -> list[Row]:

@@ -54,6 +54,11 @@ class Surroundings:
     ask: Callable[[str], str] = input
 
 
+def surroundings_in(given: object) -> Surroundings:
+    """Return what a command stands in: this machine, or what a test gives it."""
+    return given if isinstance(given, Surroundings) else Surroundings()
+
+
 class Session:
     """Made for each command; the client with the first request."""
 
@@ -114,12 +119,12 @@ def lines_of(error: ConnectError) -> list[str]:
     if isinstance(error, BadConfigError):
         lines = [f"{error.code}: refused:"]
         return lines + [f"  {key}: {why}" for key, reasons in error.problems.items() for why in reasons]
-    lines = [f"{error.code}: {error}"]
-    if isinstance(error, RefusedError):
-        lines += [f"  {key}: {why}" for key, reasons in error.problems.items() for why in reasons]
-        if error.hint:
-            lines.append(error.hint)
-    return lines
+    if not isinstance(error, RefusedError):
+        return [f"{error.code}: {error}"]
+    if error.problems:  # each stands in the message, too, without its setting
+        first = str(error).partition("\n")[0]
+        return [f"{error.code}: {first}", *(f"  {key}: {why}" for key, all_ in error.problems.items() for why in all_)]
+    return [f"{error.code}: {error}", *([error.hint] if error.hint else [])]
 
 
 def run(session: Session, act: Callable[[Session], int | None]) -> int:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from spark_connect_rt.app.cluster.kinds import rows_of
-from spark_connect_rt.app.cluster.rows import connector_row, connector_rows
+from spark_connect_rt.app.cluster.rows import connector_row, connector_rows, why
 from spark_connect_rt.app.cluster.selecting import chosen_names, failed, is_pattern, selector
 from spark_connect_rt.app.cluster.session import Session, exit_code_of, lines_of
 from spark_connect_rt.app.cluster.showing import sure
@@ -90,7 +90,8 @@ def wait(session: Session, words: Sequence[str], condition: str, limit_s: float,
             names = _waited_for(words, rows, wanted)
             missing = [name for name in names if not holds(rows.get(name))]
             if not missing:
-                for name in () if quiet else names:
+                met = [word for word in words if not is_pattern(word)] if wanted == "delete" else names
+                for name in () if quiet else met:
                     session.terminal.line(f"connector {name} condition met")
                 return 0
             last = "; ".join(_described(name, rows.get(name)) for name in missing)
@@ -213,4 +214,5 @@ def _described(name: str, row: Mapping[str, Any] | None) -> str:
     if row is None:
         return f"connector {name} is not there"
     tasks = ", ".join(f"{task['id']} {task['state']}" for task in row["tasks"]) or "none"
-    return f"connector {name} is {row['state']}, tasks: {tasks}"
+    wrong = why(row)
+    return f"connector {name} is {row['state']}, tasks: {tasks}{f' ({wrong})' if wrong else ''}"

@@ -23,11 +23,17 @@ from spark_connect_rt.management.letters.replay_log import ReplayLog
 from spark_connect_rt.management.letters.replay_run import RunParts
 from spark_connect_rt.management.letters.replays import LetterReplays
 from spark_connect_rt.ports.herder import HerderApi
+from spark_connect_rt.ports.management.history import History
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 
 
 def dead_letters(
-    config: WorkerConfig, worker: str, deps: HerderDependencies, herder: HerderApi, admin: KafkaAdmin
+    config: WorkerConfig,
+    worker: str,
+    deps: HerderDependencies,
+    herder: HerderApi,
+    admin: KafkaAdmin,
+    history: History | None = None,
 ) -> tuple[LetterDesk, LetterReplays]:
     """Return what answers with pages of dead letters, and what replays them; nothing is started."""
     queues = Queues(herder.views, deps.resolve, own_topics(config))
@@ -51,7 +57,7 @@ def dead_letters(
         new_edit=lambda replay: LetterEdit(replay.edit, sent, queues.config_of, plugin, deps.resolve),
         try_edit=lambda replay: LetterEdit(replay.edit, shown, queues.config_of, plugin, deps.resolve),
         now_ms=deps.clock.now_ms,
-        feed=HerderFeed(herder, deps.group_offsets, lambda: shared_admin_properties(config)),
+        feed=HerderFeed(herder, deps.group_offsets, lambda: shared_admin_properties(config), history),
     )
     return LetterDesk(queues, topics, shown, marks), LetterReplays(parts, (shown, sent), plugin)
 

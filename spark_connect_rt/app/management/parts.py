@@ -80,16 +80,14 @@ class WorkerManagement:
         deps, views = around.dependencies, around.herder.views
         overview = OverviewParts(views, reads, deps.clock, deps.peers, shown_configs(deps))
         self._services.append(overview)
-        logs = GroupLogs(around.herder.views, reads, around.worker_id)
-        letters, replays = dead_letters(around.config, around.worker_id, deps, around.herder, around.admin)
-        self._services.append(replays)
-        history = worker_history(
-            around.config, around.worker_id, around.dependencies, around.herder.views, around.admin
-        )
+        logs = GroupLogs(views, reads, around.worker_id)
+        history = worker_history(around.config, around.worker_id, deps, views, around.admin)
         self._services += [history] if history is not None else []
-        shown = previews(around.dependencies, around.herder, around.runner)
+        letters, replays = dead_letters(around.config, around.worker_id, deps, around.herder, around.admin, history)
+        self._services.append(replays)
+        shown = previews(deps, around.herder, around.runner)
         self._services.append(shown)
-        looks = checks(around.dependencies, around.herder)
+        looks = checks(deps, around.herder)
         self.parts = Management(
             group_reads=reads,
             events=events,

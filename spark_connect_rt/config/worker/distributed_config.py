@@ -12,6 +12,7 @@ from spark_connect_rt.config.worker.health_config import HEALTH
 from spark_connect_rt.config.worker.listeners import listener_problems
 from spark_connect_rt.config.worker.management import MANAGEMENT
 from spark_connect_rt.config.worker.own_settings import ENGINE, QUICKSTART
+from spark_connect_rt.config.worker.placement import PLACEMENT
 from spark_connect_rt.config.worker.plugin_install import PLUGIN_INSTALL
 from spark_connect_rt.config.worker.storage_config import STORAGE, TOPIC_KINDS, storage_topics
 from spark_connect_rt.config.worker.worker_config import WORKER, unknown_setting_warnings
@@ -19,7 +20,17 @@ from spark_connect_rt.config.worker.worker_settings import Resolve, WorkerConfig
 from spark_connect_rt.errors import BadConfigError
 
 DISTRIBUTED = (
-    GROUP + STORAGE + SESSION_KEYS + CLIENTS + WORKER + ENGINE + PLUGIN_INSTALL + MANAGEMENT + HEALTH + QUICKSTART
+    GROUP
+    + STORAGE
+    + SESSION_KEYS
+    + CLIENTS
+    + WORKER
+    + ENGINE
+    + PLUGIN_INSTALL
+    + MANAGEMENT
+    + PLACEMENT
+    + HEALTH
+    + QUICKSTART
 )
 
 PASSED_ON = (*worker_config.PASSED_ON, *(f"{kind}.storage." for kind in TOPIC_KINDS))

@@ -126,6 +126,15 @@ ENGINE = ConfigDef(
             AtLeast(1),
         ),
         ConfigKey(
+            "connectrt.producers.shared",
+            Type.BOOLEAN,
+            True,
+            LOW,
+            "Source tasks of one process with the same producer settings share connections, under the client.id "
+            "connectrt-producers, unless producer.client.id or producer.override.client.id names one. false: each has "
+            "its own, under the client.id that Java gives it, which broker quotas may go by.",
+        ),
+        ConfigKey(
             "connectrt.slice.length.ms",
             Type.LONG,
             600_000,
@@ -290,6 +299,7 @@ class EngineSettings(SettingsGroup):
     definition: ClassVar[ConfigDef] = ENGINE
     connectrt_slots_max: int
     connectrt_slot_tasks_max: int
+    connectrt_producers_shared: bool
     connectrt_slice_length_ms: int
     connectrt_executor_wait_ms: int
     connectrt_channel_timeout_ms: int | None  # None: WorkerConfig.channel_timeout_ms says

@@ -13,6 +13,7 @@ from spark_connect_rt.config.worker.health_config import HEALTH
 from spark_connect_rt.config.worker.listeners import listener_problems
 from spark_connect_rt.config.worker.management import MANAGEMENT
 from spark_connect_rt.config.worker.own_settings import ENGINE
+from spark_connect_rt.config.worker.placement import PLACEMENT
 from spark_connect_rt.config.worker.plugin_install import PLUGIN_INSTALL
 from spark_connect_rt.config.worker.worker_config import PASSED_ON, WORKER, unknown_setting_warnings
 from spark_connect_rt.config.worker.worker_settings import Resolve, WorkerConfig, typed_settings
@@ -30,7 +31,7 @@ OWN = ConfigDef(
         )
     ]
 )
-STANDALONE = OWN + WORKER + ENGINE + PLUGIN_INSTALL + MANAGEMENT + HEALTH
+STANDALONE = OWN + WORKER + ENGINE + PLUGIN_INSTALL + MANAGEMENT + PLACEMENT + HEALTH
 
 
 @dataclass(frozen=True, slots=True)

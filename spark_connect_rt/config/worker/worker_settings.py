@@ -16,6 +16,7 @@ from spark_connect_rt.config.worker.group_config import GroupSettings, SessionKe
 from spark_connect_rt.config.worker.health_config import HealthSettings
 from spark_connect_rt.config.worker.management import ManagementSettings
 from spark_connect_rt.config.worker.own_settings import EngineSettings, PluginSettings
+from spark_connect_rt.config.worker.placement import PlacementSettings
 from spark_connect_rt.config.worker.plugin_install import PluginInstallSettings
 from spark_connect_rt.config.worker.storage_config import StorageTopic
 from spark_connect_rt.config.worker.worker_config import FlushSettings, RestSettings, RuntimeSettings
@@ -41,6 +42,7 @@ class WorkerConfig:
     health: HealthSettings
     plugin_install: PluginInstallSettings
     management: ManagementSettings
+    placement: PlacementSettings
     storage: Mapping[str, StorageTopic]  # config, offset, status; standalone: none
     raw: Mapping[str, str] = field(repr=False)  # as it was given, for tasks: references are for those who use them
     resolved: Mapping[str, str] = field(repr=False)  # the same for the worker's own clients; holds secrets
@@ -81,6 +83,7 @@ _GROUPS: Mapping[str, type[SettingsGroup]] = {
     "health": HealthSettings,
     "plugin_install": PluginInstallSettings,
     "management": ManagementSettings,
+    "placement": PlacementSettings,
 }
 
 

@@ -26,6 +26,8 @@ from spark_connect_rt.kafka.records.record_batch_columns import BATCH_OVERHEAD, 
 from spark_connect_rt.kafka.writing.column_inbox import Produced
 from spark_connect_rt.kafka.writing.column_sender import ColumnSender
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
+from spark_connect_rt.kafka.writing.producer_client import ProducerClient
+from spark_connect_rt.kafka.writing.shared_clients import SharedLoop
 from spark_connect_rt.pipeline.delivery_runs import DeliveryRuns
 from spark_connect_rt.protocol.ids import TopicPartition
 
@@ -150,6 +152,58 @@ class ColumnProducer:
         with self._changed:
             self._failure = error if isinstance(error, ConnectError) else ConnectError(f"producing: {error!r}")
             self._changed.notify_all()
+
+
+class SharedColumnProducer(ColumnProducer):
+    """A ColumnProducer by a client that others use, too: what fails or ends it is its own, and their loop goes on."""
+
+    def __init__(
+        self,
+        settings: ColumnSettings,
+        client: ProducerClient,
+        loop: SharedLoop,
+        give_back: Callable[[ProducerClient], bool],
+        clock_s: Callable[[], float] = time.time,
+    ) -> None:
+        """Take what ``SharedClients.take`` returned, and its ``give_back``."""
+        self._client = client
+        self._shared = loop
+        self._give_back = give_back
+        self._over = threading.Event()
+        super().__init__(settings, clock_s)
+
+    def _new_sender(self, settings: ColumnSettings) -> ColumnSender:
+        return ColumnSender(settings, self._delivered, self._client)
+
+    def _start(self, sender: ColumnSender) -> None:
+        self._sender = sender
+        self._loop = self._shared.loop
+        self._shared.attach(self._loop_ended)
+        self._loop.call_soon_threadsafe(self._start_sending)
+
+    def close(self) -> None:
+        """See ``ports.executor_clients.BatchProducer.close``."""
+        if not self._over.is_set():
+            self._loop.call_soon_threadsafe(lambda: self._sending.cancel())
+            self._over.wait(CLOSE_LIMIT_S)
+
+    # -- the loop's thread
+
+    def _start_sending(self) -> None:
+        self._sending = self._loop.create_task(self._sender.run())
+        self._sending.add_done_callback(self._sent)
+
+    def _sent(self, sending: asyncio.Task[None]) -> None:
+        self._shared.detach(self._loop_ended)
+        if not sending.cancelled() and isinstance(error := sending.exception(), Exception):
+            self._fail(error)
+        if self._give_back(self._client):
+            self._closing = self._loop.create_task(self._client.close())
+        self._over.set()
+
+    def _loop_ended(self, error: Exception) -> None:
+        self._over.set()
+        self._fail(error)
 
 
 async def _outcome(task: asyncio.Task[None]) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from typing import Any
@@ -23,15 +23,17 @@ class Requests:
     def __init__(self, limit_bytes: int) -> None:
         self._limit_bytes = limit_bytes
         self._under_way: Counter[Any] = Counter()
+        self._turns: defaultdict[Any, asyncio.Lock] = defaultdict(asyncio.Lock)
         self._changed = asyncio.Event()
 
     @asynccontextmanager
     async def room(self, leader: Any, size: int) -> AsyncIterator[None]:
-        """Wait until a batch of this size may be sent to its leader, and hold the room."""
-        while self._under_way[leader] and self._under_way[leader] + size > self._limit_bytes:
-            self._changed.clear()
-            await self._changed.wait()
-        self._under_way[leader] += size
+        """Wait until a batch of this size may be sent to its leader, and hold the room. First come, first served."""
+        async with self._turns[leader]:  # else small ones would keep a large one out for ever
+            while self._under_way[leader] and self._under_way[leader] + size > self._limit_bytes:
+                self._changed.clear()
+                await self._changed.wait()
+            self._under_way[leader] += size
         try:
             yield
         finally:

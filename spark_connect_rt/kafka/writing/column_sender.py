@@ -17,9 +17,7 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-from aiokafka import AIOKafkaProducer
 from aiokafka.errors import (
-    KafkaConnectionError,
     KafkaError,
     KafkaTimeoutError,
     MessageSizeTooLargeError,
@@ -35,11 +33,11 @@ from spark_connect_rt.kafka.records.partitioning import TopicPartitioning, rows_
 from spark_connect_rt.kafka.records.record_batch_columns import record_batch, record_bytes
 from spark_connect_rt.kafka.records.varint_columns import Numbers
 from spark_connect_rt.kafka.writing.column_inbox import Inbox, Produced, joined
-from spark_connect_rt.kafka.writing.column_requests import Requests, client_error, close
+from spark_connect_rt.kafka.writing.column_requests import client_error
 from spark_connect_rt.kafka.writing.column_settings import ColumnSettings
+from spark_connect_rt.kafka.writing.producer_client import ProducerClient
 from spark_connect_rt.protocol.ids import TopicPartition
 
-RECONNECT_S = 1.0
 SMALL_BYTES = 64 << 10  # of a lone batch: what comes while it is under way is laid out behind it
 _TOO_LARGE = (MessageSizeTooLargeError, RecordListTooLargeError)
 
@@ -64,15 +62,35 @@ _Ready = tuple[Rows, ReadyBatch]
 class ColumnSender:
     """See the module. Everything but the making on the loop's thread."""
 
-    def __init__(self, settings: ColumnSettings, on_delivered: Callable[[TopicPartition, int, int, int], None]) -> None:
-        """Take what to call with (partition, first offset, records, their size as ``record_bytes`` says)."""
-        self.last_error = ""
+    def __init__(
+        self,
+        settings: ColumnSettings,
+        on_delivered: Callable[[TopicPartition, int, int, int], None],
+        client: ProducerClient | None = None,
+    ) -> None:
+        """Take what to call with (partition, first offset, records, their size as ``record_bytes`` says).
+
+        ``client``: one that others use, too; None: one of its own.
+        """
+        self._last_error = ""
+        self._client = client or ProducerClient(settings)
+        self._is_shared = client is not None
+        self._topics = set[str]()
+        self._under_way = set[ReadyBatch]()
         self._settings = settings
         self._on_delivered = on_delivered
         self._produced = Inbox()
         self._waiting: dict[TopicPartition, deque[Rows]] = {}
-        self._requests = Requests(settings.request_bytes)
         self._producer: Any = None
+
+    @property
+    def last_error(self) -> str:
+        """Return what went wrong last and was tried again."""
+        return self._last_error or self._client.last_error
+
+    @last_error.setter
+    def last_error(self, text: str) -> None:
+        self._last_error = text
 
     def put(self, produced: Produced) -> None:
         """Send these rows behind all before them."""
@@ -87,22 +105,13 @@ class ColumnSender:
                     for place in await self._arrived(await self._produced.take()):
                         partitions.create_task(self._send_waiting(place))
         finally:
-            if self._producer is not None:
-                await close(self._producer)
+            if self._is_shared:
+                await self._client.leave(self._topics, self._under_way)
+            else:
+                await self._client.close()
 
     async def _connected(self) -> Any:
-        while True:
-            producer = AIOKafkaProducer(**self._settings.client)
-            try:
-                await producer.start()
-            except BaseException as error:
-                await close(producer)
-                if not isinstance(error, KafkaConnectionError):
-                    raise
-                self.last_error = repr(error)
-                await asyncio.sleep(RECONNECT_S)
-            else:
-                return producer
+        return await self._client.connected()
 
     async def _arrived(self, produced: Produced) -> list[TopicPartition]:
         """Have rows wait for their partition; return the partitions for which none waited and none is under way."""
@@ -171,10 +180,13 @@ class ColumnSender:
             await self._check(place)
             leader = self._producer.client.cluster.leader_for_partition(place)
             try:
-                async with self._requests.room(leader, batch.size()):
+                async with self._client.requests.room(leader, batch.size()):
+                    self._under_way.add(batch)
                     sent = await self._producer.send_batch(batch, place.topic, partition=place.partition)
                     sent.add_done_callback(_retrieve_outcome)  # also when no one waits for it any more
-                    return int((await asyncio.shield(sent)).offset)
+                    offset = int((await asyncio.shield(sent)).offset)
+                    self._under_way.discard(batch)
+                    return offset
             except KafkaError as error:
                 if not (error.retriable or isinstance(error, KafkaTimeoutError)):
                     raise
@@ -190,6 +202,9 @@ class ColumnSender:
 
     async def _partitions(self, topic: str) -> set[int]:
         """Return the topic's partitions; waits while no broker answers. Raises NotFoundError, ConnectError."""
+        if topic not in self._topics:
+            self._topics.add(topic)
+            self._client.writes_to(topic)
         while True:
             try:
                 partitions: set[int] = await self._producer.partitions_for(topic)

@@ -99,12 +99,15 @@ def _within(text: str, allowed: range) -> bool:
 
 
 def column_settings(config: Mapping[str, str]) -> ColumnSettings | None:
-    """Return what to make a ColumnProducer with; None: something is ``not_honoured``.
+    """Return what to make a ColumnProducer with; None: something is ``not_honoured``. Raises as ``settings_of``."""
+    return None if not_honoured(config) else settings_of(config)
+
+
+def settings_of(config: Mapping[str, str]) -> ColumnSettings:
+    """Return what to make a ColumnProducer with, of properties that are honoured.
 
     Raises BadConfigError: a key store, mechanism or login module that cannot be had.
     """
-    if not_honoured(config):
-        return None
     texts = _texts(config)
     numbers = {name: int(config.get(name, usual)) for name, usual in _DEFAULTS.items()}
     kind = texts.get("compression.type", "none")

@@ -10,18 +10,27 @@ from spark_connect_rt.errors import NotFoundError, NotLeaderError, RetriableErro
 from spark_connect_rt.ports.group_offsets import GroupOffsets
 from spark_connect_rt.ports.herder import HerderApi
 from spark_connect_rt.ports.herder_requests import CreateConnector, DeleteConnector, Request
+from spark_connect_rt.ports.management.history import History
 
 REQUEST_S = 60.0
 FAILED = "FAILED"
+NOTE = "a replay of dead letters"
 T = TypeVar("T")
 
 
 class HerderFeed:
     """ConnectorFeed over one worker's herder. Any thread but the herder's own."""
 
-    def __init__(self, herder: HerderApi, offsets: GroupOffsets, admin: Callable[[], Mapping[str, str]]) -> None:
-        """``admin``: the properties of an admin client of the worker's cluster."""
+    def __init__(
+        self,
+        herder: HerderApi,
+        offsets: GroupOffsets,
+        admin: Callable[[], Mapping[str, str]],
+        history: History | None = None,
+    ) -> None:
+        """``admin``: the properties of an admin client of the worker's cluster; ``history``: learns who asked."""
         self._herder = herder
+        self._history = history
         self._offsets = offsets
         self._admin = admin
 
@@ -64,11 +73,14 @@ class HerderFeed:
 
     def _submit(self, request: Request[T]) -> T:
         try:
-            return self._herder.submit(request).result(REQUEST_S)
+            done = self._herder.submit(request).result(REQUEST_S)
         except NotLeaderError as error:
             raise RetriableError("this worker does not lead the group any more") from error
         except LateError as error:
             raise TimedOutError(f"{request} was not done in {REQUEST_S:.0f} s") from error
+        if self._history is not None:
+            self._history.served(request, self._herder.views.standing().worker_id, NOTE, here=True)
+        return done
 
 
 def _group(name: str) -> str:

@@ -1,7 +1,7 @@
 """Offsets set back: what a change of them did is undone, or the connector goes back to where it was at a time (ours).
 
 The connector is stopped, what was decided is checked against where it stands then, the offsets are written, and it is
-wanted again as it was before: also when something is refused or fails on the way.
+wanted again as it was before: also when something is refused or fails on the way, or this worker dies.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from spark_connect_rt.errors import ConnectError, NotFoundError, UnsafeChangeErr
 from spark_connect_rt.planning.history.offset_moves import OffsetMove, offset_moves, pairs_of, undo_moves
 from spark_connect_rt.planning.offset_changes import OffsetPair
 from spark_connect_rt.ports.group_offsets import GroupInUseError
-from spark_connect_rt.ports.herder_requests import CatchUp, ModifyOffsets, ReadOffsets, SetTargetState
+from spark_connect_rt.ports.herder_requests import CatchUp, ModifyOffsets, NoteRestore, ReadOffsets, SetTargetState
 from spark_connect_rt.ports.management.history import OFFSETS, Change, History
 from spark_connect_rt.rest.context import RestContext
 from spark_connect_rt.rest.management.history_shapes import MovedOffset, OffsetsMoved
@@ -99,6 +99,7 @@ class OffsetRestore:
 
     async def _write(self, decide: Decide, target: TargetState) -> Sequence[OffsetMove]:
         if target is not TargetState.STOPPED:
+            await self._context.answered(NoteRestore(self._connector, target))
             await self._want(TargetState.STOPPED)
         end_s = time.monotonic() + STOP_LIMIT_S
         await self._stopped(end_s)

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 
 from spark_connect_rt.assignors.incremental import AssignorMemory
 from spark_connect_rt.assignors.model import ConnectorsAndTasks
+from spark_connect_rt.planning.placement.claims import ClaimRules, Known
 from spark_connect_rt.planning.rebalance_plan import Restarts
 from spark_connect_rt.planning.request_routing import GroupStanding
 from spark_connect_rt.protocol.ids import ConnectorTaskId
@@ -52,6 +53,8 @@ class GroupState:
     joined_with: ClusterConfigState = EMPTY  # what the metadata's config offset was of
     adopted: ClusterConfigState = EMPTY  # what the running work was dealt from
     memory: AssignorMemory = field(default_factory=AssignorMemory)
+    known: Known = field(default_factory=dict)  # the leader's: what digests in the compact form stand for
+    claim_rules: ClaimRules = field(default_factory=ClaimRules)  # what the next compact metadata may leave out
     last_completed_generation: int = -1
     owner_urls: Mapping[str | ConnectorTaskId, str] = field(default_factory=dict)
     member_urls: tuple[str, ...] = ()  # as the leader read them in the members' metadata
@@ -59,6 +62,7 @@ class GroupState:
     read_failures: int = 0
     read_again_ms: int = 0
     read_first: bool = False  # led a round and knew too little: joins the next one when it has read on
+    unsure: bool = False  # a write failed and may be there all the same: task sets wait until the topic was read
     restarts: Restarts = field(default_factory=lambda: Restarts({}))
     stopping: bool = False
     view: GroupView = field(default_factory=GroupView)
@@ -72,7 +76,8 @@ class GroupState:
     def standing(self) -> GroupStanding:
         """Return where this worker stands, for routing."""
         leader_url = self.assignment.leader_url if self.assignment and self.member_id else None
-        return GroupStanding(self.is_leader, leader_url)
+        # Empty: the leader asks for another round before it says where it is.
+        return GroupStanding(self.is_leader, leader_url or None)
 
     def publish(self) -> None:
         """Replace the view that other threads read."""

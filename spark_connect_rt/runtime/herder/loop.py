@@ -21,6 +21,7 @@ from spark_connect_rt.runtime.herder.group_state import GroupState, GroupView
 from spark_connect_rt.runtime.herder.requests.connector_requests import ConnectorRequests
 from spark_connect_rt.runtime.herder.requests.initial_offsets import InitialOffsets
 from spark_connect_rt.runtime.herder.requests.offset_requests import OffsetRequests
+from spark_connect_rt.runtime.herder.requests.pending_changes import PendingChanges
 from spark_connect_rt.runtime.herder.requests.request_queue import RequestQueue
 from spark_connect_rt.runtime.herder.requests.zombie_fencing import ZombieFencing
 from spark_connect_rt.runtime.herder.steps.adopting import Adopting
@@ -81,6 +82,7 @@ class HerderLoop:
         self._publishing = Publishing(deps, state, worker, self._forwarding, calls)
         self._inbox = EventInbox(deps, state, worker, self._publishing, wakeup)
         self._leading = Leading(deps, state, calls)
+        self._pending = PendingChanges(deps, state, calls, wakeup)
         fencing = ZombieFencing(deps, state, calls, self.add)
         self.actions = ConnectorRequests(
             deps,
@@ -91,7 +93,8 @@ class HerderLoop:
             calls,
             fencing,
             OffsetRequests(deps, state, calls, self.add, offsets, self.add_fencing),
-            InitialOffsets(deps, self.add),
+            InitialOffsets(deps, self.add, lambda config, before: self._pending.begun(config=config, before=before)),
+            self._pending.begun,
         )
         self._steps: tuple[tuple[str, Step], ...] = (
             ("read group events", self._membership.read_events),
@@ -104,6 +107,7 @@ class HerderLoop:
             ("claim write privileges", self._leading.claim),
             ("adopt assignment", self._adopting.adopt),
             ("lead", self._leading.lead),
+            ("end interrupted changes", self._pending.end),
             ("note rebalances", self.metrics.note),
             ("watch progress", self._watching.watch),
             ("serve requests", self._serve_requests),

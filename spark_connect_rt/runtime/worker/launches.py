@@ -16,6 +16,7 @@ from spark_connect_rt.config.client_properties import (
     dead_letter_producer_properties,
     exactly_once_producer_properties,
     ignored_overrides,
+    sharing,
     sink_consumer_properties,
     source_producer_properties,
 )
@@ -112,7 +113,10 @@ def make_launch(
         config=dict(spec.task_config),
         connector_config=dict(spec.connector_config),
         worker_config={k: v for k, v in worker.raw.items() if k.startswith(_FOR_EXECUTORS)} | endpoints_in(worker.raw),
-        client_config=properties(worker, spec.connector_config, spec.task.connector, spec.task.task),
+        client_config={
+            **properties(worker, spec.connector_config, spec.task.connector, spec.task.task),
+            **(sharing(worker, spec.connector_config) if kind is TaskKind.SOURCE and not exactly_once else {}),
+        },
         paused=spec.paused,
         flush=worker.flush,
         offsets_topic=offsets_topic(worker, spec.connector_config) if exactly_once else "",

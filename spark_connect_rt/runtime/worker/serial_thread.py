@@ -1,4 +1,4 @@
-"""One thread that runs calls one after another: where a connector's own code runs.
+"""A thread that runs calls one after another: where a connector's own code runs.
 
 A connector that blocks keeps only itself waiting: the tick runs nothing of a connector's. Daemon threads, so that
 one that never returns cannot keep the process alive.
@@ -18,8 +18,15 @@ Call = Callable[[], None]
 class SerialThread:
     """Runs what it is given, in order. The thread starts with the first call and ends with ``close``."""
 
-    def __init__(self, name: str, threads: Threads, report: Report = report_nowhere) -> None:
-        """``report`` is called with what a call raises all the same: it ends the thread."""
+    def __init__(
+        self, name: str, threads: Threads, report: Report = report_nowhere, linger_s: float | None = None
+    ) -> None:
+        """``report`` is called with what a call raises all the same: it ends the thread.
+
+        ``linger_s``: a thread without a call for so long ends, and the next call starts another: of thousands, few are
+        busy. None: it stays.
+        """
+        self._linger_s = linger_s
         self._name = name
         self._report = report
         self._threads = threads
@@ -54,5 +61,7 @@ class SerialThread:
 
     def _next(self) -> Call | None:
         with self._changed:
-            self._changed.wait_for(lambda: self._calls)
+            if not self._changed.wait_for(lambda: self._calls, self._linger_s):
+                self._thread = None
+                return None
             return self._calls.popleft()

@@ -42,6 +42,7 @@ from spark_connect_rt.runtime.worker.launches import (
     task_class_namer,
 )
 from spark_connect_rt.runtime.worker.source_offset_stores import SourceOffsetStores
+from spark_connect_rt.runtime.worker.standing import FailedWork, Standing
 from spark_connect_rt.runtime.worker.start_counts import StartCounts
 from spark_connect_rt.runtime.worker.status_reports import StatusReports
 from spark_connect_rt.runtime.worker.task_measures import metrics_window_ms
@@ -56,23 +57,6 @@ log = logging.getLogger(__name__)
 
 CONNECTOR_STOP_LIMIT_MS = 5_000
 Item = str | ConnectorTaskId
-
-
-@dataclass(frozen=True, slots=True)
-class FailedWork:
-    """A connector or task of this worker that FAILED and is over."""
-
-    key: Any  # of the run that failed
-    trace: str
-    moved: bool = True  # whether the run committed an offset; connectors have none: True
-
-
-@dataclass(frozen=True, slots=True)
-class Standing:
-    """How everything of this worker stands."""
-
-    connectors: Mapping[str, Actual]
-    tasks: Mapping[ConnectorTaskId, Actual]
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,7 +127,7 @@ class Worker:
                 connectors = {name: connector.actual() for name, connector in self._connectors.items()}
                 runs = {task_id: task.actual() for task_id, task in self._tasks.items()}
                 tasks = {**self._task_starts.actuals(), **runs}
-                self._standing = Standing(connectors, tasks)
+                self._standing = Standing.of(connectors, tasks)
             return self._standing
 
     def _standing_changed(self) -> None:
@@ -179,14 +163,13 @@ class Worker:
 
     def stopping(self) -> list[str]:
         """Return what was asked to stop and has not ended yet, by name."""
-        everything = [*self.connectors().items(), *self.tasks().items()]
-        return [str(name) for name, actual in everything if actual.life is Life.STOPPING]
+        now = self._now()
+        return [str(item) for item in (*now.stopping_connectors, *now.stopping_tasks)]
 
     def unfinished(self) -> ConnectorsAndTasks:
         """Return what was asked to stop and has not ended yet."""
-        connectors = [name for name, actual in self.connectors().items() if actual.life is Life.STOPPING]
-        tasks = [task for task, actual in self.tasks().items() if actual.life is Life.STOPPING]
-        return ConnectorsAndTasks(tuple(connectors), tuple(tasks))
+        now = self._now()
+        return ConnectorsAndTasks(now.stopping_connectors, now.stopping_tasks)
 
     def connector_state(self, name: str) -> State | None:
         """Return a connector's state on this worker, None when it is not here."""
@@ -236,7 +219,7 @@ class Worker:
     def abandon_overdue(self) -> int | None:
         """Give up connectors that should have stopped by now; return when to look again, monotonic ms."""
         now_ms = self._deps.clock.monotonic_ms()
-        ending = [self._connectors[name] for name, actual in self.connectors().items() if actual.life is Life.STOPPING]
+        ending = [self._connectors[name] for name in self._now().stopping_connectors]
         due = [(connector.stop_by_ms, connector) for connector in ending if connector.stop_by_ms is not None]
         waiting = [stop_by_ms for stop_by_ms, _ in due if stop_by_ms > now_ms]
         for stop_by_ms, connector in due:

@@ -1,7 +1,8 @@
 """One connector instance on this worker: start, pause, stop, task configurations (Java ``WorkerConnector``).
 
-The connector's code runs on its own thread; the tick only queues commands and reads ``life``. One object is one
-incarnation: a restart makes a new one, and an abandoned one (blocked beyond its time) reports nothing more.
+The connector's code runs on a thread of its own, one call after another; the tick only queues commands and reads
+``life``. One object is one incarnation: a restart makes a new one, and an abandoned one (blocked beyond its time)
+reports nothing more.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ log = logging.getLogger(__name__)
 Partitions = Sequence[Mapping[str, Any]]
 Offsets = Sequence[Mapping[str, Any] | None]
 NO_NOTES: Mapping[str, Any] = MappingProxyType({})
+LINGER_S = 0.2  # of its thread: a start is followed by the making of task configurations
 
 
 class ReportStatus(Protocol):
@@ -92,7 +94,7 @@ class WorkerConnector:
         self._report = report
         self._notify = notify
         self._lock = threading.Lock()
-        self._thread = SerialThread(f"connector-thread-{plan.name}", threads)
+        self._thread = SerialThread(f"connector-thread-{plan.name}", threads, linger_s=LINGER_S)
         self._standing_changed = standing_changed
         self._actual = Actual(plan.key, plan.paused, Life.ALIVE)
         self._state = State.UNASSIGNED
@@ -212,6 +214,7 @@ class WorkerConnector:
         instance = self._instance
         if self._abandoned or not self._running or instance is None or self._life is not Life.ALIVE:
             return
+        working_for(self.plan.name)
         name, raw = self.plan.name, self.plan.config
         try:
             tasks_max = int(raw.get("tasks.max", "1"))

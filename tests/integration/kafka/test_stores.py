@@ -50,7 +50,7 @@ def test_two_config_stores_agree_on_state_and_offset(new_log: NewLog) -> None:
     other.start(events.append)
     one.put_session_key(SessionKey(b"k" * 32, "HmacSHA256", 1))
     one.put_connector_config("a-b", {"name": "a-b", "x": "ü"}, TargetState.PAUSED)
-    one.put_task_configs("a-b", [{"f": "1"}, {"f": "2"}])
+    one.put_task_configs({"a-b": [{"f": "1"}, {"f": "2"}]})
     one.put_connector_config("gone", {"name": "gone"})
     one.remove_connector_config("gone")
     other.put_target_state("a-b", TargetState.STOPPED)

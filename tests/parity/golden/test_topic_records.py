@@ -50,6 +50,7 @@ def _config_value_again(kind: RecordKind, value: bytes) -> bytes:
 
 
 def test_config_records_are_written_again_byte_for_byte() -> None:
+    """Of every kind but the one that is ours: Java never writes it."""
     seen = set()
     for _, key, value in records("configs"):
         decoded = config_records.decode_key(key)
@@ -58,7 +59,7 @@ def test_config_records_are_written_again_byte_for_byte() -> None:
         assert _config_key_again(decoded) == key
         if value is not None:
             assert _config_value_again(decoded.kind, value) == value
-    assert seen == set(RecordKind), "the recording lost a kind of record"
+    assert seen == set(RecordKind) - {RecordKind.PENDING}, "the recording lost a kind of record"
 
 
 def test_status_records_are_written_again_byte_for_byte() -> None:

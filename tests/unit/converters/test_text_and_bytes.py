@@ -15,6 +15,7 @@ from spark_connect_rt.api.data.schema_builder import SchemaBuilder
 from spark_connect_rt.api.data.struct import Struct
 from spark_connect_rt.converters.byte_array import ByteArrayConverter
 from spark_connect_rt.converters.numbers import (
+    BooleanConverter,
     DoubleConverter,
     FloatConverter,
     IntegerConverter,
@@ -120,3 +121,25 @@ def test_number_columns_are_the_bytes_of_their_rows(converter: NumberConverter, 
     assert column.to_pylist() == [converter.from_connect_data("t", converter.schema, one) for one in values]
     assert converter.column_from_connect_data("t", None, pa.array([None], kind)) is None
     assert converter.column_from_connect_data("t", s.STRING, array) is None
+
+
+@pytest.mark.parametrize("values", [[True, False, None], [], [None]])
+def test_a_column_of_truth_values_is_what_each_of_them_is(values: list[bool | None]) -> None:
+    converter = BooleanConverter()
+    column = pa.array(values, pa.bool_())
+    written = converter.column_from_connect_data("t", s.BOOLEAN, column)
+    assert written is not None
+    assert written.to_pylist() == [converter.from_connect_data("t", s.BOOLEAN, value) for value in values]
+    for kind in (pa.binary(), pa.large_binary()):
+        read = converter.column_to_connect_data("t", written.cast(kind))
+        assert read is not None
+        assert read[0] == s.OPTIONAL_BOOLEAN
+        assert read[1].to_pylist() == values
+
+
+def test_a_column_with_anything_but_truth_values_goes_one_by_one() -> None:
+    converter = BooleanConverter()
+    assert converter.column_to_connect_data("t", pa.array([b"\x01", b"\x02"])) is None
+    assert converter.column_to_connect_data("t", pa.array([b"\x01", b"", None])) is None
+    assert converter.column_from_connect_data("t", s.INT8, pa.array([True])) is None
+    assert converter.column_from_connect_data("t", None, pa.array([1])) is None

@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import SimpleNamespace
 from typing import Any
 
+from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.runtime.herder.steps.forwarding import HandedIn
 from spark_connect_rt.runtime.herder.steps.publishing import REPAIR_PAUSE_MS, Publishing
 from spark_connect_rt.runtime.worker.events import TaskConfigsGenerated
@@ -20,6 +21,7 @@ SNAPSHOT = SimpleNamespace(
 )
 STATE: Any = SimpleNamespace(
     resolved=True,
+    unsure=False,
     stopping=False,
     is_leader=False,
     held=SimpleNamespace(connectors={"a"}),
@@ -60,3 +62,56 @@ def test_an_incomplete_task_set_is_handed_in_once_in_a_pause() -> None:
     assert (story.generated, len(story.handed_in)) == (1, 1)
     story.publish_until(2 * REPAIR_PAUSE_MS)
     assert (story.generated, len(story.handed_in)) == (2, 2)
+
+
+class LeaderStory:
+    """A leader with the connectors ``c0`` ..., whose answers all came; ``refused``: writes with it fail."""
+
+    def __init__(self, count: int, refused: str = "") -> None:
+        self.written: list[tuple[str, ...]] = []
+        self._refused = refused
+        self._done: Any = None
+        names = {f"c{number}" for number in range(count)}
+        snapshot = SimpleNamespace(**{**vars(SNAPSHOT), "inconsistent": names})
+        store = SimpleNamespace(snapshot=lambda: snapshot, may_lead=lambda: True, put_task_configs=self._put)
+        calls: Any = SimpleNamespace(busy=False, begin=self._begin)
+        self.calls = calls
+        state: Any = SimpleNamespace(**{**vars(STATE), "is_leader": True, "held": SimpleNamespace(connectors=names)})
+        worker: Any = SimpleNamespace(generate_task_configs=lambda name: None)
+        forwarding: Any = SimpleNamespace(answers=list)
+        deps: Any = SimpleNamespace(config_store=store)
+        self._publishing = Publishing(deps, state, worker, forwarding, calls)
+        for name in sorted(names):
+            self._publishing.take(TaskConfigsGenerated(name, {}, ({"a": "1"},)), 0)
+
+    def publish(self, now_ms: int) -> None:
+        self._publishing.publish(now_ms)
+        if self.calls.busy:
+            done, error, self.calls.busy = self._done, self._error, False
+            done(error, now_ms)
+
+    def _begin(self, _stage: str, call: Any, done: Any) -> None:
+        self._done, self.calls.busy, self._error = done, True, None
+        try:
+            call()
+        except ConnectError as error:
+            self._error = error
+
+    def _put(self, sets: dict[str, Any]) -> None:
+        if self._refused in sets:
+            raise ConnectError("too large")
+        self.written.append(tuple(sets))
+
+
+def test_task_sets_of_many_connectors_are_one_write() -> None:
+    story = LeaderStory(50)
+    story.publish(0)
+    assert [len(names) for names in story.written] == [50]
+
+
+def test_one_set_that_cannot_be_written_keeps_no_other_back() -> None:
+    story = LeaderStory(5, refused="c2")
+    for now_ms in range(0, 2_000, 50):
+        story.publish(now_ms)
+    assert {name for names in story.written for name in names} >= {"c0", "c1", "c3", "c4"}
+    assert all("c2" not in names for names in story.written)

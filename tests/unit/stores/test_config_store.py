@@ -75,7 +75,7 @@ def test_deleting_writes_two_tombstones(it: Fixture) -> None:
 
 def test_task_configs_become_visible_by_their_commit(it: Fixture) -> None:
     it.store.put_connector_config("c", {"name": "c"})
-    it.store.put_task_configs("c", [{"f": "x"}, {"f": "y"}])
+    it.store.put_task_configs({"c": [{"f": "x"}, {"f": "y"}]})
     assert [key for key, _ in it.written()[1:]] == [b"task-c-0", b"task-c-1", b"commit-c"]
     tasks = (ConnectorTaskId("c", 0), ConnectorTaskId("c", 1))
     assert it.store.snapshot().tasks("c") == tasks
@@ -84,13 +84,13 @@ def test_task_configs_become_visible_by_their_commit(it: Fixture) -> None:
 
 def test_no_tasks_are_only_a_commit(it: Fixture) -> None:
     it.store.put_connector_config("c", {"name": "c"})
-    it.store.put_task_configs("c", [])
+    it.store.put_task_configs({"c": []})
     assert it.written()[1:] == [(b"commit-c", b'{"tasks":0}')]
 
 
 def test_a_stop_is_one_append(it: Fixture) -> None:
     it.store.put_connector_config("c", {"name": "c"})
-    it.store.put_task_configs("c", [{"f": "x"}])
+    it.store.put_task_configs({"c": [{"f": "x"}]})
     it.store.put_stopped("c")
     assert [key for key, _ in it.written()[-2:]] == [b"commit-c", b"target-state-c"]
     assert it.store.snapshot().tasks("c") == ()

@@ -13,14 +13,21 @@ from typing import TYPE_CHECKING, Annotated, Any, get_type_hints
 
 import typer
 
-from spark_connect_rt.app.cluster.session import Session, Surroundings, run
+from spark_connect_rt.app.cluster.session import Session, run, surroundings_in
+from spark_connect_rt.app.commands.cluster.completion import context_names
 
 if TYPE_CHECKING:
     from spark_connect_rt.client.connection import Connection
 
 NOTE = "X-Connectrt-Note"
 ContextName = Annotated[
-    str | None, typer.Option("--context", help="A context of the file; none: the current one.", show_default=False)
+    str | None,
+    typer.Option(
+        "--context",
+        help="A context of the file; none: the current one.",
+        show_default=False,
+        autocompletion=context_names,
+    ),
 ]
 Url = Annotated[
     str | None,
@@ -80,7 +87,7 @@ def session_of(
     ctx: typer.Context, context: str | None, url: str | None, note: str | None = None, limit_s: float = 0.0
 ) -> Session:
     """Return the session of a command; ``limit_s``: an answer may take so long, though others take less."""
-    around = surroundings_of(ctx)
+    around = surroundings_in(ctx.obj)
 
     def connection() -> Connection:
         from spark_connect_rt.app.cluster.contexts import connection_for
@@ -90,11 +97,6 @@ def session_of(
         return replace(found, headers=headers, request_limit_s=max(found.request_limit_s, limit_s))
 
     return Session(around, connection)
-
-
-def surroundings_of(ctx: typer.Context) -> Surroundings:
-    """Return what a command stands in: the machine, or what a test has put into ``ctx.obj``."""
-    return ctx.obj if isinstance(ctx.obj, Surroundings) else Surroundings()
 
 
 def _header_text(text: str) -> str:

@@ -8,8 +8,7 @@ from typing import Any
 
 import typer
 
-from spark_connect_rt.app.cluster.session import Session
-from spark_connect_rt.app.commands.cluster.cluster_command import surroundings_of
+from spark_connect_rt.app.cluster.session import Session, surroundings_in
 from spark_connect_rt.client.calls import Call
 
 LIMIT_S = 1.0
@@ -42,10 +41,45 @@ def context_names(ctx: typer.Context, incomplete: str) -> list[str]:
     from spark_connect_rt.errors import ConnectError
 
     try:
-        names = load_contexts(contexts_file(surroundings_of(ctx).environment)).by_name
+        names = load_contexts(contexts_file(surroundings_in(ctx.obj).environment)).by_name
     except ConnectError:
         return []
     return sorted(name for name in names if name.startswith(incomplete))
+
+
+def worker_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the workers that begin so; none of Java's."""
+    from spark_connect_rt.client.management_calls import group
+
+    return _quickly(ctx, incomplete, lambda ask: [one["worker_id"] for one in ask(group())["workers"]])
+
+
+def task_names(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the connectors that begin so; behind a connector's name and a stroke its tasks."""
+    name, stroke, _ = incomplete.rpartition("/")
+    if not stroke:
+        return connector_names(ctx, incomplete)
+    from spark_connect_rt.client.calls import status
+
+    return _quickly(ctx, incomplete, lambda ask: [f"{name}/{one['id']}" for one in ask(status(name))["tasks"]])
+
+
+def names_of_kind(ctx: typer.Context, incomplete: str) -> list[str]:
+    """Return the names that begin so, of the kind that stands before."""
+    from spark_connect_rt.app.cluster.kinds import kind_of
+    from spark_connect_rt.errors import ConnectError
+
+    try:
+        kind = kind_of(str(ctx.params.get("kind"))).name
+    except ConnectError:
+        return []
+    found = {"plugins": plugin_names, "loggers": logger_names, "workers": worker_names, "tasks": task_names}
+    return found.get(kind, connector_names)(ctx, incomplete)
+
+
+def described_kinds(incomplete: str) -> list[str]:
+    """Return the kinds of ``describe`` that begin so."""
+    return [kind for kind in ("connector", "task", "worker", "plugin") if kind.startswith(incomplete)]
 
 
 def kind_names(incomplete: str) -> list[str]:
@@ -61,7 +95,7 @@ def _quickly(
     from spark_connect_rt.app.cluster.contexts import connection_for
     from spark_connect_rt.errors import ConnectError
 
-    around = surroundings_of(ctx)
+    around = surroundings_in(ctx.obj)
     try:
         found = connection_for(around.environment, ctx.params.get("context"), ctx.params.get("url"))
         quick = replace(found, request_limit_s=LIMIT_S, connect_limit_s=LIMIT_S, rebalance_limit_s=0)

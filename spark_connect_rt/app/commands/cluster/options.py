@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from spark_connect_rt.app.cluster.tables import Output
-from spark_connect_rt.app.commands.cluster.completion import connector_names, kind_names
+from spark_connect_rt.app.commands.cluster.completion import connector_names, kind_names, names_of_kind
 
 if TYPE_CHECKING:
     from spark_connect_rt.app.cluster.steering import Chosen
@@ -25,6 +25,10 @@ KindName = Annotated[
 Names = Annotated[
     list[str] | None,
     typer.Argument(help="Names, or patterns with * and ?; none: all.", autocompletion=connector_names),
+]
+NamesOfKind = Annotated[
+    list[str] | None,
+    typer.Argument(help="Names, or patterns with * and ?; none: all.", autocompletion=names_of_kind),
 ]
 SomeNames = Annotated[
     list[str] | None,

@@ -7,7 +7,7 @@ import typer
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.tables import Output
 from spark_connect_rt.app.commands.cluster.cluster_command import command
-from spark_connect_rt.app.commands.cluster.options import Form, Interval, KindName, Limit, Names, Selection, Watch
+from spark_connect_rt.app.commands.cluster.options import Form, Interval, KindName, Limit, NamesOfKind, Selection, Watch
 
 PANEL = "See and steer a cluster, over REST"
 
@@ -20,7 +20,7 @@ def add_reading_words(cli: typer.Typer) -> None:
     def get(
         session: Session,
         kind: KindName,
-        names: Names = None,
+        names: NamesOfKind = None,
         output: Form = Output.TABLE,
         selection: Selection = None,
         watch: Watch = False,

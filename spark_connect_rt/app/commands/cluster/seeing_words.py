@@ -9,7 +9,12 @@ import typer
 from spark_connect_rt.app.cluster.session import Session
 from spark_connect_rt.app.cluster.tables import Output
 from spark_connect_rt.app.commands.cluster.cluster_command import changing, command
-from spark_connect_rt.app.commands.cluster.completion import connector_names, logger_names
+from spark_connect_rt.app.commands.cluster.completion import (
+    described_kinds,
+    logger_names,
+    names_of_kind,
+    task_names,
+)
 from spark_connect_rt.app.commands.cluster.options import (
     DryRun,
     Follow,
@@ -22,12 +27,12 @@ from spark_connect_rt.app.commands.cluster.options import (
 )
 from spark_connect_rt.app.commands.cluster.reading_words import PANEL
 
-What = Annotated[str, typer.Argument(metavar="KIND", help="connector, task, worker or plugin.")]
-Thing = Annotated[
-    str, typer.Argument(metavar="NAME", help="Its name; of a task NAME/0.", autocompletion=connector_names)
+What = Annotated[
+    str, typer.Argument(metavar="KIND", help="connector, task, worker or plugin.", autocompletion=described_kinds)
 ]
+Thing = Annotated[str, typer.Argument(metavar="NAME", help="Its name; of a task NAME/0.", autocompletion=names_of_kind)]
 Logged = Annotated[
-    str, typer.Argument(metavar="NAME[/TASK]", help="A connector, or one task.", autocompletion=connector_names)
+    str, typer.Argument(metavar="NAME[/TASK]", help="A connector, or one task.", autocompletion=task_names)
 ]
 Tail = Annotated[int, typer.Option("--tail", min=1, max=2_000, help="At most so many lines of what was.")]
 Level = Annotated[str, typer.Option("--level", help="Only this level and above: WARN, ERROR ...")]
@@ -194,7 +199,11 @@ def _add_loggers(cli: typer.Typer) -> None:
     def set_logger(session: Session, name: Logger, level: LoggerLevel, one_worker: OneWorker = False) -> int:
         """Set a logger and all below it on every worker of the group."""
         from spark_connect_rt.client import calls
+        from spark_connect_rt.errors import BadRequestError
+        from spark_connect_rt.ports.loggers import LEVELS
 
+        if level.upper() not in LEVELS:
+            raise BadRequestError(f"{level} is none of the levels {', '.join(LEVELS)}")
         session.ask(calls.set_logger(name, level.upper(), cluster=not one_worker))
         where = "on the worker that answered" if one_worker else "on every worker"
         session.terminal.line(f"logger {name} is {level.upper()} {where}")

@@ -19,6 +19,7 @@ from spark_connect_rt.ports.herder_requests import (
     DeleteConnector,
     FenceZombies,
     ModifyOffsets,
+    NoteRestore,
     PutConfig,
     PutTaskConfigs,
     RestartConnector,
@@ -28,6 +29,7 @@ from spark_connect_rt.ports.herder_requests import (
     TickRequest,
 )
 from spark_connect_rt.ports.herder_values import ConfigWritten, ConnectorStateInfo
+from spark_connect_rt.protocol.config_records import PendingChange
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
@@ -57,6 +59,7 @@ class ConnectorRequests:
         fencing: ZombieFencing,
         offsets: OffsetRequests,
         beginnings: InitialOffsets,
+        begun: Callable[..., PendingChange],
     ) -> None:
         self._deps = deps
         self._store = deps.config_store
@@ -68,6 +71,7 @@ class ConnectorRequests:
         self._fencing = fencing
         self._offsets = offsets
         self._beginnings = beginnings
+        self._begun = begun
 
     def serve(self, request: TickRequest) -> Any:  # noqa: C901 - a table: one line for each request
         """Return the answer or a Future of it; raise the error that is the answer."""
@@ -82,6 +86,8 @@ class ConnectorRequests:
                 return self._stop_connector(name)
             case SetTargetState(name, target):
                 return self._set_target_state(name, target)
+            case NoteRestore(name, target):
+                return self._note_restore(name, target)
             case RestartConnector(name, False, False):
                 return self._restart_connector(name)
             case RestartConnector(name, include_tasks, only_failed):
@@ -154,6 +160,12 @@ class ConnectorRequests:
         stage = f"writing the {target.value} target state for connector {name} to the config topic"
         return self._write(stage, lambda: self._store.put_target_state(name, target), _nothing)
 
+    def _note_restore(self, name: str, target: TargetState) -> Future[None]:
+        """Say what is wanted of a connector once its offsets are changed; any worker may."""
+        self._require_known(name, f"Unknown connector {name}")
+        stage = f"writing to the config topic that connector {name} is stopped for a change of its offsets"
+        return self._write(stage, lambda: self._store.put_pending(name, self._begun(target=target)), _nothing)
+
     def _set_logger_level(self, namespace: str, level: str) -> Future[None]:
         """Have every worker set a level; any worker may."""
         stage = f"writing level {level} of logger {namespace} to the config topic"
@@ -212,7 +224,7 @@ class ConnectorRequests:
         if not self._publishing.changed(name, configs, snapshot):
             return None
         stage = f"writing {len(configs)} task configs for connector {name} to the config topic"
-        return self._write(stage, lambda: self._store.put_task_configs(name, configs), _nothing)
+        return self._write(stage, lambda: self._store.put_task_configs({name: configs}), _nothing)
 
     def _fence(self, name: str) -> Future[None]:
         """Shut out older producers of a source connector's tasks, where there may be any (KIP-618)."""
@@ -248,6 +260,7 @@ class ConnectorRequests:
         def done(error: Exception | None, _now_ms: int) -> None:
             if isinstance(error, FencedError):
                 self._state.stop_leading()
+            self._state.unsure = self._state.unsure or error is not None
             try:
                 if error is not None:
                     raise error

@@ -2,7 +2,8 @@
 
 Owns the order: checked, every old offset of the name replaced by the given ones and read back, and only then the
 configuration is written, so that no task ever runs without them. What fails before the connector is there puts the old
-offsets back. A worker that dies in between leaves offsets and no connector.
+offsets back. A record of the config topic says so before the first write and goes with the last: should this worker die
+in between, the next leader puts the old offsets back (pending_changes.py).
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from spark_connect_rt.planning.history.offset_moves import offset_moves, pairs_o
 from spark_connect_rt.planning.offset_changes import OffsetPair, as_pairs, check_source_offsets, one_per_partition
 from spark_connect_rt.ports.herder_values import ConfigWritten
 from spark_connect_rt.ports.task_runner import TaskKind
+from spark_connect_rt.protocol.config_records import PendingChange
 from spark_connect_rt.protocol.offset_records import canonical
 from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.requests.offset_change import CHANGE_LIMIT_MS, OffsetChange
@@ -34,6 +36,7 @@ FENCE_LIMIT_MS = 90_000
 
 log = logging.getLogger(__name__)
 
+Note = Callable[[Mapping[str, str], Sequence[OffsetPair]], PendingChange]
 Write = Callable[[], Future[ConfigWritten]]
 AddRequest = Callable[[str, Callable[[], Future[ConfigWritten]]], Future[ConfigWritten]]
 
@@ -41,14 +44,17 @@ AddRequest = Callable[[str, Callable[[], Future[ConfigWritten]]], Future[ConfigW
 class InitialOffsets:
     """Creations under way; ``create`` and ``refuse_under_way`` are called on the tick thread."""
 
-    def __init__(self, deps: HerderDependencies, add: AddRequest) -> None:
+    def __init__(self, deps: HerderDependencies, add: AddRequest, note: Note) -> None:
+        """``note`` makes what is written before a creation from its configuration and the offsets to put back."""
         self._deps = deps
         self._add = add
+        self._note = note
         self._under_way: set[str] = set()
 
     def refuse_under_way(self, name: str) -> None:
         """Raise AlreadyExistsError while a connector of that name is being created."""
-        if name in self._under_way:
+        pending = self._deps.config_store.snapshot().pending.get(name)
+        if name in self._under_way or (pending is not None and pending.config is not None):
             raise AlreadyExistsError(f"Connector {name} is being created by another request")
 
     def create(
@@ -60,7 +66,7 @@ class InitialOffsets:
         """
         answer: Future[ConfigWritten] = Future()
         self._under_way.add(name)
-        beginning = Beginning(self._deps, name, config)
+        beginning = Beginning(self._deps, name, config, self._note)
 
         def end(error: BaseException | None, written: ConfigWritten | None = None) -> None:
             self._under_way.discard(name)
@@ -102,7 +108,11 @@ class InitialOffsets:
 class Beginning:
     """The offsets of one connector that is not there yet. Blocks; off the tick."""
 
-    def __init__(self, deps: HerderDependencies, name: str, config: Mapping[str, str]) -> None:
+    def __init__(
+        self, deps: HerderDependencies, name: str, config: Mapping[str, str], note: Note | None = None
+    ) -> None:
+        """``note`` None: nothing is begun with it, only ``restore``."""
+        self._note = note
         self._deps = deps
         self._name = name
         self._config = config
@@ -115,20 +125,37 @@ class Beginning:
 
     def write(self, offsets: Sequence[OffsetPair]) -> str:
         """Replace all offsets of the name by these; return KIP-875's words. Raises ConnectError."""
-        self._resolved = self._deps.resolve(self._config)
         pairs = one_per_partition(offsets)
-        is_sink = kind_of(self._deps.plugins.class_of(connector_plugin(self._config))) is not TaskKind.SOURCE
+        is_sink = self._opened()
         if not is_sink:
             try:
                 check_source_offsets(pairs)
             except DataError as error:
                 raise BadRequestError(str(error)) from error
-            self._stores.open(self._name, self._config)
         before = self._present(is_sink=is_sink)
         wanted = {canonical(partition) for partition, _ in pairs}
         gone: list[OffsetPair] = [(one, None) for one, _ in before if canonical(one) not in wanted]
-        self._before, self._is_sink = before, is_sink
+        if self._note is not None:
+            self._deps.config_store.put_pending(self._name, self._note(self._config, before))
+        self._before = before
         return self._change().carry_out([*gone, *pairs])
+
+    def restore(self, before: Sequence[OffsetPair]) -> None:
+        """Set the offsets to what they were before a creation that was interrupted. Raises ConnectError."""
+        self._set_to(before, is_sink=self._opened())
+
+    def _opened(self) -> bool:
+        """Find what the offsets are kept in; return whether it is a sink's group."""
+        self._resolved = self._deps.resolve(self._config)
+        self._is_sink = kind_of(self._deps.plugins.class_of(connector_plugin(self._config))) is not TaskKind.SOURCE
+        if not self._is_sink:
+            self._stores.open(self._name, self._config)
+        return self._is_sink
+
+    def _set_to(self, before: Sequence[OffsetPair], *, is_sink: bool) -> None:
+        moves = offset_moves(self._present(is_sink=is_sink), before)
+        if moves:  # else nothing was written
+            self._change().carry_out(pairs_of(moves))
 
     def put_back(self, error: BaseException) -> BaseException:
         """Set the offsets back to what they were; return the error to answer with."""
@@ -136,11 +163,9 @@ class Beginning:
             return error
         try:
             self._deps.config_store.refresh(self._deps.settings.worker_sync_timeout_ms)
-            if self._deps.config_store.snapshot().contains(self._name):
-                return error  # there is one now, and it runs with what it has
-            moves = offset_moves(self._present(is_sink=self._is_sink), self._before)
-            if moves:  # else it was refused before anything was written
-                self._change().carry_out(pairs_of(moves))
+            if not self._deps.config_store.snapshot().contains(self._name):  # else it runs with what it has
+                self._set_to(self._before, is_sink=self._is_sink)
+            self._deps.config_store.forget_pending(self._name)
         except Exception as second:
             log.exception("connector=%s its offsets were not put back", self._name)
             return ConnectError(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from types import MappingProxyType
 
 from spark_connect_rt.assignors import eager, incremental
 from spark_connect_rt.assignors.incremental import AssignorMemory
@@ -15,8 +16,11 @@ from spark_connect_rt.assignors.model import (
     mismatch,
 )
 from spark_connect_rt.errors import DataError
+from spark_connect_rt.planning.placement.claims import Claims, Known, known_after, read_claims
+from spark_connect_rt.planning.placement.record_room import Fitted, Room, fit, room_for
 from spark_connect_rt.planning.rebalance_plan import configured_work
 from spark_connect_rt.ports.group_member import AssignmentRequired
+from spark_connect_rt.protocol.compact_form import CompactAssignment, encode_compact, is_compact, leader_hint
 from spark_connect_rt.protocol.ids import ConnectorTaskId
 from spark_connect_rt.protocol.subprotocol import (
     Assignment,
@@ -29,6 +33,11 @@ from spark_connect_rt.protocol.subprotocol import (
 from spark_connect_rt.state.cluster_config import ClusterConfigState
 
 DEFAULT_RECORD_LIMIT_BYTES = 1_048_588  # message.max.bytes a broker's default
+CRAMPED = (
+    "; the group has so many members that nothing more fits into its record: shorten client.id, or let the brokers "
+    "take more (max.message.bytes of __consumer_offsets) and set connectrt.group.record.max.bytes to it"
+)
+DIGESTS_BELOW_EXPONENT = 20  # where lists of 1 MiB are welcome, nobody sends a digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +49,8 @@ class Answer:
     owner_urls: Mapping[str | ConnectorTaskId, str]
     sentence: str
     members: Mapping[str, WorkerMetadata] = field(default_factory=dict)  # member id -> what it says of itself
+    known: Known = field(default_factory=dict)  # for the next round in the compact form
+    again: str | None = None  # why another round must follow at once
 
     @property
     def member_urls(self) -> tuple[str, ...]:
@@ -58,6 +69,8 @@ def assign_work(
     max_delay_ms: int,
     lost_delay_ms: int,
     was_incremental: bool = False,
+    known: Known = MappingProxyType({}),
+    record_limit_bytes: int = DEFAULT_RECORD_LIMIT_BYTES,
 ) -> Answer:
     """Assign everything configured, or refuse when this leader knows less than a member does.
 
@@ -65,22 +78,21 @@ def assign_work(
     dealt, so that no member is sent work it cannot know. ``lost_delay_ms`` counts in a group of our own workers
     only; as soon as a Java worker is in it, lost work waits as Java has it. ``was_incremental``: members may still
     run what they had. Then the first eager round deals nothing (I1), since that protocol does not know what to revoke;
-    the leader asks for another round. Java deals at once, and tasks run twice for a moment.
+    the leader asks for another round. Java deals at once, and tasks run twice for a moment. ``known`` is that of the
+    answer before; ``record_limit_bytes`` how large the group's record may be, in the compact form only.
     """
-    protocol = ConnectProtocol.of_name(event.protocol)
-    members, unreadable = _decoded(event.members)
-    offset = agree_on_offset(members, joined_with.offset, fresh.offset)
+    claims = read_claims(event.members, known) if is_compact(event.protocol) else _read_javas(event.members)
+    writer = _Writer(event, claims, _room(event, claims, record_limit_bytes))
+    offset = agree_on_offset(claims.members, joined_with.offset, fresh.offset)
     if offset is None:
-        refusal = mismatch(event.leader_id, members)
+        refusal = mismatch(event.leader_id, claims.members)
         sentence = "refuses to assign: the config topic is not read yet"
-        return Answer(_blobs(protocol, refusal), memory, {}, sentence, members)
-    leader_url = members[event.leader_id].url
-    nothing = dict.fromkeys(unreadable, encode_assignment(protocol, Assignment(event.leader_id, leader_url, offset)))
+        return Answer(writer.blobs(refusal), memory, {}, sentence, claims.members, known)
     snapshot = joined_with if joined_with.offset >= offset else fresh
-    falls_back = was_incremental and not protocol.is_incremental
+    falls_back = was_incremental and not writer.protocol.is_incremental
     this_round = AssignmentRound(
         leader_id=event.leader_id,
-        members=members,
+        members=claims.members,
         configured=ConnectorsAndTasks() if falls_back else configured_work(snapshot),
         config_offset=offset,
         generation=event.generation,
@@ -88,22 +100,127 @@ def assign_work(
         now_ms=now_ms,
         max_delay_ms=max_delay_ms,
         lost_delay_ms=lost_delay_ms if is_own_group(event.protocol) else None,
+        in_runs=writer.is_compact and writer.room.is_narrow(sum(snapshot.task_counts.values())),
     )
-    if protocol.is_incremental:
+    if claims.unknown:
+        return _asking(writer, this_round, memory, known)
+    if writer.protocol.is_incremental:
         memory, result = incremental.assign(memory, this_round)
     else:
         result = eager.assign(this_round)
+    fitted = writer.fitted(result, memory)
+    result, members = fitted.result, claims.members
     sentence = f"assigns generation {event.generation} to {len(members)} members, delay {result.delay_ms} ms"
     sentence += (
         "; nothing is assigned before every member has stopped: the group falls back to eager" if falls_back else ""
     )
-    excluded = "".join(f"; nothing for {member}: {why}" for member, why in unreadable.items())
-    blobs = {**_blobs(protocol, result), **nothing}
-    sentence += excluded + _size_warning(event.members, blobs)
-    return Answer(blobs, memory, _owner_urls(result, members), sentence, members)
+    sentence += f"; {fitted.waiting} connectors and tasks wait for the next round" if fitted.waiting else ""
+    sentence += CRAMPED if fitted.cramped else ""
+    sentence += "".join(f"; nothing for {member}: {why}" for member, why in claims.unreadable.items())
+    blobs = {**fitted.blobs, **writer.nothing(offset)}
+    return Answer(
+        blobs,
+        fitted.memory,
+        _owner_urls(result, members),
+        sentence + writer.size_warning(blobs),
+        members,
+        known_after(claims, result.owners) if writer.uses_digests else {},
+        "not all work had room in the group's record" if fitted.again else None,
+    )
 
 
-def _decoded(blobs: Mapping[str, bytes]) -> tuple[dict[str, WorkerMetadata], dict[str, str]]:
+def _room(event: AssignmentRequired, claims: Claims, limit_bytes: int) -> Room:
+    return room_for(event.members, {member: said.url for member, said in claims.members.items()}, limit_bytes)
+
+
+def _asking(writer: _Writer, this_round: AssignmentRound, memory: AssignorMemory, known: Known) -> Answer:
+    """Assign nothing, and ask members for lists of what they hold, as many as the record has room for."""
+    claims, event = writer.claims, writer.event
+    asked = writer.room.asked({member: claims.said[member].list_bytes for member in claims.unknown})
+    sent = Assignment(event.leader_id, this_round.leader_url, this_round.config_offset)
+    blobs = writer.blobs(AssignmentResult(dict.fromkeys(claims.members, sent)), frozenset(asked))
+    if memory.previous_generation == this_round.last_completed_generation:
+        memory = replace(memory, previous_generation=event.generation)
+    sentence = (
+        f"generation {event.generation}: asks {len(asked)} of {len(claims.members)} members what they run, "
+        f"{len(claims.unknown) - len(asked)} more in the next rounds"
+    )
+    return Answer(
+        {**blobs, **writer.nothing(this_round.config_offset)},
+        memory,
+        {},
+        sentence,
+        claims.members,
+        {**known, **known_after(claims, {})},
+        "the leader asked what members run",
+    )
+
+
+@dataclass(slots=True)
+class _Writer:
+    """Writes one round's assignments in the form that the group's protocol has."""
+
+    event: AssignmentRequired
+    claims: Claims
+    room: Room
+    protocol: ConnectProtocol = field(init=False)
+    is_compact: bool = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.protocol = ConnectProtocol.of_name(self.event.protocol)
+        self.is_compact = is_compact(self.event.protocol)
+
+    @property
+    def uses_digests(self) -> bool:
+        """Return whether a member of this group may send a digest in place of a list."""
+        return self.is_compact and self.room.list_exponent < DIGESTS_BELOW_EXPONENT
+
+    def blobs(self, result: AssignmentResult, asked: frozenset[str] = frozenset()) -> dict[str, bytes]:
+        """Return every assignment's bytes; ``asked`` are asked for lists."""
+        return {member: self._encode(member, sent, bool(asked), asked) for member, sent in result.assignments.items()}
+
+    def fitted(self, result: AssignmentResult, memory: AssignorMemory) -> Fitted:
+        """Return what fits; in Java's form everything goes out, whether it fits or not."""
+        if not self.is_compact:
+            return Fitted(self.blobs(result), result, memory)
+        return fit(result, memory, self.room, self._encode)
+
+    def nothing(self, offset: int) -> dict[str, bytes]:
+        """Return assignments of nothing for the members that could not be read."""
+        if not self.claims.unreadable:
+            return {}
+        sent = Assignment(self.event.leader_id, self.claims.members[self.event.leader_id].url, offset)
+        return {member: self._encode(member, sent) for member in self.claims.unreadable}
+
+    def size_warning(self, blobs: Mapping[str, bytes]) -> str:
+        """Return what to say of a record that no broker takes by default; empty when there is nothing to say."""
+        sent = sum(map(len, blobs.values()))
+        if self.is_compact:
+            size, limit_bytes = self.room.taken_bytes + sent, self.room.limit_bytes
+        else:
+            size, limit_bytes = sum(map(len, self.event.members.values())) + sent, DEFAULT_RECORD_LIMIT_BYTES
+        if size <= limit_bytes:
+            return ""
+        return (
+            f"; the broker must keep this as one record of {size} bytes: with message.max.bytes (max.message.bytes of "
+            "__consumer_offsets) below that, as it is by default, no rebalance of this group ever completes"
+        )
+
+    def _encode(self, member: str, sent: Assignment, again: bool = False, asked: frozenset[str] = frozenset()) -> bytes:
+        if not self.is_compact:
+            return encode_assignment(self.protocol, sent)
+        said = self.claims.said.get(member)
+        compact = CompactAssignment(
+            sent,
+            whole_list=member in asked,
+            limit_exponent=self.room.list_exponent,
+            url_known=said is not None and said.knows_leader == leader_hint(self.event.leader_id),
+            again=again,
+        )
+        return encode_compact(compact, said.metadata.config_offset if said else sent.config_offset)
+
+
+def _read_javas(blobs: Mapping[str, bytes]) -> Claims:
     """Return the metadata by member, and why it cannot be read for the others.
 
     One member that sends nonsense must not keep all the others from work; Java's leader process ends by it.
@@ -115,21 +232,7 @@ def _decoded(blobs: Mapping[str, bytes]) -> tuple[dict[str, WorkerMetadata], dic
             members[member] = decode_metadata(blob)
         except DataError as error:
             unreadable[member] = str(error)
-    return members, unreadable
-
-
-def _blobs(protocol: ConnectProtocol, result: AssignmentResult) -> dict[str, bytes]:
-    return {member: encode_assignment(protocol, sent) for member, sent in result.assignments.items()}
-
-
-def _size_warning(metadata: Mapping[str, bytes], blobs: Mapping[str, bytes]) -> str:
-    size = sum(map(len, metadata.values())) + sum(map(len, blobs.values()))
-    if size <= DEFAULT_RECORD_LIMIT_BYTES:
-        return ""
-    return (
-        f"; the broker must keep this as one record of {size} bytes: with message.max.bytes (max.message.bytes of "
-        "__consumer_offsets) below that, as it is by default, no rebalance of this group ever completes"
-    )
+    return Claims(members, unreadable=unreadable)
 
 
 def _owner_urls(result: AssignmentResult, members: Mapping[str, WorkerMetadata]) -> dict[str | ConnectorTaskId, str]:

@@ -12,6 +12,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from spark_connect_rt.errors import BadConfigError, DataError
+from spark_connect_rt.planning.change_pace import ChangePace
+from spark_connect_rt.planning.placement.claims import ClaimRules, compact_offers
 from spark_connect_rt.planning.rebalance_plan import (
     allocation_of,
     held_after,
@@ -25,7 +27,9 @@ from spark_connect_rt.ports.group_member import (
     MembershipEvent,
 )
 from spark_connect_rt.ports.supervision import Part
+from spark_connect_rt.protocol.compact_form import CompactAssignment, decode_compact, is_compact
 from spark_connect_rt.protocol.subprotocol import (
+    Assignment,
     ConnectProtocol,
     WorkerMetadata,
     decode_assignment,
@@ -58,6 +62,7 @@ class Membership:
         self._worker = worker
         self._events = events
         self._received: deque[MembershipEvent] = deque()
+        self._pace = ChangePace()
 
     def wait(self, limit_ms: int) -> None:
         """Wait for the group, a wakeup or the limit; the group's events are read in the next tick."""
@@ -119,8 +124,11 @@ class Membership:
             max_delay_ms=settings.scheduled_rebalance_max_delay_ms,
             lost_delay_ms=settings.lost_work_delay_ms,
             was_incremental=state.protocol.is_incremental,
+            known=state.known,
+            record_limit_bytes=settings.worker.placement.connectrt_group_record_max_bytes,
         )
-        state.memory, state.owner_urls = answer.memory, answer.owner_urls
+        state.memory, state.owner_urls, state.known = answer.memory, answer.owner_urls, answer.known
+        state.rejoin_because = answer.again
         state.member_urls = answer.member_urls
         incremental = ConnectProtocol.of_name(event.protocol).is_incremental
         self._story.led(event.generation, answer.members, incremental=incremental)
@@ -138,11 +146,12 @@ class Membership:
         if event.leader_id != event.member_id:
             self._story.followed()
         try:
-            assignment = decode_assignment(event.assignment)
+            assignment, received = self._decoded(event)
         except DataError as error:
             # What is held goes on and is claimed again; Java's worker process ends by this.
             state.assignment = replace(state.assignment, leader_id=event.leader_id) if state.assignment else None
             state.to_adopt = state.resolved = False
+            state.claim_rules = ClaimRules()
             state.scheduled_rebalance_ms = now_ms + UNREADABLE_BACKOFF_MS
             return f"generation {event.generation}: {event.leader_id} sent an assignment that cannot be read: {error}"
         state.assignment = assignment
@@ -151,6 +160,7 @@ class Membership:
             state.rejoin_when_stopped = "revoked work has stopped" if assignment.revokes else None
             if was_incremental and not state.protocol.is_incremental and event.leader_id == event.member_id:
                 state.rejoin_when_stopped = "the group fell back to the eager protocol and has stopped its work"
+        state.claim_rules = state.claim_rules.after(received, state.held)
         # Else all members would rejoin at once and find the same leader as ignorant, as fast as a group can turn.
         state.read_first = assignment.failed and state.is_leader
         state.scheduled_rebalance_ms = now_ms + assignment.delay_ms if assignment.delay_ms > 0 else None
@@ -160,6 +170,14 @@ class Membership:
             f"generation {event.generation} ({event.protocol}): leader {assignment.leader_url}, "
             f"{len(held.connectors) if held else 0} connectors and {len(held.tasks) if held else 0} tasks here"
         )
+
+    def _decoded(self, event: Assigned) -> tuple[Assignment, CompactAssignment | None]:
+        if not is_compact(event.protocol):
+            return decode_assignment(event.assignment), None
+        state = self._state
+        known_url = state.claim_rules.url_of(event.leader_id)
+        received = decode_compact(event.assignment, state.joined_with.offset, event.leader_id, known_url)
+        return received.assignment, received
 
     def _on_contact_lost(self, event: ContactLost, now_ms: int) -> str:
         # I2: the coordinator may have given our work away already; nothing of it may commit any more.
@@ -194,7 +212,9 @@ class Membership:
         )
         state.join_reason = None
         with self._events.stage("ensuring membership in the cluster"):
-            self._deps.member.join(join_protocols(self._deps.settings.protocol, metadata))
+            protocol = self._deps.settings.protocol
+            compact = compact_offers(protocol, metadata, state.claim_rules)
+            self._deps.member.join(compact + join_protocols(protocol, metadata))
         return Verdict(f"joins with config offset {snapshot.offset}")
 
     def _ask_rejoin(self, now_ms: int) -> Verdict:
@@ -210,10 +230,18 @@ class Membership:
             if stopping := self._worker.stopping():
                 return Verdict(f"rejoins when {_named(stopping)} stopped")
             return self.rejoin(state.rejoin_when_stopped)
-        why = needs_rebalance(state.adopted, self._deps.config_store.snapshot()) if state.resolved else None
-        if why:
-            return self.rejoin(why)
-        return Verdict(wake_at_ms=state.scheduled_rebalance_ms)
+        snapshot = self._deps.config_store.snapshot()
+        why = needs_rebalance(state.adopted, snapshot) if state.resolved else None
+        if why is None:
+            self._pace.nothing_waits()
+            return Verdict(wake_at_ms=state.scheduled_rebalance_ms)
+        return self._deal_out(why, self._pace.due_ms(snapshot, now_ms), now_ms)
+
+    def _deal_out(self, why: str, due_ms: int, now_ms: int) -> Verdict:
+        if now_ms < due_ms:
+            return Verdict(f"will ask to rejoin, with what else changes in a moment: {why}", due_ms)
+        self._pace.dealt(now_ms)
+        return self.rejoin(why)
 
     def rejoin(self, reason: str) -> Verdict:
         """Ask the group for a rebalance; ``reason`` goes to its coordinator."""

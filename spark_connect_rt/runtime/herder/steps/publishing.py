@@ -7,7 +7,7 @@ Runs on the tick thread; the write and the HTTP request to the leader run beside
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from spark_connect_rt.errors import FencedError
@@ -22,6 +22,8 @@ from spark_connect_rt.runtime.worker.worker import Worker
 from spark_connect_rt.state.cluster_config import ClusterConfigState
 from spark_connect_rt.state.target_state import TargetState
 
+SETS_MOST, TASKS_MOST = 200, 500  # in one write: what a broker takes in some milliseconds
+READ_PAUSE_MS = 1_000
 REPAIR_PAUSE_MS = 1_000  # until what was written is read here; the leader may have seen nothing left to write
 log = logging.getLogger(__name__)
 
@@ -34,6 +36,7 @@ class _Pending:
     due_ms: int
     attempt: int = 0
     sent: bool = False
+    alone: bool = False  # a write of several failed: its neighbours must not suffer from what one of them may be
 
 
 class Publishing:
@@ -48,6 +51,7 @@ class Publishing:
         self._forwarding = forwarding
         self._calls = calls
         self._pending: dict[str, _Pending] = {}
+        self._read_again_ms = 0
         self._repaired_ms: dict[str, int] = {}  # when a connector's stored set was last found to be incomplete
 
     def take(self, generated: TaskConfigsGenerated, now_ms: int) -> None:
@@ -68,13 +72,33 @@ class Publishing:
         self._take_answers(now_ms)
         if not self._state.resolved or self._state.stopping:
             return Verdict(f"{len(self._pending)} task sets wait for the group" if self._pending else "")
+        if self._state.unsure and self._pending:
+            return self._read_first(now_ms)
         self._repair_task_sets(now_ms)
         reasons = []
+        held = frozenset(self._state.held.connectors) if self._state.held is not None and self._pending else frozenset()
+        to_write: dict[str, str] = {}
         for name, pending in list(self._pending.items()):
             if pending.due_ms <= now_ms and not pending.sent:
-                reasons.append(self._publish_one(name, pending, now_ms))
+                reasons.append(self._publish_one(name, pending, now_ms, held, to_write))
+        reasons.append(self._write(to_write))
         due = [p.due_ms for p in self._pending.values() if not p.sent and p.due_ms > now_ms]
         return Verdict("; ".join(filter(None, reasons)), min(due, default=None))
+
+    def _read_first(self, now_ms: int) -> Verdict:
+        """Read what a write of this worker left there: a STOPPED whose answer was lost must not be given tasks."""
+        store, limit_ms = self._deps.config_store, self._deps.settings.worker_sync_timeout_ms
+
+        def done(error: Exception | None, then_ms: int) -> None:
+            self._state.unsure = error is not None
+            self._read_again_ms = then_ms + READ_PAUSE_MS
+
+        reason = "reads the config topic first: a write may be there or not"
+        if now_ms < self._read_again_ms:
+            return Verdict(reason, self._read_again_ms)
+        if not self._calls.busy:
+            self._calls.begin("reading to the end of the config topic", lambda: store.refresh(limit_ms), done)
+        return Verdict(reason)
 
     def _repair_task_sets(self, now_ms: int) -> None:
         """Have every connector of ours generate its task set again if not every worker reads the one that is stored.
@@ -89,10 +113,10 @@ class Publishing:
                 self._repaired_ms[name] = now_ms
                 self._pending.setdefault(name, _Pending(None, now_ms))
 
-    def _publish_one(self, name: str, pending: _Pending, now_ms: int) -> str:
+    def _publish_one(self, name: str, pending: _Pending, now_ms: int, held: Set[str], to_write: dict[str, str]) -> str:
+        """Do what is due of one connector; a set for this worker to write goes to ``to_write``, with the reason."""
         snapshot = self._deps.config_store.snapshot()
-        held = self._state.held
-        if held is None or name not in held.connectors or not snapshot.contains(name):
+        if name not in held or not snapshot.contains(name):
             del self._pending[name]
             return ""
         if pending.generated is None:
@@ -105,7 +129,8 @@ class Publishing:
             return ""
         configs = pending.generated.configs
         if self._state.is_leader:
-            return self._write(name, pending, why)
+            to_write[name] = why
+            return ""
         pending.sent = True
         leader_url = self._state.standing.leader_url or ""
         self._forwarding.hand_in(leader_url, name, configs, self._signing_key(snapshot))
@@ -133,27 +158,50 @@ class Publishing:
             snapshot.applied_config(name),
         )
 
-    def _write(self, name: str, pending: _Pending, why: str) -> str:
+    def _write(self, reasons: Mapping[str, str]) -> str:
+        """Write the sets of these connectors, or the first of them: one write and one rebalance for all."""
         store = self._deps.config_store
-        if self._calls.busy or not store.may_lead():
+        if not reasons or self._calls.busy or not store.may_lead():
             return ""  # the end of what is under way wakes the tick
-        assert pending.generated is not None
-        configs = pending.generated.configs
-        pending.sent = True
+        sets = self._together(reasons)
+        written = {name: self._pending[name] for name in sets}
+        for pending in written.values():
+            pending.sent = True
 
         def done(error: Exception | None, now_ms: int) -> None:
             if isinstance(error, FencedError):
                 self._state.stop_leading()
-            if self._pending.get(name) is not pending:
-                return  # the connector has answered again
-            if error is None:
-                del self._pending[name]
-            else:
-                self._again(name, pending, str(error), now_ms)
+            for name, pending in written.items():
+                if self._pending.get(name) is not pending:
+                    continue  # the connector has answered again
+                if error is None:
+                    del self._pending[name]
+                else:
+                    pending.alone = len(written) > 1
+                    self._again(name, pending, str(error), now_ms)
 
-        stage = f"writing {len(configs)} task configs for connector {name} to the config topic"
-        self._calls.begin(stage, lambda: store.put_task_configs(name, configs), done)
-        return f"writes {len(configs)} task configs of {name}: {why}"
+        tasks = sum(map(len, sets.values()))
+        name = next(iter(sets))
+        whose = f"connector {name}" if len(sets) == 1 else f"{len(sets)} connectors"
+        stage = f"writing {tasks} task configs for {whose} to the config topic"
+        self._calls.begin(stage, lambda: store.put_task_configs(sets), done)
+        whose = name if len(sets) == 1 else f"{name} and {len(sets) - 1} more"
+        return f"writes {tasks} task configs of {whose}: {reasons[name]}"
+
+    def _together(self, names: Iterable[str]) -> dict[str, Sequence[Mapping[str, str]]]:
+        """Return the sets of the next write: the first, and others behind it as long as all of them are small."""
+        sets: dict[str, Sequence[Mapping[str, str]]] = {}
+        tasks = 0
+        for name in names:
+            pending = self._pending[name]
+            assert pending.generated is not None
+            tasks += len(pending.generated.configs)
+            if sets and (pending.alone or tasks > TASKS_MOST or len(sets) >= SETS_MOST):
+                break
+            sets[name] = pending.generated.configs
+            if pending.alone:
+                break
+        return sets
 
     def _take_answers(self, now_ms: int) -> None:
         for answer in self._forwarding.answers():

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from spark_connect_rt.errors import ConnectError
 from spark_connect_rt.planning.rebalance_plan import (
     applied_config,
+    connector_facts,
     needs_rebalance,
     status_after_stop,
     wanted_connectors,
@@ -38,6 +39,7 @@ class _Wanted:
     """What ought to run; computed again only when a fact changed."""
 
     facts: tuple[object, ...] = ()
+    of_connectors: tuple[object, ...] = ()
     connectors: Mapping[str, Wanted] = field(default_factory=dict)
     tasks: Mapping[ConnectorTaskId, Wanted] = field(default_factory=dict)
 
@@ -92,9 +94,14 @@ class Reconciling:
             before is now for before, now in zip(self._wanted.facts, facts, strict=True)
         )
         if not same:
+            of_connectors = (state.restarts, *connector_facts(state.held, snapshot))
+            connectors = self._wanted.connectors
+            if of_connectors != self._wanted.of_connectors:
+                connectors = wanted_connectors(state.held, snapshot, state.restarts, connectors)
             self._wanted = _Wanted(
                 facts,
-                wanted_connectors(state.held, snapshot, state.restarts, self._wanted.connectors),
+                of_connectors,
+                connectors,
                 wanted_tasks(state.held, snapshot, state.restarts, exactly_once=self._exactly_once),
             )
         return self._wanted

@@ -18,7 +18,8 @@ from spark_connect_rt.runtime.herder.dependencies import HerderDependencies
 from spark_connect_rt.runtime.herder.group_state import GroupState
 from spark_connect_rt.runtime.herder.steps.health import health_of
 from spark_connect_rt.runtime.herder.tick import NOTHING, Verdict
-from spark_connect_rt.runtime.worker.worker import FailedWork, Item, Worker
+from spark_connect_rt.runtime.worker.standing import FailedWork
+from spark_connect_rt.runtime.worker.worker import Item, Worker
 
 log = logging.getLogger(__name__)
 

@@ -38,13 +38,17 @@ def test_history_is_listed_oldest_first_with_its_problem(cluster: StandInCluster
 
     def answer(query: dict[str, str], _: Any) -> Any:
         asked.append(query)
-        return 200, {"changes": [change(8, note="by hand"), change(7)], "problem": "the topic is away"}
+        moved = change(7, "offsets", after={"offsets": [{"partition": {"f": 1}, "offset": {"n": 1}}]})
+        sides: dict[str, Any] = {"before": {"a": "1", "b": "2"}, "after": {"a": "1", "b": "3", "c": "4"}}
+        written = change(8, note="by hand", **sides, changed_unseen=["db.password"])
+        return 200, {"changes": [written, moved], "problem": "the topic is away"}
 
     cluster.admin["/admin/history"] = answer
     ended = connectrt("history", "x", "--kind", "config", "--kind", "state", "--limit", "5")
     assert asked == [{"connector": "x", "kind": "config,state", "limit": "5"}]
     assert [line.split()[0] for line in ended.lines] == ["NUMBER", "7", "8"]
-    assert ended.lines[2].endswith("x           config   update   me@10.0.0.1   by hand")
+    assert ended.lines[1].endswith("1 partition(s)      -")
+    assert ended.lines[2].endswith("x           config    update   me@10.0.0.1   b, c, db.password   by hand")
     assert "the topic is away" in ended.err
     connectrt("offsets", "history", "x")
     assert asked[-1]["kind"] == "offsets"
@@ -159,7 +163,9 @@ def test_offsets_are_set_and_reset_of_a_stopped_connector(cluster: StandInCluste
 def test_stop_brings_the_connector_back_whatever_happens(cluster: StandInCluster, connectrt: Commands) -> None:
     cluster.add("x", "PAUSED", "P")
     cluster.connectors["x"]["offsets"] = [{"partition": {"f": 1}, "offset": {"n": 1}}]
-    assert "STOPPED state" in connectrt("offsets", "reset", "x", "--yes").err
+    refusal = connectrt("offsets", "reset", "x", "--yes").err
+    assert "STOPPED state" in refusal
+    assert refusal.endswith("\n--stop stops it for that, and lets it go on\n")
     ended = connectrt("offsets", "reset", "x", "--yes", "--stop")
     assert (ended.code, len(ended.lines)) == (0, 3)
     assert cluster.writes()[-3:] == [

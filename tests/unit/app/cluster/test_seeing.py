@@ -76,7 +76,9 @@ def test_describe_task_worker_and_plugin(cluster: StandInCluster, connectrt: Com
         "      Source filename.",
     ]
     assert connectrt("describe", "task", "orders/9").code == 4
+    assert connectrt("describe", "t", "orders/1").code == 0
     assert connectrt("describe", "pod", "x").code == 2
+    assert connectrt("describe", "topics", "x").code == 2
     assert connectrt("describe", "worker", "w9").code == 4
 
 
@@ -256,6 +258,7 @@ def test_loggers_are_set_on_the_group_or_on_one_worker(cluster: StandInCluster, 
     connectrt("loggers", "set", "org.x", "info", "--this-worker")
     assert cluster.asked[-1] == "PUT /admin/loggers/org.x?scope=worker"
     assert connectrt("loggers", "get", "org.x").lines[1].split()[:2] == ["org.x", "INFO"]
+    assert connectrt("loggers", "set", "org.x", "loud").code == 2
 
 
 def letter(offset: int, **more: Any) -> dict[str, Any]:
@@ -331,9 +334,11 @@ def test_replays_are_tried_asked_for_and_waited_for(cluster: StandInCluster, con
     for verb in ("stop", "resume"):
         cluster.admin[f"POST /admin/dead-letters/replays/r1/{verb}"] = replay
         assert connectrt("dlq", verb, "r1").code == 0
-    cluster.admin["POST /admin/dead-letters/delete"] = {"deleted": 3}
+    cluster.admin["POST /admin/dead-letters/delete"] = {"topic": "dlq", "deleted": 3, "up_to": {"0": 3}}
     assert connectrt("dlq", "delete", "orders").code == 1
-    assert connectrt("dlq", "delete", "dlq", "--topic", "--yes").out == 'topic dlq: {"deleted":3}\n'
+    assert connectrt("dlq", "delete", "dlq", "--topic", "--yes").out == (
+        "topic dlq: 3 letter(s) of dlq deleted; the first that stay: 0/3\n"
+    )
     assert cluster.bodies[-1] == {"topic": "dlq"}
 
 
@@ -343,6 +348,10 @@ def test_replays_are_tried_asked_for_and_waited_for(cluster: StandInCluster, con
         ("connectrt describe connector", "or", ["orders", "orders-2"]),
         ("connectrt pause --url http://x:1", "z", ["zz"]),
         ("connectrt get", "con", ["connectors"]),
+        ("connectrt get plugins", "org.apache.kafka.connect.file.FileStreamSo", [CLASS]),
+        ("connectrt get tasks", "orders/", ["orders/0"]),
+        ("connectrt get c --context", "p", ["prod"]),
+        ("connectrt describe", "tas", ["task"]),
         ("connectrt loggers set", "r", ["root"]),
         ("connectrt config use-context", "p", ["prod"]),
         ("connectrt", "resu", ["resume"]),

@@ -112,9 +112,9 @@ class HistoryWorkers(Workers):
         seen = (worker.events.events() for worker in self.cluster.workers.values())
         return [one for one in in_order(chain.from_iterable(seen)) if one.kind in kinds]
 
-    def position(self, connector: str) -> int | None:
+    def position(self, connector: str, worker: str = "w1") -> int | None:
         """Return where the first task of a source is."""
-        found = self.ok("GET", f"/connectors/{connector}/offsets")["offsets"]
+        found = self.ok("GET", f"/connectors/{connector}/offsets", worker=worker)["offsets"]
         return next((one["offset"]["position"] for one in found), None)
 
     def close(self) -> None:

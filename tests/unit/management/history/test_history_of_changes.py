@@ -5,7 +5,9 @@ from __future__ import annotations
 import pytest
 
 from spark_connect_rt.errors import RetriableError
+from spark_connect_rt.management.letters.connector_feed import HerderFeed
 from spark_connect_rt.protocol import config_records as records
+from spark_connect_rt.testing.memory_sink_group import MemoryGroupOffsets
 from tests.unit.management.history.history_workers import HistoryWorkers
 
 CONFIG = {"connector.class": "AlteredSource", "tasks.max": "1", "topic": "t", "records": "5", "db.password": "s3cret-1"}
@@ -56,6 +58,18 @@ def test_what_another_tool_wrote_is_recorded_once_and_nobody_is_named(
     assert change["after"]["db.password"] == "[hidden]"
     group.ok("PUT", "/connectors/a/pause")
     assert len(group.changes("a")) == 2
+
+
+def test_the_connector_of_a_replay_names_the_worker_that_made_it(group: HistoryWorkers) -> None:
+    leader = group.named(leads=True)
+    worker = group.cluster.workers[leader]
+    offsets = MemoryGroupOffsets(group.cluster.consumer_groups)
+    feed = HerderFeed(worker.herder, offsets, dict, group.histories[leader])
+    feed.begin("a-replay-1", CONFIG)
+    feed.end("a-replay-1")
+    group.cluster.until(lambda: len(group.changes("a-replay-1")) == 2)
+    asked = {(one["who"], one["note"]) for one in group.changes("a-replay-1")}
+    assert asked == {(f"{leader}:8083", "a replay of dead letters")}
 
 
 def test_offsets_and_loggers_are_changes_too(group: HistoryWorkers) -> None:

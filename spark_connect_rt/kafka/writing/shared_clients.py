@@ -1,0 +1,107 @@
+"""Clients that the producers of one process share: one connection to a broker for all with the same settings.
+
+A client of its own costs each task a thread, an event loop, connections and the cluster's metadata. Owns: which
+producers share, the thread with their event loop, when a client is closed. Must not: send, or know of records.
+What one producer does to a client must not be felt by its neighbours (``ProducerClient``).
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+
+from spark_connect_rt.kafka.writing.column_settings import ColumnSettings, settings_of
+from spark_connect_rt.kafka.writing.producer_client import ProducerClient
+from spark_connect_rt.ports.executor_clients import OFFSET_REPORTS
+
+CLIENT_ID = "connectrt-producers"
+OnEnd = Callable[[Exception], None]
+log = logging.getLogger(__name__)
+
+
+class SharedLoop:
+    """An event loop on a thread of its own, for as long as the process lives."""
+
+    def __init__(self) -> None:
+        """Start it."""
+        self.loop = asyncio.new_event_loop()
+        self._lock = threading.Lock()
+        self._users = set[OnEnd]()
+        self._ended = False
+        self._thread = threading.Thread(target=self._run, name="shared-producers", daemon=True)
+        self._thread.start()
+
+    @property
+    def alive(self) -> bool:
+        """Tell whether it takes work."""
+        return not self._ended
+
+    def attach(self, on_end: OnEnd) -> None:
+        """Call ``on_end`` with the error that ends the loop; at once, if it has ended."""
+        with self._lock:
+            self._users.add(on_end)
+            ended = self._ended
+        if ended:
+            on_end(RuntimeError("the producers' event loop has ended"))
+
+    def detach(self, on_end: OnEnd) -> None:
+        """Take ``on_end`` back."""
+        with self._lock:
+            self._users.discard(on_end)
+
+    def _run(self) -> None:
+        error: BaseException | None = None
+        try:
+            self.loop.run_forever()
+        except BaseException as caught:  # noqa: BLE001 - the top of the thread: its users are notified
+            error = caught
+        with self._lock:
+            self._ended = True
+            users = list(self._users)
+        log.error("the producers' event loop ended: %r", error)
+        for on_end in users:
+            on_end(RuntimeError(f"the producers' event loop ended: {error!r}"))
+
+
+class SharedClients:
+    """Hands out clients. Any thread."""
+
+    def __init__(self) -> None:
+        """Start empty; the loop starts with the first client."""
+        self._lock = threading.Lock()
+        self._clients: dict[frozenset[tuple[str, str]], tuple[ColumnSettings, ProducerClient]] = {}
+        self._loop: SharedLoop | None = None
+
+    def take(self, config: Mapping[str, str]) -> tuple[ColumnSettings, ProducerClient, SharedLoop]:
+        """Return a client for properties that a ColumnProducer honours, whatever client.id; ``give_back`` follows.
+
+        Raises BadConfigError.
+        """
+        said = {name: value for name, value in config.items() if name not in OFFSET_REPORTS}
+        said["client.id"] = CLIENT_ID
+        key = frozenset(said.items())
+        with self._lock:
+            if self._loop is None or not self._loop.alive:
+                self._loop, self._clients = SharedLoop(), {}
+            found = self._clients.get(key)
+            if found is None or found[1].broken:
+                settings = settings_of(said)
+                found = self._clients[key] = (settings, ProducerClient(settings))
+            settings, client = found
+            client.users += 1
+            return replace(settings, reports_offsets=OFFSET_REPORTS.items() <= config.items()), client, self._loop
+
+    def give_back(self, client: ProducerClient) -> bool:
+        """Take note that a producer is done with its client; return whether it was the last, and is to close it."""
+        with self._lock:
+            client.users -= 1
+            if client.users:
+                return False
+            self._clients = {key: one for key, one in self._clients.items() if one[1] is not client}
+            return True
+
+
+SHARED_CLIENTS = SharedClients()
