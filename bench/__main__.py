@@ -38,6 +38,7 @@ NAMES = (
     "mirror",
     "console",
     "create",
+    "scale",
 )
 # Not in the smoke test: several workers of its own, another Spark; they would double its time.
 OF_GROUPS = ("failover", "format", "groups")

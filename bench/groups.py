@@ -63,7 +63,7 @@ def run(lab: Lab, short: bool) -> Result:
     result.conclude()
     result.met = max(result.values("ours")) < TARGET_S
     result.notes += [
-        "group: workers x connectors x tasks of each; client.id is one letter, which a record of 10,000 members asks for",
+        "group: workers x connectors x tasks of each; client.id is one letter: a record of 10,000 members asks for it",
         "peak_mib: of this process, which holds the leader, all members and the configuration",
     ]
     return result

@@ -26,13 +26,13 @@ def run(lab: Lab, short: bool) -> Result:
     counts, records = ((1, 2, 3), 600) if short else ((1, 10, 100), 1_000_000)
     result = Result("tasks", f"records/s of {counts[-1]} source tasks together", "records_per_s", True, "none")
     for who, worker in lab.sides():
-        _move(lab, worker, 1, records // 10)  # warm-up
+        move_file(lab, worker, 1, records // 10)  # warm-up
         before_mib = memory_mib(worker.processes())["rss"]
         for count in counts:
             label = who if count == counts[-1] else f"{who} ({count})"
-            result.runs.append(Run(label, _move(lab, worker, count, records, before_mib)))
+            result.runs.append(Run(label, move_file(lab, worker, count, records, before_mib)))
         lab.done_with(worker)
-    result.runs.append(Run("limit", _produce(lab, records)))
+    result.runs.append(Run("limit", produce(lab, records)))
     result.conclude()
     result.met = result.ours is not None  # the issue asks for the figures and sets no target
     result.note_ratio("CPU", result.ratio_of("cpu_s"))
@@ -41,7 +41,7 @@ def run(lab: Lab, short: bool) -> Result:
     return result
 
 
-def _move(lab: Lab, worker: WorkerProcess, count: int, records: int, before_mib: float = 0.0) -> dict[str, float]:
+def move_file(lab: Lab, worker: WorkerProcess, count: int, records: int, before_mib: float = 0.0) -> dict[str, float]:
     """Have ``count`` new connectors move ``records`` lines together; they are deleted afterwards."""
     topic = lab.fresh("tasks")
     lab.create_topic(topic)
@@ -55,7 +55,7 @@ def _move(lab: Lab, worker: WorkerProcess, count: int, records: int, before_mib:
         for name in files:
             config = {"connector.class": "FileStreamSource", "tasks.max": "1", "topic": topic}
             worker.rest.create(name, config | {"file": str(_file(worker, name))})
-        figures = _watch(truth, sum(files.values()), begun)
+        figures = watch(truth, sum(files.values()), begun)
     after_mib = memory_mib(worker.processes())["rss"]
     truth.close()
     for name in files:
@@ -70,7 +70,8 @@ def _file(worker: WorkerProcess, name: str) -> Path:
     return worker.directory / f"{name}.txt"
 
 
-def _watch(truth: TopicTruth, records: int, begun: float) -> dict[str, float]:
+def watch(truth: TopicTruth, records: int, begun: float) -> dict[str, float]:
+    """Wait for so many records; return rate and time since ``begun``, monotonic clock, and whether all came."""
     count = 0
     while count < records and time.monotonic() - begun < LIMIT_S:
         count = truth.end()
@@ -79,7 +80,8 @@ def _watch(truth: TopicTruth, records: int, begun: float) -> dict[str, float]:
     return {"records_per_s": round(count / whole_s), "whole_s": round(whole_s, 2), "exact": count == records}
 
 
-def _produce(lab: Lab, records: int) -> dict[str, float]:
+def produce(lab: Lab, records: int) -> dict[str, float]:
+    """Return how fast a bare producer is with as many lines."""
     topic = lab.fresh("bare")
     lab.create_topic(topic)
     settings = {"bootstrap.servers": lab.bootstrap_servers, "acks": "all", "linger.ms": 5, "batch.size": 1 << 20}

@@ -53,23 +53,32 @@ class PackingLimits:
 
     tasks_per_slot: int = ENGINE["connectrt.slot.tasks.max"].default
     slots_max: int = ENGINE["connectrt.slots.max"].default
+    shared_slots: int | None = None  # so many serve tasks that share; more would wait for the same cores. None: any
     busy_bytes_per_s: float = 2 * 1024 * 1024
     busy_records_per_s: float = 20_000
 
 
 def choose_slot(
-    slots: Sequence[SlotFacts], isolation: Isolation, limits: PackingLimits, slots_open: int | None = None
+    slots: Sequence[SlotFacts],
+    isolation: Isolation,
+    limits: PackingLimits,
+    slots_open: int | None = None,
+    *,
+    crowds: bool = True,
 ) -> int | None:
     """Return the slot for one more task, None to open a new one.
 
     A process-isolated task takes an empty slot or a new one; others fill the fullest slot with room, so that few
-    slots idle. When ``slots_max`` slots are open already, any task shares the emptiest: late beats never.
+    slots idle. Where ``shared_slots`` are full, one that ``crowds`` shares the emptiest of them: a further pair of
+    processes costs as much memory as dozens of tasks, and has no core of its own. When ``slots_max`` slots are open
+    already, any task shares the emptiest: late beats never.
 
     Args:
         slots: the slots that take tasks.
         isolation: of the task.
         limits: the packing limits.
         slots_open: slots open in all, those that take no task included; default ``len(slots)``.
+        crowds: whether the task may make a shared slot fuller than ``tasks_per_slot``.
     """
     empty = [one.slot for one in slots if one.tasks == 0]
     if isolation is Isolation.PROCESS:
@@ -79,6 +88,9 @@ def choose_slot(
         fitting = [one.slot for one in sorted(shared, key=lambda one: (-one.tasks, one.slot))] + empty
     if fitting:
         return fitting[0]
+    sharing = [] if isolation is Isolation.PROCESS or not crowds else [one for one in slots if not one.exclusive]
+    if limits.shared_slots is not None and len(sharing) >= limits.shared_slots:
+        return min(sharing, key=lambda one: (one.tasks, one.slot)).slot
     if slots and (len(slots) if slots_open is None else slots_open) >= limits.slots_max:
         return min(slots, key=lambda one: (one.tasks, one.slot)).slot
     return None

@@ -122,7 +122,8 @@ ENGINE = ConfigDef(
             Type.INT,
             25,
             MEDIUM,
-            "Most tasks that share one slot.",
+            "Most tasks that share one slot. With a local spark.master, more of them (not Java's) share where there "
+            "is a shared slot for each core already.",
             AtLeast(1),
         ),
         ConfigKey(

@@ -21,6 +21,7 @@ from spark_connect_rt.connectors.sql.sql_urls import POSTGRESQL
 from spark_connect_rt.connectors.sql.sql_values import Convert, conversion, converted_arrays, converted_columns, csv_of
 from spark_connect_rt.pipeline.backed_off_tries import BackedOffTries
 
+_SAVEPOINT = "connectrt_copy"
 Columns = Sequence[pa.Array | Sequence[Any]]
 UPSERTS: dict[str, Any] = {"postgresql": postgresql.insert, "sqlite": sqlite.insert}
 """Dialects that can replace a row by its key, and how."""
@@ -37,10 +38,12 @@ class Writer:
         self._copy_from_rows = copy_from_rows if database.dialect == POSTGRESQL else None
         self._filled: set[str] = set()
         self._tries: dict[str, BackedOffTries] = {}
+        self._has_savepoint = False
 
     def begin(self) -> None:
         """A new transaction: temporary tables are empty."""
         self._filled.clear()
+        self._has_savepoint = False
 
     def write(self, target: Target, run: Rows) -> None:
         """Write a run of rows, ``batch.size`` at a time. Raises the driver's errors."""
@@ -111,17 +114,24 @@ class Writer:
         tries = self._tries.setdefault(words.stage, BackedOffTries())
         if self._mode != UPSERT or shape.deletes or not tries.due():
             return False
-        connection = self._database.connection()
-        connection.execute(as_written(words.check_upsert()))
+        # All of it in one round trip; the last savepoint of a transaction goes with its end.
+        release = f"RELEASE SAVEPOINT {_SAVEPOINT}; " if self._has_savepoint else ""
+        self._execute_all(f"{release}{words.check_upsert()}; SAVEPOINT {_SAVEPOINT}")
+        self._has_savepoint = True
         driver: Any = self._database.engine.dialect.dbapi
         try:
-            with connection.begin_nested():
-                self._copy_into(words.copy(direct=True), data)
+            self._copy_into(words.copy(direct=True), data)
         except driver.Error:  # if it was not a key, the long way fails as well and says so
+            self._execute_all(f"ROLLBACK TO SAVEPOINT {_SAVEPOINT}")
             tries.failed()
             return False
         tries.worked()
         return True
+
+    def _execute_all(self, statements: str) -> None:
+        driver: Any = self._database.connection().connection
+        with driver.cursor() as cursor:
+            cursor.execute(statements, prepare=False)  # several at once cannot be prepared
 
 
 def write_statement(dialect: str, table: TableId, shape: Shape, mode: str) -> Any:

@@ -96,6 +96,11 @@ def _package_root() -> str:
     return str(Path(__file__).resolve().parents[3])
 
 
+def runs_here(properties: Mapping[str, str]) -> bool:
+    """Return whether tasks of a worker with these properties run on this machine alone."""
+    return is_local(properties.get("spark.master") or _submitted_master() or "local[*]")
+
+
 def executor_python_path(master: str, paths: Sequence[str], given: str | None) -> str | None:
     """Return the PYTHONPATH of Python processes below executors and of planners beside the driver, None: none.
 

@@ -82,7 +82,8 @@ class SlotTable:
         ]
         if alone:
             facts = [one for one in facts if one.tasks == 0]
-        number = choose_slot(facts, run.isolation, self._settings.limits, len(self._slots))
+        crowds = not alone and run.launch.java is None  # a JVM's heap is for as many as the setting says
+        number = choose_slot(facts, run.isolation, self._settings.limits, len(self._slots), crowds=crowds)
         chosen = self.open_slot() if number is None else self._slots[number]
         chosen.exclusive = chosen.exclusive or (chosen.load() == 0 and (alone or run.isolation.value == "process"))
         return chosen

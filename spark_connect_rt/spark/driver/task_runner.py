@@ -5,6 +5,7 @@ Owns which of these a task belongs to, and the SparkSession.
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -32,7 +33,7 @@ from spark_connect_rt.spark.driver.engine import Engine
 from spark_connect_rt.spark.driver.formats.spark_source import TASK_CLASS, SparkSourceRunner
 from spark_connect_rt.spark.driver.model import EngineSettings
 from spark_connect_rt.spark.driver.preview_jobs import SparkPreviews
-from spark_connect_rt.spark.driver.session import BackgroundSession, build_session
+from spark_connect_rt.spark.driver.session import BackgroundSession, build_session, runs_here
 from spark_connect_rt.spark.driver.slice_runner import SparkSliceLauncher
 
 
@@ -86,7 +87,7 @@ class SparkTaskRunner:
         self._owns_session = session_factory is None
         self._session = BackgroundSession(session_factory or build, report)
         self._launcher = SparkSliceLauncher(self._session, clients, worker.channel_timeout_ms, report, shipped)
-        self._engine = Engine(self._launcher, settings or engine_settings(worker.engine), report)
+        self._engine = Engine(self._launcher, settings or engine_settings(worker.engine, runs_here(worker.raw)), report)
         self._spark_sinks = spark_sinks
         self._spark_sources = spark_sources
         self._hosted_by_driver: dict[ConnectorTaskId, DriverHosted] = {}
@@ -158,9 +159,10 @@ class SparkTaskRunner:
         self._session.close(stops=self._owns_session)
 
 
-def engine_settings(settings: config.EngineSettings) -> EngineSettings:
-    """Return the engine's numbers of the worker's."""
-    limits = PackingLimits(settings.connectrt_slot_tasks_max, settings.connectrt_slots_max)
+def engine_settings(settings: config.EngineSettings, here: bool = False) -> EngineSettings:
+    """Return the engine's numbers of the worker's; ``here``: executors are this process's machine, its cores known."""
+    shared_slots = os.cpu_count() if here else None
+    limits = PackingLimits(settings.connectrt_slot_tasks_max, settings.connectrt_slots_max, shared_slots=shared_slots)
     return EngineSettings(
         slice_length_ms=settings.connectrt_slice_length_ms,
         limits=limits,

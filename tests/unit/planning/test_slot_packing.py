@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -39,6 +41,16 @@ def test_a_process_task_takes_an_empty_slot_or_a_new_one() -> None:
 def test_when_no_further_slot_may_be_opened_the_emptiest_is_shared() -> None:
     slots = [SlotFacts(n, n + 3, exclusive=n == 1) for n in (4, 3, 2, 1)]
     assert choose_slot(slots, Isolation.PROCESS, LIMITS) == 1
+
+
+def test_with_a_shared_slot_for_each_core_tasks_crowd_the_emptiest() -> None:
+    limits = replace(LIMITS, slots_max=40, shared_slots=2)
+    full = [SlotFacts(1, 4), SlotFacts(2, 3), SlotFacts(3, 1, exclusive=True)]
+    assert choose_slot(full, Isolation.AUTO, limits) == 2
+    assert choose_slot(full, Isolation.THREAD, limits) == 2
+    assert choose_slot(full, Isolation.PROCESS, limits) is None
+    assert choose_slot(full, Isolation.AUTO, limits, crowds=False) is None
+    assert choose_slot(full[:1], Isolation.AUTO, limits) is None  # a core without one
 
 
 def test_slots_that_take_no_task_count_against_the_limit() -> None:
